@@ -1,0 +1,16 @@
+"""The ways in which the program ends that are nobody's bug, each with its exit code."""
+
+
+class InputError(ValueError):
+    """What the user gave cannot be used: one line that says what, where, and what to do.
+
+    The command-line tools print the message alone and end with `exit_code`.
+    """
+
+    exit_code = 2
+
+
+class NotFiniteError(ArithmeticError):
+    """A loss or a gradient is NaN or infinite; raised before the weights are touched."""
+
+    exit_code = 3
