@@ -1,0 +1,64 @@
+"""The order in which training sees the windows: a function of the seed and an absolute batch counter."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from forecast.data.windows import Batch, Windows
+
+
+class ShuffledBatches:
+    """Training batches number `first` to `total` - 1, all of the same size.
+
+    The stream is one shuffled pass over the windows after the other, cut into batches without regard to
+    where a pass ends: every window comes once a pass, no window is dropped, no batch is short. Batch n is
+    the same whether or not the batches before it were asked for, so the counter is the loader's only state.
+
+    Parameters
+    ----------
+    windows
+        What to draw from.
+    batch_size
+        Windows a batch.
+    seed
+        Of the shuffling; nothing else is drawn from it.
+    total
+        Batches of the whole run.
+    first
+        The absolute number of the first batch to give.
+    """
+
+    def __init__(self, windows: Windows, batch_size: int, seed: int, total: int, first: int = 0) -> None:
+        self.windows = windows
+        self.batch_size = batch_size
+        self.seed = seed
+        self.total = total
+        self.first = first
+        self._pass = -1
+        self._order = torch.empty(0, dtype=torch.int64)
+
+    def __len__(self) -> int:
+        return self.total - self.first
+
+    def __iter__(self) -> Iterator[Batch]:
+        for number in range(self.first, self.total):
+            yield self.windows.batch(self.indices(number).to(self.windows.starts.device))
+
+    def indices(self, number: int) -> Tensor:
+        """Give the windows (B,) of batch `number`, counted from the start of the run."""
+        position, stop = number * self.batch_size, (number + 1) * self.batch_size
+        pieces = []
+        while position < stop:
+            number_of_pass, offset = divmod(position, len(self.windows))
+            piece = self._shuffled(number_of_pass)[offset : offset + stop - position]
+            pieces.append(piece)
+            position += len(piece)
+        return torch.cat(pieces)
+
+    def _shuffled(self, number_of_pass: int) -> Tensor:
+        if number_of_pass != self._pass:
+            generator = torch.Generator().manual_seed((self.seed << 32) + number_of_pass)
+            self._order = torch.randperm(len(self.windows), generator=generator)
+            self._pass = number_of_pass
+        return self._order

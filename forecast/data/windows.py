@@ -1,0 +1,130 @@
+"""Windows of one table, cut by an array of start rows and gathered a batch at a time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from forecast.errors import InputError
+
+
+class Batch(NamedTuple):
+    """A batch of windows: T context steps, h horizon steps, F known inputs.
+
+    `past` (B, T, C_in) and `future` (B, h, C_out) are z-scores of the training part, the targets first;
+    `past_known` (B, T, F) and `future_known` (B, h, F) are known in advance; `past_observed` and
+    `future_observed` are booleans of the shapes of `past` and `future`, None where every value was
+    measured; `series_id` (B,) and `origin` (B,), the row of the first target, say where a window is from.
+    """
+
+    past: Tensor
+    past_known: Tensor
+    future_known: Tensor
+    past_observed: Tensor | None
+    future: Tensor
+    future_observed: Tensor | None
+    series_id: Tensor
+    origin: Tensor
+
+
+def start_rows(targets: range, context_length: int, horizon: int, *, part: str) -> Tensor:
+    """Give the first context row (W,) of every window whose targets lie wholly in `targets`.
+
+    The context may reach back before the part: the first target of a later part is the same date at every
+    context length. Windows whose context would begin before row 0 do not exist; only the first part of a
+    table may lose windows that way.
+
+    Raises
+    ------
+    InputError
+        If the part holds no window, with the number of rows that would do.
+    """
+    if 0 < targets.start < context_length:
+        raise InputError(
+            f"context_length {context_length} is longer than the {targets.start} rows before the {part} part: "
+            "lower context_length or use more data"
+        )
+    first = max(targets.start, context_length)
+    count = targets.stop - horizon - first + 1
+    if count < 1:
+        need = horizon if targets.start else context_length + horizon
+        raise InputError(
+            f"context_length {context_length} + horizon {horizon}: the {part} part needs at least {need} rows "
+            f"and has {len(targets)}: lower context_length or horizon, or use more data"
+        )
+    return torch.arange(first - context_length, first - context_length + count)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows over one table: nothing is copied until a batch is asked for.
+
+    Parameters
+    ----------
+    values
+        Shape (N, C_in), z-scores, the `num_targets` targets first.
+    known
+        Shape (N, F), inputs known in advance.
+    starts
+        Shape (W,), int64, the first context row of each window.
+    context_length, horizon
+        T and h, in steps.
+    num_targets
+        C_out, at most C_in.
+    observed
+        Shape (N, C_in), False where a value was filled; None where none was.
+    """
+
+    values: Tensor
+    known: Tensor
+    starts: Tensor
+    context_length: int
+    horizon: int
+    num_targets: int
+    observed: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def to(self, device: torch.device | str) -> "Windows":
+        """Give the same windows with their table on `device`."""
+        observed = None if self.observed is None else self.observed.to(device)
+        return replace(
+            self,
+            values=self.values.to(device),
+            known=self.known.to(device),
+            starts=self.starts.to(device),
+            observed=observed,
+        )
+
+    def every(self, step: int) -> "Windows":
+        """Give every `step`-th window, the last one included."""
+        offset = (len(self) - 1) % step
+        return replace(self, starts=self.starts[offset::step])
+
+    def batch(self, index: Tensor) -> Batch:
+        """Gather the windows at the positions `index` (B,)."""
+        length, targets = self.context_length, self.num_targets
+        first = self.starts[index]
+        steps = torch.arange(length + self.horizon, device=first.device)
+        rows = first[:, None] + steps  # (B, T + h)
+        values, known = self.values[rows], self.known[rows]
+        observed = None if self.observed is None else self.observed[rows]
+        return Batch(
+            past=values[:, :length],
+            past_known=known[:, :length],
+            future_known=known[:, length:],
+            past_observed=None if observed is None else observed[:, :length],
+            future=values[:, length:, :targets],
+            future_observed=None if observed is None else observed[:, length:, :targets],
+            series_id=torch.zeros_like(first),
+            origin=first + length,
+        )
+
+    def batches(self, batch_size: int) -> Iterator[Batch]:
+        """Give every window once, in order of time; the last batch may be smaller."""
+        positions = torch.arange(len(self), device=self.starts.device)
+        for index in positions.split(batch_size):
+            yield self.batch(index)

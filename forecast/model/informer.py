@@ -1,0 +1,105 @@
+"""The encoder-decoder itself: parts put together, none of them known by kind."""
+
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from forecast.model.decoder import Decoder
+from forecast.model.encoder import Encoder
+from forecast.model.linear_path import LinearPath
+from forecast.model.normalization import Statistics
+
+
+class Tokens(Protocol):
+    """What makes tokens of a window and a forecast of tokens: `StepTokens`, `PatchTokens`."""
+
+    def source(self, past: Tensor, past_known: Tensor) -> Tensor:
+        """Give the encoder's tokens."""
+
+    def queries(self, past: Tensor, past_known: Tensor, future_known: Tensor) -> Tensor:
+        """Give the decoder's tokens."""
+
+    def read_out(self, decoded: Tensor) -> Tensor:
+        """Give the forecast (B, h, C_out)."""
+
+
+class Normalization(Protocol):
+    """What takes a window's level off and puts it back."""
+
+    def normalize(self, past: Tensor, observed: Tensor | None) -> tuple[Tensor, Statistics]:
+        """Give the context as the model sees it."""
+
+    def restore(self, forecast: Tensor, statistics: Statistics) -> Tensor:
+        """Give the forecast as z-scores of the training part."""
+
+
+class Informer(nn.Module):
+    """Maps a context to a forecast; the future is no argument, so it cannot leak.
+
+    Parameters
+    ----------
+    tokens
+        A module that is `Tokens`.
+    encoder, decoder
+        Between its `source` and `queries` and its `read_out`.
+    normalization
+        A module that is `Normalization`.
+    linear_path
+        Added to the forecast, or None.
+    num_targets
+        C_out.
+
+    References
+    ----------
+    Zhou et al., "Informer: Beyond Efficient Transformer for Long Sequence Time-Series Forecasting",
+    AAAI 2021, arXiv:2012.07436.
+    """
+
+    tokens: Tokens
+    normalization: Normalization
+
+    def __init__(
+        self,
+        *,
+        tokens: nn.Module,
+        encoder: Encoder,
+        decoder: Decoder,
+        normalization: nn.Module,
+        linear_path: LinearPath | None,
+        num_targets: int,
+    ) -> None:
+        super().__init__()
+        self.add_module("tokens", tokens)
+        self.encoder = encoder
+        self.decoder = decoder
+        self.add_module("normalization", normalization)
+        self.linear_path = linear_path
+        self.num_targets = num_targets
+
+    def forward(
+        self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
+    ) -> Tensor:
+        """Give the forecast (B, h, C_out), z-scores of the training part.
+
+        Parameters
+        ----------
+        past
+            Shape (B, T, C_in), z-scores of the training part, the targets first.
+        past_known, future_known
+            Shapes (B, T, F) and (B, h, F), inputs known in advance.
+        past_observed
+            Shape (B, T, C_in), False where `past` is not to be read; None where all of it is.
+        """
+        past, statistics = self.normalization.normalize(past, past_observed)
+        memory = self.encoder(self.tokens.source(past, past_known))
+        queries = self.tokens.queries(past, past_known, future_known)
+        forecast = self.tokens.read_out(self.decoder(queries, memory))
+        if self.linear_path is not None:
+            forecast = forecast + self.linear_path(past[..., : self.num_targets])
+        return self.normalization.restore(forecast, statistics)
+
+    def forward_linear_path(self, past: Tensor, past_observed: Tensor | None = None) -> Tensor:
+        """Give the forecast of the linear path alone (B, h, C_out); the model must have one."""
+        assert self.linear_path is not None
+        past, statistics = self.normalization.normalize(past, past_observed)
+        return self.normalization.restore(self.linear_path(past[..., : self.num_targets]), statistics)

@@ -1,0 +1,32 @@
+"""One linear map from the context to the horizon, shared by the series, beside the encoder-decoder."""
+
+import torch
+from torch import Tensor, nn
+
+
+class LinearPath(nn.Module):
+    """Gives the normalised context (B, T, C) mapped to the horizon (B, h, C), the same map for each series.
+
+    It starts at zero, which forecasts the window's mean; `start_from` puts the closed form in its place.
+
+    References
+    ----------
+    Zeng et al., "Are Transformers Effective for Time Series Forecasting?", AAAI 2023, for the map.
+    """
+
+    def __init__(self, context_length: int, horizon: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(context_length, horizon))
+
+    def forward(self, past: Tensor) -> Tensor:
+        return torch.einsum("btc,th->bhc", past, self.weight)
+
+    @torch.no_grad()
+    def start_from(self, weight: Tensor) -> None:
+        """Take over `weight` (look_back, h), the newest steps of the context; older ones count nothing.
+
+        A map fitted on windows less their mean serves windows divided by their deviation unchanged, since
+        the deviation is put back on what it gives.
+        """
+        self.weight.zero_()
+        self.weight[-weight.shape[0] :] = weight

@@ -1,0 +1,119 @@
+"""Tokens of a patch of one channel; the horizon is asked for by one learned query a patch."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from forecast.model.embedding import positions
+
+
+class PatchTokens(nn.Module):
+    """Makes the encoder's tokens from patches of each channel, the decoder's from learned queries.
+
+    With `channels="independent"` each target is a sequence of its own, (B C_out, L, D), in which the past
+    covariates' patches stand after the target's; with `"mixed"` all channels are one sequence, (B, C L, D).
+    A context that the stride does not divide is lengthened at its old end by repeating the oldest step; a
+    horizon that a patch does not divide is forecast to the end of the last patch and cut.
+
+    Parameters
+    ----------
+    num_targets, num_past_covariates, num_known
+        C_out, C_in - C_out, and F.
+    context_length, horizon
+        T and h.
+    patch_length, stride
+        Steps in a patch, and from one patch to the next of the context.
+
+    References
+    ----------
+    Nie et al., "A Time Series is Worth 64 Words", ICLR 2023, for patches and independent channels;
+    Kim et al., "Are Self-Attentions Effective for Time Series Forecasting?", NeurIPS 2024, for the queries.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_targets: int,
+        num_past_covariates: int,
+        num_known: int,
+        context_length: int,
+        horizon: int,
+        d_model: int,
+        dropout: float,
+        patch_length: int,
+        stride: int,
+        channels: str,
+    ) -> None:
+        super().__init__()
+        self.num_targets = num_targets
+        self.num_channels = num_targets + num_past_covariates
+        self.horizon = horizon
+        self.patch_length = patch_length
+        self.stride = stride
+        self.mixed = channels == "mixed"
+        patches = 1 + max(0, -(-(context_length - patch_length) // stride))
+        self.padding = patch_length + (patches - 1) * stride - context_length
+        self.num_queries = -(-horizon // patch_length)
+        sequences = self.num_channels if self.mixed else 1 + num_past_covariates
+        self.source_length = patches * sequences
+        self.query_length = self.num_queries * (num_targets if self.mixed else 1)
+
+        self.values = nn.Linear(patch_length, d_model)
+        self.known = nn.Linear(patch_length * num_known, d_model, bias=False) if num_known else None
+        if self.known is not None:
+            nn.init.zeros_(self.known.weight)
+        marks = self.num_channels if self.mixed else num_past_covariates
+        self.channel = nn.Parameter(torch.randn(marks, d_model) * 0.02) if marks else None
+        self.query = nn.Parameter(torch.randn(self.num_queries, d_model) * 0.02)
+        self.head = nn.Linear(d_model, patch_length)
+        self.dropout = nn.Dropout(dropout)
+
+    def source(self, past: Tensor, past_known: Tensor) -> Tensor:
+        """Give the encoder's tokens, (B C_out, L, D) or (B, C_in L, D)."""
+        tokens = self.values(self._patches(past))  # (B, C_in, N, D)
+        tokens = tokens + positions(tokens.shape[2], tokens.shape[3], tokens)
+        if self.known is not None:
+            known = self._patches(past_known).permute(0, 2, 3, 1).flatten(2)  # (B, N, P F)
+            tokens = tokens + self.known(known)[:, None]
+        if self.mixed:
+            assert self.channel is not None
+            tokens = (tokens + self.channel[:, None]).flatten(1, 2)  # (B, C_in N, D)
+        else:
+            tokens = self._independent(tokens)
+        dropped: Tensor = self.dropout(tokens)
+        return dropped
+
+    def queries(self, past: Tensor, past_known: Tensor, future_known: Tensor) -> Tensor:
+        """Give the decoder's tokens, (B C_out, M, D) or (B, C_out M, D)."""
+        tokens = self.query + positions(self.num_queries, self.query.shape[1], self.query)  # (M, D)
+        tokens = tokens.expand(past.shape[0], -1, -1)
+        if self.known is not None:
+            excess = self.num_queries * self.patch_length - self.horizon
+            padded = functional.pad(future_known.transpose(1, 2), (0, excess), mode="replicate")
+            patches = padded.unflatten(2, (self.num_queries, self.patch_length))  # (B, F, M, P)
+            tokens = tokens + self.known(patches.permute(0, 2, 3, 1).flatten(2))
+        tokens = tokens[:, None].expand(-1, self.num_targets, -1, -1)  # (B, C_out, M, D)
+        if self.mixed:
+            assert self.channel is not None
+            return (tokens + self.channel[: self.num_targets, None]).flatten(1, 2)
+        return tokens.flatten(0, 1)
+
+    def read_out(self, decoded: Tensor) -> Tensor:
+        """Give the forecast (B, h, C_out)."""
+        patches = self.head(decoded)  # (B C_out, M, P) or (B, C_out M, P)
+        series = patches.reshape(-1, self.num_targets, self.num_queries * self.patch_length)
+        return series.transpose(1, 2)[:, : self.horizon]  # (B, h, C_out)
+
+    def _patches(self, steps: Tensor) -> Tensor:
+        channels_first = steps.transpose(1, 2)  # (B, C, T)
+        if self.padding:
+            channels_first = functional.pad(channels_first, (self.padding, 0), mode="replicate")
+        return channels_first.unfold(2, self.patch_length, self.stride)  # (B, C, N, P)
+
+    def _independent(self, tokens: Tensor) -> Tensor:
+        targets = tokens[:, : self.num_targets]  # (B, C_out, N, D)
+        if self.channel is not None:
+            covariates = (tokens[:, self.num_targets :] + self.channel[:, None]).flatten(1, 2)  # (B, K N, D)
+            beside = covariates[:, None].expand(-1, self.num_targets, -1, -1)
+            targets = torch.cat([targets, beside], 2)
+        return targets.flatten(0, 1)  # (B C_out, N (1 + K), D)
