@@ -1,0 +1,63 @@
+"""The check that a loss and its gradients are finite, made before the weights are touched."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from forecast.errors import NotFiniteError
+
+READ_EVERY = 20
+"""Steps between two reads of the flag on an accelerator: a read waits for the device."""
+
+
+class FiniteGuard:
+    """Stops a run at its first loss or gradient that is NaN or infinite.
+
+    On the CPU the step itself raises. On an accelerator the gradients of a bad step are zeroed on the
+    device, so that the weights stay finite, and the step's number is read every `READ_EVERY` steps and
+    before each validation.
+    """
+
+    def __init__(self) -> None:
+        self._first_bad: Tensor | None = None
+
+    def check(self, loss: Tensor, norm: Tensor, parameters: Iterable[Tensor], step: int) -> None:
+        """Look at the loss and the gradients' norm of `step`, counted from 0.
+
+        Raises
+        ------
+        NotFiniteError
+            At once on the CPU, a few steps later on an accelerator.
+        """
+        finite = torch.isfinite(loss.detach()) & torch.isfinite(norm)
+        if loss.device.type == "cpu":
+            if not finite:
+                raise NotFiniteError(_message(step, f"loss {float(loss)}, gradient norm {float(norm)}"))
+            return
+        if self._first_bad is None:
+            self._first_bad = torch.full((), -1, device=loss.device)
+        self._first_bad = torch.where((self._first_bad < 0) & ~finite, step, self._first_bad)
+        for parameter in parameters:
+            if parameter.grad is not None:
+                parameter.grad.masked_fill_(~finite, 0)
+        if step % READ_EVERY == 0:
+            self.read()
+
+    def read(self) -> None:
+        """Wait for the device and raise if a step was bad.
+
+        Raises
+        ------
+        NotFiniteError
+            Naming the first such step.
+        """
+        if self._first_bad is not None and (step := int(self._first_bad)) >= 0:
+            raise NotFiniteError(_message(step, "loss or gradient"))
+
+
+def _message(step: int, what: str) -> str:
+    return (
+        f"step {step}: not finite ({what}): the update was not made; "
+        "lower optimizer.lr or training.max_grad_norm, or look for extreme values in the data"
+    )

@@ -1,0 +1,124 @@
+"""A trained run, ready to forecast a table: no trainer, no Lightning."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from forecast.data.calendar import calendar_features, future_index
+from forecast.data.scaler import Scaler
+from forecast.data.series import Series, read_series, series_from_frame
+from forecast.errors import InputError
+from forecast.model.informer import Informer
+from forecast.run import Architecture, Run
+
+
+@dataclass(frozen=True)
+class Forecaster:
+    """The model of a run with what it needs of its training: roles, scaler, calendar, frequency."""
+
+    network: Informer
+    scaler: Scaler
+    targets: list[str]
+    past_covariates: list[str]
+    time_column: str
+    frequency: str
+    cycles: list[str]
+    context_length: int
+    horizon: int
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Forecaster":
+        """Give the forecaster of the finished run at `path`.
+
+        Raises
+        ------
+        InputError
+            If `path` is no finished run, or a damaged one.
+        """
+        run = Run.open(path)
+        manifest = run.manifest()
+        network = run.load_model()
+        try:
+            data, sizes = manifest["data"], Architecture.from_dict(manifest["architecture"]).sizes
+            return cls(
+                network=network,
+                scaler=Scaler.from_dict(manifest["scaler"]),
+                targets=data["targets"],
+                past_covariates=data["past_covariates"],
+                time_column=data["time_column"],
+                frequency=data["frequency"],
+                cycles=data["cycles"],
+                context_length=sizes.context_length,
+                horizon=sizes.horizon,
+            )
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{run.path}: its manifest lacks {error}: the folder is damaged") from None
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that an input must have, in the model's order."""
+        return [*self.targets, *self.past_covariates]
+
+    def read(self, path: str | os.PathLike[str]) -> Series:
+        """Read and check a CSV or Parquet file with the columns and at the frequency of training."""
+        return self._checked(read_series(path, **self._reading()), str(path))
+
+    def predict(self, frame: pd.DataFrame | Series) -> pd.DataFrame:
+        """Forecast what follows `frame`.
+
+        Parameters
+        ----------
+        frame
+            At least `context_length` rows up to the forecast's origin, in original units, with the
+            columns of training (others are not looked at) and the time as index or column.
+
+        Returns
+        -------
+        pandas.DataFrame
+            `horizon` rows in original units, a column a target; the index continues the input's.
+
+        Raises
+        ------
+        InputError
+            If the table is flawed, too short, or not of training's columns or frequency.
+        """
+        series = frame
+        if not isinstance(series, Series):
+            series = self._checked(series_from_frame(series, **self._reading()), "the frame")
+        context = series.frame[self.columns].iloc[-self.context_length :]
+        dates = future_index(context.index[-1], self.frequency, self.horizon)
+        past = self.scaler.transform(context.to_numpy(np.float64)).astype(np.float32)
+        known = calendar_features(context.index.append(dates), self.cycles)
+        with torch.inference_mode():
+            forecast = self.network(
+                torch.from_numpy(past)[None],
+                torch.from_numpy(known[: self.context_length])[None],
+                torch.from_numpy(known[self.context_length :])[None],
+            )
+        values = self.scaler.inverse(forecast[0].double().numpy(), self.targets)
+        return pd.DataFrame(values, index=dates.rename(self.time_column), columns=self.targets)
+
+    def _reading(self) -> dict[str, object]:
+        return {"columns": self.columns, "frequency": None}
+
+    def _checked(self, series: Series, source: str) -> Series:
+        if series.frequency != self.frequency:
+            raise InputError(
+                f"{source}: its frequency is {series.frequency}, the model was trained at {self.frequency}: "
+                "resample the file or train a model on it"
+            )
+        if len(series.frame) < self.context_length:
+            raise InputError(
+                f"{source}: it has {len(series.frame)} rows, the model looks back {self.context_length}: "
+                f"give at least {self.context_length} rows"
+            )
+        return series
+
+
+def load(path: str | os.PathLike[str]) -> Forecaster:
+    """Give the forecaster of the finished run at `path` ("latest" for the newest under outputs/)."""
+    return Forecaster.load(Path(path) if str(path) != "latest" else "latest")

@@ -1,0 +1,38 @@
+"""A picture of a forecast beside what came before it, and the truth where it is known."""
+
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from forecast.files import replacing
+
+MAX_SERIES = 7
+"""Series drawn; a table with more shows the first ones and says so."""
+
+
+def draw_forecast(
+    path: Path, past: pd.DataFrame, forecast: pd.DataFrame, truth: pd.DataFrame | None = None, title: str = ""
+) -> None:
+    """Write a PNG: one panel a target, in original units, the last three horizons of the past at most."""
+    names = list(forecast.columns)[:MAX_SERIES]
+    shown = past.iloc[-3 * len(forecast) :]
+    figure = Figure(figsize=(10, 1.2 + 1.7 * len(names)), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
+    for panel, name in zip(panels, names, strict=True):
+        panel.plot(shown.index, shown[name], color="0.45", linewidth=1, label="past")
+        if truth is not None:
+            panel.plot(truth.index, truth[name], color="black", linewidth=1, label="truth")
+        panel.plot(forecast.index, forecast[name], color="tab:orange", linewidth=1.6, label="forecast")
+        panel.axvline(forecast.index[0], color="0.8", linewidth=0.8)
+        panel.set_ylabel(name, fontsize=8)
+        panel.tick_params(labelsize=8)
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].legend(loc="upper left", fontsize=8, ncols=3, frameon=False)
+    left_out = len(forecast.columns) - len(names)
+    figure.suptitle(title + (f" ({left_out} more series not shown)" if left_out else ""), fontsize=10)
+    figure.autofmt_xdate()
+    with replacing(path) as file:
+        figure.savefig(file, format="png", dpi=110, metadata={"Software": None})

@@ -1,0 +1,122 @@
+"""The Lightning shell: loss, validation scores, optimizer; nothing architectural."""
+
+from collections.abc import Callable
+from typing import Any
+
+import lightning
+import torch
+from lightning.pytorch.utilities.types import OptimizerLRSchedulerConfig
+from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from forecast.data.windows import Batch
+from forecast.finite import FiniteGuard
+from forecast.losses import loss_by_name
+from forecast.metrics import ErrorSums
+from forecast.model.informer import Informer
+
+SEED_STRIDE = 1_000_003
+"""A prime between the seeds of two runs, so that step n of one is not step n + 1 of the other."""
+
+
+class ForecastTask(lightning.LightningModule):
+    """Trains `network` on batches of windows.
+
+    Parameters
+    ----------
+    network
+        What forecasts.
+    loss
+        The name of a loss.
+    make_optimizer, make_scheduler
+        From parameters to an optimizer; from it and the number of steps to a scheduler.
+    max_grad_norm
+        Gradients are scaled down to this norm; None leaves them.
+    total_steps
+        Steps of the whole run.
+    seed
+        With the number of the step it settles all randomness of that step.
+    """
+
+    def __init__(
+        self,
+        network: Informer,
+        *,
+        loss: str,
+        make_optimizer: Callable[..., Optimizer],
+        make_scheduler: Callable[..., LRScheduler],
+        max_grad_norm: float | None,
+        total_steps: int,
+        seed: int,
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.loss = loss_by_name(loss)
+        self.make_optimizer = make_optimizer
+        self.make_scheduler = make_scheduler
+        self.max_grad_norm = max_grad_norm
+        self.total_steps = total_steps
+        self.seed = seed
+        self.guard = FiniteGuard()
+        self.sums: ErrorSums | None = None
+        self._last_loss: Tensor | None = None
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Give the forecast (B, h, C_out) of a batch."""
+        forecast: Tensor = self.network(batch.past, batch.past_known, batch.future_known, batch.past_observed)
+        return forecast
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        """Make the step's randomness a function of the seed and the step alone."""
+        torch.manual_seed(self.seed * SEED_STRIDE + self.global_step)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Give the loss of a batch."""
+        loss = self.loss(self(batch), batch.future, batch.future_observed)
+        self._last_loss = loss.detach()
+        self.log("train/loss", self._last_loss, batch_size=len(batch.origin))
+        return loss
+
+    def configure_gradient_clipping(self, optimizer: Optimizer, *_: Any, **__: Any) -> None:
+        """Clip, and refuse a step whose loss or gradients are not finite.
+
+        Not Lightning's own clipping, which a fused optimizer under bf16-mixed does not allow.
+        """
+        limit = float("inf") if self.max_grad_norm is None else self.max_grad_norm
+        norm = clip_grad_norm_(self.network.parameters(), limit)
+        assert self._last_loss is not None
+        self.guard.check(self._last_loss, norm, self.network.parameters(), self.global_step)
+        self.log("train/gradient_norm", norm)
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        """Ask for a validation after the last step, wherever it falls."""
+        if self.global_step >= self.total_steps:
+            self.trainer.should_stop = True
+
+    def on_validation_epoch_start(self) -> None:
+        """Begin the sums anew."""
+        self.guard.read()
+        self.sums = None
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Add a batch to the sums, in float32 whatever training runs in."""
+        with torch.autocast(self.device.type, enabled=False):
+            forecast = self(batch)
+        if self.sums is None:
+            self.sums = ErrorSums.zeros(*forecast.shape[1:], device=forecast.device)
+        self.sums.update(forecast, batch.future, batch.future_observed)
+
+    def on_validation_epoch_end(self) -> None:
+        """Log the scores over all validation windows."""
+        assert self.sums is not None
+        scores = self.sums.scaled()
+        self.log("val/mse", scores["mse"], prog_bar=True)
+        self.log("val/mae", scores["mae"])
+
+    def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
+        """Make the optimizer and a schedule that moves at every step."""
+        optimizer = self.make_optimizer(self.network.parameters())
+        scheduler = self.make_scheduler(optimizer, self.total_steps)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
