@@ -1,0 +1,129 @@
+"""Timestamps in, known inputs out: where each time stands in the hour, day, week, month and year."""
+
+from collections.abc import Callable, Sequence
+from math import gcd
+
+import numpy as np
+import pandas as pd
+
+from forecast.data.frequency import fixed_step, frequency_offset
+
+_DAY = 86_400.0
+_SHORTEST_MONTH = 28 * _DAY
+
+# name of each cycle: its length in seconds, and the steps in seconds (from, below) that can see it
+_CYCLES: dict[str, tuple[float, float, float]] = {
+    "second_of_minute": (60.0, 0.0, 60.0),
+    "minute_of_hour": (3600.0, 0.0, 3600.0),
+    "hour_of_day": (_DAY, 0.0, _DAY),
+    "day_of_week": (7 * _DAY, 0.0, 7 * _DAY),
+    "day_of_month": (30.436875 * _DAY, 0.0, _SHORTEST_MONTH),
+    "day_of_year": (365.2425 * _DAY, 0.0, _SHORTEST_MONTH),
+    "month_of_year": (365.2425 * _DAY, _SHORTEST_MONTH, 365 * _DAY),
+}
+
+
+def calendar_cycles(frequency: str, span: pd.Timedelta | None = None) -> tuple[str, ...]:
+    """Names of the cycles that rows at this step can show.
+
+    Parameters
+    ----------
+    frequency
+        Step from row to row, a pandas alias.
+    span
+        Duration of the training part. A cycle longer than half of it is left out: it is not seen twice, and
+        what is learned of it is the trend. None leaves out nothing.
+    """
+    step = _seconds(frequency)
+    longest = np.inf if span is None else span.total_seconds() / 2
+    return tuple(
+        name
+        for name, (length, least, below) in _CYCLES.items()
+        if least <= step < below and length <= longest
+    )
+
+
+def calendar_features(index: pd.DatetimeIndex, cycles: Sequence[str]) -> np.ndarray:
+    """Sine and cosine of each cycle at each time, shape (N, 2·len(cycles)), float32, in [-1, 1].
+
+    Each row is a function of its own timestamp (in the index's own time zone), so nothing can look ahead.
+    Columns 2i and 2i + 1 are sine and cosine of cycle i.
+    """
+    features = np.empty((len(index), 2 * len(cycles)), dtype=np.float32)
+    for place, name in enumerate(cycles):
+        if name not in _PHASES:
+            raise ValueError(f"no calendar cycle {name!r}: choose from {', '.join(_PHASES)}")
+        angle = 2 * np.pi * np.asarray(_PHASES[name](index), dtype=np.float64)
+        features[:, 2 * place] = np.sin(angle)
+        features[:, 2 * place + 1] = np.cos(angle)
+    return features
+
+
+# fraction of the cycle that is over at each time, in [0, 1)
+_PHASES: dict[str, Callable[[pd.DatetimeIndex], pd.Index]] = {
+    "second_of_minute": lambda index: (index.second + index.microsecond / 1e6) / 60,
+    "minute_of_hour": lambda index: (index.minute + index.second / 60) / 60,
+    "hour_of_day": lambda index: (index.hour + index.minute / 60 + index.second / 3600) / 24,
+    "day_of_week": lambda index: index.day_of_week / 7,
+    "day_of_month": lambda index: (index.day - 1) / index.days_in_month,
+    "day_of_year": lambda index: (index.day_of_year - 1) / (365 + index.is_leap_year),
+    "month_of_year": lambda index: (index.month - 1) / 12,
+}
+
+
+def seasonal_period(frequency: str) -> int:
+    """Steps in the season of the seasonal naive forecast, at least 1.
+
+    The season is the day for steps below a day, the week for days, the year for weeks and longer; where the step
+    does not divide it, the fewest steps that fill up to seven seasons, else the nearest number of steps.
+    """
+    offset = frequency_offset(frequency)
+    if isinstance(offset, pd.offsets.BusinessDay):
+        return _steps_in(5, offset.n)
+    months = _months(frequency)
+    if months:
+        return _steps_in(12, months)
+    step = _seconds(frequency)
+    if step >= 7 * _DAY:
+        return max(1, round(365.2425 * _DAY / step))
+    season = _DAY if step < _DAY else 7 * _DAY
+    return _steps_in(int(season * 1000), round(step * 1000))
+
+
+def _steps_in(season: int, step: int) -> int:
+    """Steps in the fewest whole seasons that hold whole steps, if no more than seven, else in about one season."""
+    exact = season // gcd(season, step)
+    return exact if exact * step <= 7 * season else max(1, round(season / step))
+
+
+def future_index(last: pd.Timestamp, frequency: str, horizon: int) -> pd.DatetimeIndex:
+    """The `horizon` times that follow `last`, the first of them one step after it."""
+    if horizon < 1:
+        raise ValueError(f"horizon {horizon} is below 1")
+    offset = frequency_offset(frequency)
+    return pd.date_range(last + offset, periods=horizon, freq=offset).as_unit("ns")
+
+
+def _seconds(frequency: str) -> float:
+    """Length of a step in seconds, the typical one where it varies."""
+    offset = frequency_offset(frequency)
+    step = fixed_step(offset)
+    if step is not None:
+        return step / 1e9
+    if isinstance(offset, pd.offsets.BusinessDay):
+        return offset.n * _DAY
+    start = pd.Timestamp("2023-01-01") + offset
+    end = start
+    for _ in range(12):
+        end = end + offset
+    return float((end - start).total_seconds()) / 12
+
+
+def _months(frequency: str) -> int:
+    """Months in a step, 0 where it is not made of months."""
+    step = _seconds(frequency)
+    whole = round(step / (30.436875 * _DAY))
+    monthly = (
+        frequency_offset(frequency).rule_code.split("-")[0].endswith(("MS", "ME", "QS", "QE", "YS", "YE"))
+    )
+    return whole if monthly and not frequency_offset(frequency).rule_code.startswith("S") else 0

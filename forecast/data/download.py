@@ -1,0 +1,101 @@
+"""File name in, path out: a data set found on this machine, or fetched once, checked, and put in place whole."""
+
+import hashlib
+import os
+import urllib.error
+import urllib.request
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from forecast.errors import InputError
+
+_TIMEOUT_S = 30
+_PIECE = 1 << 16
+
+
+def locate(file_name: str, *, url: str | None, sha256: str | None, data_dir: Path | None = None) -> Path:
+    """Path of the file: in $FORECAST_DATA_DIR, else in `data_dir` (default: data/ here), else downloaded to there.
+
+    Raises `InputError` where a file that is there is not the one meant, and where the download fails; the line
+    says what to fetch and where to put it, and nothing half-fetched is left.
+    """
+    folder = Path("data") if data_dir is None else Path(data_dir)
+    named = os.environ.get("FORECAST_DATA_DIR")
+    if named and not Path(named).is_dir():
+        raise InputError(f"FORECAST_DATA_DIR is {named!r}, which is no folder: correct it or unset it")
+    for place in ([Path(named)] if named else []) + [folder]:
+        if (place / file_name).is_file():
+            _check_found(place / file_name, sha256)
+            return place / file_name
+    target = folder / file_name
+    if url is None:
+        raise InputError(
+            f"{file_name} is not in {folder}: put it there, or name its folder in FORECAST_DATA_DIR"
+        )
+    try:
+        _fetch(url, target, sha256)
+    except (OSError, HTTPException, ValueError) as error:
+        raise InputError(
+            f"{file_name} could not be downloaded ({_reason(error)}): fetch {url} and put it at {target}"
+        ) from error
+    return target
+
+
+def _check_found(path: Path, sha256: str | None) -> None:
+    if sha256 is None:
+        return
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != sha256.lower():
+        raise InputError(
+            f"{path} is not the file meant (sha256 {found[:12]}…, expected {sha256[:12]}…): remove or replace it"
+        )
+
+
+def _fetch(url: str, target: Path, sha256: str | None) -> None:
+    if not url.lower().startswith(("http://", "https://")):
+        raise ValueError("the address is not http or https")
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+    with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as response:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("wb") as file:
+                found = _copy(response, file, target.name)
+                file.flush()
+                os.fsync(file.fileno())
+            if sha256 is not None and found != sha256.lower():
+                raise ValueError(f"sha256 is {found[:12]}…, expected {sha256[:12]}…")
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _copy(response: Any, file: BinaryIO, name: str) -> str:
+    """Write the body to the file; gives its sha256."""
+    length = response.headers.get("Content-Length")
+    total = int(length) if length is not None else None
+    digest, received = hashlib.sha256(), 0
+    bar = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*bar) as progress:
+        task = progress.add_task(name, total=total)
+        while piece := response.read(_PIECE):
+            file.write(piece)
+            digest.update(piece)
+            received += len(piece)
+            progress.update(task, completed=received)
+    if total is not None and received != total:
+        raise ValueError(f"{received} of {total} bytes arrived")
+    return digest.hexdigest()
+
+
+def _reason(error: Exception) -> str:
+    reason = error.reason if isinstance(error, urllib.error.URLError) else error
+    text = (
+        f"HTTP {error.code}"
+        if isinstance(error, urllib.error.HTTPError)
+        else str(reason) or type(error).__name__
+    )
+    return " ".join(text.split())[:100]

@@ -1,0 +1,175 @@
+"""Times in, frequency out: the step from row to row, and whether every row keeps it."""
+
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+from pandas.tseries.frequencies import to_offset
+from pandas.tseries.offsets import BaseOffset
+
+from forecast.errors import InputError
+
+_OLD_NAMES = {
+    "H": "h", "T": "min", "t": "min", "S": "s", "L": "ms", "d": "D", "b": "B", "w": "W", "M": "ME",
+    "BM": "BME", "Q": "QE", "BQ": "BQE", "A": "YE", "Y": "YE", "AS": "YS", "BA": "BYE", "BY": "BYE", "BAS": "BYS",
+}  # fmt: skip
+_DAY = 86_400 * 10**9  # nanoseconds
+_UNITS = (
+    ("D", _DAY),
+    ("h", _DAY // 24),
+    ("min", 60 * 10**9),
+    ("s", 10**9),
+    ("ms", 10**6),
+    ("us", 10**3),
+    ("ns", 1),
+)
+_WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
+
+
+def frequency_offset(frequency: str) -> BaseOffset:
+    """Offset that the alias means; names of older pandas ('H', 'T', 'M') are understood.
+
+    Raises `InputError` where it means nothing or does not go forward.
+    """
+    match = re.fullmatch(r"(-?\d*)([A-Za-z]+)((?:-\w+)?)", str(frequency).strip())
+    alias = f"{match[1]}{_OLD_NAMES.get(match[2], match[2])}{match[3]}" if match else str(frequency)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            offset = to_offset(alias)
+    except (ValueError, FutureWarning, DeprecationWarning):
+        offset = None
+    if offset is None or offset.n < 1:
+        raise InputError(f"data.frequency {frequency!r} is no step: use one such as h, 15min, D, W, MS, QS")
+    return offset
+
+
+def fixed_step(offset: BaseOffset) -> int | None:
+    """Nanoseconds of a step of fixed length; None for months, business days and the like."""
+    if isinstance(offset, pd.offsets.Week):
+        return None if offset.weekday is not None else offset.n * 7 * _DAY
+    if isinstance(offset, pd.offsets.Day):  # a calendar day in pandas 3, a fixed step before
+        return int(offset.n) * _DAY
+    return int(offset.nanos) if isinstance(offset, pd.offsets.Tick) else None
+
+
+def resolve_frequency(times: pd.DatetimeIndex, frequency: str | None, source: str) -> str:
+    """Give the frequency of sorted times without duplicates: the one named, else the one that most rows keep.
+
+    A step of fixed length is spelled in its largest unit (60min is h), weeks with their day (W-SUN), so that
+    equal steps have equal names.
+    """
+    if frequency is None:
+        return _infer(times, source)
+    offset = frequency_offset(frequency)
+    step = fixed_step(offset)
+    if isinstance(offset, pd.offsets.Week) and "-" not in frequency:
+        step = offset.n * 7 * _DAY
+    return str(offset.freqstr) if step is None else _name_step(step, times)
+
+
+def _name_step(step: int, times: pd.DatetimeIndex) -> str:
+    if step % (7 * _DAY) == 0 and len(times):
+        count = step // (7 * _DAY)
+        return f"{count if count > 1 else ''}W-{_WEEKDAYS[times[0].weekday()]}"
+    unit, size = next((unit, size) for unit, size in _UNITS if step % size == 0)
+    return f"{step // size if step > size else ''}{unit}"
+
+
+def _infer(times: pd.DatetimeIndex, source: str) -> str:
+    """Give the frequency that most rows keep, so that a gap or a stray row can then be named."""
+    if len(times) < 3:
+        raise InputError(
+            f"{source} has {len(times)} row(s), too few to tell the step: name it in data.frequency"
+        )
+    local = times.tz_localize(None)
+    step, share = _most_common(local)
+    if step % _DAY:  # shorter steps are steps of the absolute time: clocks may be changed
+        step, share = _most_common(times)
+    if step >= 28 * _DAY and (monthly := _monthly(local, step)):
+        return monthly
+    if step == _DAY and _has_only_business_days(local):
+        return "B"
+    if share <= 0.5:
+        raise InputError(
+            f"{source}: the rows follow each other at irregular steps (the most common, {pd.Timedelta(step)}, "
+            f"is {share:.0%} of them): bring them to one step, or name it in data.frequency"
+        )
+    return _name_step(step, times)
+
+
+def _most_common(times: pd.DatetimeIndex) -> tuple[int, float]:
+    steps, counts = np.unique(np.diff(times.asi8), return_counts=True)
+    return int(steps[counts.argmax()]), float(counts.max() / counts.sum())
+
+
+def _monthly(times: pd.DatetimeIndex, step: int) -> str | None:
+    """Give the alias of steps of whole months, None where the dates are not at the ends of months."""
+    months = round(step / (30.436875 * _DAY))
+    named = {1: "{}", 3: "Q{}-{month}", 12: "Y{}-{month}"}
+    starts, ends = np.mean(times.day == 1), np.mean(times.is_month_end)
+    month = times[0].month_name()[:3].upper()
+    for share, side in ((starts, "S"), (ends, "E")):
+        if share >= 0.8:
+            return (
+                named[months].format(side if months > 1 else "M" + side, month=month)
+                if months in named
+                else f"{months}M{side}"
+            )
+    for alias in ("BMS", "BME"):
+        if months == 1 and all(to_offset(alias).is_on_offset(time) for time in times):
+            return alias
+    return None
+
+
+def _has_only_business_days(times: pd.DatetimeIndex) -> bool:
+    over_weekend = np.diff(times.asi8) == 3 * _DAY
+    return bool((times.weekday < 5).all() and over_weekend.any())
+
+
+def check_regular(times: pd.DatetimeIndex, frequency: str, rows: np.ndarray, source: str) -> None:
+    """Refuse sorted times that leave the grid of the frequency, and gaps in it, naming the first such row."""
+    offset = frequency_offset(frequency)
+    step = fixed_step(offset)
+    # days and longer are steps of the local calendar, shorter ones of the absolute time
+    daily = step is None or step % _DAY == 0
+    plain = (
+        times.tz_localize(None) if daily else times.tz_convert("UTC").tz_localize(None) if times.tz else times
+    )
+    if step is None:
+        stray, first_missing, missing = _against_range(plain, offset)
+    else:
+        stray, first_missing, missing = _against_step(plain.asi8, step)
+    if stray >= 0:
+        raise InputError(
+            f"{source}, row {rows[stray]}: {times[stray]} is off the grid of one row every {frequency}: "
+            "correct the time, or name the right step in data.frequency"
+        )
+    if missing:
+        before = times[first_missing]
+        absent = (before.tz_localize(None) if daily else before) + offset
+        raise InputError(
+            f"{source}, row {rows[first_missing]}: after {before} the row for {absent} is missing "
+            f"({missing} missing in all at step {frequency}): add the rows"
+        )
+
+
+def _against_step(nanoseconds: np.ndarray, step: int) -> tuple[int, int, int]:
+    """First row off the grid (-1: none), row before the first gap, and how many rows are missing."""
+    since = nanoseconds - nanoseconds[0]
+    stray = np.flatnonzero(since % step)
+    if stray.size:
+        return int(stray[0]), 0, 0
+    jumps = np.diff(since) // step - 1
+    return -1, int(np.argmax(jumps > 0)) if jumps.size else 0, int(jumps.sum())
+
+
+def _against_range(times: pd.DatetimeIndex, offset: BaseOffset) -> tuple[int, int, int]:
+    grid = pd.date_range(times[0], times[-1], freq=offset)
+    place = grid.get_indexer(times)
+    stray = np.flatnonzero(place < 0)
+    if stray.size:
+        return int(stray[0]), 0, 0
+    jumps = np.diff(place) - 1
+    return -1, int(np.argmax(jumps > 0)) if jumps.size else 0, int(jumps.sum())

@@ -1,0 +1,55 @@
+"""Original units to z-scores of the training part, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+class Scaler:
+    """Mean and deviation of each column over the training rows.
+
+    Attributes
+    ----------
+    mean, scale
+        shape (C,), float64, original units; the scale of a constant column is 1.
+    columns
+        Names, in the order of the arrays.
+    """
+
+    def __init__(self, mean: np.ndarray, scale: np.ndarray, columns: Sequence[str]) -> None:
+        self.mean = np.asarray(mean, dtype=np.float64)
+        self.scale = np.asarray(scale, dtype=np.float64)
+        self.columns = tuple(str(name) for name in columns)
+        if not self.mean.shape == self.scale.shape == (len(self.columns),):
+            raise ValueError(
+                f"{self.mean.shape} means, {self.scale.shape} scales, {len(self.columns)} columns"
+            )
+
+    @classmethod
+    def fit(cls, values: np.ndarray, columns: Sequence[str]) -> Scaler:
+        """Scaler of the training rows, shape (N, C), float64, original units."""
+        from sklearn.preprocessing import StandardScaler  # here, since predict never fits and starts sooner
+
+        fitted = StandardScaler().fit(np.asarray(values, dtype=np.float64))
+        return cls(fitted.mean_, fitted.scale_, columns)
+
+    def transform(self, values: np.ndarray) -> np.ndarray:
+        """z-scores, float64, of values of shape (…, C) in original units."""
+        return (np.asarray(values, dtype=np.float64) - self.mean) / self.scale
+
+    def inverse(self, values: np.ndarray, columns: Sequence[str] | None = None) -> np.ndarray:
+        """Original units, float64, of z-scores of shape (…, C), or (…, len(columns)) of the named columns."""
+        place = slice(None) if columns is None else [self.columns.index(name) for name in columns]
+        return np.asarray(values, dtype=np.float64) * self.scale[place] + self.mean[place]
+
+    def to_dict(self) -> dict[str, Any]:
+        """State as plain lists; JSON keeps every digit of it."""
+        return {"columns": list(self.columns), "mean": self.mean.tolist(), "scale": self.scale.tolist()}
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Scaler:
+        """Scaler with the state that `to_dict` gave."""
+        return cls(np.array(state["mean"]), np.array(state["scale"]), state["columns"])

@@ -1,0 +1,174 @@
+"""Table in, series out: sorted, regular, finite float64 columns with their frequency, or one clear line."""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from forecast.data.frequency import check_regular, resolve_frequency
+from forecast.data.numbers import to_numbers
+from forecast.data.table import check_names, read_table
+from forecast.data.timestamps import find_time_column, parse_times
+from forecast.errors import InputError
+
+
+@dataclass(frozen=True)
+class Series:
+    """A regular multivariate series.
+
+    Attributes
+    ----------
+    frame
+        float64 columns over a sorted, regular DatetimeIndex whose name is the time column.
+    frequency
+        Step from row to row, a pandas alias such as 'h', '15min', 'D', 'MS'.
+    notes
+        One line for each thing that was done to the input.
+    """
+
+    frame: pd.DataFrame
+    frequency: str
+    notes: tuple[str, ...] = ()
+
+
+def read_series(
+    path: str | Path,
+    *,
+    time_column: str | None = None,
+    columns: Sequence[str] | None = None,
+    frequency: str | None = None,
+) -> Series:
+    """Series in a .csv, .csv.gz or .parquet file; the arguments are those of `series_from_frame`."""
+    return series_from_frame(
+        read_table(path), source=str(path), time_column=time_column, columns=columns, frequency=frequency
+    )
+
+
+def series_from_frame(
+    frame: pd.DataFrame,
+    *,
+    source: str = "the frame",
+    time_column: str | None = None,
+    columns: Sequence[str] | None = None,
+    frequency: str | None = None,
+) -> Series:
+    """Series in a frame, checked; the frame stays as it is.
+
+    Parameters
+    ----------
+    frame
+        One row for each time, the times in a column or in a DatetimeIndex.
+    source
+        What the messages call the frame.
+    time_column
+        Column of times; None finds it where that is unambiguous.
+    columns
+        Columns to keep, in this order; None keeps all but the time column.
+    frequency
+        Step between rows, a pandas alias; None infers it.
+
+    Raises
+    ------
+    InputError
+        With one line that says what is wrong, in which row and column, and what to do. Rows are numbered as a
+        spreadsheet shows them: the header is row 1.
+    """
+    table, time_column = _with_time_column(frame, source, time_column)
+    table, rows, notes = _without_empty_rows(table, source)
+    chosen = _choose(table, time_column, columns, source)
+    times, time_notes = parse_times(table[time_column], rows, f"{source}, column {time_column!r}")
+    values = to_numbers(table[chosen], rows, source)
+    order, order_notes = _order(times, rows, source, time_column)
+    times, values, rows = times[order], values[order], rows[order]
+    frequency = resolve_frequency(times, frequency, source)
+    check_regular(times, frequency, rows, source)
+    result = pd.DataFrame(values, index=times.rename(time_column), columns=chosen)
+    return Series(result, frequency, (*notes, *time_notes, *order_notes))
+
+
+def _with_time_column(frame: pd.DataFrame, source: str, name: str | None) -> tuple[pd.DataFrame, str]:
+    """Table with the times in a column, whose name comes second."""
+    if isinstance(frame.index, pd.MultiIndex) or isinstance(frame.columns, pd.MultiIndex):
+        raise InputError(
+            f"{source} has an index of several levels: give one row for each time, one series a column"
+        )
+    table = frame.set_axis([str(label) for label in frame.columns], axis=1)
+    check_names(list(table.columns), source)
+    label = str(frame.index.name) if frame.index.name is not None else "date"
+    as_index = name is None or (name == label and name not in table.columns)
+    if as_index and _holds_times(frame.index) and label not in table.columns:
+        table.insert(0, label, frame.index)
+        return table.reset_index(drop=True), label
+    table = table.reset_index(drop=True)
+    if len(table) == 0:
+        raise InputError(f"{source} has no rows below its header: add data")
+    if name is not None:
+        _check_present(name, list(table.columns), source, "data.time_column")
+    return table, name if name is not None else find_time_column(table, source)
+
+
+def _holds_times(index: pd.Index) -> bool:
+    return isinstance(index, (pd.DatetimeIndex, pd.PeriodIndex)) or index.inferred_type in (
+        "date",
+        "datetime",
+        "string",
+    )
+
+
+def _without_empty_rows(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, np.ndarray, tuple[str, ...]]:
+    """Table without lines that are blank from end to end, the row number of each that stays, and a note."""
+    rows = np.arange(2, len(table) + 2)
+    empty = table.isna().all(axis=1).to_numpy()
+    if empty.all():
+        raise InputError(f"{source} has no rows below its header: add data")
+    if not empty.any():
+        return table, rows, ()
+    trailing = int(np.argmin(empty[::-1]))  # blank lines at the end are no news
+    inside = int(empty.sum()) - trailing
+    notes = (f"{inside} blank rows were left out",) if inside else ()
+    return table.loc[~empty], rows[~empty], notes
+
+
+def _choose(table: pd.DataFrame, time_column: str, columns: Sequence[str] | None, source: str) -> list[str]:
+    if columns is None:
+        chosen = [name for name in table.columns if name != time_column]
+        if not chosen:
+            raise InputError(f"{source} has no column beside {time_column!r}: add the values to forecast")
+        return chosen
+    chosen = [str(name) for name in columns]
+    for name in chosen:
+        _check_present(name, list(table.columns), source, "data.targets")
+    if time_column in chosen or len(set(chosen)) < len(chosen) or not chosen:
+        raise InputError(
+            f"{source}: columns {chosen} name none, one twice, or the time column: correct data.targets"
+        )
+    return chosen
+
+
+def _check_present(name: str, names: list[str], source: str, key: str) -> None:
+    if name in names:
+        return
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    listed = ", ".join(names[:12]) + (" …" if len(names) > 12 else "")
+    raise InputError(f"{source} has no column {name!r}{hint}, only {listed}: correct {key}")
+
+
+def _order(
+    times: pd.DatetimeIndex, rows: np.ndarray, source: str, time_column: str
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Order of the rows by time, and a note where it is not that of the file; refuses a time that comes twice."""
+    stamps = times.asi8
+    order = np.argsort(stamps, kind="stable")
+    twice = np.flatnonzero(np.diff(stamps[order]) == 0)
+    if twice.size:
+        first, second = rows[order[twice[0]]], rows[order[twice[0] + 1]]
+        raise InputError(
+            f"{source}, rows {first} and {second}: both are for {times[order[twice[0]]]} "
+            f"({twice.size} duplicate times in all): keep one row for each time"
+        )
+    late = int((stamps < np.maximum.accumulate(stamps)).sum())
+    return order, (f"{late} rows were out of order: sorted by {time_column}",) if late else ()

@@ -1,0 +1,42 @@
+"""Number of rows in, three row ranges out: training, validation and test targets, in the order of time."""
+
+from dataclasses import dataclass
+
+from forecast.errors import InputError
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows whose values are targets of each part; they follow one another and never overlap."""
+
+    train: range
+    validation: range
+    test: range
+
+
+def split_rows(num_rows: int, train: float | int, validation: float | int, test: float | int) -> Split:
+    """Rows of each part.
+
+    Three fractions that sum to 1 use every row: int(train·n) rows for training, int(test·n) for the test, the rest
+    for validation, as the published tables count them. Three whole numbers are row counts from the first row
+    on; rows that are left over are unused (ETT's standard borders are 8640, 2880, 2880).
+    """
+    sizes = (train, validation, test)
+    shown = f"data.split train {train}, validation {validation}, test {test}"
+    if all(isinstance(size, int) and not isinstance(size, bool) for size in sizes):
+        counts = [int(size) for size in sizes]
+    elif all(isinstance(size, float) for size in sizes):
+        if min(sizes) <= 0 or abs(sum(sizes) - 1) > 1e-6:
+            raise InputError(
+                f"{shown}: fractions have to be above 0 and sum to 1, these sum to {sum(sizes):g}"
+            )
+        first, last = int(num_rows * train), int(num_rows * test)
+        counts = [first, num_rows - first - last, last]
+    else:
+        raise InputError(f"{shown}: give three fractions that sum to 1 or three whole numbers of rows")
+    if min(counts) < 1:
+        raise InputError(f"{shown}: of {num_rows} rows a part gets {min(counts)}: each needs at least 1")
+    if sum(counts) > num_rows:
+        raise InputError(f"{shown}: {sum(counts)} rows are asked for, there are {num_rows}: lower the counts")
+    first_border, second_border, end = counts[0], counts[0] + counts[1], sum(counts)
+    return Split(range(first_border), range(first_border, second_border), range(second_border, end))

@@ -1,0 +1,181 @@
+"""A simulated distribution transformer: loads, weather, and the oil temperature that follows from them.
+
+The equations and constants are stated in data/README.md; they were fixed before any model was tuned on them.
+"""
+
+import numpy as np
+import pandas as pd
+from scipy.signal import lfilter  # type: ignore[import-untyped]
+
+from forecast.errors import InputError
+
+RATED_POWER_KVA = 630.0
+
+# IEC 60076-7: thermal characteristics of an ONAN distribution transformer
+OIL_EXPONENT = 0.8  # x
+LOSS_RATIO = 5.0  # R: load losses at rated current over no-load losses
+TOP_OIL_RISE_K = 55.0  # Δθor: steady state, rated losses
+OIL_TIME_CONSTANT_MIN = 180.0  # τo
+K11 = 1.0
+
+_STEP_MIN = 60.0
+_YEAR_H = 365.2425 * 24
+_LAST_YEAR = 2261
+
+
+def simulate_transformer(rows: int = 17520, seed: int = 0, start: str = "2022-01-01") -> pd.DataFrame:
+    """Hourly loads and temperatures of a transformer; the same seed gives the same rows, however many follow.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns active_power_kw, reactive_power_kvar, ambient_temperature_c and oil_temperature_c over an hourly
+        index named `date`.
+    """
+    first = pd.Timestamp(start)
+    most = int((pd.Timestamp(f"{_LAST_YEAR}-12-31") - first) / pd.Timedelta(hours=1))
+    if not 1 <= rows <= most:
+        raise InputError(f"data.rows {rows}: give 1 to {most}, the hours from {first.date()} to {_LAST_YEAR}")
+    index = pd.date_range(first, periods=rows, freq="h", name="date").as_unit("ns")
+    noise = _Noise(rows, seed)
+    ambient = _ambient_temperature(index, noise)
+    off_day = _off_days(index)
+    active = _active_power(index, ambient, off_day, noise)
+    reactive = _reactive_power(index, active, ambient, off_day, noise)
+    load_factor = np.hypot(active, reactive) / RATED_POWER_KVA
+    sensor = noise.white(0.15)
+    return pd.DataFrame(
+        {
+            "active_power_kw": active,
+            "reactive_power_kvar": reactive,
+            "ambient_temperature_c": ambient,
+            "oil_temperature_c": top_oil_temperature(load_factor, ambient) + sensor,
+        },
+        index=index,
+    )
+
+
+def top_oil_temperature(load_factor: np.ndarray, ambient: np.ndarray) -> np.ndarray:
+    """Top-oil temperature in °C, shape (N,), by the exponential equation of IEC 60076-7 in steps of an hour.
+
+    Parameters
+    ----------
+    load_factor
+        K, apparent over rated power, shape (N,), held over the hour that ends at each time.
+    ambient
+        Temperature of the air in °C, shape (N,), held likewise. The first row is taken as a steady state.
+    """
+    loss_share = (1 + load_factor**2 * LOSS_RATIO) / (1 + LOSS_RATIO)
+    steady = ambient + TOP_OIL_RISE_K * loss_share**OIL_EXPONENT
+    return _lag(steady, K11 * OIL_TIME_CONSTANT_MIN / _STEP_MIN)
+
+
+def _lag(target: np.ndarray, time_constant_h: float) -> np.ndarray:
+    """First-order response to a target that is held over each hour, at rest in the first row."""
+    kept = np.exp(-1 / time_constant_h)
+    response, _ = lfilter([1 - kept], [1, -kept], target, zi=[kept * target[0]])
+    return np.asarray(response)
+
+
+class _Noise:
+    """Random series; each call has a stream of its own, so a longer series begins with the shorter one."""
+
+    def __init__(self, rows: int, seed: int) -> None:
+        self.rows, self.seed, self.calls = rows, seed, 0
+
+    def stream(self) -> np.random.Generator:
+        self.calls += 1
+        return np.random.default_rng([self.seed, self.calls])
+
+    def white(self, deviation: float) -> np.ndarray:
+        return deviation * self.stream().standard_normal(self.rows)
+
+    def correlated(self, deviation: float, time_constant_h: float) -> np.ndarray:
+        """Stationary first-order autoregression."""
+        kept = np.exp(-1 / time_constant_h)
+        shocks = self.white(deviation * np.sqrt(1 - kept**2))
+        shocks[0] /= np.sqrt(1 - kept**2)
+        return np.asarray(lfilter([1.0], [1.0, -kept], shocks))
+
+    def switched(
+        self, mean_hours: float, levels: tuple[float, ...], weights: tuple[float, ...]
+    ) -> np.ndarray:
+        """Level that is drawn anew at random times and held between them; it begins with the first level."""
+        stream = self.stream()
+        events = stream.random(self.rows) < 1 / mean_hours
+        drawn = np.array(levels)[np.searchsorted(np.cumsum(weights)[:-1], self.stream().random(self.rows))]
+        last_event = np.maximum.accumulate(np.where(events, np.arange(self.rows), -1))
+        return np.where(last_event < 0, levels[0], drawn[last_event])
+
+
+def _hour_of_day(index: pd.DatetimeIndex) -> np.ndarray:
+    return index.hour.to_numpy(dtype=np.int64)
+
+
+def _year_wave(index: pd.DatetimeIndex, peak_day: float) -> np.ndarray:
+    """Cosine of one year with its peak on the given day of the year."""
+    day = index.day_of_year.to_numpy() + index.hour.to_numpy() / 24
+    return np.asarray(np.cos(2 * np.pi * (day - peak_day) * 24 / _YEAR_H))
+
+
+def _ambient_temperature(index: pd.DatetimeIndex, noise: _Noise) -> np.ndarray:
+    summer = _year_wave(index, peak_day=203)
+    daily = np.cos(2 * np.pi * (np.arange(24) - 15) / 24)[_hour_of_day(index)]
+    weather = noise.correlated(3.2, 96) + noise.correlated(0.9, 6)
+    clearness = 1 + np.clip(noise.correlated(0.35, 36), -0.8, 0.8)
+    return 10.0 + 9.0 * summer + (3.2 + 1.2 * summer) * clearness * daily + weather
+
+
+def _off_days(index: pd.DatetimeIndex) -> np.ndarray:
+    """True at weekends and holidays: 1 January, 1 May, 25 and 26 December, Good Friday, Easter Monday."""
+    days = index.normalize()
+    code, unique = pd.factorize(days)
+    unique = pd.DatetimeIndex(unique)
+    easter = [pd.Timestamp(year, 1, 1) + pd.offsets.Easter() for year in sorted(set(unique.year))]
+    moving = [day + pd.Timedelta(days=shift) for day in easter for shift in (-2, 1)]
+    fixed = np.isin(unique.month * 100 + unique.day, (101, 501, 1225, 1226))
+    return np.asarray((unique.day_of_week >= 5) | fixed | unique.isin(moving))[code]
+
+
+def _bump(peak_hour: float, width_h: float) -> np.ndarray:
+    """Bell over the 24 hours of the day, shape (24,), that runs on over midnight."""
+    distance = (np.arange(24) - peak_hour + 12) % 24 - 12
+    return np.asarray(np.exp(-0.5 * (distance / width_h) ** 2))
+
+
+_WORKDAY = 0.26 + 0.10 * _bump(8, 1.6) + 0.15 * _bump(12.5, 3.2) + 0.20 * _bump(19, 2.4)
+_OFF_DAY = 0.25 + 0.11 * _bump(12.5, 3.0) + 0.18 * _bump(19.5, 2.6)
+
+
+def _active_power(
+    index: pd.DatetimeIndex, ambient: np.ndarray, off_day: np.ndarray, noise: _Noise
+) -> np.ndarray:
+    hour = _hour_of_day(index)
+    profile = np.where(off_day, _OFF_DAY[hour], _WORKDAY[hour])
+    lighting = 0.05 * (1 + _year_wave(index, peak_day=355)) * _bump(18, 2.5)[hour]
+    felt = _lag(ambient, 18)  # buildings follow the weather with a delay
+    heating = 0.011 * _soft_excess(15 - felt)
+    cooling = 0.010 * _soft_excess(felt - 20) ** 1.3 * (0.4 + _bump(15, 4.5)[hour])
+    transfer = noise.switched(480, (0.0, 0.14, 0.24, -0.16), (0.55, 0.2, 0.1, 0.15))  # feeders switched over
+    drift = noise.correlated(0.05, _YEAR_H)
+    relative = (1 + transfer) * (1 + drift) * (1 + noise.correlated(0.035, 8))
+    return np.asarray(
+        RATED_POWER_KVA * (profile + lighting + heating + cooling) * relative + noise.white(2.5)
+    )
+
+
+def _soft_excess(kelvin: np.ndarray) -> np.ndarray:
+    """max(0, kelvin) with a knee of about 2 K."""
+    return np.asarray(2 * np.logaddexp(0, kelvin / 2))
+
+
+def _reactive_power(
+    index: pd.DatetimeIndex, active: np.ndarray, ambient: np.ndarray, off_day: np.ndarray, noise: _Noise
+) -> np.ndarray:
+    motors = 0.30 + 0.006 * _soft_excess(ambient - 20)  # the share rises with cooling
+    hour = _hour_of_day(index)
+    in_service = noise.switched(1440, (1.0, 0.0), (0.85, 0.15))
+    capacitor = 50.0 * ((hour >= 7) & (hour < 21) & ~off_day) * in_service
+    return np.asarray(
+        14.0 + motors * active * (1 + noise.correlated(0.04, 12)) - capacitor + noise.white(1.5)
+    )

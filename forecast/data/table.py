@@ -1,0 +1,145 @@
+"""File in, raw table out: what is written in a CSV or Parquet file, before any of it is understood."""
+
+import csv
+import gzip
+import io
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from forecast.errors import InputError
+
+# the same numbers as from Parquet, to the last digit; from pandas 3.1 on that is the only way it reads
+_EXACT: Any = (
+    {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
+)
+_DATE_LIKE = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(\D.*)?$")
+_OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+def read_table(path: str | Path) -> pd.DataFrame:
+    """Table of the file as it stands, one row for each record, cells not yet checked.
+
+    Raises `InputError` where the file cannot be a table: none there, a folder, empty, header only, binary,
+    not UTF-8, another delimiter than the comma, lines of unequal length, a doubled column name.
+    """
+    path = Path(path)
+    try:
+        if path.is_dir():
+            raise InputError(f"{path} is a folder: name a .csv, .csv.gz or .parquet file")
+        name = path.name.lower()
+        if name.endswith((".parquet", ".pq")):
+            return _read_parquet(path)
+        if name.endswith((".csv", ".csv.gz")):
+            return _read_csv(path)
+        if not path.exists():
+            raise InputError(f"{path}: no such file: check the path")
+    except OSError as error:
+        reason = "no such file" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
+        raise InputError(f"{path}: {reason}: check the path") from error
+    raise InputError(f"{path}: only .csv, .csv.gz and .parquet are read: save the table as one of these")
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    content = path.read_bytes()
+    if not content:
+        raise InputError(f"{path} is empty: choose another file")
+    try:
+        return pd.read_parquet(io.BytesIO(content), engine="pyarrow")
+    except (ValueError, OSError) as error:  # pyarrow's own errors are ValueErrors or OSErrors
+        reason = str(error).splitlines()[0][:100] if str(error) else "unknown reason"
+        raise InputError(f"{path} cannot be read as Parquet ({reason}): write the file again") from error
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    content = _text_bytes(path)
+    header = _read_header(content, path)
+    try:
+        return pd.read_csv(
+            io.BytesIO(content),
+            names=header,
+            header=0,
+            index_col=False,
+            encoding="utf-8-sig",
+            skip_blank_lines=False,  # a blank line counts as a row, so that rows keep their numbers
+            low_memory=False,  # one type for a column, however long
+            **_EXACT,
+        )
+    except pd.errors.EmptyDataError as error:
+        raise InputError(f"{path} has no rows below its header: add data") from error
+    except (pd.errors.ParserError, csv.Error) as error:
+        raise InputError(f"{path}: {_parser_complaint(error)}") from error
+
+
+def _text_bytes(path: Path) -> bytes:
+    """Content of the file, unpacked, known to be UTF-8 text."""
+    content = path.read_bytes()
+    if path.name.lower().endswith(".gz"):
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(f"{path} is no whole gzip file ({error}): pack or fetch it again") from error
+    if not content.strip(b"\xef\xbb\xbf \t\r\n"):
+        raise InputError(f"{path} is empty: choose another file")
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(f"{path} is UTF-16 text: save it as UTF-8")
+    zero = content.find(b"\0")
+    if zero >= 0:
+        row = content.count(b"\n", 0, zero) + 1
+        raise InputError(
+            f"{path}, row {row}: a zero byte, the file is binary or damaged: save it as CSV text"
+        )
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        row = content.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{path}, row {row}: not UTF-8 text (or binary): save the file as UTF-8") from error
+    return content
+
+
+def _read_header(content: bytes, path: Path) -> list[str]:
+    """Column names, checked; blanks around a name are dropped, an empty name becomes `Unnamed: 0` and so on."""
+    records = csv.reader(io.StringIO(content[:1_000_000].decode("utf-8-sig", errors="ignore"), newline=""))
+    header = [cell.strip() for cell in next(records, [])]
+    first = next(records, [])
+    if len(header) < 2:
+        found = [word for mark, word in _OTHER_DELIMITERS.items() if header and mark in header[0]]
+        if found:
+            raise InputError(f"{path}, row 1: columns are parted by {found[0]}: save the file with commas")
+        raise InputError(f"{path}, row 1: one column only: a date column and a value column are needed")
+    if len(first) > len(header):
+        raise InputError(
+            f"{path}, row 2: {len(first)} cells under {len(header)} column names: "
+            "make the lines equally long (a decimal comma needs quotes and then a point)"
+        )
+    dates = [cell for cell in header if _DATE_LIKE.match(cell)]
+    if dates:
+        raise InputError(f"{path}, row 1: {dates[0]!r} is data, not a column name: add a row of names on top")
+    header = [cell or f"Unnamed: {position}" for position, cell in enumerate(header)]
+    check_names(header, str(path))
+    return header
+
+
+def check_names(names: list[str], source: str) -> None:
+    """Refuse a doubled column name."""
+    doubled = (
+        sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    )
+    if doubled:
+        raise InputError(f"{source}, row 1: column {doubled[0]!r} stands there twice: rename one of the two")
+
+
+def _parser_complaint(error: Exception) -> str:
+    """Pandas' complaint in one line with its row; pandas counts lines from 1, as a spreadsheet does."""
+    text = " ".join(str(error).split())
+    ragged = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text)
+    if ragged:
+        expected, row, seen = ragged.groups()
+        return f"row {row}: {seen} cells where the header has {expected}: make the lines equally long"
+    unclosed = re.search(r"EOF inside string starting at row (\d+)", text)
+    if unclosed:
+        return f"row {int(unclosed[1]) + 1}: a quotation mark is never closed: close or remove it"
+    return f"not a CSV table ({text[:100]}): save it again as CSV"
