@@ -1,0 +1,156 @@
+"""A checked series as scaled windows on the training device."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import lightning
+import numpy as np
+import pandas as pd
+import torch
+
+from forecast.data.calendar import calendar_cycles, calendar_features
+from forecast.data.order import ShuffledBatches
+from forecast.data.scaler import Scaler
+from forecast.data.sources import Source
+from forecast.data.split import split_rows
+from forecast.data.windows import Batch, Windows, start_rows
+from forecast.errors import InputError
+from forecast.model.presets import Sizes
+
+
+class EvaluationBatches:
+    """Every window of a part once, in order; what a validation loop iterates."""
+
+    def __init__(self, windows: Windows, batch_size: int) -> None:
+        self.windows = windows
+        self.batch_size = batch_size
+
+    def __len__(self) -> int:
+        return -(-len(self.windows) // self.batch_size)
+
+    def __iter__(self) -> "Any":
+        return self.windows.batches(self.batch_size)
+
+
+class ForecastData(lightning.LightningDataModule):
+    """Splits, scales and cuts one series.
+
+    Parameters
+    ----------
+    source
+        The series and its roles.
+    split
+        `train`, `validation`, `test`, as `split_rows` takes them.
+    context_length, horizon
+        T and h, in steps.
+    batch_size, evaluation_batch_size
+        Windows a batch in training and elsewhere.
+    seed
+        Of the training order.
+
+    Raises
+    ------
+    InputError
+        If a part is too short for its windows.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        split: Mapping[str, float | int],
+        *,
+        context_length: int,
+        horizon: int,
+        batch_size: int,
+        evaluation_batch_size: int,
+        seed: int,
+    ) -> None:
+        super().__init__()
+        for name, value in [
+            ("context_length", context_length),
+            ("horizon", horizon),
+            ("training.batch_size", batch_size),
+            ("training.evaluation_batch_size", evaluation_batch_size),
+        ]:
+            if value < 1:
+                raise InputError(f"{name} {value}: must be at least 1")
+        self.source, self.seed = source, seed
+        self.batch_size, self.evaluation_batch_size = batch_size, evaluation_batch_size
+        self.total_steps = 0
+        columns = [*source.targets, *source.past_covariates]
+        frame = source.series.frame[columns]
+        self.index = pd.DatetimeIndex(frame.index)
+        self.split = split_rows(len(frame), **split)
+        raw = frame.to_numpy(np.float64)
+        train = self.split.train
+        self.scaler = Scaler.fit(raw[train.start : train.stop], columns)
+        span = self.index[max(train.stop - 1, 0)] - self.index[train.start]
+        self.cycles = calendar_cycles(source.series.frequency, span)
+        values = torch.from_numpy(self.scaler.transform(raw).astype(np.float32))
+        known = torch.from_numpy(calendar_features(self.index, self.cycles))
+        self.parts = {
+            part: Windows(
+                values=values,
+                known=known,
+                starts=start_rows(rows, context_length, horizon, part=part),
+                context_length=context_length,
+                horizon=horizon,
+                num_targets=len(source.targets),
+            )
+            for part, rows in vars(self.split).items()
+        }
+
+    @property
+    def sizes(self) -> Sizes:
+        """What a model of this data has to fit."""
+        windows = self.parts["train"]
+        return Sizes(
+            num_targets=windows.num_targets,
+            num_past_covariates=windows.values.shape[1] - windows.num_targets,
+            num_known=windows.known.shape[1],
+            context_length=windows.context_length,
+            horizon=windows.horizon,
+        )
+
+    @property
+    def target_scale(self) -> np.ndarray:
+        """One standard deviation of each target's training part, in its unit, shape (C_out,)."""
+        return np.asarray(self.scaler.scale[: len(self.source.targets)])
+
+    def to(self, device: torch.device) -> None:
+        """Move the table, which all parts share, to `device`; batches are then gathered there."""
+        moved = self.parts["train"].to(device)
+        for part, windows in self.parts.items():
+            self.parts[part] = Windows(
+                values=moved.values,
+                known=moved.known,
+                starts=windows.starts.to(device),
+                context_length=windows.context_length,
+                horizon=windows.horizon,
+                num_targets=windows.num_targets,
+            )
+
+    def train_dataloader(self) -> ShuffledBatches:
+        """Give the whole run's batches, `total_steps` of them."""
+        return ShuffledBatches(self.parts["train"], self.batch_size, self.seed, self.total_steps)
+
+    def val_dataloader(self) -> EvaluationBatches:
+        """Give every validation window."""
+        return EvaluationBatches(self.parts["validation"], self.evaluation_batch_size)
+
+    def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
+        """Give the batch as it is: it was gathered on the device."""
+        return batch
+
+    def manifest(self) -> dict[str, Any]:
+        """Give what prediction needs to know of the data: roles, time, scaler."""
+        return {
+            "data": {
+                "targets": self.source.targets,
+                "past_covariates": self.source.past_covariates,
+                "time_column": self.index.name,
+                "frequency": self.source.series.frequency,
+                "cycles": list(self.cycles),
+            },
+            "scaler": self.scaler.to_dict(),
+        }

@@ -1,0 +1,63 @@
+"""From the `data` configuration to a checked series: simulated, found, downloaded, or the user's own."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from forecast.data.download import locate
+from forecast.data.series import Series, read_series, series_from_frame
+from forecast.data.synthetic import simulate_transformer
+from forecast.errors import InputError
+
+
+@dataclass(frozen=True)
+class Source:
+    """A series with the roles of its columns and the file it came from (None: simulated)."""
+
+    series: Series
+    targets: list[str]
+    past_covariates: list[str]
+    path: Path | None
+
+
+def load_source(config: Mapping[str, Any]) -> Source:
+    """Read what the `data` configuration names.
+
+    Raises
+    ------
+    InputError
+        If it cannot be had, is flawed, or gives a column a role that no model uses.
+    """
+    if config["known_covariates"]:
+        raise InputError(
+            "data.known_covariates: no model of this version takes covariates that are known in advance "
+            "(the calendar is built in): give them as data.past_covariates or leave them out"
+        )
+    covariates = [str(name) for name in config["past_covariates"]]
+    wanted = None if config["targets"] is None else [str(name) for name in config["targets"]]
+    if wanted is not None and (shared := sorted(set(wanted) & set(covariates))):
+        raise InputError(f"data.targets and data.past_covariates both name {', '.join(shared)}: choose one role")
+    columns = None if wanted is None else [*wanted, *covariates]
+    if config["source"] == "synthetic":
+        path = None
+        frame = simulate_transformer(rows=int(config["rows"]), seed=int(config["seed"]))
+        series = series_from_frame(frame, source="the simulated transformer", columns=columns)
+    else:
+        path = _path(config)
+        series = read_series(
+            path, time_column=config["time_column"], columns=columns, frequency=config["frequency"]
+        )
+    present = list(series.frame.columns)
+    if absent := [name for name in covariates if name not in present]:
+        raise InputError(f"data.past_covariates: no column {absent[0]!r}, only {', '.join(present[:12])}")
+    targets = wanted if wanted is not None else [name for name in present if name not in covariates]
+    if not targets:
+        raise InputError("data.past_covariates names every column: leave at least one to forecast")
+    return Source(series, targets, covariates, path)
+
+
+def _path(config: Mapping[str, Any]) -> Path:
+    if config["path"] is not None:
+        return Path(str(config["path"])).expanduser()
+    return locate(str(config["file_name"]), url=config["url"], sha256=config["sha256"])

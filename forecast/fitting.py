@@ -1,0 +1,88 @@
+"""Lightning's part of a run: the trainer, the fit, and the best weights after it."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightning
+import torch
+from hydra.utils import instantiate
+from lightning.pytorch.callbacks import Callback, ModelCheckpoint, RichProgressBar, Timer
+from lightning.pytorch.loggers import Logger
+
+from forecast.callbacks.speed import Speed
+from forecast.checkpoint import DurableCheckpointIO
+from forecast.data.datamodule import ForecastData
+from forecast.settings import TrainingSettings, parse_time
+from forecast.task import ForecastTask
+
+logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a fit leaves: steps made, where the best weights came from, the speed, and why it ended."""
+
+    steps: int
+    best_step: int
+    speed: dict[str, float]
+    status: str
+
+
+def fit(
+    task: ForecastTask,
+    data: ForecastData,
+    folder: Path,
+    *,
+    settings: TrainingSettings,
+    precision: str,
+    device: torch.device,
+    trainer_options: Mapping[str, Any],
+    callbacks: Mapping[str, Any],
+    logger: Mapping[str, Any],
+) -> Fit:
+    """Train `task`, then put its best weights by validation in place.
+
+    Raises
+    ------
+    NotFiniteError
+        At the first step whose loss or gradients are not finite.
+    """
+    data.total_steps = task.total_steps
+    speed = Speed()
+    checkpoint = ModelCheckpoint(
+        dirpath=folder / "checkpoints",
+        filename="best",
+        monitor="val/mse",
+        save_last=True,
+        auto_insert_metric_name=False,
+        enable_version_counter=False,
+    )
+    extra: list[Callback] = [speed, checkpoint, *(instantiate(node) for node in callbacks.values())]
+    if settings.progress:
+        extra.append(RichProgressBar())
+    if settings.max_time is not None:
+        extra.append(Timer(parse_time(settings.max_time), verbose=False))
+    make_logger: Callable[..., Logger] = instantiate(logger, _partial_=True)
+    trainer = lightning.Trainer(
+        **{**trainer_options, "accelerator": "gpu" if device.type == "cuda" else "cpu"},
+        precision=precision,  # type: ignore[arg-type]
+        max_steps=task.total_steps,
+        max_epochs=1,
+        val_check_interval=min(task.total_steps, settings.validation_interval(len(data.parts["train"]))),
+        check_val_every_n_epoch=None,
+        num_sanity_val_steps=0,
+        logger=make_logger(save_dir=str(folder)),
+        callbacks=extra,
+        plugins=[DurableCheckpointIO()],
+        enable_progress_bar=settings.progress,
+        enable_model_summary=False,
+    )
+    trainer.fit(task, datamodule=data)
+    steps = trainer.global_step
+    best = torch.load(checkpoint.best_model_path, map_location="cpu", weights_only=True)
+    task.load_state_dict(best["state_dict"])
+    status = "finished" if steps >= task.total_steps else "stopped early"
+    return Fit(steps=steps, best_step=int(best["global_step"]), speed=speed.figures(), status=status)

@@ -1,0 +1,107 @@
+"""What a finished run leaves in its folder."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from safetensors.torch import save
+
+from forecast import results
+from forecast.baselines import Ridge
+from forecast.data.calendar import seasonal_period
+from forecast.data.datamodule import ForecastData
+from forecast.files import replacing, write_json
+from forecast.fitting import Fit
+from forecast.model.informer import Informer
+from forecast.picture import draw_forecast
+from forecast.results import Row
+from forecast.run import RESULT, Architecture, Run
+
+
+def write_outcome(
+    run: Run,
+    config: Mapping[str, Any],
+    data: ForecastData,
+    architecture: Architecture,
+    network: Informer,
+    rows: Mapping[str, Row | None],
+    ridge: Ridge,
+    fit: Fit,
+    precision: str,
+    device: torch.device,
+) -> dict[str, Any]:
+    """Write results, errors, quantiles, the last test window's forecast, weights, and last the manifest.
+
+    Gives the content of `result.json`.
+    """
+    model = rows["model"]
+    assert model is not None
+    facts = {
+        "command": results.command_line(),
+        "config": config,
+        "seed": config["seed"],
+        "status": fit.status,
+        "device": results.device_name(device),
+        "precision": precision,
+        "versions": results.versions(),
+        "commit": results.commit(),
+        "data": _data_facts(data, config),
+        "model": {
+            "parameters": sum(parameter.numel() for parameter in network.parameters()),
+            "steps": fit.steps,
+            "best_step": fit.best_step,
+        },
+        "linear_fit": {"look_back": ridge.look_back, "penalty": ridge.penalty, "every": ridge.every},
+        "speed": {**fit.speed, "inference_windows_per_s": model.test.windows_per_s},
+    }
+    result = results.assemble(rows, targets=data.source.targets, scale=data.target_scale, facts=facts)
+    write_json(run.path / RESULT, result)
+    with replacing(run.path / "errors.parquet") as file:
+        results.window_errors(model, data.index).to_parquet(file)
+    with replacing(run.path / "calibration.safetensors") as file:
+        file.write(save(results.residual_quantiles(model.validation)))
+    _write_last_forecast(run, network, data)
+    run.save(network, architecture, data.manifest())
+    return result
+
+
+def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": config["data"]["name"],
+        "path": None if data.source.path is None else str(data.source.path),
+        "rows": len(data.index),
+        "channels": [*data.source.targets, *data.source.past_covariates],
+        "targets": data.source.targets,
+        "frequency": data.source.series.frequency,
+        "season": seasonal_period(data.source.series.frequency),
+        "cycles": list(data.cycles),
+        "first_test_target": str(data.index[data.split.test.start]),
+        "windows": {part: len(windows) for part, windows in data.parts.items()},
+        "notes": list(data.source.series.notes),
+    }
+
+
+@torch.inference_mode()
+def _write_last_forecast(run: Run, network: Informer, data: ForecastData) -> None:
+    windows, targets = data.parts["test"], data.source.targets
+    batch = windows.batch(torch.tensor([len(windows) - 1], device=windows.starts.device))
+    forecast = network(batch.past, batch.past_known, batch.future_known, batch.past_observed)[0]
+    origin = int(batch.origin)
+    index = data.index[origin : origin + windows.horizon]
+    frame = pd.DataFrame(
+        data.scaler.inverse(forecast.double().cpu().numpy(), targets), index=index, columns=targets
+    )
+    with replacing(run.path / "forecast.csv") as file:
+        frame.to_csv(file, lineterminator="\n")
+    table = data.source.series.frame[targets]
+    title = f"the last test window of {run.path.parent.name}: {windows.horizon} steps from {index[0]}"
+    draw_forecast(run.path / "forecast.png", table.iloc[:origin], frame, table.loc[index], title)
+    if data.source.path is None:  # there is no file to forecast from: leave one
+        _write_input(run.path / "input.csv", data, windows.context_length)
+
+
+def _write_input(path: Path, data: ForecastData, rows: int) -> None:
+    with replacing(path) as file:
+        data.source.series.frame.iloc[-rows:].to_csv(file, lineterminator="\n")

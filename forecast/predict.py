@@ -1,0 +1,61 @@
+"""Forecast what follows a file: `python -m forecast.predict --run latest --input new.csv --output forecast.csv`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from forecast.cli import finish
+from forecast.errors import InputError
+
+FORMATS = (".csv", ".parquet")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Forecast as the command line says; give the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m forecast.predict",
+        description="Forecast the steps after a file's last row, dated and in original units, with a picture.",
+    )
+    parser.add_argument("--run", default="latest", help="folder of a finished run; latest: the newest under outputs/")
+    parser.add_argument("--input", required=True, type=Path, help="CSV or Parquet with the columns of training")
+    parser.add_argument("--output", default=Path("forecast.csv"), type=Path, help=".csv or .parquet; a .png goes beside")
+    options = parser.parse_args(arguments)
+    return finish(lambda: predict(options.run, options.input, options.output))
+
+
+def predict(run: str, source: Path, output: Path) -> None:
+    """Write the forecast of what follows `source` to `output`, and a picture beside it.
+
+    Raises
+    ------
+    InputError
+        If run, input or output cannot be used; nothing is written then.
+    """
+    if output.suffix not in FORMATS:
+        raise InputError(f"{output}: --output must end in {' or '.join(FORMATS)}")
+    if not output.parent.is_dir():
+        raise InputError(f"{output.parent}: no such folder: make it, or choose another --output")
+    if output.is_dir():
+        raise InputError(f"{output}: is a folder: --output takes a file")
+    from forecast.files import replacing
+    from forecast.forecaster import Forecaster
+    from forecast.picture import draw_forecast
+
+    forecaster = Forecaster.load(run)
+    series = forecaster.read(source)
+    for note in series.notes:
+        print(f"{source}: {note}")
+    forecast = forecaster.predict(series)
+    with replacing(output) as file:
+        if output.suffix == ".csv":
+            forecast.to_csv(file, lineterminator="\n")
+        else:
+            forecast.to_parquet(file)
+    picture = output.with_suffix(".png")
+    draw_forecast(picture, series.frame, forecast, title=f"{source.name}: {len(forecast)} steps from {forecast.index[0]}")
+    print(f"{output}: {len(forecast)} steps, {forecast.index[0]} to {forecast.index[-1]}; picture: {picture}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

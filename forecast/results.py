@@ -1,0 +1,121 @@
+"""What a run found, as plain values: the rows of the table and `result.json`."""
+
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from forecast.evaluate import Evaluation
+from forecast.metrics import Scores, skill
+
+PARTS = ("validation", "test")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One forecaster's evaluations of validation and test."""
+
+    validation: Evaluation
+    test: Evaluation
+
+    def scores(self, scale: np.ndarray) -> dict[str, dict[str, Scores]]:
+        """Give both parts' scores on z-scores and in original units."""
+        return {
+            part: {"scaled": evaluation.sums.scaled(), "original": evaluation.sums.original(scale)}
+            for part, evaluation in vars(self).items()
+        }
+
+
+def assemble(
+    rows: Mapping[str, Row | None], *, targets: list[str], scale: np.ndarray, facts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Give the content of `result.json`.
+
+    Parameters
+    ----------
+    rows
+        `model`, `linear_path`, `last_value`, `seasonal_naive`, `linear`; None where there is no such row.
+    targets, scale
+        The forecast series and one standard deviation of each.
+    facts
+        Everything else: command, config, data, model, speed, …
+    """
+    scored = {name: None if row is None else row.scores(scale) for name, row in rows.items()}
+    model = rows["model"]
+    assert model is not None and scored["model"] is not None
+    parts: dict[str, Any] = dict(scored["model"])
+    for part in PARTS:
+        naive = scored["seasonal_naive"]
+        if naive is not None:
+            reference = naive[part]["scaled"]["mse"]
+            parts[part]["skill"] = skill(parts[part]["scaled"]["mse"], reference)
+    parts["test"]["by_step"] = model.test.sums.by_step()
+    parts["test"]["by_series"] = model.test.sums.by_series(targets, scale)
+    baselines = {name: scored[name] for name in ("last_value", "seasonal_naive", "linear")}
+    return {**facts, **parts, "linear_path": scored["linear_path"], "baselines": baselines}
+
+
+def window_errors(row: Row, index: pd.DatetimeIndex) -> pd.DataFrame:
+    """Give a row a window: part, origin (its first target's time), mse and mae on z-scores."""
+    frames = []
+    for part, evaluation in vars(row).items():
+        columns = {"origin": index[evaluation.origin], "mse": evaluation.mse, "mae": evaluation.mae}
+        frames.append(pd.DataFrame({"part": part, **columns}))
+    return pd.concat(frames, ignore_index=True)
+
+
+QUANTILES = np.linspace(0.005, 0.995, 199)
+"""Levels of the residuals that are kept: every half per cent."""
+
+
+def residual_quantiles(evaluation: Evaluation) -> dict[str, torch.Tensor]:
+    """Give `levels` (Q,) and `quantiles` (Q, h, C_out) of future minus forecast, as z-scores."""
+    assert evaluation.residuals is not None
+    quantiles = np.nanquantile(evaluation.residuals, QUANTILES, axis=0).astype(np.float32)
+    return {"levels": torch.from_numpy(QUANTILES.astype(np.float32)), "quantiles": torch.from_numpy(quantiles)}
+
+
+def versions() -> dict[str, str]:
+    """Give the versions of Python and of what the numbers depend on."""
+    packages = ("torch", "lightning", "numpy", "pandas", "scikit-learn", "hydra-core")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+def commit() -> str | None:
+    """Give the commit that the package's checkout stands at, `+changes` after it where files differ."""
+    folder = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(folder), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
+    try:
+        head = git("rev-parse", "HEAD")
+        return head + ("+changes" if git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def device_name(device: torch.device) -> str:
+    """Give the GPU's name, or the processor's with the number of threads used."""
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device))
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text(encoding="ascii", errors="ignore").splitlines() if information.is_file() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
+
+
+def command_line() -> str:
+    """Give the command that started this process, as it can be typed again."""
+    import shlex
+
+    return shlex.join(["python", *sys.argv])

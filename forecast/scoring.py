@@ -1,0 +1,39 @@
+"""The rows of a result: the model, its linear path alone, and the baselines, on every window."""
+
+from forecast.baselines import Ridge, SeasonalNaive, last_value
+from forecast.data.calendar import seasonal_period
+from forecast.data.datamodule import ForecastData
+from forecast.data.windows import Batch
+from forecast.evaluate import Forecaster, evaluate
+from forecast.model.informer import Informer
+from forecast.results import Row
+
+
+def score(network: Informer, data: ForecastData, ridge: Ridge) -> dict[str, Row | None]:
+    """Give each forecaster's evaluations of the validation and test parts, in float32.
+
+    `linear_path` is None where the model has none; `seasonal_naive` where the training part is shorter than
+    a season.
+    """
+
+    def row(forecaster: Forecaster, *, keep_residuals: bool = False) -> Row:
+        size = data.evaluation_batch_size
+        return Row(
+            validation=evaluate(forecaster, data.parts["validation"], size, keep_residuals=keep_residuals),
+            test=evaluate(forecaster, data.parts["test"], size),
+        )
+
+    def model(batch: Batch):  # type: ignore[no-untyped-def]
+        return network(batch.past, batch.past_known, batch.future_known, batch.past_observed)
+
+    period = seasonal_period(data.source.series.frequency)
+    naive = SeasonalNaive(data.parts["test"], period) if period <= len(data.split.train) else None
+    return {
+        "model": row(model, keep_residuals=True),
+        "linear_path": row(lambda batch: network.forward_linear_path(batch.past, batch.past_observed))
+        if network.linear_path is not None
+        else None,
+        "last_value": row(last_value),
+        "seasonal_naive": row(naive) if naive is not None else None,
+        "linear": row(ridge),
+    }

@@ -1,0 +1,138 @@
+"""The parts of the configuration that the program itself acts on, checked before anything is read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+
+from forecast.checks import check_least, check_options
+from forecast.errors import InputError
+
+TRAINER_KEYS_OF_OURS = {
+    "precision": "training.precision",
+    "max_time": "training.max_time",
+    "max_steps": "training.max_steps",
+    "max_epochs": "training.max_epochs",
+    "gradient_clip_val": "training.max_grad_norm",
+    "enable_progress_bar": "training.progress",
+    "val_check_interval": "training.validations_per_epoch",
+    "callbacks": "callbacks",
+    "logger": "logger",
+    "default_root_dir": "output_dir",
+}
+"""What is settled outside the `trainer` group, and where."""
+
+
+@dataclass(frozen=True)
+class Root:
+    """The keys at the root of the configuration."""
+
+    context_length: int
+    horizon: int
+    seed: int
+    loss: str
+    output_dir: str
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """The `training` group."""
+
+    max_epochs: float
+    max_steps: int | None
+    max_time: str | None
+    batch_size: int
+    evaluation_batch_size: int
+    validations_per_epoch: float
+    precision: str
+    max_grad_norm: float | None
+    progress: bool
+
+    def total_steps(self, num_windows: int) -> int:
+        """Give the length of the run in steps."""
+        if self.max_steps is not None:
+            return self.max_steps
+        return max(1, round(self.max_epochs * num_windows / self.batch_size))
+
+    def validation_interval(self, num_windows: int) -> int:
+        """Give the steps from one validation to the next; one more follows the last step."""
+        per_epoch = num_windows / self.batch_size
+        return max(1, round(per_epoch / self.validations_per_epoch))
+
+
+def read_root(config: Mapping[str, Any]) -> Root:
+    """Give the root keys, checked.
+
+    Raises
+    ------
+    InputError
+        If one is of the wrong kind or out of its range.
+    """
+    values = {key: config[key] for key in Root.__annotations__}
+    for key, value in values.items():
+        if not isinstance(value, Root.__annotations__[key]) or isinstance(value, bool):
+            raise InputError(f"{key}={value}: must be {Root.__annotations__[key].__name__}")
+    for key in ("context_length", "horizon"):
+        check_least(values[key], 1, key)
+    check_least(values["seed"], 0, "seed")
+    return Root(**values)
+
+
+def read_training(config: Mapping[str, Any]) -> TrainingSettings:
+    """Give the `training` group, checked.
+
+    Raises
+    ------
+    InputError
+        If a value is of the wrong kind or out of its range.
+    """
+    check_options(TrainingSettings, config, "training")
+    settings = TrainingSettings(**config)
+    for key in ("max_steps", "batch_size", "evaluation_batch_size"):
+        if getattr(settings, key) is not None:
+            check_least(getattr(settings, key), 1, f"training.{key}")
+    for key in ("max_epochs", "validations_per_epoch", "max_grad_norm"):
+        value = getattr(settings, key)
+        if value is not None and not value > 0:
+            raise InputError(f"training.{key}={value}: must be above 0")
+    if settings.max_time is not None:
+        parse_time(settings.max_time)
+    return settings
+
+
+def parse_time(text: str) -> timedelta:
+    """Give the duration that dd:hh:mm:ss says.
+
+    Raises
+    ------
+    InputError
+        If it says none.
+    """
+    pieces = text.split(":")
+    if len(pieces) != 4 or not all(piece.isdigit() for piece in pieces):
+        raise InputError(f"training.max_time={text}: must be dd:hh:mm:ss, such as 00:00:10:00 for ten minutes")
+    days, hours, minutes, seconds = map(int, pieces)
+    return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+
+
+def choose_device(trainer: Mapping[str, Any]) -> torch.device:
+    """Give the device that the `trainer` group asks for: CUDA where there is one, else the CPU, for "auto".
+
+    Raises
+    ------
+    InputError
+        If it asks for what is not there, for more than one device, or for what is settled elsewhere.
+    """
+    for key, home in TRAINER_KEYS_OF_OURS.items():
+        if key in trainer:
+            raise InputError(f"trainer.{key}: is settled by {home}: set that instead")
+    if trainer["devices"] != 1:
+        raise InputError(f"trainer.devices={trainer['devices']}: this version trains on one device: set it to 1")
+    accelerator = trainer["accelerator"]
+    if accelerator not in ("auto", "cpu", "gpu", "cuda"):
+        raise InputError(f"trainer.accelerator={accelerator}: choose auto, cpu or gpu")
+    if accelerator in ("gpu", "cuda") and not torch.cuda.is_available():
+        raise InputError(f"trainer.accelerator={accelerator}: torch finds no CUDA device here: use trainer=default")
+    return torch.device("cpu" if accelerator == "cpu" or not torch.cuda.is_available() else "cuda:0")

@@ -1,0 +1,164 @@
+"""From a configuration to a finished run folder: seed, data, model, fit, test on the best, result."""
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import hydra
+import lightning
+import torch
+from hydra.errors import HydraException
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from forecast.baselines import Ridge, fit_ridge
+from forecast.cli import finish
+from forecast.data.datamodule import ForecastData
+from forecast.data.sources import load_source
+from forecast.errors import InputError
+from forecast.files import write_json
+from forecast.fitting import fit
+from forecast.losses import loss_by_name
+from forecast.model.informer import Informer
+from forecast.model.presets import Mechanisms
+from forecast.outcome import write_outcome
+from forecast.precision import choose_precision
+from forecast.run import CONFIG, Architecture, Run
+from forecast.scoring import score
+from forecast.settings import choose_device, read_root, read_training
+from forecast.table import print_next_commands, print_table
+from forecast.task import ForecastTask
+
+
+def train(config: Mapping[str, Any]) -> tuple[Run, dict[str, Any]]:
+    """Train one model as `config` says and give its run folder and the content of its `result.json`.
+
+    Parameters
+    ----------
+    config
+        Plain values, the composed configuration.
+
+    Raises
+    ------
+    InputError
+        If the configuration or the data cannot be used; nothing has been written then.
+    NotFiniteError
+        If a loss or gradient is not finite.
+    """
+    root, settings = read_root(config), read_training(config["training"])
+    device = choose_device(config["trainer"])
+    precision = choose_precision(settings.precision, device)
+    loss_by_name(root.loss)
+    lightning.seed_everything(root.seed, verbose=False)
+    data = ForecastData(
+        load_source(config["data"]),
+        config["data"]["split"],
+        context_length=root.context_length,
+        horizon=root.horizon,
+        batch_size=settings.batch_size,
+        evaluation_batch_size=settings.evaluation_batch_size,
+        seed=root.seed,
+    )
+    architecture = _architecture(config, data)
+    network = architecture.build()
+    data.to(device)
+    ridge = fit_ridge(data.parts["train"], data.parts["validation"])
+    _start_linear_path(network, architecture, ridge)
+    task = ForecastTask(
+        network,
+        loss=root.loss,
+        make_optimizer=instantiate(config["optimizer"], _partial_=True),
+        make_scheduler=instantiate(config["scheduler"], _partial_=True),
+        max_grad_norm=settings.max_grad_norm,
+        total_steps=settings.total_steps(len(data.parts["train"])),
+        seed=root.seed,
+    )
+    task.configure_optimizers()  # a rate or an option out of its range is refused before there is a folder
+    run = Run.create(Path(root.output_dir), str(config["data"]["name"]))
+    write_json(run.path / CONFIG, {**config, "training": {**config["training"], "precision": precision}})
+    _introduce(config, data, network, task, ridge, run)
+    outcome = fit(
+        task,
+        data,
+        run.path,
+        settings=settings,
+        precision=precision,
+        device=device,
+        trainer_options=config["trainer"],
+        callbacks=config["callbacks"],
+        logger=config["logger"],
+    )
+    rows = score(network.to(device).eval(), data, ridge)
+    return run, write_outcome(run, config, data, architecture, network, rows, ridge, outcome, precision, device)
+
+
+def _architecture(config: Mapping[str, Any], data: ForecastData) -> Architecture:
+    options = dict(config["model"])
+    own = config["attention"]
+    mechanisms = Mechanisms(
+        encoder=own, decoder=config.get("decoder_attention") or own, cross=config["cross_attention"]
+    )
+    return Architecture(preset=options.pop("name"), options=options, mechanisms=mechanisms, sizes=data.sizes)
+
+
+def _start_linear_path(network: Informer, architecture: Architecture, ridge: Ridge) -> None:
+    if network.linear_path is not None and architecture.options["linear_path"] == "ridge":
+        network.linear_path.start_from(ridge.weight)
+
+
+def _introduce(
+    config: Mapping[str, Any], data: ForecastData, network: Informer, task: ForecastTask, ridge: Ridge, run: Run
+) -> None:
+    for note in data.source.series.notes:
+        print(f"{config['data']['name']}: {note}")
+    windows = ", ".join(f"{len(part):,} {name}" for name, part in data.parts.items())
+    parameters = sum(parameter.numel() for parameter in network.parameters())
+    print(f"{config['data']['name']}: {len(data.index):,} rows, {len(data.source.targets)} targets; windows: {windows}")
+    print(f"{config['model']['name']}, attention {config['attention']['name']}: {parameters:,} parameters")
+    print(f"linear baseline: look-back {ridge.look_back}, penalty {ridge.penalty:.2g}, 1 window in {ridge.every}")
+    print(f"training: {task.total_steps:,} steps into {shlex.quote(str(run.path))}", flush=True)
+
+
+def configuration_folder() -> Path:
+    """Give the folder of the configuration: inside the package when installed, beside it in a checkout."""
+    package = Path(__file__).resolve().parent
+    inside = package / "conf"
+    return inside if inside.is_dir() else package.parent / "conf"
+
+
+def main() -> None:
+    """Train as the command line says, in Hydra's grammar, and exit."""
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, and the exit code is ours
+    sys.exit(finish(_compose_and_train))
+
+
+def _compose_and_train() -> None:
+    entry = hydra.main(version_base="1.3", config_path=str(configuration_folder()), config_name="config")
+    try:
+        entry(_job)()
+    except (HydraException, OmegaConfBaseException) as error:
+        raise InputError(_one_line(error)) from None
+
+
+def _job(config: DictConfig) -> None:
+    plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    assert isinstance(plain, dict)
+    run, result = train({str(key): value for key, value in plain.items()})
+    print_table(result)
+    print_next_commands(run, result)
+
+
+def _one_line(error: Exception) -> str:
+    message = " ".join(str(error).split())
+    if type(error).__name__ == "OverrideParseException":
+        message += "; a value with blanks, brackets or = is quoted twice: 'data.path=\"my file [1].csv\"'"
+    return message
+
+
+if __name__ == "__main__":
+    main()
