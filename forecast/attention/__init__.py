@@ -1,0 +1,75 @@
+"""Attention mechanisms, one a file; a new one is `conf/attention/foo.yaml` and `forecast/attention/foo.py`."""
+
+import importlib
+import inspect
+import pkgutil
+from typing import Any
+
+from forecast.attention.base import Attention
+from forecast.errors import InputError
+
+__all__ = ["available", "build"]
+
+_NOT_MECHANISMS = {"base", "multi_head"}
+_FROM_THE_LAYER = {"num_heads", "head_dim", "causal", "max_key_length"}
+
+
+def available() -> list[str]:
+    """Return the names of the mechanisms: the modules of this folder, helpers (`_name`) aside."""
+    modules = (module.name for module in pkgutil.iter_modules(__path__))
+    return sorted(name for name in modules if not name.startswith("_") and name not in _NOT_MECHANISMS)
+
+
+def build(
+    name: str,
+    *,
+    num_heads: int,
+    head_dim: int,
+    causal: bool = False,
+    max_key_length: int | None = None,
+    **arguments: Any,
+) -> Attention:
+    """Return the mechanism `name`, ready to use.
+
+    Parameters
+    ----------
+    name : str
+        One of `available()`, as in `conf/attention/<name>.yaml`.
+    num_heads, head_dim, causal, max_key_length
+        What the layer decides; see `Attention`.
+    **arguments
+        The other keys of the mechanism's YAML file, all of them.
+
+    Raises
+    ------
+    InputError
+        For an unknown name, an unknown or missing argument, or a request that the mechanism refuses.
+    """
+    mechanism = _find(name)
+    known = set(inspect.signature(mechanism).parameters) - _FROM_THE_LAYER
+    if unknown := sorted(set(arguments) - known):
+        takes = ", ".join(sorted(known)) or "no arguments"
+        raise InputError(f"attention={name} has no argument {', '.join(unknown)}: it takes {takes}")
+    if missing := sorted(known - set(arguments)):
+        raise InputError(
+            f"attention={name} needs {', '.join(missing)}: conf/attention/{name}.yaml has the usual values"
+        )
+    return mechanism(num_heads=num_heads, head_dim=head_dim, causal=causal, max_key_length=max_key_length, **arguments)
+
+
+def _find(name: str) -> type[Attention]:
+    # Only what the folder lists is imported: no dotted path can come in through a configuration.
+    if name not in available():
+        raise InputError(f"attention={name} is not known: choose one of {', '.join(available())}")
+    module = importlib.import_module(f"{__name__}.{name}")
+    found = [
+        member
+        for member in vars(module).values()
+        if inspect.isclass(member) and issubclass(member, Attention) and member.__module__ == module.__name__
+    ]
+    if len(found) != 1:
+        raise InputError(
+            f"attention={name}: forecast/attention/{name}.py must define one subclass of Attention, "
+            f"it defines {len(found)}"
+        )
+    return found[0]

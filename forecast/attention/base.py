@@ -1,0 +1,220 @@
+"""What every attention mechanism shares: what it declares, what it checks, what a mask means."""
+
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from forecast.errors import InputError
+
+CausalAbility = Literal["strict", "values only", "no"]
+
+
+class Attention(nn.Module, ABC):
+    """Give each query a weighted mean of the values; a mechanism is a subclass alone in its file.
+
+    A subclass declares its abilities and its cost below and writes `attend` and `weigh`. It is handed
+    checked masks and tensors in which everything masked is zero; what it returns for a query that is
+    itself masked is replaced by zeros.
+
+    Parameters
+    ----------
+    num_heads : int
+        Heads H of the tensors that come in.
+    head_dim : int
+        Width E of a head of query and key.
+    causal : bool
+        Whether a query may attend only to the positions up to its own.
+    max_key_length : int or None
+        The longest key that the layer will bring, for mechanisms with parameters tied to positions.
+
+    Attributes
+    ----------
+    causal_ability : {"strict", "values only", "no"}
+        "strict": nothing after a position changes its output. "values only": no later value is mixed in,
+        yet what is computed for a position may depend on later ones. "no": `causal=True` is refused.
+    accepts_pair_mask : bool
+        Whether a mask of shape (B, L, S), one row a query, is accepted beside (B, S).
+    cross : bool
+        Whether query and key may differ in length.
+    deterministic : bool
+        Whether two passes in training mode agree; in evaluation mode they always do.
+    time_cost, memory_cost : str
+        How the cost of a head grows with the length L, forward pass.
+
+    Raises
+    ------
+    InputError
+        For a request that the mechanism cannot fulfil.
+    """
+
+    causal_ability: ClassVar[CausalAbility] = "no"
+    accepts_pair_mask: ClassVar[bool] = False
+    cross: ClassVar[bool] = True
+    deterministic: ClassVar[bool] = True
+    time_cost: ClassVar[str]
+    memory_cost: ClassVar[str]
+
+    def __init__(
+        self, *, num_heads: int, head_dim: int, causal: bool = False, max_key_length: int | None = None
+    ) -> None:
+        super().__init__()
+        self.name = type(self).__module__.rpartition(".")[2]
+        self.num_heads = self.positive_integer("num_heads", num_heads)
+        self.head_dim = self.positive_integer("head_dim", head_dim)
+        if max_key_length is not None:
+            self.positive_integer("max_key_length", max_key_length)
+        self.max_key_length = max_key_length
+        self.causal = causal
+        if causal and self.causal_ability == "no":
+            raise InputError(
+                f"attention={self.name} cannot be causal: set attention@decoder_attention=full, "
+                "or use a model whose decoder is not causal"
+            )
+
+    @abstractmethod
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, query_mask: Tensor | None
+    ) -> Tensor:
+        """Return the mixed values, shape (B, H, L, V); arguments as in `forward`."""
+
+    @abstractmethod
+    def weigh(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
+        """Return the explicit or implied weights, shape (B, H, L, S); arguments as in `forward`."""
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        query_mask: Tensor | None = None,
+    ) -> Tensor:
+        """Mix the values for each query.
+
+        Parameters
+        ----------
+        query : Tensor
+            Shape (B, H, L, E).
+        key : Tensor
+            Shape (B, H, S, E).
+        value : Tensor
+            Shape (B, H, S, V).
+        mask : Tensor, optional
+            Boolean, True where a key may be attended, shape (B, S), or (B, L, S) where the class accepts it.
+        query_mask : Tensor, optional
+            Boolean, True where a query is real and not padding, shape (B, L).
+
+        Returns
+        -------
+        Tensor
+            Shape (B, H, L, V), dtype of `value`; zeros for a query with nothing to attend and for a query
+            that is padding.
+
+        Raises
+        ------
+        ValueError
+            If shapes do not fit together or the mask is of a kind that the mechanism does not take.
+        """
+        self._check(query, key, value, mask, query_mask)
+        dtype = value.dtype
+        query, key = hide(query, query_mask), hide(key, mask)
+        output = self.attend(query, key, hide(value, mask), mask, query_mask)
+        return hide(output, query_mask).to(dtype)
+
+    def attention_map(
+        self, query: Tensor, key: Tensor, mask: Tensor | None = None, query_mask: Tensor | None = None
+    ) -> Tensor:
+        """Return the weights whose product with the values is the output, shape (B, H, L, S).
+
+        They take O(L S) memory whatever the mechanism: for looking at, and for tests in float64. A
+        mechanism that draws at random in training mode draws anew here.
+        """
+        self._check(query, key, None, mask, query_mask)
+        return hide(self.weigh(hide(query, query_mask), hide(key, mask), mask, query_mask), query_mask)
+
+    def positive_integer(self, name: str, value: object) -> int:
+        """Return `value` if it is an integer of at least 1, else raise InputError naming the mechanism."""
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InputError(f"attention={self.name}: {name} must be an integer of at least 1, not {value!r}")
+        return value
+
+    def one_of(self, name: str, value: str, choices: tuple[str, ...]) -> str:
+        """Return `value` if it is among `choices`, else raise InputError naming the mechanism."""
+        if value not in choices:
+            raise InputError(f"attention={self.name}: {name} must be one of {', '.join(choices)}, not {value!r}")
+        return value
+
+    def extra_repr(self) -> str:
+        return f"num_heads={self.num_heads}, head_dim={self.head_dim}, causal={self.causal}"
+
+    def _check(
+        self, query: Tensor, key: Tensor, value: Tensor | None, mask: Tensor | None, query_mask: Tensor | None
+    ) -> None:
+        batch, heads, length, width = query.shape
+        key_length = key.shape[2]
+        if (heads, width) != (self.num_heads, self.head_dim):
+            raise ValueError(
+                f"{self.name} was built for {self.num_heads} heads of {self.head_dim}, the query has {heads} of {width}"
+            )
+        if key.shape != (batch, heads, key_length, width):
+            raise ValueError(f"query {tuple(query.shape)} and key {tuple(key.shape)} do not fit together")
+        if value is not None and (value.ndim != 4 or value.shape[:3] != key.shape[:3]):
+            raise ValueError(f"key {tuple(key.shape)} and value {tuple(value.shape)} do not fit together")
+        if length != key_length and self.causal:
+            raise ValueError(f"causal {self.name} needs queries and keys of one length: {length}, {key_length}")
+        if length != key_length and not self.cross:
+            raise ValueError(
+                f"{self.name} needs queries and keys of one length, not {length} and {key_length}: "
+                "set attention@cross_attention=full"
+            )
+        if mask is not None:
+            shapes: list[tuple[int, ...]] = [(batch, key_length)]
+            if self.accepts_pair_mask:
+                shapes.append((batch, length, key_length))
+            self._check_mask("mask", mask, shapes)
+        if query_mask is not None:
+            self._check_mask("query_mask", query_mask, [(batch, length)])
+
+    def _check_mask(self, name: str, mask: Tensor, shapes: list[tuple[int, ...]]) -> None:
+        if mask.dtype != torch.bool:
+            raise ValueError(f"{name} must be boolean, True = may be attended, not {mask.dtype}")
+        if tuple(mask.shape) not in shapes:
+            wanted = " or ".join(map(str, shapes))
+            raise ValueError(f"{self.name} takes a {name} of shape {wanted}, not {tuple(mask.shape)}")
+
+
+def hide(tensor: Tensor, mask: Tensor | None) -> Tensor:
+    """Zero the rows of (B, ..., N, ·) that `mask` (B, N) hides, or (B, L, N) hides from every query."""
+    if mask is None:
+        return tensor
+    seen = mask if mask.ndim == 2 else mask.any(dim=1)
+    if tensor.ndim == 4:
+        seen = seen[:, None]
+    return tensor.masked_fill(~seen[..., None], 0)
+
+
+def allowed_pairs(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> Tensor | None:
+    """Return which keys a query may attend, broadcastable to (B, H, L, S); None when every pair is allowed."""
+    allowed = None
+    if mask is not None:
+        allowed = mask[:, None, None, :] if mask.ndim == 2 else mask[:, None]
+    if causal:
+        past = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
+        allowed = past[None, None] if allowed is None else allowed & past
+    return allowed
+
+
+def at_least_float32(tensor: Tensor) -> torch.dtype:
+    """Return the dtype for sums over the sequence: float32, or float64 where the tensor has it."""
+    return torch.promote_types(tensor.dtype, torch.float32)
+
+
+def full_precision(tensor: Tensor) -> AbstractContextManager[object]:
+    """Switch autocast off on the tensor's device: it would turn float32 products into half ones."""
+    device = tensor.device.type
+    if torch.is_autocast_enabled(device):
+        return torch.autocast(device, enabled=False)
+    return nullcontext()

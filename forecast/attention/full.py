@@ -1,0 +1,106 @@
+"""Softmax attention, fused or explicit."""
+
+import math
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from forecast.attention.base import Attention, CausalAbility, allowed_pairs, at_least_float32, full_precision
+
+# Kernels that put batch × heads on the second axis of a CUDA grid cannot go beyond this.
+MAX_BATCH_HEADS = 65_535
+
+
+class FullAttention(Attention):
+    """Softmax of the scaled products of every query with every key.
+
+    Equation: σ(QKᵀ/√E) V, Q (B, H, L, E), K (B, H, S, E), V (B, H, S, V) → (B, H, L, V).
+
+    Time O(L S E). Memory O(L) fused, O(L S) explicit; a causal mask together with a padding mask costs the
+    fused form L S booleans, since no kernel takes both.
+
+    Parameters
+    ----------
+    implementation : {"fused", "explicit"}
+        torch's scaled_dot_product_attention, or the scores written out, in at least float32.
+
+    Notes
+    -----
+    Differs from the paper in: no dropout on the weights; a query with nothing to attend gives zeros.
+
+    References
+    ----------
+    Vaswani et al., "Attention Is All You Need", 2017, arXiv:1706.03762.
+    """
+
+    causal_ability: ClassVar[CausalAbility] = "strict"
+    accepts_pair_mask: ClassVar[bool] = True
+    time_cost: ClassVar[str] = "O(L² E)"
+    memory_cost: ClassVar[str] = "O(L) fused, O(L²) explicit"
+
+    def __init__(
+        self,
+        *,
+        num_heads: int,
+        head_dim: int,
+        implementation: str,
+        causal: bool = False,
+        max_key_length: int | None = None,
+    ) -> None:
+        super().__init__(num_heads=num_heads, head_dim=head_dim, causal=causal, max_key_length=max_key_length)
+        self.implementation = self.one_of("implementation", implementation, ("fused", "explicit"))
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, query_mask: Tensor | None
+    ) -> Tensor:
+        if self.implementation == "explicit":
+            weights = self.weigh(query, key, mask, query_mask)
+            with full_precision(query):
+                return weights @ value.to(weights.dtype)
+        if self.causal and mask is None:
+            return fused_softmax(query, key, value, None, causal=True)
+        return fused_softmax(query, key, value, allowed_pairs(query, key, mask, self.causal))
+
+    def weigh(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
+        return softmax_weights(query, key, allowed_pairs(query, key, mask, self.causal))
+
+
+def softmax_weights(query: Tensor, key: Tensor, allowed: Tensor | None) -> Tensor:
+    """Return σ(QKᵀ/√E) over the allowed pairs, shape (B, H, L, S), in at least float32."""
+    dtype = at_least_float32(query)
+    with full_precision(query):
+        scores = (query.to(dtype) / math.sqrt(query.shape[-1])) @ key.to(dtype).transpose(-1, -2)
+        if allowed is None:
+            return scores.softmax(dim=-1)
+        # The lowest finite number, not -inf: an empty row is then uniform, with finite gradients, until
+        # the second fill makes it zero.
+        scores = scores.masked_fill(~allowed, torch.finfo(dtype).min)
+        return scores.softmax(dim=-1).masked_fill(~allowed, 0)
+
+
+def fused_softmax(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None, causal: bool = False) -> Tensor:
+    """Return σ(QKᵀ/√E) V by torch's fused kernels, shape (B, H, L, V), dtype of `value`.
+
+    `allowed` broadcasts to (B, H, L, S); values that no query may attend have to be zero.
+    """
+    query, key = query.to(value.dtype), key.to(value.dtype)
+    if allowed is None:
+        return _in_pieces(query, key, value, None, causal)
+    attends = allowed.any(dim=-1, keepdim=True)
+    # An empty row attends to everything, and is zeroed after: kernels differ in what they make of it.
+    output = _in_pieces(query, key, value, allowed | ~attends, causal)
+    if allowed.shape[-2] == 1:
+        return output  # empty for all queries of a batch row: its values are zeros already
+    return output.masked_fill(~attends, 0)
+
+
+def _in_pieces(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None, causal: bool) -> Tensor:
+    batch, heads = query.shape[:2]
+    if query.device.type != "cuda" or batch * heads <= MAX_BATCH_HEADS:
+        return functional.scaled_dot_product_attention(query, key, value, allowed, is_causal=causal)
+    rows = max(1, MAX_BATCH_HEADS // heads)
+    masks = [None] * batch if allowed is None else allowed.expand(batch, -1, -1, -1).split(rows)
+    pieces = zip(query.split(rows), key.split(rows), value.split(rows), masks, strict=False)
+    return torch.cat([functional.scaled_dot_product_attention(q, k, v, m, is_causal=causal) for q, k, v, m in pieces])

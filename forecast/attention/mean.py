@@ -1,0 +1,74 @@
+"""The control of every comparison: the mean of the values, whatever the query."""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from forecast.attention.base import Attention, CausalAbility, allowed_pairs, at_least_float32, full_precision
+
+
+class MeanAttention(Attention):
+    """Mean of the allowed values, the same for every query; the running mean when causal.
+
+    Equation: Σ_j m_j v_j / Σ_j m_j, over j ≤ i for query i when causal, V (B, H, S, V) → (B, H, L, V).
+
+    Time O(S E), memory O(E), O(S E) when causal. A mechanism that is no better than this one did nothing.
+
+    Notes
+    -----
+    Differs from the paper in: there is none; it is attention with all scores equal.
+
+    References
+    ----------
+    None.
+    """
+
+    causal_ability: ClassVar[CausalAbility] = "strict"
+    time_cost: ClassVar[str] = "O(L E)"
+    memory_cost: ClassVar[str] = "O(E), causal O(L E)"
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, query_mask: Tensor | None
+    ) -> Tensor:
+        return mean_of_values(value, mask, query.shape[2], self.causal)
+
+    def weigh(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
+        return mean_weights(query, key, mask, self.causal)
+
+
+def mean_of_values(value: Tensor, mask: Tensor | None, num_queries: int, causal: bool) -> Tensor:
+    """Return the mean of the allowed values for each query, shape (B, H, L, V), a view where it can be.
+
+    Parameters
+    ----------
+    value : Tensor
+        Shape (B, H, S, V), zero where masked.
+    mask : Tensor or None
+        Shape (B, S), True = may be attended.
+    num_queries : int
+        L; equal to S when causal.
+    causal : bool
+        Whether the mean of query i is over the values up to i.
+    """
+    length = value.shape[2]
+    with full_precision(value):
+        if causal:
+            total = value.cumsum(dim=2, dtype=at_least_float32(value))
+            if mask is None:
+                count = torch.arange(1, length + 1, device=value.device)[:, None]
+            else:
+                count = mask.cumsum(dim=1).clamp_min(1)[:, None, :, None]
+            return (total / count).to(value.dtype)
+        total = value.sum(dim=2, keepdim=True, dtype=at_least_float32(value))  # (B, H, 1, V)
+        mean = total / (length if mask is None else mask.sum(dim=1).clamp_min(1)[:, None, None, None])
+        return mean.to(value.dtype).expand(-1, -1, num_queries, -1)
+
+
+def mean_weights(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+    """Return equal weights over the allowed keys, shape (B, H, L, S), in at least float32."""
+    weights = query.new_ones((*query.shape[:3], key.shape[2]), dtype=at_least_float32(query))
+    allowed = allowed_pairs(query, key, mask, causal)
+    if allowed is not None:
+        weights = weights.masked_fill(~allowed, 0)
+    return weights / weights.sum(dim=-1, keepdim=True).clamp_min(1)

@@ -1,0 +1,92 @@
+"""Several heads around one mechanism."""
+
+from torch import Tensor, nn
+
+from forecast.attention.base import Attention, hide
+from forecast.errors import InputError
+
+
+class MultiHeadAttention(nn.Module):
+    """Project to heads, attend in each, merge and project back.
+
+    All heads come from one projection by view and transpose. This is the only place where heads are split
+    and merged.
+
+    Parameters
+    ----------
+    d_model : int
+        Width D of what comes in and goes out.
+    num_heads : int
+        Heads H, as many as `attention` was built for.
+    attention : Attention
+        The mechanism.
+    head_dim : int or None
+        Width E of a head; d_model / num_heads when None. It need not divide d_model.
+
+    Raises
+    ------
+    InputError
+        If d_model is no multiple of num_heads and head_dim is not given.
+    ValueError
+        If the mechanism was built for other heads.
+    """
+
+    def __init__(self, d_model: int, num_heads: int, attention: Attention, head_dim: int | None = None) -> None:
+        super().__init__()
+        if head_dim is None and d_model % num_heads:
+            raise InputError(f"d_model {d_model} is no multiple of num_heads {num_heads}: change one, or give head_dim")
+        self.num_heads = num_heads
+        self.head_dim = d_model // num_heads if head_dim is None else head_dim
+        if (attention.num_heads, attention.head_dim) != (self.num_heads, self.head_dim):
+            raise ValueError(
+                f"{attention.name} was built for {attention.num_heads} heads of {attention.head_dim}, "
+                f"the layer has {self.num_heads} of {self.head_dim}"
+            )
+        width = self.num_heads * self.head_dim
+        self.attention = attention
+        self.query_projection = nn.Linear(d_model, width)
+        self.key_projection = nn.Linear(d_model, width)
+        self.value_projection = nn.Linear(d_model, width)
+        self.output_projection = nn.Linear(width, d_model)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        query_mask: Tensor | None = None,
+    ) -> Tensor:
+        """Attend with all heads.
+
+        Parameters
+        ----------
+        query : Tensor
+            Shape (B, L, D).
+        key, value : Tensor
+            Shape (B, S, D).
+        mask, query_mask : Tensor, optional
+            Boolean, as in `Attention.forward`, the same for all heads.
+
+        Returns
+        -------
+        Tensor
+            Shape (B, L, D).
+        """
+        # Before the projections, too: their weights would get 0 × NaN as a gradient from padding.
+        query, key, value = hide(query, query_mask), hide(key, mask), hide(value, mask)
+        heads = self.attention(
+            self._split(self.query_projection(query)),
+            self._split(self.key_projection(key)),
+            self._split(self.value_projection(value)),
+            mask,
+            query_mask,
+        )
+        merged = heads.transpose(1, 2).flatten(2)  # (B, H, L, E) → (B, L, H·E)
+        output: Tensor = self.output_projection(merged)
+        return output
+
+    def _split(self, projected: Tensor) -> Tensor:
+        # (B, N, H·E) → (B, H, N, E)
+        batch, length, _ = projected.shape
+        return projected.view(batch, length, self.num_heads, self.head_dim).transpose(1, 2)
