@@ -10,7 +10,7 @@ from forecast.data.windows import Batch, Windows
 MAX_LOOK_BACK = 2048
 """Longest look-back of the linear map, in steps: its fit grows with the square."""
 
-PENALTIES = torch.logspace(-6, 1, 15, dtype=torch.float64)
+PENALTIES = torch.logspace(-8, 1, 19, dtype=torch.float64)
 """Ridge penalties tried, as multiples of the mean of the Gram matrix's diagonal."""
 
 FIT_OPERATIONS = 2e11

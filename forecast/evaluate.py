@@ -42,9 +42,7 @@ class Evaluation:
 
 
 @torch.inference_mode()
-def evaluate(
-    forecaster: Forecaster, windows: Windows, batch_size: int, *, keep_residuals: bool = False
-) -> Evaluation:
+def evaluate(forecaster: Forecaster, windows: Windows, batch_size: int, *, keep_residuals: bool = False) -> Evaluation:
     """Score `forecaster`, which maps a batch to its forecast (B, h, C_out), on every one of `windows`.
 
     Raises

@@ -10,7 +10,8 @@ import torch
 
 from forecast.data.calendar import calendar_features, future_index
 from forecast.data.scaler import Scaler
-from forecast.data.series import Series, read_series, series_from_frame
+from forecast.data.series import Series, series_from_frame
+from forecast.data.table import read_table
 from forecast.errors import InputError
 from forecast.model.informer import Informer
 from forecast.run import Architecture, Run
@@ -65,7 +66,7 @@ class Forecaster:
 
     def read(self, path: str | os.PathLike[str]) -> Series:
         """Read and check a CSV or Parquet file with the columns and at the frequency of training."""
-        return self._checked(read_series(path, **self._reading()), str(path))
+        return self._checked(read_table(Path(path)), str(path))
 
     def predict(self, frame: pd.DataFrame | Series) -> pd.DataFrame:
         """Forecast what follows `frame`.
@@ -86,13 +87,11 @@ class Forecaster:
         InputError
             If the table is flawed, too short, or not of training's columns or frequency.
         """
-        series = frame
-        if not isinstance(series, Series):
-            series = self._checked(series_from_frame(series, **self._reading()), "the frame")
+        series = frame if isinstance(frame, Series) else self._checked(frame, "the frame")
         context = series.frame[self.columns].iloc[-self.context_length :]
         dates = future_index(context.index[-1], self.frequency, self.horizon)
         past = self.scaler.transform(context.to_numpy(np.float64)).astype(np.float32)
-        known = calendar_features(context.index.append(dates), self.cycles)
+        known = calendar_features(pd.DatetimeIndex(context.index.append(dates)), self.cycles)
         with torch.inference_mode():
             forecast = self.network(
                 torch.from_numpy(past)[None],
@@ -102,10 +101,9 @@ class Forecaster:
         values = self.scaler.inverse(forecast[0].double().numpy(), self.targets)
         return pd.DataFrame(values, index=dates.rename(self.time_column), columns=self.targets)
 
-    def _reading(self) -> dict[str, object]:
-        return {"columns": self.columns, "frequency": None}
-
-    def _checked(self, series: Series, source: str) -> Series:
+    def _checked(self, frame: pd.DataFrame, source: str) -> Series:
+        named = self.time_column if self.time_column in frame.columns else None
+        series = series_from_frame(frame, source=source, time_column=named, columns=self.columns)
         if series.frequency != self.frequency:
             raise InputError(
                 f"{source}: its frequency is {series.frequency}, the model was trained at {self.frequency}: "

@@ -90,9 +90,7 @@ def _write_last_forecast(run: Run, network: Informer, data: ForecastData) -> Non
     forecast = network(batch.past, batch.past_known, batch.future_known, batch.past_observed)[0]
     origin = int(batch.origin)
     index = data.index[origin : origin + windows.horizon]
-    frame = pd.DataFrame(
-        data.scaler.inverse(forecast.double().cpu().numpy(), targets), index=index, columns=targets
-    )
+    frame = pd.DataFrame(data.scaler.inverse(forecast.double().cpu().numpy(), targets), index=index, columns=targets)
     with replacing(run.path / "forecast.csv") as file:
         frame.to_csv(file, lineterminator="\n")
     table = data.source.series.frame[targets]

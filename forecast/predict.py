@@ -19,7 +19,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--run", default="latest", help="folder of a finished run; latest: the newest under outputs/")
     parser.add_argument("--input", required=True, type=Path, help="CSV or Parquet with the columns of training")
-    parser.add_argument("--output", default=Path("forecast.csv"), type=Path, help=".csv or .parquet; a .png goes beside")
+    parser.add_argument(
+        "--output", default=Path("forecast.csv"), type=Path, help=".csv or .parquet; a .png goes beside"
+    )
     options = parser.parse_args(arguments)
     return finish(lambda: predict(options.run, options.input, options.output))
 
@@ -53,7 +55,9 @@ def predict(run: str, source: Path, output: Path) -> None:
         else:
             forecast.to_parquet(file)
     picture = output.with_suffix(".png")
-    draw_forecast(picture, series.frame, forecast, title=f"{source.name}: {len(forecast)} steps from {forecast.index[0]}")
+    draw_forecast(
+        picture, series.frame, forecast, title=f"{source.name}: {len(forecast)} steps from {forecast.index[0]}"
+    )
     print(f"{output}: {len(forecast)} steps, {forecast.index[0]} to {forecast.index[-1]}; picture: {picture}")
 
 

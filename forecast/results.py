@@ -50,7 +50,8 @@ def assemble(
     """
     scored = {name: None if row is None else row.scores(scale) for name, row in rows.items()}
     model = rows["model"]
-    assert model is not None and scored["model"] is not None
+    assert model is not None
+    assert scored["model"] is not None
     parts: dict[str, Any] = dict(scored["model"])
     for part in PARTS:
         naive = scored["seasonal_naive"]
@@ -80,7 +81,7 @@ def residual_quantiles(evaluation: Evaluation) -> dict[str, torch.Tensor]:
     """Give `levels` (Q,) and `quantiles` (Q, h, C_out) of future minus forecast, as z-scores."""
     assert evaluation.residuals is not None
     quantiles = np.nanquantile(evaluation.residuals, QUANTILES, axis=0).astype(np.float32)
-    return {"levels": torch.from_numpy(QUANTILES.astype(np.float32)), "quantiles": torch.from_numpy(quantiles)}
+    return {"levels": torch.from_numpy(QUANTILES.astype(np.float32)), "quantiles": torch.from_numpy(quantiles).contiguous()}
 
 
 def versions() -> dict[str, str]:

@@ -79,7 +79,9 @@ class Run:
         if str(path) == "latest":
             found = [manifest.parent for manifest in root.glob(f"**/{MANIFEST}")]
             if not found:
-                raise InputError(f"{root}: no finished run there: train one with python train.py, or name it with --run")
+                raise InputError(
+                    f"{root}: no finished run there: train one with python train.py, or name it with --run"
+                )
             return cls(max(found, key=lambda folder: (folder / MANIFEST).stat().st_mtime_ns))
         folder = Path(path)
         if not folder.is_dir():

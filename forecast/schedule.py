@@ -12,9 +12,7 @@ def one_cycle(optimizer: Optimizer, total_steps: int, *, warmup_fraction: float)
     Smith and Topin, "Super-Convergence", 2019, arXiv:1708.07120.
     """
     rates = [group["lr"] for group in optimizer.param_groups]
-    return OneCycleLR(
-        optimizer, max_lr=rates, total_steps=total_steps, pct_start=warmup_fraction, cycle_momentum=False
-    )
+    return OneCycleLR(optimizer, max_lr=rates, total_steps=total_steps, pct_start=warmup_fraction, cycle_momentum=False)
 
 
 def cosine(optimizer: Optimizer, total_steps: int, *, warmup_steps: int, final_factor: float) -> LRScheduler:

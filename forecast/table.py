@@ -21,7 +21,9 @@ NAMES = {
 def result_table(result: Mapping[str, Any]) -> Table:
     """Give a row a forecaster: MSE and MAE of the test part on z-scores and in original units."""
     windows = result["data"]["windows"]["test"]
-    table = Table(title=f"{result['data']['name']}: all {windows:,} test windows, horizon {result['config']['horizon']}")
+    table = Table(
+        title=f"{result['data']['name']}: all {windows:,} test windows, horizon {result['config']['horizon']}"
+    )
     table.add_column("forecast")
     for heading in ("MSE", "MAE", "MSE original", "MAE original", "skill"):
         table.add_column(heading, justify="right")

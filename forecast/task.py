@@ -105,7 +105,7 @@ class ForecastTask(lightning.LightningModule):
         with torch.autocast(self.device.type, enabled=False):
             forecast = self(batch)
         if self.sums is None:
-            self.sums = ErrorSums.zeros(*forecast.shape[1:], device=forecast.device)
+            self.sums = ErrorSums.zeros(forecast.shape[1], forecast.shape[2], forecast.device)
         self.sums.update(forecast, batch.future, batch.future_observed)
 
     def on_validation_epoch_end(self) -> None:

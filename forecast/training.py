@@ -4,13 +4,11 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import hydra
 import lightning
-import torch
 from hydra.errors import HydraException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
@@ -138,14 +136,24 @@ def main() -> None:
 
 
 def _compose_and_train() -> None:
-    entry = hydra.main(version_base="1.3", config_path=str(configuration_folder()), config_name="config")
+    failures: list[Exception] = []
+
+    def job(config: DictConfig) -> None:
+        try:
+            _train_and_print(config)
+        except Exception as error:  # Hydra would print a line of its own; raised again below
+            failures.append(error)
+
     try:
-        entry(_job)()
+        entry = hydra.main(version_base="1.3", config_path=str(configuration_folder()), config_name="config")
+        entry(job)()
+        if failures:
+            raise failures[0]
     except (HydraException, OmegaConfBaseException) as error:
         raise InputError(_one_line(error)) from None
 
 
-def _job(config: DictConfig) -> None:
+def _train_and_print(config: DictConfig) -> None:
     plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     assert isinstance(plain, dict)
     run, result = train({str(key): value for key, value in plain.items()})

@@ -37,9 +37,7 @@ def calendar_cycles(frequency: str, span: pd.Timedelta | None = None) -> tuple[s
     step = _seconds(frequency)
     longest = np.inf if span is None else span.total_seconds() / 2
     return tuple(
-        name
-        for name, (length, least, below) in _CYCLES.items()
-        if least <= step < below and length <= longest
+        name for name, (length, least, below) in _CYCLES.items() if least <= step < below and length <= longest
     )
 
 
@@ -72,10 +70,10 @@ _PHASES: dict[str, Callable[[pd.DatetimeIndex], pd.Index]] = {
 
 
 def seasonal_period(frequency: str) -> int:
-    """Steps in the season of the seasonal naive forecast, at least 1.
+    """Give the number of steps in the season of the seasonal naive forecast, at least 1.
 
-    The season is the day for steps below a day, the week for days, the year for weeks and longer; where the step
-    does not divide it, the fewest steps that fill up to seven seasons, else the nearest number of steps.
+    The season is the day for steps below a day, the week for days, the year for weeks and longer; where the
+    step does not divide it, the fewest steps that fill up to seven seasons, else the nearest number of steps.
     """
     offset = frequency_offset(frequency)
     if isinstance(offset, pd.offsets.BusinessDay):
@@ -91,17 +89,18 @@ def seasonal_period(frequency: str) -> int:
 
 
 def _steps_in(season: int, step: int) -> int:
-    """Steps in the fewest whole seasons that hold whole steps, if no more than seven, else in about one season."""
+    """Count the steps in the fewest whole seasons that they fill, at most seven, else in about one season."""
     exact = season // gcd(season, step)
     return exact if exact * step <= 7 * season else max(1, round(season / step))
 
 
 def future_index(last: pd.Timestamp, frequency: str, horizon: int) -> pd.DatetimeIndex:
-    """The `horizon` times that follow `last`, the first of them one step after it."""
+    """Give the `horizon` times that follow `last`, the first of them one step after it."""
     if horizon < 1:
         raise ValueError(f"horizon {horizon} is below 1")
     offset = frequency_offset(frequency)
-    return pd.date_range(last + offset, periods=horizon, freq=offset).as_unit("ns")
+    grid = pd.date_range(last, periods=horizon + 1, freq=offset)  # begins after `last` where that is off the grid
+    return grid[grid > last][:horizon].as_unit("ns")
 
 
 def _seconds(frequency: str) -> float:
@@ -123,7 +122,5 @@ def _months(frequency: str) -> int:
     """Months in a step, 0 where it is not made of months."""
     step = _seconds(frequency)
     whole = round(step / (30.436875 * _DAY))
-    monthly = (
-        frequency_offset(frequency).rule_code.split("-")[0].endswith(("MS", "ME", "QS", "QE", "YS", "YE"))
-    )
+    monthly = frequency_offset(frequency).rule_code.split("-")[0].endswith(("MS", "ME", "QS", "QE", "YS", "YE"))
     return whole if monthly and not frequency_offset(frequency).rule_code.startswith("S") else 0

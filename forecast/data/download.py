@@ -1,4 +1,4 @@
-"""File name in, path out: a data set found on this machine, or fetched once, checked, and put in place whole."""
+"""File name in, path out: a data set found on this machine, or fetched once, checked, put in place whole."""
 
 import hashlib
 import os
@@ -8,6 +8,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from forecast.errors import InputError
@@ -17,10 +18,10 @@ _PIECE = 1 << 16
 
 
 def locate(file_name: str, *, url: str | None, sha256: str | None, data_dir: Path | None = None) -> Path:
-    """Path of the file: in $FORECAST_DATA_DIR, else in `data_dir` (default: data/ here), else downloaded to there.
+    """Find the file in $FORECAST_DATA_DIR, else in `data_dir` (default: data/ here), else download it there.
 
-    Raises `InputError` where a file that is there is not the one meant, and where the download fails; the line
-    says what to fetch and where to put it, and nothing half-fetched is left.
+    Raises `InputError` where a file that is there is not the one meant, and where the download fails; the
+    line says what to fetch and where to put it, and nothing half-fetched is left.
     """
     folder = Path("data") if data_dir is None else Path(data_dir)
     named = os.environ.get("FORECAST_DATA_DIR")
@@ -32,9 +33,7 @@ def locate(file_name: str, *, url: str | None, sha256: str | None, data_dir: Pat
             return place / file_name
     target = folder / file_name
     if url is None:
-        raise InputError(
-            f"{file_name} is not in {folder}: put it there, or name its folder in FORECAST_DATA_DIR"
-        )
+        raise InputError(f"{file_name} is not in {folder}: put it there, or name its folder in FORECAST_DATA_DIR")
     try:
         _fetch(url, target, sha256)
     except (OSError, HTTPException, ValueError) as error:
@@ -51,7 +50,7 @@ def _check_found(path: Path, sha256: str | None) -> None:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != sha256.lower():
         raise InputError(
-            f"{path} is not the file meant (sha256 {found[:12]}…, expected {sha256[:12]}…): remove or replace it"
+            f"{path} is another file than meant (sha256 {found[:12]}…, expected {sha256[:12]}…): remove it"
         )
 
 
@@ -79,7 +78,7 @@ def _copy(response: Any, file: BinaryIO, name: str) -> str:
     total = int(length) if length is not None else None
     digest, received = hashlib.sha256(), 0
     bar = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*bar) as progress:
+    with Progress(*bar, console=Console(stderr=True)) as progress:
         task = progress.add_task(name, total=total)
         while piece := response.read(_PIECE):
             file.write(piece)
@@ -93,9 +92,5 @@ def _copy(response: Any, file: BinaryIO, name: str) -> str:
 
 def _reason(error: Exception) -> str:
     reason = error.reason if isinstance(error, urllib.error.URLError) else error
-    text = (
-        f"HTTP {error.code}"
-        if isinstance(error, urllib.error.HTTPError)
-        else str(reason) or type(error).__name__
-    )
+    text = f"HTTP {error.code}" if isinstance(error, urllib.error.HTTPError) else str(reason) or type(error).__name__
     return " ".join(text.split())[:100]

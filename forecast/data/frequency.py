@@ -48,7 +48,7 @@ def frequency_offset(frequency: str) -> BaseOffset:
 def fixed_step(offset: BaseOffset) -> int | None:
     """Nanoseconds of a step of fixed length; None for months, business days and the like."""
     if isinstance(offset, pd.offsets.Week):
-        return None if offset.weekday is not None else offset.n * 7 * _DAY
+        return None if "-" in offset.freqstr else offset.n * 7 * _DAY
     if isinstance(offset, pd.offsets.Day):  # a calendar day in pandas 3, a fixed step before
         return int(offset.n) * _DAY
     return int(offset.nanos) if isinstance(offset, pd.offsets.Tick) else None
@@ -80,9 +80,7 @@ def _name_step(step: int, times: pd.DatetimeIndex) -> str:
 def _infer(times: pd.DatetimeIndex, source: str) -> str:
     """Give the frequency that most rows keep, so that a gap or a stray row can then be named."""
     if len(times) < 3:
-        raise InputError(
-            f"{source} has {len(times)} row(s), too few to tell the step: name it in data.frequency"
-        )
+        raise InputError(f"{source} has {len(times)} row(s), too few to tell the step: name it in data.frequency")
     local = times.tz_localize(None)
     step, share = _most_common(local)
     if step % _DAY:  # shorter steps are steps of the absolute time: clocks may be changed
@@ -107,16 +105,11 @@ def _most_common(times: pd.DatetimeIndex) -> tuple[int, float]:
 def _monthly(times: pd.DatetimeIndex, step: int) -> str | None:
     """Give the alias of steps of whole months, None where the dates are not at the ends of months."""
     months = round(step / (30.436875 * _DAY))
-    named = {1: "{}", 3: "Q{}-{month}", 12: "Y{}-{month}"}
-    starts, ends = np.mean(times.day == 1), np.mean(times.is_month_end)
     month = times[0].month_name()[:3].upper()
-    for share, side in ((starts, "S"), (ends, "E")):
+    for share, side in ((np.mean(times.day == 1), "S"), (np.mean(times.is_month_end), "E")):
         if share >= 0.8:
-            return (
-                named[months].format(side if months > 1 else "M" + side, month=month)
-                if months in named
-                else f"{months}M{side}"
-            )
+            quarters_or_years = {3: f"Q{side}-{month}", 12: f"Y{side}-{month}"}
+            return quarters_or_years.get(months, f"{months if months > 1 else ''}M{side}")
     for alias in ("BMS", "BME"):
         if months == 1 and all(to_offset(alias).is_on_offset(time) for time in times):
             return alias
@@ -134,9 +127,7 @@ def check_regular(times: pd.DatetimeIndex, frequency: str, rows: np.ndarray, sou
     step = fixed_step(offset)
     # days and longer are steps of the local calendar, shorter ones of the absolute time
     daily = step is None or step % _DAY == 0
-    plain = (
-        times.tz_localize(None) if daily else times.tz_convert("UTC").tz_localize(None) if times.tz else times
-    )
+    plain = times.tz_localize(None) if daily else times.tz_convert("UTC").tz_localize(None) if times.tz else times
     if step is None:
         stray, first_missing, missing = _against_range(plain, offset)
     else:
@@ -151,16 +142,17 @@ def check_regular(times: pd.DatetimeIndex, frequency: str, rows: np.ndarray, sou
         absent = (before.tz_localize(None) if daily else before) + offset
         raise InputError(
             f"{source}, row {rows[first_missing]}: after {before} the row for {absent} is missing "
-            f"({missing} missing in all at step {frequency}): add the rows"
+            f"({missing} missing in all at step {frequency}): add them, or correct data.frequency"
         )
 
 
 def _against_step(nanoseconds: np.ndarray, step: int) -> tuple[int, int, int]:
     """First row off the grid (-1: none), row before the first gap, and how many rows are missing."""
     since = nanoseconds - nanoseconds[0]
-    stray = np.flatnonzero(since % step)
-    if stray.size:
-        return int(stray[0]), 0, 0
+    phase = since % step
+    if phase.any():  # the grid is that of most rows: the first may be the stray one
+        phases, counts = np.unique(phase, return_counts=True)
+        return int(np.argmax(phase != phases[counts.argmax()])), 0, 0
     jumps = np.diff(since) // step - 1
     return -1, int(np.argmax(jumps > 0)) if jumps.size else 0, int(jumps.sum())
 

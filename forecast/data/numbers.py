@@ -42,7 +42,7 @@ def _parse(column: pd.Series, rows: np.ndarray, where: str) -> np.ndarray:
     kind = pd.api.types
     if kind.is_bool_dtype(column.dtype) or pd.api.types.infer_dtype(column, skipna=True) == "boolean":
         raise InputError(f"{where}: holds true and false: write 1 and 0, or leave it out of data.targets")
-    if kind.is_complex_dtype(column.dtype) or kind.is_datetime64_any_dtype(column.dtype):
+    if kind.is_complex_dtype(column.dtype) or column.dtype.kind in "mM":
         raise InputError(f"{where}: holds {column.dtype}, not numbers: leave it out of data.targets")
     if kind.is_numeric_dtype(column.dtype):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -52,7 +52,7 @@ def _parse(column: pd.Series, rows: np.ndarray, where: str) -> np.ndarray:
         text = str(column.iloc[place])
         if text.strip():
             raise InputError(
-                f"{where}, row {rows[place]}: {text[:40]!r} is no number: correct it (decimal point, no unit, "
-                "no thousands mark), or leave the column out of data.targets"
+                f"{where}, row {rows[place]}: {text[:40]!r} is no number: write it with a decimal point and "
+                "without unit or thousands mark, or leave its column out of data.targets"
             )
     return numbers

@@ -24,9 +24,7 @@ class Scaler:
         self.scale = np.asarray(scale, dtype=np.float64)
         self.columns = tuple(str(name) for name in columns)
         if not self.mean.shape == self.scale.shape == (len(self.columns),):
-            raise ValueError(
-                f"{self.mean.shape} means, {self.scale.shape} scales, {len(self.columns)} columns"
-            )
+            raise ValueError(f"{self.mean.shape} means, {self.scale.shape} scales, {len(self.columns)} columns")
 
     @classmethod
     def fit(cls, values: np.ndarray, columns: Sequence[str]) -> Scaler:

@@ -1,9 +1,9 @@
 """Table in, series out: sorted, regular, finite float64 columns with their frequency, or one clear line."""
 
 import difflib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ import pandas as pd
 from forecast.data.frequency import check_regular, resolve_frequency
 from forecast.data.numbers import to_numbers
 from forecast.data.table import check_names, read_table
-from forecast.data.timestamps import find_time_column, parse_times
+from forecast.data.timestamps import find_time_column, holds_times, parse_times
 from forecast.errors import InputError
 
 
@@ -35,7 +35,7 @@ class Series:
 
 
 def read_series(
-    path: str | Path,
+    path: str | os.PathLike[str],
     *,
     time_column: str | None = None,
     columns: Sequence[str] | None = None,
@@ -43,7 +43,7 @@ def read_series(
 ) -> Series:
     """Series in a .csv, .csv.gz or .parquet file; the arguments are those of `series_from_frame`."""
     return series_from_frame(
-        read_table(path), source=str(path), time_column=time_column, columns=columns, frequency=frequency
+        read_table(path), source=os.fspath(path), time_column=time_column, columns=columns, frequency=frequency
     )
 
 
@@ -77,7 +77,8 @@ def series_from_frame(
         spreadsheet shows them: the header is row 1.
     """
     table, time_column = _with_time_column(frame, source, time_column)
-    table, rows, notes = _without_empty_rows(table, source)
+    table, rows, row_notes = _without_empty_rows(table, source)
+    table, column_notes = _without_nameless(table) if columns is None else (table, ())
     chosen = _choose(table, time_column, columns, source)
     times, time_notes = parse_times(table[time_column], rows, f"{source}, column {time_column!r}")
     values = to_numbers(table[chosen], rows, source)
@@ -86,44 +87,51 @@ def series_from_frame(
     frequency = resolve_frequency(times, frequency, source)
     check_regular(times, frequency, rows, source)
     result = pd.DataFrame(values, index=times.rename(time_column), columns=chosen)
-    return Series(result, frequency, (*notes, *time_notes, *order_notes))
+    return Series(result, frequency, (*row_notes, *column_notes, *time_notes, *order_notes))
 
 
 def _with_time_column(frame: pd.DataFrame, source: str, name: str | None) -> tuple[pd.DataFrame, str]:
     """Table with the times in a column, whose name comes second."""
     if isinstance(frame.index, pd.MultiIndex) or isinstance(frame.columns, pd.MultiIndex):
-        raise InputError(
-            f"{source} has an index of several levels: give one row for each time, one series a column"
-        )
+        raise InputError(f"{source} has an index of several levels: give one row for each time, one series a column")
     table = frame.set_axis([str(label) for label in frame.columns], axis=1)
     check_names(list(table.columns), source)
     label = str(frame.index.name) if frame.index.name is not None else "date"
     as_index = name is None or (name == label and name not in table.columns)
-    if as_index and _holds_times(frame.index) and label not in table.columns:
+    if as_index and label not in table.columns and _index_holds_times(frame.index):
         table.insert(0, label, frame.index)
         return table.reset_index(drop=True), label
     table = table.reset_index(drop=True)
-    if len(table) == 0:
+    if table.isna().all(axis=None):
         raise InputError(f"{source} has no rows below its header: add data")
     if name is not None:
         _check_present(name, list(table.columns), source, "data.time_column")
     return table, name if name is not None else find_time_column(table, source)
 
 
-def _holds_times(index: pd.Index) -> bool:
-    return isinstance(index, (pd.DatetimeIndex, pd.PeriodIndex)) or index.inferred_type in (
-        "date",
-        "datetime",
-        "string",
+def _index_holds_times(index: pd.Index) -> bool:
+    return not isinstance(index, pd.RangeIndex) and holds_times(pd.Series(index))
+
+
+def _without_nameless(table: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Leave out columns without a name that are empty (a comma at each line's end) or count the rows."""
+    dropped = []
+    for place, name in enumerate(table.columns):
+        if name == f"Unnamed: {place}":
+            column = table[name].dropna()
+            counts = pd.api.types.is_numeric_dtype(column.dtype) and bool((column.diff().iloc[1:] == 1).all())
+            if column.empty or (counts and column.iloc[0] in (0, 1)):
+                dropped.append(name)
+    notes = tuple(
+        f"column {table.columns.get_loc(name)} has no name and no values of its own: left out" for name in dropped
     )
+    return table.drop(columns=dropped), notes
 
 
 def _without_empty_rows(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, np.ndarray, tuple[str, ...]]:
     """Table without lines that are blank from end to end, the row number of each that stays, and a note."""
     rows = np.arange(2, len(table) + 2)
     empty = table.isna().all(axis=1).to_numpy()
-    if empty.all():
-        raise InputError(f"{source} has no rows below its header: add data")
     if not empty.any():
         return table, rows, ()
     trailing = int(np.argmin(empty[::-1]))  # blank lines at the end are no news
@@ -142,9 +150,7 @@ def _choose(table: pd.DataFrame, time_column: str, columns: Sequence[str] | None
     for name in chosen:
         _check_present(name, list(table.columns), source, "data.targets")
     if time_column in chosen or len(set(chosen)) < len(chosen) or not chosen:
-        raise InputError(
-            f"{source}: columns {chosen} name none, one twice, or the time column: correct data.targets"
-        )
+        raise InputError(f"{source}: columns {chosen} name none, one twice, or the time column: correct data.targets")
     return chosen
 
 
@@ -160,7 +166,7 @@ def _check_present(name: str, names: list[str], source: str, key: str) -> None:
 def _order(
     times: pd.DatetimeIndex, rows: np.ndarray, source: str, time_column: str
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Order of the rows by time, and a note where it is not that of the file; refuses a time that comes twice."""
+    """Give the order of the rows by time, noted where the file has another; refuse doubled times."""
     stamps = times.asi8
     order = np.argsort(stamps, kind="stable")
     twice = np.flatnonzero(np.diff(stamps[order]) == 0)

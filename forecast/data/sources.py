@@ -45,9 +45,7 @@ def load_source(config: Mapping[str, Any]) -> Source:
         series = series_from_frame(frame, source="the simulated transformer", columns=columns)
     else:
         path = _path(config)
-        series = read_series(
-            path, time_column=config["time_column"], columns=columns, frequency=config["frequency"]
-        )
+        series = read_series(path, time_column=config["time_column"], columns=columns, frequency=config["frequency"])
     present = list(series.frame.columns)
     if absent := [name for name in covariates if name not in present]:
         raise InputError(f"data.past_covariates: no column {absent[0]!r}, only {', '.join(present[:12])}")

@@ -17,9 +17,9 @@ class Split:
 def split_rows(num_rows: int, train: float | int, validation: float | int, test: float | int) -> Split:
     """Rows of each part.
 
-    Three fractions that sum to 1 use every row: int(train·n) rows for training, int(test·n) for the test, the rest
-    for validation, as the published tables count them. Three whole numbers are row counts from the first row
-    on; rows that are left over are unused (ETT's standard borders are 8640, 2880, 2880).
+    Three fractions that sum to 1 use every row: int(train·n) rows for training, int(test·n) for the test, the
+    rest for validation, as the published tables count them. Three whole numbers are row counts from the first
+    row on; rows that are left over are unused (ETT's standard borders are 8640, 2880, 2880).
     """
     sizes = (train, validation, test)
     shown = f"data.split train {train}, validation {validation}, test {test}"
@@ -27,9 +27,7 @@ def split_rows(num_rows: int, train: float | int, validation: float | int, test:
         counts = [int(size) for size in sizes]
     elif all(isinstance(size, float) for size in sizes):
         if min(sizes) <= 0 or abs(sum(sizes) - 1) > 1e-6:
-            raise InputError(
-                f"{shown}: fractions have to be above 0 and sum to 1, these sum to {sum(sizes):g}"
-            )
+            raise InputError(f"{shown}: fractions have to be above 0 and sum to 1, these sum to {sum(sizes):g}")
         first, last = int(num_rows * train), int(num_rows * test)
         counts = [first, num_rows - first - last, last]
     else:

@@ -29,8 +29,8 @@ def simulate_transformer(rows: int = 17520, seed: int = 0, start: str = "2022-01
     Returns
     -------
     pandas.DataFrame
-        Columns active_power_kw, reactive_power_kvar, ambient_temperature_c and oil_temperature_c over an hourly
-        index named `date`.
+        Columns active_power_kw, reactive_power_kvar, ambient_temperature_c and oil_temperature_c over an
+        hourly index named `date`.
     """
     first = pd.Timestamp(start)
     most = int((pd.Timestamp(f"{_LAST_YEAR}-12-31") - first) / pd.Timedelta(hours=1))
@@ -97,9 +97,7 @@ class _Noise:
         shocks[0] /= np.sqrt(1 - kept**2)
         return np.asarray(lfilter([1.0], [1.0, -kept], shocks))
 
-    def switched(
-        self, mean_hours: float, levels: tuple[float, ...], weights: tuple[float, ...]
-    ) -> np.ndarray:
+    def switched(self, mean_hours: float, levels: tuple[float, ...], weights: tuple[float, ...]) -> np.ndarray:
         """Level that is drawn anew at random times and held between them; it begins with the first level."""
         stream = self.stream()
         events = stream.random(self.rows) < 1 / mean_hours
@@ -123,11 +121,11 @@ def _ambient_temperature(index: pd.DatetimeIndex, noise: _Noise) -> np.ndarray:
     daily = np.cos(2 * np.pi * (np.arange(24) - 15) / 24)[_hour_of_day(index)]
     weather = noise.correlated(3.2, 96) + noise.correlated(0.9, 6)
     clearness = 1 + np.clip(noise.correlated(0.35, 36), -0.8, 0.8)
-    return 10.0 + 9.0 * summer + (3.2 + 1.2 * summer) * clearness * daily + weather
+    return np.asarray(10.0 + 9.0 * summer + (3.2 + 1.2 * summer) * clearness * daily + weather)
 
 
 def _off_days(index: pd.DatetimeIndex) -> np.ndarray:
-    """True at weekends and holidays: 1 January, 1 May, 25 and 26 December, Good Friday, Easter Monday."""
+    """Mark weekends and holidays: 1 January, 1 May, 25 and 26 December, Good Friday, Easter Monday."""
     days = index.normalize()
     code, unique = pd.factorize(days)
     unique = pd.DatetimeIndex(unique)
@@ -147,9 +145,7 @@ _WORKDAY = 0.26 + 0.10 * _bump(8, 1.6) + 0.15 * _bump(12.5, 3.2) + 0.20 * _bump(
 _OFF_DAY = 0.25 + 0.11 * _bump(12.5, 3.0) + 0.18 * _bump(19.5, 2.6)
 
 
-def _active_power(
-    index: pd.DatetimeIndex, ambient: np.ndarray, off_day: np.ndarray, noise: _Noise
-) -> np.ndarray:
+def _active_power(index: pd.DatetimeIndex, ambient: np.ndarray, off_day: np.ndarray, noise: _Noise) -> np.ndarray:
     hour = _hour_of_day(index)
     profile = np.where(off_day, _OFF_DAY[hour], _WORKDAY[hour])
     lighting = 0.05 * (1 + _year_wave(index, peak_day=355)) * _bump(18, 2.5)[hour]
@@ -159,9 +155,7 @@ def _active_power(
     transfer = noise.switched(480, (0.0, 0.14, 0.24, -0.16), (0.55, 0.2, 0.1, 0.15))  # feeders switched over
     drift = noise.correlated(0.05, _YEAR_H)
     relative = (1 + transfer) * (1 + drift) * (1 + noise.correlated(0.035, 8))
-    return np.asarray(
-        RATED_POWER_KVA * (profile + lighting + heating + cooling) * relative + noise.white(2.5)
-    )
+    return np.asarray(RATED_POWER_KVA * (profile + lighting + heating + cooling) * relative + noise.white(2.5))
 
 
 def _soft_excess(kelvin: np.ndarray) -> np.ndarray:
@@ -176,6 +170,4 @@ def _reactive_power(
     hour = _hour_of_day(index)
     in_service = noise.switched(1440, (1.0, 0.0), (0.85, 0.15))
     capacitor = 50.0 * ((hour >= 7) & (hour < 21) & ~off_day) * in_service
-    return np.asarray(
-        14.0 + motors * active * (1 + noise.correlated(0.04, 12)) - capacitor + noise.white(1.5)
-    )
+    return np.asarray(14.0 + motors * active * (1 + noise.correlated(0.04, 12)) - capacitor + noise.white(1.5))

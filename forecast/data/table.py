@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import os
 import re
 import zlib
 from pathlib import Path
@@ -13,14 +14,12 @@ import pandas as pd
 from forecast.errors import InputError
 
 # the same numbers as from Parquet, to the last digit; from pandas 3.1 on that is the only way it reads
-_EXACT: Any = (
-    {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
-)
+_EXACT: Any = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 _DATE_LIKE = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(\D.*)?$")
 _OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
+def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     """Table of the file as it stands, one row for each record, cells not yet checked.
 
     Raises `InputError` where the file cannot be a table: none there, a folder, empty, header only, binary,
@@ -58,7 +57,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
     content = _text_bytes(path)
     header = _read_header(content, path)
     try:
-        return pd.read_csv(
+        table: pd.DataFrame = pd.read_csv(
             io.BytesIO(content),
             names=header,
             header=0,
@@ -68,6 +67,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
             low_memory=False,  # one type for a column, however long
             **_EXACT,
         )
+        return table
     except pd.errors.EmptyDataError as error:
         raise InputError(f"{path} has no rows below its header: add data") from error
     except (pd.errors.ParserError, csv.Error) as error:
@@ -89,9 +89,7 @@ def _text_bytes(path: Path) -> bytes:
     zero = content.find(b"\0")
     if zero >= 0:
         row = content.count(b"\n", 0, zero) + 1
-        raise InputError(
-            f"{path}, row {row}: a zero byte, the file is binary or damaged: save it as CSV text"
-        )
+        raise InputError(f"{path}, row {row}: a zero byte, the file is binary or damaged: save it as CSV text")
     try:
         content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -101,7 +99,7 @@ def _text_bytes(path: Path) -> bytes:
 
 
 def _read_header(content: bytes, path: Path) -> list[str]:
-    """Column names, checked; blanks around a name are dropped, an empty name becomes `Unnamed: 0` and so on."""
+    """Give the column names, checked, without blanks around them; an empty one is called `Unnamed: 0`."""
     records = csv.reader(io.StringIO(content[:1_000_000].decode("utf-8-sig", errors="ignore"), newline=""))
     header = [cell.strip() for cell in next(records, [])]
     first = next(records, [])
@@ -125,9 +123,7 @@ def _read_header(content: bytes, path: Path) -> list[str]:
 
 def check_names(names: list[str], source: str) -> None:
     """Refuse a doubled column name."""
-    doubled = (
-        sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    )
+    doubled = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if doubled:
         raise InputError(f"{source}, row 1: column {doubled[0]!r} stands there twice: rename one of the two")
 

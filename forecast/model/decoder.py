@@ -32,7 +32,8 @@ class DecoderLayer(nn.Module):
     def forward(self, tokens: Tensor, memory: Tensor) -> Tensor:
         tokens = self.attend(tokens, lambda x: self.self_attention(x, x, x))
         tokens = self.look_back(tokens, lambda x: self.cross_attention(x, memory, memory))
-        return self.transform(tokens, self.feed_forward)
+        tokens = self.transform(tokens, self.feed_forward)
+        return tokens
 
 
 class Decoder(nn.Module):

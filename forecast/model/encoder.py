@@ -33,8 +33,10 @@ class Residual(nn.Module):
 
     def forward(self, tokens: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         if self.norm_first:
-            return tokens + self.dropout(sublayer(self.norm(tokens)))
-        return self.norm(tokens + self.dropout(sublayer(tokens)))
+            added: Tensor = tokens + self.dropout(sublayer(self.norm(tokens)))
+            return added
+        normed: Tensor = self.norm(tokens + self.dropout(sublayer(tokens)))
+        return normed
 
 
 class EncoderLayer(nn.Module):
@@ -51,7 +53,8 @@ class EncoderLayer(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         tokens = self.attend(tokens, lambda x: self.attention(x, x, x))
-        return self.transform(tokens, self.feed_forward)
+        tokens = self.transform(tokens, self.feed_forward)
+        return tokens
 
 
 class Distilling(nn.Module):

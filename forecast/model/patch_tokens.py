@@ -100,7 +100,7 @@ class PatchTokens(nn.Module):
 
     def read_out(self, decoded: Tensor) -> Tensor:
         """Give the forecast (B, h, C_out)."""
-        patches = self.head(decoded)  # (B C_out, M, P) or (B, C_out M, P)
+        patches: Tensor = self.head(decoded)  # (B C_out, M, P) or (B, C_out M, P)
         series = patches.reshape(-1, self.num_targets, self.num_queries * self.patch_length)
         return series.transpose(1, 2)[:, : self.horizon]  # (B, h, C_out)
 

@@ -93,7 +93,7 @@ def patch_informer(
         **vars(sizes), d_model=d_model, dropout=dropout, patch_length=patch_length, stride=stride, channels=channels
     )
     heads = partial(_heads, d_model=d_model, num_heads=num_heads, head_dim=head_dim)
-    layer = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout, "norm_first": True}
+    layer: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout, "norm_first": True}
     path = LinearPath(sizes.context_length, sizes.horizon) if linear_path else None
     if path is not None:  # what the path leaves is learnt from nothing, so that training starts at the path
         nn.init.zeros_(tokens.head.weight)
@@ -138,7 +138,7 @@ def informer(
         )
     tokens = StepTokens(**vars(sizes), d_model=d_model, dropout=dropout, start_length=start_length)
     heads = partial(_heads, d_model=d_model, num_heads=num_heads, head_dim=head_dim)
-    layer = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout, "norm_first": False}
+    layer: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout, "norm_first": False}
     lengths = [tokens.source_length]
     for _ in range(encoder_layers - 1):
         lengths.append(Distilling.output_length(lengths[-1]) if distil else lengths[-1])
@@ -176,9 +176,7 @@ def _heads(
     causal: bool = False,
 ) -> MultiHeadAttention:
     if head_dim is None and d_model % num_heads:
-        raise InputError(
-            f"model.d_model {d_model} is not divisible by model.num_heads {num_heads}: set model.head_dim"
-        )
+        raise InputError(f"model.d_model {d_model} is not divisible by model.num_heads {num_heads}: set model.head_dim")
     width = d_model // num_heads if head_dim is None else head_dim
     kernel = attention.build(
         **mechanism, num_heads=num_heads, head_dim=width, causal=causal, max_key_length=max_key_length
