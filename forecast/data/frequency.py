@@ -24,6 +24,8 @@ _UNITS = (
     ("us", 10**3),
     ("ns", 1),
 )
+_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_QUARTER_STARTS, _QUARTER_ENDS = ("JAN", "FEB", "MAR"), ("OCT", "NOV", "DEC")
 _WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 
 
@@ -66,7 +68,16 @@ def resolve_frequency(times: pd.DatetimeIndex, frequency: str | None, source: st
     step = fixed_step(offset)
     if isinstance(offset, pd.offsets.Week) and "-" not in frequency:
         step = offset.n * 7 * _DAY
-    return str(offset.freqstr) if step is None else _name_step(step, times)
+    return _one_name(str(offset.freqstr)) if step is None else _name_step(step, times)
+
+
+def _one_name(alias: str) -> str:
+    """Give the alias, quarters by the one name of the four that mean the same (QS-APR is QS-JAN)."""
+    match = re.fullmatch(r"(\d*B?Q[SE]-)(\w{3})", alias)
+    if not match:
+        return alias
+    names = _QUARTER_STARTS if match[1].endswith("S-") else _QUARTER_ENDS
+    return match[1] + names[_MONTHS.index(match[2]) % 3]
 
 
 def _name_step(step: int, times: pd.DatetimeIndex) -> str:
@@ -105,11 +116,11 @@ def _most_common(times: pd.DatetimeIndex) -> tuple[int, float]:
 def _monthly(times: pd.DatetimeIndex, step: int) -> str | None:
     """Give the alias of steps of whole months, None where the dates are not at the ends of months."""
     months = round(step / (30.436875 * _DAY))
-    month = times[0].month_name()[:3].upper()
+    month = _MONTHS[times[0].month - 1]
     for share, side in ((np.mean(times.day == 1), "S"), (np.mean(times.is_month_end), "E")):
         if share >= 0.8:
             quarters_or_years = {3: f"Q{side}-{month}", 12: f"Y{side}-{month}"}
-            return quarters_or_years.get(months, f"{months if months > 1 else ''}M{side}")
+            return _one_name(quarters_or_years.get(months, f"{months if months > 1 else ''}M{side}"))
     for alias in ("BMS", "BME"):
         if months == 1 and all(to_offset(alias).is_on_offset(time) for time in times):
             return alias
@@ -118,7 +129,7 @@ def _monthly(times: pd.DatetimeIndex, step: int) -> str | None:
 
 def _has_only_business_days(times: pd.DatetimeIndex) -> bool:
     over_weekend = np.diff(times.asi8) == 3 * _DAY
-    return bool((times.weekday < 5).all() and over_weekend.any())
+    return bool((times.day_of_week < 5).all() and over_weekend.any())
 
 
 def check_regular(times: pd.DatetimeIndex, frequency: str, rows: np.ndarray, source: str) -> None:

@@ -1,0 +1,89 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.data.calendar import calendar_cycles, calendar_features, future_index, seasonal_period
+
+FREQUENCIES = ["min", "5min", "15min", "30min", "h", "2h", "6h", "D", "B", "W-SUN", "W-WED", "MS", "ME", "BMS", "BME"]
+FREQUENCIES += ["2MS", "QS-OCT", "QE-DEC", "YS-JAN", "SME"]
+SEASONS = {"s": 86400, "min": 1440, "10min": 144, "15min": 96, "30min": 48, "h": 24, "2h": 12, "6h": 4, "D": 7}
+SEASONS |= {"B": 5, "W-SUN": 52, "2W-SUN": 26, "MS": 12, "ME": 12, "BMS": 12, "2MS": 6, "QS-JAN": 4, "QE-DEC": 4}
+SEASONS |= {"YS-JAN": 1, "YE-DEC": 1, "5h": 24, "7h": 24, "2D": 7, "SME": 24, "H": 24, "90min": 16}
+
+
+@pytest.mark.parametrize("frequency", SEASONS)
+def test_the_season_of_each_step(frequency: str) -> None:
+    assert seasonal_period(frequency) == SEASONS[frequency]
+
+
+@pytest.mark.parametrize(
+    ("frequency", "cycles"),
+    [
+        ("min", "minute_of_hour hour_of_day day_of_week day_of_month day_of_year"),
+        ("15min", "minute_of_hour hour_of_day day_of_week day_of_month day_of_year"),
+        ("h", "hour_of_day day_of_week day_of_month day_of_year"),
+        ("D", "day_of_week day_of_month day_of_year"),
+        ("B", "day_of_week day_of_month day_of_year"),
+        ("W-SUN", "day_of_month day_of_year"),
+        ("MS", "month_of_year"),
+        ("QS-JAN", "month_of_year"),
+        ("YS-JAN", ""),
+    ],
+)
+def test_the_cycles_are_those_that_the_step_can_show(frequency: str, cycles: str) -> None:
+    assert calendar_cycles(frequency) == tuple(cycles.split())
+
+
+@pytest.mark.parametrize(("days", "cycles"), [(731, 4), (730, 3), (60, 2), (14, 2), (13, 1), (2, 1), (1, 0)])
+def test_a_cycle_not_seen_twice_is_left_out(days: int, cycles: int) -> None:
+    every = ("hour_of_day", "day_of_week", "day_of_month", "day_of_year")
+    assert calendar_cycles("h", pd.Timedelta(days=days)) == every[:cycles]
+
+
+@pytest.mark.parametrize("frequency", FREQUENCIES)
+def test_features_of_every_frequency_lie_on_the_unit_circle_and_tell_times_apart(frequency: str) -> None:
+    index = pd.date_range("2001-01-01", periods=200, freq=frequency)
+    features = calendar_features(index, calendar_cycles(frequency))
+    assert features.dtype == np.float32
+    assert features.shape == (200, 2 * len(calendar_cycles(frequency)))
+    np.testing.assert_allclose(features[:, ::2] ** 2 + features[:, 1::2] ** 2, 1, atol=1e-6)
+    assert frequency == "YS-JAN" or len(np.unique(features.round(5), axis=0)) > 3
+
+
+def test_the_hour_turns_as_a_clock_does() -> None:
+    index = pd.to_datetime(["2023-01-02 00:00", "2023-01-02 06:00", "2023-01-02 12:00", "2023-01-02 18:00"])
+    expected = np.array([[0, 1], [1, 0], [0, -1], [-1, 0]])
+    np.testing.assert_allclose(calendar_features(index, ["hour_of_day"]), expected, atol=1e-6)
+    monday = calendar_features(index, ["hour_of_day", "day_of_week"])[:, 2:]
+    np.testing.assert_allclose(monday, np.tile([0, 1], (4, 1)), atol=1e-6)
+
+
+def test_values_and_future_rows_change_no_feature() -> None:
+    index = pd.date_range("2023-01-01", periods=200, freq="h")
+    frame = pd.DataFrame({"load": np.arange(200.0)}, index=index)
+    cycles = calendar_cycles("h")
+    whole = calendar_features(frame.index, cycles)
+    for value in (np.nan, 1e30):
+        frame.iloc[100:] = value
+        np.testing.assert_array_equal(calendar_features(frame.index, cycles), whole)
+    np.testing.assert_array_equal(calendar_features(index[:100], cycles), whole[:100])
+    np.testing.assert_array_equal(calendar_features(index[::-1], cycles), whole[::-1])
+
+
+def test_an_unknown_cycle_is_refused() -> None:
+    with pytest.raises(ValueError, match="no calendar cycle 'tide': choose from second_of_minute"):
+        calendar_features(pd.date_range("2023", periods=3, freq="h"), ["tide"])
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+@pytest.mark.parametrize("frequency", FREQUENCIES)
+def test_the_future_goes_on_one_step_after_the_last_row(frequency: str, zone: str | None) -> None:
+    index = pd.date_range("2023-01-01", periods=120, freq=frequency, tz=zone)
+    future = future_index(index[99], frequency, 20)
+    assert future.tolist() == index[100:].tolist()
+    assert future_index(index[99].as_unit("s"), frequency, 1).tolist() == [index[100]]
+
+
+def test_a_horizon_below_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="horizon 0"):
+        future_index(pd.Timestamp("2023-01-01"), "h", 0)

@@ -1,0 +1,65 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from forecast.data.scaler import Scaler
+
+COLUMNS = ("load", "oil", "still")
+
+
+@pytest.fixture
+def values() -> np.ndarray:
+    values = np.random.default_rng(0).normal([300.0, -5.0, 0.0], [80.0, 0.01, 0.0], (500, 3))
+    values[:, 2] = 7.1
+    return values
+
+
+def test_training_rows_become_z_scores_and_a_constant_column_zero(values: np.ndarray) -> None:
+    scaler = Scaler.fit(values, COLUMNS)
+    scaled = scaler.transform(values)
+    np.testing.assert_allclose(scaled.mean(axis=0), 0, atol=1e-9)
+    np.testing.assert_allclose(scaled.std(axis=0), [1, 1, 0], atol=1e-9)
+    assert scaler.scale[2] == 1
+    np.testing.assert_allclose(scaler.mean, values.mean(axis=0))
+    np.testing.assert_allclose(scaler.inverse(scaled), values, rtol=1e-12)
+
+
+def test_test_rows_do_not_move_the_scaler(values: np.ndarray) -> None:
+    before = Scaler.fit(values[:300], COLUMNS).to_dict()
+    for value in (np.nan, 1e30):
+        changed = values.copy()
+        changed[300:] = value
+        assert Scaler.fit(changed[:300], COLUMNS).to_dict() == before
+
+
+def test_json_keeps_every_digit(values: np.ndarray) -> None:
+    scaler = Scaler.fit(values, COLUMNS)
+    back = Scaler.from_dict(json.loads(json.dumps(scaler.to_dict())))
+    assert back.columns == scaler.columns
+    np.testing.assert_array_equal(back.mean, scaler.mean)
+    np.testing.assert_array_equal(back.transform(values), scaler.transform(values))
+
+
+def test_named_columns_are_put_back_with_their_own_numbers(values: np.ndarray) -> None:
+    scaler = Scaler.fit(values, COLUMNS)
+    scaled = scaler.transform(values).reshape(5, 100, 3)
+    back = scaler.inverse(scaled[..., [1, 0]], ["oil", "load"])
+    np.testing.assert_allclose(back, values.reshape(5, 100, 3)[..., [1, 0]], rtol=1e-12)
+
+
+def test_a_state_that_does_not_fit_together_is_refused() -> None:
+    with pytest.raises(ValueError, match="2 columns"):
+        Scaler(np.zeros(3), np.ones(3), ["a", "b"])
+
+
+def test_reading_data_and_scaling_need_no_heavy_import() -> None:
+    code = (
+        "import sys, forecast.data.series, forecast.data.calendar, forecast.data.scaler as s, forecast.data.split\n"
+        "s.Scaler.from_dict({'columns': ['a'], 'mean': [1.0], 'scale': [2.0]})\n"
+        "print(*{'sklearn', 'scipy', 'torch', 'lightning', 'rich'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
