@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from torch import Tensor, nn
 
 from forecast.attention.multi_head import MultiHeadAttention
+from forecast.model.dropout import Dropout
 
 
 class FeedForward(nn.Sequential):
@@ -12,7 +13,7 @@ class FeedForward(nn.Sequential):
 
     def __init__(self, d_model: int, d_ff: int, dropout: float) -> None:
         super().__init__(
-            nn.Linear(d_model, d_ff), nn.GELU(), nn.Dropout(dropout), nn.Linear(d_ff, d_model), nn.Dropout(dropout)
+            nn.Linear(d_model, d_ff), nn.GELU(), Dropout(dropout), nn.Linear(d_ff, d_model), Dropout(dropout)
         )
 
 
@@ -28,7 +29,7 @@ class Residual(nn.Module):
     def __init__(self, d_model: int, dropout: float, *, norm_first: bool) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.norm_first = norm_first
 
     def forward(self, tokens: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from forecast.model.dropout import Dropout
 from forecast.model.embedding import positions
 
 
@@ -66,7 +67,7 @@ class PatchTokens(nn.Module):
         self.channel = nn.Parameter(torch.randn(marks, d_model) * 0.02) if marks else None
         self.query = nn.Parameter(torch.randn(self.num_queries, d_model) * 0.02)
         self.head = nn.Linear(d_model, patch_length)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def source(self, past: Tensor, past_known: Tensor) -> Tensor:
         """Give the encoder's tokens, (B C_out, L, D) or (B, C_in L, D)."""

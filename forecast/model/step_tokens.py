@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from forecast.model.dropout import Dropout
 from forecast.model.embedding import positions
 
 
@@ -21,7 +22,7 @@ class StepEmbedding(nn.Module):
         super().__init__()
         self.values = nn.Conv1d(num_channels, d_model, 3, bias=False)
         self.known = nn.Linear(num_known, d_model, bias=False) if num_known else None
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, values: Tensor, known: Tensor) -> Tensor:
         channels_first = functional.pad(values.transpose(1, 2), (2, 0), mode="replicate")  # (B, C, L + 2)
