@@ -26,7 +26,7 @@ def split_rows(num_rows: int, train: float | int, validation: float | int, test:
     if all(isinstance(size, int) and not isinstance(size, bool) for size in sizes):
         counts = [int(size) for size in sizes]
     elif all(isinstance(size, float) for size in sizes):
-        if min(sizes) <= 0 or abs(sum(sizes) - 1) > 1e-6:
+        if not (min(sizes) > 0 and abs(sum(sizes) - 1) <= 1e-6):
             raise InputError(f"{shown}: fractions have to be above 0 and sum to 1, these sum to {sum(sizes):g}")
         first, last = int(num_rows * train), int(num_rows * test)
         counts = [first, num_rows - first - last, last]
