@@ -1,6 +1,7 @@
 """Lightning's part of a run: the trainer, the fit, and the best weights after it."""
 
 import logging
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,7 +81,9 @@ def fit(
         enable_progress_bar=settings.progress,
         enable_model_summary=False,
     )
-    trainer.fit(task, datamodule=data)
+    with warnings.catch_warnings():  # Lightning 2.6 walks its loaders in a way that torch 2.13 calls old
+        warnings.filterwarnings("ignore", message=r"`isinstance\(treespec, LeafSpec\)` is deprecated")
+        trainer.fit(task, datamodule=data)
     steps = trainer.global_step
     best = torch.load(checkpoint.best_model_path, map_location="cpu", weights_only=True)
     task.load_state_dict(best["state_dict"])

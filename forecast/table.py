@@ -24,8 +24,8 @@ def result_table(result: Mapping[str, Any]) -> Table:
     table = Table(
         title=f"{result['data']['name']}: all {windows:,} test windows, horizon {result['config']['horizon']}"
     )
-    table.add_column("forecast")
-    for heading in ("MSE", "MAE", "MSE original", "MAE original", "skill"):
+    table.add_column("forecast", no_wrap=True)
+    for heading in ("MSE", "MAE", "MSE (units)", "MAE (units)", "skill"):
         table.add_column(heading, justify="right")
     rows = {"model": result, "linear_path": result["linear_path"], **result["baselines"]}
     naive = result["baselines"]["seasonal_naive"]
@@ -38,7 +38,7 @@ def result_table(result: Mapping[str, Any]) -> Table:
         cells = [f"{scaled['mse']:.4f}", f"{scaled['mae']:.4f}"]
         cells += [f"{original['mse']:.5g}", f"{original['mae']:.5g}", f"{skill:+.1%}"]
         table.add_row(NAMES[name], *cells, style="bold" if name == "model" else None)
-    table.caption = "MSE, MAE: on z-scores of the training part; skill: against seasonal naive, on MSE"
+    table.caption = "MSE, MAE: on z-scores; (units): in original units; skill: against seasonal naive, on MSE"
     return table
 
 

@@ -10,6 +10,7 @@ from torch import nn
 
 from forecast import attention
 from forecast.attention.multi_head import MultiHeadAttention
+from forecast.checks import check_least, check_options
 from forecast.errors import InputError
 from forecast.model.decoder import Decoder, DecoderLayer
 from forecast.model.encoder import Distilling, Encoder, EncoderLayer
@@ -53,8 +54,14 @@ def build(name: str, sizes: Sizes, mechanisms: Mechanisms, **options: Any) -> In
         raise InputError(f"model {name!r} does not exist: choose one of {', '.join(presets)}")
     known = list(inspect.signature(presets[name]).parameters)[2:]
     if set(options) != set(known):
-        wrong = sorted(set(options) ^ set(known))
-        raise InputError(f"model {name}: {', '.join(wrong)} missing or unknown: its options are {', '.join(known)}")
+        wrong = ", ".join(sorted(set(options) ^ set(known)))
+        raise InputError(f"model={name}: {wrong} missing or unknown: its options are {', '.join(known)}")
+    check_options(presets[name], options, "model")
+    for key, value in options.items():
+        if isinstance(value, int) and not isinstance(value, bool) and key != "start_length":
+            check_least(value, 1, f"model.{key}")
+    if not 0 <= options["dropout"] < 1:
+        raise InputError(f"model.dropout={options['dropout']}: must be at least 0 and below 1")
     return presets[name](sizes, mechanisms, **options)
 
 
