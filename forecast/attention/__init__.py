@@ -46,11 +46,13 @@ def build(
         For an unknown name, an unknown or missing argument, or a request that the mechanism refuses.
     """
     mechanism = _find(name)
-    known = set(inspect.signature(mechanism).parameters) - _FROM_THE_LAYER
+    parameters = inspect.signature(mechanism).parameters
+    known = set(parameters) - _FROM_THE_LAYER
+    required = {name for name in known if parameters[name].default is inspect.Parameter.empty}
     if unknown := sorted(set(arguments) - known):
         takes = ", ".join(sorted(known)) or "no arguments"
         raise InputError(f"attention={name} has no argument {', '.join(unknown)}: it takes {takes}")
-    if missing := sorted(known - set(arguments)):
+    if missing := sorted(required - set(arguments)):
         raise InputError(
             f"attention={name} needs {', '.join(missing)}: conf/attention/{name}.yaml has the usual values"
         )

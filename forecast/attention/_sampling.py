@@ -59,6 +59,30 @@ def take_rows(tensor: Tensor, index: Tensor) -> Tensor:
     return tensor.gather(2, index.expand(batch, heads, -1)[..., None].expand(-1, -1, -1, width))
 
 
+def own_scores(query: Tensor, key: Tensor, positions: Tensor) -> Tensor:
+    """Return the products of each query with keys of its own.
+
+    Parameters
+    ----------
+    query : Tensor
+        Shape (B, H, L, E).
+    key : Tensor
+        Shape (B, H, S, E), contiguous.
+    positions : Tensor
+        Which keys, shape (B or 1, L, U).
+
+    Returns
+    -------
+    Tensor
+        Shape (B, H, L, U); (B, H, L, U, E) is held on the way.
+    """
+    batch, heads, num_keys, width = key.shape
+    first = torch.arange(batch * heads, device=key.device).view(batch, heads, 1, 1) * num_keys
+    rows = positions[:, None] + first  # (B, H, L, U), rows of key seen as (B·H·S, E)
+    keys = key.view(-1, width).index_select(0, rows.flatten()).view(*rows.shape, width)
+    return (keys @ query.unsqueeze(-1)).squeeze(-1)
+
+
 def highest(measure: Tensor, count: int) -> Tensor:
     """Return where the `count` highest of `measure` (B, H, L) are, highest first, (B, H, count).
 

@@ -99,8 +99,9 @@ def fused_softmax(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | N
 def _in_pieces(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None, causal: bool) -> Tensor:
     batch, heads = query.shape[:2]
     if query.device.type != "cuda" or batch * heads <= MAX_BATCH_HEADS:
-        return functional.scaled_dot_product_attention(query, key, value, allowed, is_causal=causal)
+        output = functional.scaled_dot_product_attention(query, key, value, allowed, is_causal=causal)
+        return output.to(value.dtype)  # under autocast it comes in the lower precision
     rows = max(1, MAX_BATCH_HEADS // heads)
     masks = [None] * batch if allowed is None else allowed.expand(batch, -1, -1, -1).split(rows)
     pieces = zip(query.split(rows), key.split(rows), value.split(rows), masks, strict=False)
-    return torch.cat([functional.scaled_dot_product_attention(q, k, v, m, is_causal=causal) for q, k, v, m in pieces])
+    return torch.cat([_in_pieces(*piece, causal) for piece in pieces])

@@ -61,18 +61,20 @@ class LinearAttention(Attention):
             return _divide(weights, weights.sum(dim=-1, keepdim=True))
 
 
+# φ(x) = max(x, 0) + exp(min(x, 0)) is elu(x) + 1 without its cancellation: in bfloat16 that is 0 below -6,
+# and the exponential of a large x, taken or not, would give a NaN gradient.
+
+
 def _query_features(query: Tensor) -> Tensor:
     query = query.to(at_least_float32(query))
     # Where all features of a row are small, exp(x - max) keeps them from vanishing; the factor cancels.
     top = query.detach().amax(dim=-1, keepdim=True).clamp(max=0)
-    return torch.where(query >= 0, query + 1, (query.clamp(max=0) - top).exp())
+    return query.relu() + (query.clamp(max=0) - top).exp()
 
 
 def _key_features(key: Tensor, mask: Tensor | None) -> Tensor:
     key = key.to(at_least_float32(key))
-    positive = (key + 1) * math.exp(KEY_EXPONENT)
-    # clamp: the branch that is not taken would overflow, and its gradient 0 × inf be NaN
-    features = torch.where(key >= 0, positive, (key.clamp(max=0) + KEY_EXPONENT).exp())
+    features = key.relu() * math.exp(KEY_EXPONENT) + (key.clamp(max=0) + KEY_EXPONENT).exp()
     return features if mask is None else features.masked_fill(~mask[:, None, :, None], 0)
 
 
@@ -93,7 +95,7 @@ def _causal_mean(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 def _sum_before(pieces: Tensor) -> Tensor:
     """Return for each piece, axis 2, the sum of the pieces before it."""
-    return functional.pad(pieces, (0, 0, 0, 0, 1, 0))[:, :, :-1].cumsum(dim=2)
+    return functional.pad(pieces[:, :, :-1].cumsum(dim=2), (0, 0, 0, 0, 1, 0))
 
 
 def _divide(output: Tensor, total: Tensor) -> Tensor:

@@ -89,4 +89,4 @@ class MultiHeadAttention(nn.Module):
     def _split(self, projected: Tensor) -> Tensor:
         # (B, N, H·E) → (B, H, N, E)
         batch, length, _ = projected.shape
-        return projected.view(batch, length, self.num_heads, self.head_dim).transpose(1, 2)
+        return projected.reshape(batch, length, self.num_heads, self.head_dim).transpose(1, 2)
