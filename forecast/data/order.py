@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -58,7 +59,9 @@ class ShuffledBatches:
 
     def _shuffled(self, number_of_pass: int) -> Tensor:
         if number_of_pass != self._pass:
-            generator = torch.Generator().manual_seed((self.seed << 32) + number_of_pass)
+            # torch's CPU generator reads 32 bits of its seed: both numbers have to be mixed into those
+            mixed = np.random.SeedSequence([self.seed, number_of_pass]).generate_state(1)
+            generator = torch.Generator().manual_seed(int(mixed[0]))
             self._order = torch.randperm(len(self.windows), generator=generator)
             self._pass = number_of_pass
         return self._order

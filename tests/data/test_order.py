@@ -1,0 +1,76 @@
+import pytest
+import torch
+
+from forecast.data.order import ShuffledBatches
+from tests.examples import make_windows
+
+WINDOWS = make_windows()  # 50 of them
+
+
+def stream(batch_size: int, seed: int, total: int) -> list[int]:
+    batches = ShuffledBatches(WINDOWS, batch_size, seed, total)
+    return torch.cat([batches.indices(number) for number in range(total)]).tolist()
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 16, 50, 64, 120])
+def test_every_window_comes_once_a_pass_and_every_batch_is_whole(batch_size: int) -> None:
+    batches = ShuffledBatches(WINDOWS, batch_size, seed=3, total=-(-200 // batch_size))
+    assert {len(batch.origin) for batch in batches} == {batch_size}
+    order = stream(batch_size, 3, -(-200 // batch_size))
+    for begin in range(0, 200, 50):
+        assert sorted(order[begin : begin + 50]) == list(range(50))
+
+
+@pytest.mark.parametrize("batch_size", [7, 16, 64])
+def test_a_batch_is_the_same_alone_backwards_and_in_sequence(batch_size: int) -> None:
+    sequence = ShuffledBatches(WINDOWS, batch_size, seed=5, total=30)
+    expected = [sequence.indices(number) for number in range(30)]
+    backwards = ShuffledBatches(WINDOWS, batch_size, seed=5, total=30)
+    for number in reversed(range(30)):
+        assert torch.equal(backwards.indices(number), expected[number])
+        assert torch.equal(ShuffledBatches(WINDOWS, batch_size, seed=5, total=30).indices(number), expected[number])
+
+
+def test_a_loader_that_begins_at_batch_n_goes_on_where_the_whole_one_would() -> None:
+    whole = [batch.origin for batch in ShuffledBatches(WINDOWS, 16, seed=2, total=12)]
+    rest = ShuffledBatches(WINDOWS, 16, seed=2, total=12, first=5)
+    resumed = [batch.origin for batch in rest]
+    assert len(rest) == len(resumed) == 7
+    assert torch.equal(torch.cat(resumed), torch.cat(whole[5:]))
+
+
+def test_the_length_of_the_run_changes_no_batch() -> None:
+    assert stream(16, 2, 4) == stream(16, 2, 40)[: 4 * 16]
+
+
+def test_the_batch_size_changes_where_the_stream_is_cut_and_not_its_order() -> None:
+    assert stream(7, 2, 20) == stream(70, 2, 2)
+
+
+def test_seeds_and_passes_are_shuffled_each_in_its_own_way() -> None:
+    passes = [tuple(stream(50, seed, 3)[begin : begin + 50]) for seed in (0, 1, 2) for begin in (0, 50, 100)]
+    assert len(set(passes)) == 9
+    assert tuple(range(50)) not in passes
+
+
+def test_the_order_neither_reads_nor_moves_the_global_generator() -> None:
+    torch.manual_seed(1)
+    first = stream(16, 4, 5)
+    drawn = torch.rand(3)
+    torch.manual_seed(1)
+    assert torch.equal(torch.rand(3), drawn)
+    torch.manual_seed(99)
+    assert stream(16, 4, 5) == first
+
+
+@pytest.mark.parametrize("seed", [0, 2**32 - 1])
+def test_every_seed_that_the_settings_allow_gives_an_order(seed: int) -> None:
+    assert sorted(stream(50, seed, 1)) == list(range(50))
+
+
+def test_batches_hold_the_windows_that_the_indices_name() -> None:
+    batches = ShuffledBatches(WINDOWS, 6, seed=1, total=2)
+    for number, batch in enumerate(batches):
+        for row, position in enumerate(batches.indices(number).tolist()):
+            assert torch.equal(batch.past[row], WINDOWS.values[position : position + 8])
+            assert torch.equal(batch.future[row], WINDOWS.values[position + 8 : position + 11, :2])
