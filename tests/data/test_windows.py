@@ -1,0 +1,113 @@
+import pytest
+import torch
+
+from forecast.data.windows import start_rows
+from forecast.errors import InputError
+from tests.examples import make_windows
+
+ETT = {"train": range(8640), "validation": range(8640, 11520), "test": range(11520, 14400)}
+
+
+@pytest.mark.parametrize("context_length", [1, 96, 336, 512, 720, 2048])
+@pytest.mark.parametrize(("horizon", "count"), [(96, 2785), (192, 2689), (336, 2545), (720, 2161)])
+def test_ett_has_the_test_windows_of_the_literature_at_every_context(
+    context_length: int, horizon: int, count: int
+) -> None:
+    starts = start_rows(ETT["test"], context_length, horizon, part="test")
+    assert len(starts) == count
+    assert int(starts[0]) + context_length == 11520
+    assert int(starts[-1]) + context_length + horizon == 14400
+
+
+@pytest.mark.parametrize(("context_length", "horizon"), [(1, 1), (96, 96), (512, 96), (2048, 720)])
+def test_the_training_part_loses_only_the_windows_whose_context_would_begin_before_it(
+    context_length: int, horizon: int
+) -> None:
+    starts = start_rows(ETT["train"], context_length, horizon, part="train")
+    assert starts.tolist() == list(range(8640 - context_length - horizon + 1))
+
+
+def test_parts_share_no_target() -> None:
+    seen: list[int] = []
+    for name, rows in ETT.items():
+        origins = start_rows(rows, 24, 5, part=name) + 24
+        seen += sorted({int(origin) + step for origin in origins for step in range(5)})
+    assert seen == list(range(24, 14400))
+
+
+@pytest.mark.parametrize("horizon", [1, 7, 20])
+def test_a_part_of_exactly_one_horizon_has_one_window(horizon: int) -> None:
+    assert start_rows(range(30, 30 + horizon), 30, horizon, part="test").tolist() == [0]
+    with pytest.raises(InputError, match=f"test part needs at least {horizon} rows and has {horizon - 1}"):
+        start_rows(range(30, 29 + horizon), 30, horizon, part="test")
+
+
+def test_a_first_part_one_row_short_names_the_rows_that_are_needed() -> None:
+    assert len(start_rows(range(9096), 9000, 96, part="train")) == 1
+    with pytest.raises(
+        InputError, match=r"context_length 9000 \+ horizon 96: the train part needs at least 9096 rows .*has 9095"
+    ):
+        start_rows(range(9095), 9000, 96, part="train")
+
+
+def test_a_context_that_would_begin_before_the_table_is_refused_with_the_rows_there_are() -> None:
+    with pytest.raises(InputError, match="context_length 21 is longer than the 20 rows before the validation part"):
+        start_rows(range(20, 40), 21, 2, part="validation")
+    assert start_rows(range(20, 40), 20, 2, part="validation")[0] == 0
+
+
+def test_a_batch_is_the_slices_of_its_windows() -> None:
+    observed = torch.rand(60, 3) > 0.3
+    windows = make_windows(observed=observed)
+    index = torch.tensor([0, 17, 49, 17])
+    batch = windows.batch(index)
+    for row, position in enumerate(index.tolist()):
+        origin = position + 8
+        past, future = slice(position, origin), slice(origin, origin + 3)
+        assert torch.equal(batch.past[row], windows.values[past])
+        assert torch.equal(batch.past_known[row], windows.known[past])
+        assert torch.equal(batch.future_known[row], windows.known[future])
+        assert torch.equal(batch.past_observed[row], observed[past])
+        assert torch.equal(batch.future[row], windows.values[future, :2])
+        assert torch.equal(batch.future_observed[row], observed[future, :2])
+        assert batch.origin[row] == origin
+    assert batch.past.shape == (4, 8, 3)
+    assert batch.future.shape == (4, 3, 2)
+    assert batch.series_id.tolist() == [0] * 4
+
+
+def test_a_table_without_fills_has_no_masks() -> None:
+    batch = make_windows().batch(torch.tensor([3]))
+    assert batch.past_observed is None
+    assert batch.future_observed is None
+
+
+def test_starts_with_holes_between_them_are_cut_where_they_say() -> None:
+    windows = make_windows()
+    gappy = type(windows)(**{**vars(windows), "starts": torch.tensor([2, 30, 49])})
+    assert len(gappy) == 3
+    batches = list(gappy.batches(2))
+    assert torch.cat([batch.origin for batch in batches]).tolist() == [10, 38, 57]
+    assert torch.equal(batches[1].past[0], windows.values[49:57])
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 25, 49, 50, 51, 1000])
+def test_batches_give_every_window_once_in_order_and_keep_the_short_last_one(batch_size: int) -> None:
+    windows = make_windows()
+    batches = list(windows.batches(batch_size))
+    assert torch.cat([batch.origin for batch in batches]).tolist() == list(range(8, 58))
+    assert [len(batch.origin) for batch in batches[:-1]] == [batch_size] * (len(batches) - 1)
+    assert len(batches[-1].origin) == (50 % batch_size or batch_size)
+
+
+@pytest.mark.parametrize("step", [1, 3, 7, 49, 50, 51])
+def test_thinning_keeps_the_last_window_and_the_distance(step: int) -> None:
+    thinned = make_windows().every(step).starts.tolist()
+    assert thinned[-1] == 49
+    assert thinned == sorted(range(49, -1, -step))
+
+
+def test_moving_the_windows_moves_all_that_a_batch_is_made_of() -> None:
+    moved = make_windows(observed=torch.ones(60, 3, dtype=torch.bool)).to("meta")
+    batch = moved.batch(torch.zeros(2, dtype=torch.int64, device="meta"))
+    assert {tensor.device.type for tensor in batch} == {"meta"}
