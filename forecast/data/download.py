@@ -37,6 +37,8 @@ def locate(file_name: str, *, url: str | None, sha256: str | None, data_dir: Pat
     try:
         _fetch(url, target, sha256)
     except (OSError, HTTPException, ValueError) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
         raise InputError(
             f"{file_name} could not be downloaded ({_reason(error)}): fetch {url} and put it at {target}"
         ) from error

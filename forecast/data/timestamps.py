@@ -103,10 +103,12 @@ def _parse_text(text: pd.Series, rows: np.ndarray, where: str) -> tuple[pd.Datet
     if form.re is _YEAR_LAST and len(form["year"]) == 2:
         raise InputError(f"{where}, row {rows[0]}: {text.iloc[0]!r} has a year of two digits: {_CURE}")
     notes = _check_zones(text, rows, where) if form.re is _YEAR_FIRST else ()
-    readings = {
-        words: pd.DatetimeIndex(pd.to_datetime(text, format=pattern, errors="coerce", utc=bool(notes)))
-        for words, pattern in _patterns(form).items()
-    }
+    readings = {}
+    for words, pattern in _patterns(form).items():
+        parsed = pd.to_datetime(text, format=pattern, errors="coerce", utc=bool(notes))
+        readings[words] = pd.DatetimeIndex(parsed)
+        if form.re is _YEAR_FIRST and not readings[words].hasnans:
+            break  # only day and month can be taken for each other
     whole = {words: index for words, index in readings.items() if not index.hasnans}
     if not whole:
         _refuse_unread(text, rows, where, readings)

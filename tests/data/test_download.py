@@ -33,6 +33,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv("FORECAST_DATA_DIR", raising=False)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server.daemon_threads = False  # so that closing the server waits for them
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -99,7 +100,7 @@ def test_the_named_folder_comes_first_then_the_project_s(tmp_path: Path, monkeyp
     (tmp_path / "named" / "my.csv").unlink()
     assert locate("my.csv", url=None, sha256=SHA256) == Path("data") / "my.csv"
     monkeypatch.setenv("FORECAST_DATA_DIR", str(tmp_path / "nowhere"))
-    with pytest.raises(InputError, match="FORECAST_DATA_DIR is .* no folder"):
+    with pytest.raises(InputError, match=r"FORECAST_DATA_DIR is .* no folder"):
         locate("my.csv", url=None, sha256=SHA256)
 
 
