@@ -46,7 +46,11 @@ def build(
         For an unknown name, an unknown or missing argument, or a request that the mechanism refuses.
     """
     mechanism = _find(name)
-    parameters = inspect.signature(mechanism).parameters
+    parameters = {
+        parameter.name: parameter
+        for parameter in inspect.signature(mechanism).parameters.values()
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    }
     known = set(parameters) - _FROM_THE_LAYER
     required = {name for name in known if parameters[name].default is inspect.Parameter.empty}
     if unknown := sorted(set(arguments) - known):

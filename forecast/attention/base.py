@@ -215,6 +215,6 @@ def at_least_float32(tensor: Tensor) -> torch.dtype:
 def full_precision(tensor: Tensor) -> AbstractContextManager[object]:
     """Switch autocast off on the tensor's device: it would turn float32 products into half ones."""
     device = tensor.device.type
-    if torch.is_autocast_enabled(device):
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         return torch.autocast(device, enabled=False)
     return nullcontext()

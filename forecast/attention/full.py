@@ -11,6 +11,7 @@ from forecast.attention.base import Attention, CausalAbility, allowed_pairs, at_
 
 # Kernels that put batch × heads on the second axis of a CUDA grid cannot go beyond this.
 MAX_BATCH_HEADS = 65_535
+LIMITED_DEVICES = {"cuda"}
 
 
 class FullAttention(Attention):
@@ -98,7 +99,7 @@ def fused_softmax(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | N
 
 def _in_pieces(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None, causal: bool) -> Tensor:
     batch, heads = query.shape[:2]
-    if query.device.type != "cuda" or batch * heads <= MAX_BATCH_HEADS:
+    if query.device.type not in LIMITED_DEVICES or batch * heads <= MAX_BATCH_HEADS:
         output = functional.scaled_dot_product_attention(query, key, value, allowed, is_causal=causal)
         return output.to(value.dtype)  # under autocast it comes in the lower precision
     rows = max(1, MAX_BATCH_HEADS // heads)

@@ -1,0 +1,114 @@
+"""Every mechanism once more, slowly: one query at a time, from the formula and not from the package."""
+
+import functools
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+GOLDEN = (math.sqrt(5) - 1) / 2
+SILVER = math.sqrt(2) - 1
+
+
+def full(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    scores = keys @ query / math.sqrt(len(query))
+    weights = (scores - scores.max()).exp()
+    return weights @ values / weights.sum()
+
+
+def mean(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    return values.sum(dim=0) / len(values)
+
+
+def linear(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    weights = (torch.nn.functional.elu(keys) + 1) @ (torch.nn.functional.elu(query) + 1)
+    return weights @ values / weights.sum()
+
+
+def over_rows(row: Callable[[int, int, int], Tensor | None], like: Tensor, value: Tensor) -> Tensor:
+    """Stack `row` of each batch row, head and query; None is a row of zeros."""
+    rows = [row(b, h, i) for b, h, i in itertools.product(*map(range, like.shape[:3]))]
+    nothing = value.new_zeros(value.shape[-1])
+    return torch.stack([nothing if x is None else x for x in rows]).reshape(*like.shape[:3], -1)
+
+
+def one_by_one(formula: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+    """Make of a formula for one query, its allowed keys and their values one for whole tensors."""
+
+    def attend(
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        **arguments: Any,
+    ) -> Tensor:
+        def row(b: int, h: int, i: int) -> Tensor | None:
+            allowed = allowed_keys(mask, b, i, key.shape[2], causal)
+            return formula(query[b, h, i], key[b, h, allowed], value[b, h, allowed]) if allowed else None
+
+        return over_rows(row, query, value)
+
+    return attend
+
+
+def allowed_keys(mask: Tensor | None, batch: int, query: int, num_keys: int, causal: bool) -> list[int]:
+    row = None if mask is None else (mask[batch] if mask.ndim == 2 else mask[batch, query])
+    return [j for j in range(num_keys) if (row is None or row[j]) and not (causal and j > query)]
+
+
+def probsparse(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    *,
+    factor: int,
+    sampling: str,
+    measure: str,
+) -> Tensor:
+    """ProbSparse in evaluation mode."""
+    length = query.shape[2]
+
+    @functools.cache
+    def chosen(b: int, h: int) -> list[int]:
+        keys = allowed_keys(mask, b, 0, key.shape[2], False)
+        ranked = []
+        for i in range(length):
+            sampled = [keys[n] for n in sample(i if sampling == "per_query" else 0, len(keys), factor)]
+            seen = [j for j in sampled if not (causal and j > i)]
+            products = [(query[b, h, i] @ key[b, h, j]).item() for j in seen]
+            divisor = len(keys) if measure == "published" else len(products)
+            ranked.append((-(max(products) - sum(products) / divisor) if products else math.inf, i))
+        return [i for _, i in sorted(ranked)[: log_count(factor, length)]]
+
+    def row(b: int, h: int, i: int) -> Tensor | None:
+        allowed = allowed_keys(mask, b, i, key.shape[2], causal)
+        if not allowed:
+            return None
+        return (full if i in chosen(b, h) else mean)(query[b, h, i], key[b, h, allowed], value[b, h, allowed])
+
+    return over_rows(row, query, value)
+
+
+def sample(query: int, num_keys: int, factor: int) -> list[int]:
+    count = log_count(factor, num_keys)
+    if count == num_keys:
+        return list(range(num_keys))
+    return [int((query * SILVER + (j + 1) * GOLDEN) % 1 * num_keys) for j in range(count)]
+
+
+def log_count(factor: int, count: int) -> int:
+    return min(max(factor * math.ceil(math.log(count)), 1), count)
+
+
+REFERENCES: dict[str, Callable[..., Tensor]] = {
+    "full": one_by_one(full),
+    "mean": one_by_one(mean),
+    "linear": one_by_one(linear),
+    "probsparse": probsparse,
+}

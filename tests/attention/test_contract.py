@@ -1,0 +1,305 @@
+"""What every mechanism promises, over every YAML file of conf/attention."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.attention.cases import CASES, Case, gradients, prefix, tensors
+from tests.attention.reference import REFERENCES
+
+SQUARE = [(1, 1), (7, 7), (25, 25)]
+OBLONG = [(1, 5), (5, 1), (24, 6)]
+STRICT = [case for case in CASES if case.build().causal_ability == "strict" and case.causal]
+HALF = [torch.bfloat16, torch.float16]
+
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
+
+
+def shapes_of(case: Case) -> list[tuple[int, int]]:
+    return SQUARE if case.causal or not case.build().cross else SQUARE + OBLONG
+
+
+def masks_for(batch: int, size: int) -> list[Tensor | None]:
+    holes = torch.rand(batch, size, generator=torch.Generator().manual_seed(3)) < 0.6
+    return [None, prefix([size, size // 2][:batch], size), holes]
+
+
+@every_case
+def test_output_and_gradient_are_those_of_the_map_times_the_values(case: Case) -> None:
+    attention = case.build()
+    for length, key_length in [*shapes_of(case), (90, 90)]:
+        inputs = tensors(length=length, key_length=key_length, value_width=5)
+        for mask in masks_for(2, key_length):
+            output = attention(*inputs, mask)
+            weights = attention.attention_map(*inputs[:2], mask)
+            expected = weights @ inputs[2]
+            torch.testing.assert_close(output, expected, rtol=1e-9, atol=1e-11)
+            torch.testing.assert_close(gradients(output, *inputs), gradients(expected, *inputs), rtol=1e-8, atol=1e-10)
+            attends = torch.ones(2, key_length).bool() if mask is None else mask
+            assert not weights.masked_select(~attends[:, None, None].expand_as(weights)).any()
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.name in REFERENCES], ids=lambda case: case.label)
+def test_output_and_gradient_are_those_of_the_slow_formula(case: Case) -> None:
+    attention = case.build(head_dim=3)
+    reference = REFERENCES[case.name]
+    arguments = {key: value for key, value in case.arguments.items() if key != "name"}
+    for length, key_length in shapes_of(case):
+        inputs = tensors(length=length, key_length=key_length, width=3, value_width=2)
+        for mask in masks_for(2, key_length):
+            output = attention(*inputs, mask)
+            expected = reference(*inputs, mask, case.causal, **arguments)
+            torch.testing.assert_close(output, expected, rtol=1e-9, atol=1e-11)
+            if length <= 9:
+                torch.testing.assert_close(
+                    gradients(output, *inputs), gradients(expected, *inputs), rtol=1e-8, atol=1e-10
+                )
+
+
+@every_case
+def test_one_batch_row_and_one_head_keep_their_axes(case: Case) -> None:
+    attention = case.build(num_heads=1)
+    for length in (1, 4):
+        inputs = tensors(batch=1, heads=1, length=length)
+        output = attention(*inputs)
+        assert output.shape == (1, 1, length, 8)
+        torch.testing.assert_close(output, attention.attention_map(*inputs[:2]) @ inputs[2])
+
+
+@every_case
+def test_memory_layout_does_not_matter(case: Case) -> None:
+    attention = case.build()
+    inputs = tensors(length=40)
+    strided = [x.detach().transpose(1, 2).contiguous().transpose(1, 2) for x in inputs]
+    strided[2] = torch.stack([inputs[2].detach()] * 2, dim=-1)[..., 0]
+    assert not any(x.is_contiguous() for x in strided)
+    torch.testing.assert_close(attention(*strided), attention(*inputs))
+
+
+@pytest.mark.parametrize("dtype", HALF, ids=str)
+@every_case
+def test_half_precision_under_autocast_stays_near_float64(case: Case, dtype: torch.dtype) -> None:
+    attention = case.build()
+    mask = prefix([70, 33], 70)
+    for given in (dtype, torch.float32):
+        inputs = tensors(length=70, dtype=given)
+        with torch.autocast("cpu", dtype=dtype):
+            output = attention(*inputs, mask)
+        exact = [x.detach().double() for x in inputs]
+        assert output.dtype == given
+        torch.testing.assert_close(output.double(), attention(*exact, mask), rtol=0, atol=0.03)
+        assert all(gradient.isfinite().all() for gradient in gradients(output, *inputs))
+
+
+@every_case
+def test_sums_over_a_long_sequence_keep_float32_under_autocast(case: Case) -> None:
+    # Equal keys: each query gets the mean of 1, ..., 1, 2 to within one rounding of the output.
+    attention = case.build()
+    length = 3000
+    query = key = torch.zeros(1, 2, length, 8, dtype=torch.bfloat16)
+    value = torch.ones(1, 2, length, 8, dtype=torch.bfloat16)
+    value[:, :, ::2] = 2
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output = attention(query, key, value)
+    torch.testing.assert_close(output[:, :, -1].float(), torch.full((1, 2, 8), 1.5), rtol=0, atol=0.01)
+
+
+@every_case
+def test_float64_is_not_rounded_to_float32(case: Case) -> None:
+    attention = case.build()
+    query, key, _ = tensors(length=20)
+    value = torch.full_like(query, 1 + 1e-12)
+    output = attention(query, key, value)
+    assert output.dtype == torch.float64
+    torch.testing.assert_close(output, value, rtol=1e-14, atol=0)
+
+
+@every_case
+def test_a_prefix_mask_is_the_same_as_cutting(case: Case) -> None:
+    attention = case.build()
+    lengths = [50, 21, 7, 1]
+    inputs = tensors(batch=4, length=50)
+    mask = prefix(lengths, 50)
+    output = attention(*inputs, mask, mask)
+    for row, length in enumerate(lengths):
+        cut = [x[row : row + 1, :, :length] for x in inputs]
+        torch.testing.assert_close(output[row : row + 1, :, :length], attention(*cut))
+        assert not output[row, :, length:].any()
+
+
+@every_case
+def test_nothing_that_is_masked_reaches_output_or_gradient(case: Case) -> None:
+    attention = case.build()
+    mask = torch.tensor([[True] * 20 + [False] * 10, [False, True, True] * 10])
+    inputs = tensors(length=30)
+    clean = attention(*inputs, mask, mask)
+    poisoned = [x.detach().clone() for x in inputs]
+    hidden = ~mask[:, None, :, None].expand(2, 2, 30, 8)
+    for number, bad in zip(poisoned, (torch.nan, torch.inf, torch.nan), strict=True):
+        number[hidden] = bad
+        number.requires_grad_()
+    output = attention(*poisoned, mask, mask)
+    torch.testing.assert_close(output, clean, rtol=0, atol=0)
+    found = gradients(output, *poisoned)
+    torch.testing.assert_close(found, gradients(clean, *inputs), rtol=0, atol=0)
+    assert not any(gradient[hidden].any() for gradient in found)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@every_case
+def test_a_query_with_nothing_to_attend_gives_zeros_with_finite_gradients(case: Case, dtype: torch.dtype) -> None:
+    attention = case.build()
+    inputs = tensors(batch=3, length=12, dtype=dtype)
+    mask = prefix([12, 0, 12], 12)
+    mask[2, :4] = False
+    output = attention(*inputs, mask)
+    assert not output[1].any()
+    assert output[0].abs().sum(dim=-1).all()
+    if case.causal:
+        assert not output[2, :, :4].any()
+    assert output[2, :, 4:].abs().sum(dim=-1).all()
+    assert not attention.attention_map(*inputs[:2], mask)[1].any()
+    assert all(gradient.isfinite().all() for gradient in gradients(output, *inputs))
+
+
+@every_case
+def test_evaluation_repeats_itself_and_leaves_the_generator_alone(case: Case) -> None:
+    attention = case.build()
+    inputs = tensors(length=60)
+    mask = prefix([60, 30], 60)
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    first = attention(*inputs, mask)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(2)
+    assert torch.equal(attention(*inputs, mask), first)
+
+
+@every_case
+def test_training_is_a_function_of_the_seed_and_random_only_if_declared(case: Case) -> None:
+    attention = case.build().train()
+    inputs = tensors(length=150, dtype=torch.float32)
+    torch.manual_seed(1)
+    first, second = attention(*inputs), attention(*inputs)
+    torch.manual_seed(1)
+    assert torch.equal(attention(*inputs), first)
+    assert torch.equal(first, second) == attention.deterministic
+
+
+@every_case
+def test_the_rest_of_the_batch_does_not_change_a_row(case: Case) -> None:
+    attention = case.build()
+    inputs = [x.detach() for x in tensors(batch=3, length=100, dtype=torch.float32)]
+    mask = prefix([100, 71, 100], 100)
+    output = attention(*inputs, mask)
+    alone = attention(*(x[1:2] for x in inputs), mask[1:2])
+    torch.testing.assert_close(output[1:2], alone, rtol=0, atol=1e-5)
+    for x in inputs:
+        x[0] *= 50
+        x[2] = x[2].flip(1)
+    torch.testing.assert_close(attention(*inputs, mask)[1:2], alone, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [2, 63, 64, 65, 130])
+@pytest.mark.parametrize("case", STRICT, ids=lambda case: case.label)
+def test_a_strictly_causal_output_does_not_see_the_future(case: Case, length: int) -> None:
+    attention = case.build()
+    inputs = tensors(length=length, dtype=torch.float32)
+    for step in {1, length // 2, length - 1}:
+        changed = [torch.cat([x[:, :, :step], 30 - 7 * x[:, :, step:]], dim=2) for x in inputs]
+        before, after = attention(*inputs), attention(*changed)
+        torch.testing.assert_close(after[:, :, :step], before[:, :, :step], rtol=0, atol=1e-6)
+        assert (after[:, :, step:] != before[:, :, step:]).any()
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.causal], ids=lambda case: case.label)
+def test_no_later_value_is_mixed_into_a_causal_output(case: Case) -> None:
+    attention = case.build()
+    query, key, value = tensors(length=100)
+    changed = torch.cat([value[:, :, :40], -value[:, :, 40:] + 1], dim=2)
+    before, after = attention(query, key, value), attention(query, key, changed)
+    torch.testing.assert_close(after[:, :, :40], before[:, :, :40], rtol=0, atol=0)
+    assert (after[:, :, 40:] != before[:, :, 40:]).any(dim=-1).all()
+    assert not attention.attention_map(query, key).triu(1).any()
+
+
+@every_case
+def test_extreme_queries_and_keys_stay_exact_with_finite_gradients(case: Case) -> None:
+    attention = case.build()
+    _, _, value = tensors(length=90, dtype=torch.float32)
+    pattern = torch.tensor([-100.0, 0.0, 100.0]).repeat(30)[:, None].expand(2, 2, 90, 8)
+    extremes = {
+        "all features near 0": (torch.full_like(value, -20), torch.full_like(value, -20)),
+        "far keys": (torch.ones_like(value), torch.full_like(value, -100)),
+        "near keys": (torch.full_like(value, -100), torch.full_like(value, 100)),
+        "mixed keys": (torch.full_like(value, 0.25), pattern),
+    }
+    for label, (query, key) in extremes.items():
+        inputs = [x.detach().clone().requires_grad_() for x in (query, key, value)]
+        output = attention(*inputs)
+        exact = [x.detach().double() for x in inputs]
+        expected = attention.attention_map(*exact[:2]) @ exact[2]
+        torch.testing.assert_close(output.double(), expected, rtol=0, atol=1e-5, msg=label)
+        assert all(gradient.isfinite().all() for gradient in gradients(output, *inputs)), label
+
+
+@pytest.mark.parametrize("dtype", HALF, ids=str)
+@every_case
+def test_large_inputs_in_half_precision_have_finite_gradients(case: Case, dtype: torch.dtype) -> None:
+    attention = case.build()
+    _, _, value = tensors(length=66, dtype=dtype)
+    inputs = [torch.full_like(value, 100), torch.full_like(value, 100), value.detach()]
+    inputs = [x.requires_grad_() for x in inputs]
+    with torch.autocast("cpu", dtype=dtype):
+        output = attention(*inputs)
+    assert output.isfinite().all()
+    assert all(gradient.isfinite().all() for gradient in gradients(output, *inputs))
+
+
+@every_case
+def test_a_mask_for_each_query_is_used_or_refused(case: Case) -> None:
+    attention = case.build()
+    inputs = tensors(length=6)
+    mask = torch.rand(2, 6, 6, generator=torch.Generator().manual_seed(0)) < 0.5
+    mask[0, 2] = False
+    if not attention.accepts_pair_mask:
+        with pytest.raises(ValueError, match=rf"{case.name} takes a mask of shape \(2, 6\)"):
+            attention(*inputs, mask)
+        return
+    output = attention(*inputs, mask)
+    expected = REFERENCES[case.name](*inputs, mask, case.causal)
+    torch.testing.assert_close(output, expected)
+    torch.testing.assert_close(gradients(output, *inputs), gradients(expected, *inputs))
+    assert not output[0, :, 2].any()
+
+
+@every_case
+def test_what_does_not_fit_is_refused_and_named(case: Case) -> None:
+    attention = case.build()
+    query, key, value = tensors(length=6)
+    with pytest.raises(ValueError, match="boolean"):
+        attention(query, key, value, torch.ones(2, 6))
+    with pytest.raises(ValueError, match=r"takes a mask of shape .*not \(2, 5\)"):
+        attention(query, key, value, torch.ones(2, 5, dtype=torch.bool))
+    with pytest.raises(ValueError, match=r"takes a query_mask of shape .*not \(1, 6\)"):
+        attention(query, key, value, None, torch.ones(1, 6, dtype=torch.bool))
+    with pytest.raises(ValueError, match="built for 2 heads of 8"):
+        attention(query[:, :1], key[:, :1], value[:, :1])
+    with pytest.raises(ValueError, match="do not fit"):
+        attention(query, key, value[:, :, :5])
+    with pytest.raises(ValueError, match="do not fit"):
+        attention(query, key[..., :7], value)
+    if case.causal:
+        with pytest.raises(ValueError, match="one length"):
+            attention(query[:, :, :5], key, value)
+
+
+@every_case
+def test_abilities_and_costs_are_declared(case: Case) -> None:
+    mechanism = type(case.build())
+    assert mechanism.causal_ability in ("strict", "values only", "no")
+    assert "O(" in mechanism.time_cost
+    assert "O(" in mechanism.memory_cost
+    text = mechanism.__doc__ or ""
+    for part in ("Equation:", "Differs from the paper in:", "References\n"):
+        assert part in text

@@ -1,0 +1,51 @@
+"""Shapes alone: nothing may be read back from the device, nothing be made on another one."""
+
+import pytest
+import torch
+from torch._subclasses import FakeTensorMode
+
+from tests.attention.cases import CASES, Case
+
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
+
+
+def run(case: Case, device: str) -> None:
+    attention = case.build()
+    for training in (True, False):
+        attention.train(training)
+        for masked in (False, True):
+            inputs = [torch.randn(2, 2, 140, 8, device=device, requires_grad=True) for _ in range(3)]
+            mask = torch.ones(2, 140, dtype=torch.bool, device=device) if masked else None
+            output = attention(*inputs, mask, mask)
+            assert output.shape == (2, 2, 140, 8)
+            for gradient, x in zip(
+                torch.autograd.grad(output.sum(), inputs, materialize_grads=True), inputs, strict=True
+            ):
+                assert (gradient.shape, gradient.device) == (x.shape, x.device)
+            assert attention.attention_map(*inputs[:2], mask, mask).device == inputs[0].device
+
+
+@every_case
+def test_it_runs_without_data(case: Case) -> None:
+    run(case, "meta")
+
+
+@pytest.mark.skipif(not torch.backends.cuda.is_built(), reason="this torch cannot imagine a CUDA device")
+@every_case
+def test_it_runs_on_an_imagined_cuda_device(case: Case) -> None:
+    with FakeTensorMode():
+        run(case, "cuda")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@every_case
+def test_cuda_and_processor_agree(case: Case, dtype: torch.dtype) -> None:
+    attention = case.build()
+    inputs = [torch.randn(3, 2, 200, 8).to(dtype) for _ in range(3)]
+    mask = torch.arange(200) < torch.tensor([[200], [77], [0]])
+    for chosen in (None, mask):
+        expected = attention(*(x.double() for x in inputs), chosen)
+        output = attention(*(x.cuda() for x in inputs), None if chosen is None else chosen.cuda())
+        tolerance = 1e-5 if dtype == torch.float32 else 0.02
+        torch.testing.assert_close(output.cpu().double(), expected, rtol=tolerance, atol=tolerance)

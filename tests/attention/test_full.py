@@ -1,0 +1,69 @@
+import pytest
+import torch
+from torch import Tensor
+
+from forecast.attention import build, full
+from tests.attention.cases import gradients, prefix, tensors
+
+
+def built(implementation: str, causal: bool = False) -> torch.nn.Module:
+    return build("full", num_heads=2, head_dim=8, causal=causal, implementation=implementation)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("kind", ["none", "by row", "by query"])
+def test_fused_and_explicit_agree(causal: bool, kind: str) -> None:
+    inputs = tensors(length=33)
+    by_query = torch.rand(2, 33, 33, generator=torch.Generator().manual_seed(0)) < 0.3
+    by_query[1, 5] = False
+    mask = {"none": None, "by row": prefix([33, 8], 33), "by query": by_query}[kind]
+    outputs = [built(implementation, causal)(*inputs, mask) for implementation in ("fused", "explicit")]
+    torch.testing.assert_close(*outputs)
+    torch.testing.assert_close(*(gradients(output, *inputs) for output in outputs))
+
+
+def test_each_implementation_takes_its_own_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> Tensor:
+        raise RuntimeError("fused kernel called")
+
+    monkeypatch.setattr(full.functional, "scaled_dot_product_attention", refuse)
+    built("explicit")(*tensors())
+    with pytest.raises(RuntimeError, match="fused kernel called"):
+        built("fused")(*tensors())
+
+
+@pytest.mark.parametrize("implementation", ["fused", "explicit"])
+def test_masked_softmax_by_valid_lengths_one_for_each_row_or_each_query(implementation: str) -> None:
+    query, key, value = tensors(length=3, key_length=5)
+    lengths = torch.tensor([[1, 5, 0], [4, 2, 3]])
+    mask = torch.arange(5) < lengths[..., None]
+    output = built(implementation)(query, key, value, mask)
+    for row, query_number in torch.cartesian_prod(torch.arange(2), torch.arange(3)).tolist():
+        valid = int(lengths[row, query_number])
+        scores = query[row, :, query_number, None] @ key[row, :, :valid].transpose(-1, -2) / 8**0.5
+        expected = (scores.softmax(dim=-1) @ value[row, :, :valid])[:, 0]
+        torch.testing.assert_close(output[row, :, query_number], expected)
+    by_row = built(implementation)(query, key, value, prefix([2, 5], 5))
+    torch.testing.assert_close(by_row[:1], built(implementation)(query[:1], key[:1, :, :2], value[:1, :, :2]))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_batches_too_large_for_a_kernel_are_cut_into_pieces(
+    monkeypatch: pytest.MonkeyPatch, causal: bool, masked: bool
+) -> None:
+    inputs = tensors(batch=5, length=6)
+    mask = prefix([6, 3, 0, 5, 1], 6) if masked else None
+    whole = built("fused", causal)(*inputs, mask)
+    fused = torch.nn.functional.scaled_dot_product_attention
+    sizes = []
+
+    def counted(query: Tensor, *rest: object, **named: object) -> Tensor:
+        sizes.append(len(query))
+        return fused(query, *rest, **named)
+
+    monkeypatch.setattr(full, "MAX_BATCH_HEADS", 5)
+    monkeypatch.setattr(full, "LIMITED_DEVICES", {"cpu"})
+    monkeypatch.setattr(full.functional, "scaled_dot_product_attention", counted)
+    torch.testing.assert_close(built("fused", causal)(*inputs, mask), whole)
+    assert sizes == [2, 2, 1]

@@ -1,0 +1,59 @@
+import pytest
+import torch
+from torch import Tensor
+
+from forecast.attention import build, linear
+from tests.attention.cases import gradients, tensors
+
+SIZE = linear.PIECE_LENGTH
+
+
+def built(causal: bool = False) -> torch.nn.Module:
+    return build("linear", num_heads=2, head_dim=8, causal=causal)
+
+
+def quadratic(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Write out all products of elu + 1 features and mask them."""
+    weights = (torch.nn.functional.elu(query) + 1) @ (torch.nn.functional.elu(key) + 1).transpose(-1, -2)
+    weights = weights.tril()
+    return weights / weights.sum(dim=-1, keepdim=True) @ value
+
+
+@pytest.mark.parametrize("length", [1, SIZE - 1, SIZE, SIZE + 1, 2 * SIZE, 3 * SIZE + 1])
+def test_the_form_by_pieces_is_the_quadratic_one(length: int) -> None:
+    inputs = tensors(length=length, value_width=5)
+    output, expected = built(causal=True)(*inputs), quadratic(*inputs)
+    torch.testing.assert_close(output, expected)
+    torch.testing.assert_close(gradients(output, *inputs), gradients(expected, *inputs))
+
+
+def test_the_last_causal_row_is_the_one_without_causality() -> None:
+    inputs = tensors(length=2 * SIZE + 5)
+    torch.testing.assert_close(built(causal=True)(*inputs)[:, :, -1], built()(*inputs)[:, :, -1])
+
+
+def test_small_features_survive_bfloat16() -> None:
+    # elu(x) + 1 is 0 in bfloat16 below -6, so that these keys would all weigh nothing.
+    query = torch.zeros(1, 2, 4, 8, dtype=torch.bfloat16)
+    key = torch.tensor([-7.0, -8.0, -9.0, -20.0], dtype=torch.bfloat16)[:, None].expand(1, 2, 4, 8)
+    value = torch.eye(4, dtype=torch.bfloat16).expand(1, 2, 4, 4)
+    expected = torch.tensor([-7.0, -8.0, -9.0, -20.0]).softmax(dim=0)
+    torch.testing.assert_close(built()(query, key, value)[0, 0, 0].float(), expected, rtol=0.01, atol=1e-9)
+
+
+def test_the_causal_form_holds_no_state_for_each_position() -> None:
+    largest = 0
+
+    class Watch(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            nonlocal largest
+            result = function(*args, **(kwargs or {}))
+            if isinstance(result, Tensor):
+                largest = max(largest, result.numel())
+            return result
+
+    length, width = 16 * SIZE, 32
+    inputs = [torch.randn(1, 1, length, width) for _ in range(3)]
+    with Watch():
+        build("linear", num_heads=1, head_dim=width, causal=True)(*inputs)
+    assert length * SIZE <= largest <= 2 * length * SIZE

@@ -1,0 +1,28 @@
+import torch
+
+from forecast.attention import build
+from tests.attention.cases import prefix, tensors
+
+
+def built(causal: bool = False) -> torch.nn.Module:
+    return build("mean", num_heads=2, head_dim=8, causal=causal)
+
+
+def test_query_and_key_say_nothing() -> None:
+    query, key, value = tensors(length=6)
+    assert torch.equal(built()(query, key, value), built()(key * 9, query - 3, value))
+
+
+def test_the_mean_is_over_the_allowed_values() -> None:
+    value = torch.tensor([1.0, 2.0, 6.0, 100.0]).reshape(1, 1, 4, 1).repeat(2, 2, 1, 1)
+    query = torch.zeros(2, 2, 4, 8)
+    output = built()(query, query, value, prefix([3, 4], 4))[:, 0, :, 0]
+    assert output.tolist() == [[3.0] * 4, [27.25] * 4]
+
+
+def test_the_causal_mean_runs_and_does_not_sum() -> None:
+    value = torch.tensor([1.0, 2.0, 6.0, 100.0]).reshape(1, 1, 4, 1).repeat(2, 2, 1, 1)
+    query = torch.zeros(2, 2, 4, 8)
+    mask = torch.tensor([[True] * 4, [False, True, True, False]])
+    output = built(causal=True)(query, query, value, mask)[:, 1, :, 0]
+    assert output.tolist() == [[1.0, 1.5, 3.0, 27.25], [0.0, 2.0, 4.0, 4.0]]
