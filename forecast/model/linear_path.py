@@ -26,7 +26,11 @@ class LinearPath(nn.Module):
         """Take over `weight` (look_back, h), the newest steps of the context; older ones count nothing.
 
         A map fitted on windows less their mean serves windows divided by their deviation unchanged, since
-        the deviation is put back on what it gives.
+        the deviation is put back on what it gives. Here the mean is that of the whole context: where the map
+        reads less of it, each of its steps also carries a share of the level that the map's own mean is at.
         """
+        look_back = weight.shape[0]
         self.weight.zero_()
-        self.weight[-weight.shape[0] :] = weight
+        self.weight[-look_back:] = weight
+        if look_back < self.weight.shape[0]:
+            self.weight[-look_back:] += (1 - weight.sum(0)) / look_back

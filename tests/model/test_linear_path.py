@@ -1,0 +1,31 @@
+import pytest
+import torch
+
+from forecast.baselines import Ridge
+from forecast.model.linear_path import LinearPath
+from forecast.model.presets import Sizes
+from tests.examples import make_model, make_windows
+
+
+@pytest.mark.parametrize("look_back", [8, 5, 1])
+def test_a_path_that_starts_from_the_ridge_forecasts_as_the_ridge_does(look_back: int) -> None:
+    windows = make_windows()
+    batch = windows.batch(torch.tensor([0, 21, 40]))
+    torch.manual_seed(1)
+    ridge = Ridge(weight=torch.randn(look_back, 3), penalty=0.0, every=1)
+    sizes = Sizes(num_targets=2, num_past_covariates=1, num_known=2, context_length=8, horizon=3)
+    model = make_model("patch_informer", sizes, linear_path="ridge")
+    assert model.linear_path is not None
+    model.linear_path.start_from(ridge.weight)
+    torch.testing.assert_close(model.forward_linear_path(batch.past), ridge(batch), atol=1e-4, rtol=1e-4)
+
+
+def test_a_path_that_starts_at_zero_forecasts_the_mean() -> None:
+    assert (LinearPath(8, 3)(torch.randn(2, 8, 2)) == 0).all()
+
+
+def test_a_path_maps_every_series_with_the_same_weights_oldest_step_first() -> None:
+    path = LinearPath(4, 2)
+    path.start_from(torch.tensor([[1.0, 0], [0, 0], [0, 0], [0, 2.0]]))
+    past = torch.arange(8.0).view(1, 4, 2)  # series 0: 0 2 4 6, series 1: 1 3 5 7
+    assert path(past).tolist() == [[[0, 1], [12, 14]]]
