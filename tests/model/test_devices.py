@@ -1,0 +1,102 @@
+"""Each preset with each mechanism on a device that is not there: a tensor made on the wrong one is found.
+
+With a torch that was built for CUDA the device is an imagined GPU; with any, it is "meta", which has shapes
+and no data, and every operation is watched for a tensor from elsewhere.
+"""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from forecast.errors import InputError
+from forecast.losses import loss_by_name
+from forecast.model import build
+from forecast.model.presets import Mechanisms, Sizes
+from tests.examples import FULL, OPTIONS, ROOT, make_inputs
+
+FILES = (ROOT / "conf" / "attention").glob("*.yaml")
+NODES: dict[str, Any] = {path.stem: OmegaConf.to_container(OmegaConf.load(path)) for path in FILES}
+PRESETS = {
+    "patch_informer": {"linear_path": "zero"},
+    "patch_informer mixed": {"channels": "mixed", "patch_length": 3, "stride": 2},
+    "informer": {},
+}
+SIZES = Sizes(num_targets=2, num_past_covariates=1, num_known=3, context_length=16, horizon=6)
+SHAPES = [tensor.shape for tensor in make_inputs(SIZES)]
+
+
+class OnlyOn(TorchDispatchMode):
+    """Refuses an operation that reads or makes a tensor elsewhere; single numbers may come from the processor."""
+
+    def __init__(self, device: str) -> None:
+        super().__init__()
+        self.device = device
+
+    def __torch_dispatch__(
+        self, function: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = function(*args, **(kwargs or {}))
+        for tensor in tree_leaves((args, kwargs, result)):
+            if isinstance(tensor, Tensor) and tensor.ndim and tensor.device.type != self.device:
+                raise RuntimeError(f"{function} met a tensor on the device {tensor.device}")
+        return result
+
+
+def imagined(device: str) -> Any:
+    if device == "cuda" and not torch.backends.cuda.is_built():
+        pytest.skip("this torch cannot imagine a CUDA device")
+    return FakeTensorMode() if device == "cuda" else nullcontext()
+
+
+@pytest.mark.parametrize("device", ["meta", "cuda"])
+@pytest.mark.parametrize("masked", [False, True], ids=["observed", "with gaps"])
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("mechanism", sorted(NODES))
+def test_a_training_step_stays_on_its_device(mechanism: str, preset: str, masked: bool, device: str) -> None:
+    name, own = preset.split()[0], NODES[mechanism]
+    mode = imagined(device)
+    with mode, torch.device(device):
+        options = {**OPTIONS[name], **PRESETS[preset], "dropout": 0.1}
+        try:
+            model = build(name, SIZES, Mechanisms(encoder=own, decoder=own, cross=own), **options)
+        except InputError:  # it cannot be causal, or cannot cross: what it can do is still tried
+            model = build(name, SIZES, Mechanisms(encoder=own, decoder=FULL, cross=FULL), **options)
+        past, past_known, future_known = map(torch.empty, SHAPES)
+        observed = torch.ones(past.shape, dtype=torch.bool) if masked else None
+        future = torch.empty(2, 6, 2)
+    with mode, OnlyOn(device):
+        for training in (False, True):
+            forecast = model.train(training)(past, past_known, future_known, observed)
+            assert forecast.shape == (2, 6, 2)
+        loss_by_name("mae")(forecast, future, None).backward()
+    gradients = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+    assert {"tokens.head.weight", "encoder.norm.weight", "decoder.norm.weight"} <= set(gradients)
+    assert {gradient.device.type for gradient in gradients.values()} == {device}
+
+
+@pytest.mark.parametrize("device", ["meta", "cuda"])
+def test_a_tensor_made_on_the_processor_is_found(device: str) -> None:
+    with imagined(device):
+        table = torch.empty(3, 4, device=device)
+        with OnlyOn(device), pytest.raises(RuntimeError, match="device"):
+            table.index_select(0, torch.zeros(1, dtype=torch.int64))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_real_gpu_forecasts_what_the_processor_does(preset: str) -> None:
+    name = preset.split()[0]
+    torch.manual_seed(0)
+    model = build(name, SIZES, Mechanisms(FULL, FULL, FULL), **{**OPTIONS[name], **PRESETS[preset]}).eval()
+    inputs = make_inputs(SIZES)
+    expected = model(*inputs)
+    actual = model.cuda()(*(tensor.cuda() for tensor in inputs))
+    torch.testing.assert_close(actual.cpu(), expected, atol=1e-4, rtol=1e-4)

@@ -1,0 +1,56 @@
+import math
+
+import pytest
+import torch
+
+from forecast.model.embedding import positions
+from forecast.model.step_tokens import StepEmbedding
+
+
+@pytest.mark.parametrize("d_model", [1, 2, 7, 16])
+def test_positions_are_the_papers_formula(d_model: int) -> None:
+    table = positions(11, d_model, torch.empty(0))
+    assert table.shape == (11, d_model)
+    for position in range(11):
+        for place in range(d_model):
+            angle = position / 10_000 ** ((place - place % 2) / d_model)
+            expected = math.cos(angle) if place % 2 else math.sin(angle)
+            assert float(table[position, place]) == pytest.approx(expected, abs=1e-5)
+
+
+def test_positions_have_no_longest_sequence_and_stay_apart() -> None:
+    table = positions(20_000, 8, torch.empty(0))
+    exact = [math.sin(19_999), math.cos(19_999)]
+    assert table[-1, :2].tolist() == pytest.approx(exact, abs=1e-3)
+    assert len(table[5_000:].unique(dim=0)) == 15_000
+
+
+def test_positions_of_a_short_sequence_begin_those_of_a_long_one() -> None:
+    assert torch.equal(positions(5, 8, torch.empty(0)), positions(6_000, 8, torch.empty(0))[:5])
+
+
+def test_positions_in_half_precision_are_rounded_only_at_the_end() -> None:
+    half = positions(3_000, 8, torch.empty(0, dtype=torch.bfloat16))
+    assert half.dtype == torch.bfloat16
+    assert torch.equal(half, positions(3_000, 8, torch.empty(0)).bfloat16())
+
+
+@pytest.mark.parametrize("changed", [0, 4, 9])
+def test_a_step_token_sees_its_step_and_the_two_before_it_and_no_later_one(changed: int) -> None:
+    torch.manual_seed(0)
+    embedding = StepEmbedding(2, 3, 8, dropout=0.0)
+    values, known = torch.randn(1, 10, 2), torch.randn(1, 10, 3)
+    other = values.clone()
+    other[:, changed] += 1
+    moved = (embedding(values, known) != embedding(other, known)).any(2)[0]
+    assert moved.nonzero().flatten().tolist() == [step for step in range(10) if changed <= step <= changed + 2]
+
+
+def test_a_step_token_sees_the_known_inputs_of_its_own_step_alone() -> None:
+    torch.manual_seed(0)
+    embedding = StepEmbedding(2, 3, 8, dropout=0.0)
+    values, known = torch.randn(1, 10, 2), torch.randn(1, 10, 3)
+    other = known.clone()
+    other[:, 4] += 1
+    moved = (embedding(values, known) != embedding(values, other)).any(2)[0]
+    assert moved.nonzero().flatten().tolist() == [4]

@@ -1,0 +1,53 @@
+import pytest
+import torch
+
+from forecast.model.encoder import Distilling, FeedForward, Residual
+
+
+@pytest.mark.parametrize("length", range(1, 21))
+def test_distilling_leaves_the_number_of_tokens_that_it_says(length: int) -> None:
+    distilled = Distilling(4).eval()(torch.randn(2, length, 4))
+    assert distilled.shape == (2, Distilling.output_length(length), 4)
+    assert Distilling.output_length(length) == -(-length // 2)
+
+
+def test_distilling_does_not_join_the_newest_step_to_the_oldest() -> None:
+    torch.manual_seed(0)
+    distilling = Distilling(4).eval()
+    tokens = torch.randn(1, 16, 4)
+    other = tokens.clone()
+    other[:, 0] += 1
+    moved = (distilling(tokens) != distilling(other)).any(2)[0].nonzero().flatten().tolist()
+    assert moved
+    assert max(moved) <= 1
+    other = tokens.clone()
+    other[:, -1] += 1
+    moved = (distilling(tokens) != distilling(other)).any(2)[0].nonzero().flatten().tolist()
+    assert moved
+    assert min(moved) >= 7
+
+
+def test_distilling_in_evaluation_keeps_the_rows_of_a_batch_apart() -> None:
+    torch.manual_seed(0)
+    distilling = Distilling(4).eval()
+    tokens = torch.randn(3, 9, 4)
+    torch.testing.assert_close(distilling(tokens)[1:2], distilling(tokens[1:2]))
+
+
+def test_a_residual_adds_to_its_input_before_the_norm_or_after_it() -> None:
+    tokens = torch.randn(2, 5, 8)
+
+    def sublayer(x: torch.Tensor) -> torch.Tensor:
+        return 3 * x + 1
+
+    norm = torch.nn.functional.layer_norm
+    before = Residual(8, 0.0, norm_first=True)(tokens, sublayer)
+    after = Residual(8, 0.0, norm_first=False)(tokens, sublayer)
+    torch.testing.assert_close(before, tokens + sublayer(norm(tokens, (8,))))
+    torch.testing.assert_close(after, norm(tokens + sublayer(tokens), (8,)))
+
+
+def test_a_feed_forward_map_reads_each_token_by_itself() -> None:
+    feed_forward = FeedForward(6, 12, 0.0)
+    tokens = torch.randn(2, 5, 6)
+    torch.testing.assert_close(feed_forward(tokens)[:, 3], feed_forward(tokens[:, 3]))

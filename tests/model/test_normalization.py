@@ -1,0 +1,61 @@
+import pytest
+import torch
+
+from forecast.model.normalization import EPSILON, NoNormalization, WindowNormalization
+
+
+def test_a_window_loses_its_own_mean_and_deviation_channel_by_channel() -> None:
+    torch.manual_seed(0)
+    past = torch.randn(3, 50, 2) * torch.tensor([1.0, 20.0]) + torch.tensor([5.0, -300.0])
+    normal, statistics = WindowNormalization().normalize(past, None)
+    torch.testing.assert_close(normal.mean(1), torch.zeros(3, 2), atol=1e-4, rtol=0)
+    torch.testing.assert_close(normal.square().mean(1), torch.ones(3, 2), atol=1e-3, rtol=0)
+    torch.testing.assert_close(statistics.mean[:, 0], past.mean(1))
+    torch.testing.assert_close(statistics.deviation[:, 0], (past.var(1, correction=0) + EPSILON).sqrt())
+
+
+def test_what_was_taken_off_the_targets_is_put_back_on_their_forecast() -> None:
+    past = torch.randn(3, 50, 4) * 7 + 2
+    normalization = WindowNormalization()
+    normal, statistics = normalization.normalize(past, None)
+    torch.testing.assert_close(normalization.restore(normal[..., :2], statistics), past[..., :2])
+
+
+def test_statistics_are_those_of_the_observed_steps_alone() -> None:
+    torch.manual_seed(0)
+    past = torch.randn(1, 20, 2)
+    observed = torch.ones(1, 20, 2, dtype=torch.bool)
+    observed[0, :13, 0] = False
+    normal, statistics = WindowNormalization().normalize(torch.where(observed, past, torch.nan), observed)
+    short, expected = WindowNormalization().normalize(past[:, 13:, :1], None)
+    torch.testing.assert_close(statistics.mean[..., :1], expected.mean)
+    torch.testing.assert_close(statistics.deviation[..., :1], expected.deviation)
+    torch.testing.assert_close(normal[:, 13:, :1], short)
+    assert (normal[:, :13, 0] == 0).all()
+
+
+def test_a_mask_that_hides_nothing_changes_nothing() -> None:
+    past = torch.randn(2, 9, 3)
+    with_mask, _ = WindowNormalization().normalize(past, torch.ones_like(past, dtype=torch.bool))
+    torch.testing.assert_close(with_mask, WindowNormalization().normalize(past, None)[0])
+
+
+@pytest.mark.parametrize("observed", [None, torch.zeros(1, 9, 2, dtype=torch.bool)])
+def test_a_constant_or_unseen_window_stays_finite_with_its_gradient(observed: torch.Tensor | None) -> None:
+    past = torch.full((1, 9, 2), 4.0, requires_grad=True)
+    normal, statistics = WindowNormalization().normalize(past, observed)
+    (normal.sum() + statistics.mean.sum() + statistics.deviation.sum()).backward()
+    assert (normal == 0).all()
+    assert past.grad is not None
+    assert past.grad.isfinite().all()
+
+
+def test_no_normalization_leaves_values_and_forecasts_and_hides_the_unobserved() -> None:
+    past = torch.randn(2, 9, 3)
+    observed = torch.rand(2, 9, 3) > 0.4
+    plain, statistics = NoNormalization().normalize(past, None)
+    assert torch.equal(plain, past)
+    hidden, _ = NoNormalization().normalize(torch.where(observed, past, torch.nan), observed)
+    assert torch.equal(hidden, past * observed)
+    forecast = torch.randn(2, 4, 2)
+    assert torch.equal(NoNormalization().restore(forecast, statistics), forecast)

@@ -1,0 +1,140 @@
+import inspect
+
+import pytest
+from omegaconf import OmegaConf
+
+from forecast.errors import InputError
+from forecast.model import build, presets
+from forecast.model.informer import Informer
+from forecast.model.presets import Mechanisms, Sizes
+from tests.examples import FULL, OPTIONS, ROOT
+
+SIZES = Sizes(num_targets=2, num_past_covariates=1, num_known=3, context_length=96, horizon=6)
+FILES = sorted((ROOT / "conf" / "model").glob("*.yaml"))
+
+
+def make(preset: str, **changes: object) -> Informer:
+    return build(preset, SIZES, Mechanisms(FULL, FULL, FULL), **{**OPTIONS[preset], **changes})
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_file_of_a_model_has_the_options_of_its_function_and_builds_it(path: object) -> None:
+    node = OmegaConf.to_container(OmegaConf.load(path))
+    assert isinstance(node, dict)
+    name = node.pop("name")
+    assert name == path.stem
+    assert set(node) == set(inspect.signature(getattr(presets, name)).parameters) - {"sizes", "mechanisms"}
+    build(name, SIZES, Mechanisms(FULL, FULL, FULL), **node)
+
+
+def test_there_is_a_file_for_each_preset() -> None:
+    assert {path.stem for path in FILES} == set(OPTIONS)
+
+
+def test_a_preset_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    with pytest.raises(InputError, match=r"transformer.*patch_informer, informer"):
+        build("transformer", SIZES, Mechanisms(FULL, FULL, FULL))
+
+
+@pytest.mark.parametrize("preset", OPTIONS)
+def test_an_option_too_many_or_too_few_is_refused_by_name(preset: str) -> None:
+    with pytest.raises(InputError, match="colour"):
+        make(preset, colour="blue")
+    fewer = {key: value for key, value in OPTIONS[preset].items() if key != "d_ff"}
+    with pytest.raises(InputError, match="d_ff"):
+        build(preset, SIZES, Mechanisms(FULL, FULL, FULL), **fewer)
+
+
+@pytest.mark.parametrize("preset", OPTIONS)
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("d_model", 0),
+        ("d_model", "wide"),
+        ("d_model", 16.5),
+        ("d_model", 15),  # two heads do not divide it
+        ("num_heads", 0),
+        ("num_heads", True),
+        ("head_dim", 0),
+        ("d_ff", -1),
+        ("encoder_layers", 0),
+        ("decoder_layers", 0),
+        ("dropout", 1.0),
+        ("dropout", -0.1),
+        ("dropout", float("nan")),
+        ("dropout", None),
+    ],
+)
+def test_a_value_out_of_range_is_refused_by_name(preset: str, key: str, value: object) -> None:
+    with pytest.raises(InputError, match=key):
+        make(preset, **{key: value})
+
+
+@pytest.mark.parametrize(
+    ("preset", "key", "value"),
+    [
+        ("patch_informer", "patch_length", 0),
+        ("patch_informer", "patch_length", 97),
+        ("patch_informer", "stride", 0),
+        ("patch_informer", "stride", 5),
+        ("patch_informer", "channels", "both"),
+        ("patch_informer", "linear_path", "ols"),
+        ("patch_informer", "linear_path", True),
+        ("informer", "start_length", -1),
+        ("informer", "start_length", 97),
+        ("informer", "distil", "yes"),
+    ],
+)
+def test_a_value_out_of_range_for_one_preset_is_refused_by_name(preset: str, key: str, value: object) -> None:
+    with pytest.raises(InputError, match=key):
+        make(preset, **{key: value})
+
+
+@pytest.mark.parametrize("preset", OPTIONS)
+@pytest.mark.parametrize(("key", "value"), [("dropout", 0), ("dropout", 0.9), ("head_dim", 3), ("d_ff", 1)])
+def test_a_value_at_the_edge_of_its_range_is_taken(preset: str, key: str, value: object) -> None:
+    make(preset, **{key: value})
+
+
+def test_the_start_token_may_be_nothing_or_the_whole_context() -> None:
+    make("informer", start_length=0)
+    make("informer", start_length=96)
+
+
+@pytest.mark.parametrize(("preset", "place"), [("patch_informer", "encoder"), ("informer", "decoder")])
+def test_a_mechanism_that_does_not_exist_is_refused_with_those_that_do(preset: str, place: str) -> None:
+    nodes = {"encoder": FULL, "decoder": FULL, "cross": FULL, place: {"name": "clairvoyant"}}
+    with pytest.raises(InputError, match=r"clairvoyant.*full"):
+        build(preset, SIZES, Mechanisms(**nodes), **OPTIONS[preset])
+
+
+@pytest.mark.parametrize("preset", OPTIONS)
+def test_each_place_gets_its_own_mechanism_and_only_the_informers_decoder_is_causal(preset: str) -> None:
+    nodes = Mechanisms(encoder={"name": "linear"}, decoder={"name": "mean"}, cross=FULL)
+    model = build(preset, SIZES, nodes, **OPTIONS[preset])
+    assert {layer.attention.attention.name for layer in model.encoder.layers} == {"linear"}
+    assert not any(layer.attention.attention.causal for layer in model.encoder.layers)
+    for layer in model.decoder.layers:
+        assert layer.self_attention.attention.name == "mean"
+        assert layer.self_attention.attention.causal == (preset == "informer")
+        assert layer.cross_attention.attention.name == "full"
+        assert not layer.cross_attention.attention.causal
+
+
+@pytest.mark.parametrize(
+    ("preset", "changes", "encoder", "decoder", "cross"),
+    [
+        ("patch_informer", {}, [24 * 2] * 2, 2, 48),
+        ("patch_informer", {"channels": "mixed"}, [24 * 3] * 2, 2 * 2, 72),
+        ("patch_informer", {"stride": 2}, [47 * 2] * 2, 2, 94),
+        ("informer", {"encoder_layers": 3}, [96, 48, 24], 10, 24),
+        ("informer", {"distil": False}, [96, 96], 10, 96),
+    ],
+)
+def test_each_layer_is_told_the_longest_key_that_it_will_meet(
+    preset: str, changes: dict[str, object], encoder: list[int], decoder: int, cross: int
+) -> None:
+    model = make(preset, **changes)
+    assert [layer.attention.attention.max_key_length for layer in model.encoder.layers] == encoder
+    assert {layer.self_attention.attention.max_key_length for layer in model.decoder.layers} == {decoder}
+    assert {layer.cross_attention.attention.max_key_length for layer in model.decoder.layers} == {cross}
