@@ -23,6 +23,10 @@ def finish(tool: Callable[[], None]) -> int:
         return _say(str(error), error.exit_code)
     except KeyboardInterrupt:
         return _say("interrupted", 130)
+    except SystemExit as end:
+        if isinstance(end.__context__, KeyboardInterrupt):  # Lightning makes exit code 1 of it
+            return _say("interrupted", 130)
+        raise
     except PermissionError as error:
         return _say(f"{error.filename}: not permitted: choose a place you may read and write", 2)
     except OSError as error:

@@ -8,7 +8,14 @@ from typing import Any
 import torch
 
 from forecast.checks import check_least, check_options
+from forecast.data.settings import check_data, check_seed, check_whole
 from forecast.errors import InputError
+
+GROUPS = (
+    *("data", "model", "attention", "cross_attention", "optimizer", "scheduler"),
+    *("training", "trainer", "callbacks", "logger"),
+)
+"""The groups that every run needs; `decoder_attention` may be null."""
 
 TRAINER_KEYS_OF_OURS = {
     "precision": "training.precision",
@@ -37,6 +44,19 @@ class Root:
 
 
 @dataclass(frozen=True)
+class TrainerSettings:
+    """The `trainer` group: nothing that leaves out windows or changes how steps are counted."""
+
+    accelerator: str
+    devices: int | str
+    log_every_n_steps: int
+    benchmark: bool | None = None
+    deterministic: bool | None = None
+    detect_anomaly: bool = False
+    profiler: str | None = None
+
+
+@dataclass(frozen=True)
 class TrainingSettings:
     """The `training` group."""
 
@@ -48,6 +68,7 @@ class TrainingSettings:
     validations_per_epoch: float
     precision: str
     max_grad_norm: float | None
+    linear_path_rate: float
     progress: bool
 
     def total_steps(self, num_windows: int) -> int:
@@ -70,13 +91,21 @@ def read_root(config: Mapping[str, Any]) -> Root:
     InputError
         If one is of the wrong kind or out of its range.
     """
+    for key in config:
+        if key not in (*Root.__annotations__, *GROUPS, "decoder_attention"):
+            raise InputError(f"{key}: no such option: see conf/config.yaml")
+    for key in (*GROUPS, *(["decoder_attention"] if config.get("decoder_attention") is not None else [])):
+        if not isinstance(config.get(key), Mapping):
+            raise InputError(f"{key}={config.get(key)}: must be a group of options, as the files of conf/ are")
+    check_whole(config, Root.__annotations__, "")
     values = {key: config[key] for key in Root.__annotations__}
     for key, value in values.items():
         if not isinstance(value, Root.__annotations__[key]) or isinstance(value, bool):
             raise InputError(f"{key}={value}: must be {Root.__annotations__[key].__name__}")
     for key in ("context_length", "horizon"):
         check_least(values[key], 1, key)
-    check_least(values["seed"], 0, "seed")
+    check_seed(values["seed"], "seed")
+    check_data(config["data"])
     return Root(**values)
 
 
@@ -89,14 +118,15 @@ def read_training(config: Mapping[str, Any]) -> TrainingSettings:
         If a value is of the wrong kind or out of its range.
     """
     check_options(TrainingSettings, config, "training")
+    check_whole(config, TrainingSettings.__annotations__, "training.")
     settings = TrainingSettings(**config)
     for key in ("max_steps", "batch_size", "evaluation_batch_size"):
         if getattr(settings, key) is not None:
             check_least(getattr(settings, key), 1, f"training.{key}")
-    for key in ("max_epochs", "validations_per_epoch", "max_grad_norm"):
+    for key in ("max_epochs", "validations_per_epoch", "max_grad_norm", "linear_path_rate"):
         value = getattr(settings, key)
-        if value is not None and not value > 0:
-            raise InputError(f"training.{key}={value}: must be above 0")
+        if value is not None and not 0 < value < float("inf"):
+            raise InputError(f"training.{key}={value}: must be above 0 and finite")
     if settings.max_time is not None:
         parse_time(settings.max_time)
     return settings
@@ -111,10 +141,13 @@ def parse_time(text: str) -> timedelta:
         If it says none.
     """
     pieces = text.split(":")
-    if len(pieces) != 4 or not all(piece.isdigit() for piece in pieces):
+    if len(pieces) != 4 or not all(piece.isdecimal() and len(piece) < 7 for piece in pieces):
         raise InputError(f"training.max_time={text}: must be dd:hh:mm:ss, such as 00:00:10:00 for ten minutes")
     days, hours, minutes, seconds = map(int, pieces)
-    return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    if not duration:
+        raise InputError(f"training.max_time={text}: must be at least one second: a run makes at least one step")
+    return duration
 
 
 def choose_device(trainer: Mapping[str, Any]) -> torch.device:
@@ -128,6 +161,9 @@ def choose_device(trainer: Mapping[str, Any]) -> torch.device:
     for key, home in TRAINER_KEYS_OF_OURS.items():
         if key in trainer:
             raise InputError(f"trainer.{key}: is settled by {home}: set that instead")
+    check_options(TrainerSettings, trainer, "trainer")
+    check_whole(trainer, ("accelerator", "devices", "log_every_n_steps"), "trainer.")
+    check_least(trainer["log_every_n_steps"], 1, "trainer.log_every_n_steps")
     if trainer["devices"] != 1:
         raise InputError(f"trainer.devices={trainer['devices']}: this version trains on one device: set it to 1")
     accelerator = trainer["accelerator"]

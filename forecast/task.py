@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from forecast.data.windows import Batch
+from forecast.errors import InputError
 from forecast.finite import FiniteGuard
 from forecast.losses import loss_by_name
 from forecast.metrics import ErrorSums
@@ -34,6 +35,8 @@ class ForecastTask(lightning.LightningModule):
         From parameters to an optimizer; from it and the number of steps to a scheduler.
     max_grad_norm
         Gradients are scaled down to this norm; None leaves them.
+    linear_path_rate
+        The linear path's learning rate as a fraction of the others'.
     total_steps
         Steps of the whole run.
     seed
@@ -48,6 +51,7 @@ class ForecastTask(lightning.LightningModule):
         make_optimizer: Callable[..., Optimizer],
         make_scheduler: Callable[..., LRScheduler],
         max_grad_norm: float | None,
+        linear_path_rate: float,
         total_steps: int,
         seed: int,
     ) -> None:
@@ -57,6 +61,7 @@ class ForecastTask(lightning.LightningModule):
         self.make_optimizer = make_optimizer
         self.make_scheduler = make_scheduler
         self.max_grad_norm = max_grad_norm
+        self.linear_path_rate = linear_path_rate
         self.total_steps = total_steps
         self.seed = seed
         self.guard = FiniteGuard()
@@ -116,7 +121,27 @@ class ForecastTask(lightning.LightningModule):
         self.log("val/mae", scores["mae"])
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
-        """Make the optimizer and a schedule that moves at every step."""
-        optimizer = self.make_optimizer(self.network.parameters())
-        scheduler = self.make_scheduler(optimizer, self.total_steps)
+        """Make the optimizer and a schedule that moves at every step.
+
+        Raises
+        ------
+        InputError
+            If one of them refuses its options.
+        """
+        path = [] if self.network.linear_path is None else list(self.network.linear_path.parameters())
+        others = [each for each in self.network.parameters() if not any(each is one for one in path)]
+        groups = [{"params": part} for part in (others, path) if part]
+        optimizer = _make("optimizer", self.make_optimizer, groups)
+        if path:
+            optimizer.param_groups[1]["lr"] *= self.linear_path_rate
+        scheduler = _make("scheduler", self.make_scheduler, optimizer, self.total_steps)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+
+def _make(group: str, make: Callable[..., Any], *arguments: Any) -> Any:
+    """Call torch's constructor; its complaints are about options that the user gave."""
+    try:
+        return make(*arguments)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        options = ", ".join(f"{key}={value}" for key, value in getattr(make, "keywords", {}).items())
+        raise InputError(f"{group} with {options}: {error}") from None

@@ -1,0 +1,63 @@
+"""What several tests share: one small finished run, and the real data where they lie beside the project."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+
+from tests.small import ROOT, hourly, quick, write
+
+LIGHTNING = [
+    "ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated",
+]
+"""Warnings of third parties that a training gives and that are not ours to mend, as pytest's filters."""
+
+
+@dataclass(frozen=True)
+class TinyRun:
+    """A finished run on a CSV file: where it is, what it was made of, what it gave."""
+
+    path: Path
+    source: Path
+    table: pd.DataFrame
+    config: dict[str, Any]
+    result: dict[str, Any]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the warnings pass that Lightning gives wherever a run may be made."""
+    for item in items:
+        if "tests/test_" in item.nodeid.replace("\\", "/"):
+            for text in LIGHTNING:
+                item.add_marker(pytest.mark.filterwarnings(text))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """Compute in one thread: with models this small, threads mostly wait for one another."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
+    """Train once on 700 hours: targets load and oil at levels far from 0 and from each other, covariate air."""
+    from forecast.training import train
+
+    folder = tmp_path_factory.mktemp("tiny")
+    table = hourly()
+    source = write(folder / "hours.csv", table)
+    config = quick(folder / "outputs", "data=csv", f"data.path={source}", "data.past_covariates=[air]")
+    run, result = train(config)
+    return TinyRun(run.path, source, table, config, result)
+
+
+@pytest.fixture(scope="session")
+def etth1_path() -> Path:
+    """Give the real ETTh1.csv beside the project."""
+    path = ROOT.parent / "shared" / "data" / "ETTh1.csv"
+    if not path.is_file():
+        pytest.skip("ETTh1.csv is not beside the project")
+    return path
