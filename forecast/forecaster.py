@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,11 @@ import torch
 from forecast.data.calendar import calendar_features, future_index
 from forecast.data.scaler import Scaler
 from forecast.data.series import Series, series_from_frame
-from forecast.data.table import read_table
+from forecast.data.table import check_names, read_table
 from forecast.errors import InputError
 from forecast.model.informer import Informer
-from forecast.run import Architecture, Run
+from forecast.model.presets import Sizes
+from forecast.run import MANIFEST, Architecture, Run
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,12 @@ class Forecaster:
             If `path` is no finished run, or a damaged one.
         """
         run = Run.open(path)
-        manifest = run.manifest()
         network = run.load_model()
+        manifest = run.manifest()
+        sizes = Architecture.from_dict(manifest["architecture"]).sizes
         try:
-            data, sizes = manifest["data"], Architecture.from_dict(manifest["architecture"]).sizes
-            return cls(
+            data = manifest["data"]
+            forecaster = cls(
                 network=network,
                 scaler=Scaler.from_dict(manifest["scaler"]),
                 targets=data["targets"],
@@ -56,8 +59,28 @@ class Forecaster:
                 context_length=sizes.context_length,
                 horizon=sizes.horizon,
             )
-        except (KeyError, TypeError) as error:
-            raise InputError(f"{run.path}: its manifest lacks {error}: the folder is damaged") from None
+            forecaster._check(sizes)
+        except (KeyError, TypeError, ValueError) as error:
+            where = run.path / MANIFEST
+            raise InputError(f"{where}: does not fit the model ({error}): the folder is damaged") from None
+        return forecaster
+
+    def _check(self, sizes: Sizes) -> None:
+        """Refuse what a manifest changed by hand may hold."""
+        for key in ("targets", "past_covariates", "cycles"):
+            if not isinstance(getattr(self, key), list):
+                raise ValueError(f"{key} is no list")
+        names = [*self.columns, *self.cycles, self.time_column, self.frequency]
+        if wrong := [name for name in names if not isinstance(name, str)]:
+            raise ValueError(f"{wrong[0]!r} is no name")
+        if list(self.scaler.columns) != self.columns:
+            raise ValueError("the scaler is of other columns")
+        if not (np.isfinite(self.scaler.mean).all() and np.isfinite(self.scaler.scale).all()):
+            raise ValueError("the scaler is not finite")
+        known = calendar_features(future_index(pd.Timestamp(0), self.frequency, 1), self.cycles).shape[1]
+        of_data = (len(self.targets), len(self.past_covariates), known)
+        if of_data != (sizes.num_targets, sizes.num_past_covariates, sizes.num_known):
+            raise ValueError(f"targets, past covariates and known inputs are {of_data}")
 
     @property
     def columns(self) -> list[str]:
@@ -102,19 +125,34 @@ class Forecaster:
         return pd.DataFrame(values, index=dates.rename(self.time_column), columns=self.targets)
 
     def _checked(self, frame: pd.DataFrame, source: str) -> Series:
-        named = self.time_column if self.time_column in frame.columns else None
-        series = series_from_frame(frame, source=source, time_column=named, columns=self.columns)
-        if series.frequency != self.frequency:
+        present = [str(name) for name in frame.columns]
+        check_names(present, source)
+        if absent := [name for name in self.columns if name not in present]:
             raise InputError(
-                f"{source}: its frequency is {series.frequency}, the model was trained at {self.frequency}: "
-                "resample the file or train a model on it"
+                f"{source} has no column {absent[0]!r}, which the model was trained on, only "
+                f"{', '.join(present[:12])}: give it the columns of training"
             )
+        series = self._at_frequency(frame, source, self.time_column if self.time_column in present else None)
         if len(series.frame) < self.context_length:
             raise InputError(
                 f"{source}: it has {len(series.frame)} rows, the model looks back {self.context_length}: "
                 f"give at least {self.context_length} rows"
             )
         return series
+
+    def _at_frequency(self, frame: pd.DataFrame, source: str, time_column: str | None) -> Series:
+        """Give the series at the step that its rows keep; a few rows may keep training's step and another."""
+        read = partial(series_from_frame, frame, source=source, time_column=time_column, columns=self.columns)
+        series = read() if len(frame) > 2 else read(frequency=self.frequency)
+        if series.frequency == self.frequency:
+            return series
+        try:
+            return read(frequency=self.frequency)
+        except InputError:
+            raise InputError(
+                f"{source}: its frequency is {series.frequency}, the model was trained at {self.frequency}: "
+                "resample the file or train a model on it"
+            ) from None
 
 
 def load(path: str | os.PathLike[str]) -> Forecaster:

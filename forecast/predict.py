@@ -34,12 +34,16 @@ def predict(run: str, source: Path, output: Path) -> None:
     InputError
         If run, input or output cannot be used; nothing is written then.
     """
-    if output.suffix not in FORMATS:
+    if output.suffix.lower() not in FORMATS:
         raise InputError(f"{output}: --output must end in {' or '.join(FORMATS)}")
     if not output.parent.is_dir():
         raise InputError(f"{output.parent}: no such folder: make it, or choose another --output")
-    if output.is_dir():
-        raise InputError(f"{output}: is a folder: --output takes a file")
+    picture = output.with_suffix(".png")
+    for path in (output, picture):
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder: choose another --output")
+    if output.exists() and source.exists() and output.samefile(source):
+        raise InputError(f"{output}: --output is the file of --input: choose another")
     from forecast.files import replacing
     from forecast.forecaster import Forecaster
     from forecast.picture import draw_forecast
@@ -50,11 +54,10 @@ def predict(run: str, source: Path, output: Path) -> None:
         print(f"{source}: {note}")
     forecast = forecaster.predict(series)
     with replacing(output) as file:
-        if output.suffix == ".csv":
+        if output.suffix.lower() == ".csv":
             forecast.to_csv(file, lineterminator="\n")
         else:
             forecast.to_parquet(file)
-    picture = output.with_suffix(".png")
     draw_forecast(
         picture, series.frame, forecast, title=f"{source.name}: {len(forecast)} steps from {forecast.index[0]}"
     )

@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from forecast import model
+from forecast.checks import check_options
 from forecast.errors import InputError
 from forecast.files import replacing, sha256, write_json
 from forecast.model.informer import Informer
@@ -21,6 +22,12 @@ FORMAT = 1
 """Version of the folder's layout; raised when an older reader could misread a newer folder."""
 
 WEIGHTS, MANIFEST, RESULT, CONFIG = "model.safetensors", "manifest.json", "result.json", "config.json"
+
+DAMAGE = (
+    *(OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError),
+    *(RuntimeError, MemoryError, SafetensorError),
+)
+"""What rebuilding a model raises when its manifest or weights are not what was saved."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,7 @@ class Architecture:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Architecture":
         """Give what `dataclasses.asdict` was made of."""
+        check_options(Sizes, values["sizes"], "sizes")
         return cls(
             preset=values["preset"],
             options=values["options"],
@@ -55,9 +63,19 @@ class Run:
 
     @classmethod
     def create(cls, root: Path, name: str) -> "Run":
-        """Make a new folder `root/name/<date>_<time>_<id>`; no two runs ever share one."""
+        """Make a new folder `root/name/<date>_<time>_<id>`; no two runs ever share one.
+
+        Raises
+        ------
+        InputError
+            If a file stands where a folder is to be made.
+        """
         parent = root / _plain(name)
-        parent.mkdir(parents=True, exist_ok=True)
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            file = next(place for place in (parent, *parent.parents) if place.exists() and not place.is_dir())
+            raise InputError(f"output_dir={root}: {file} is a file: choose another folder") from None
         while True:
             path = parent / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{secrets.token_hex(3)}"
             try:
@@ -117,7 +135,7 @@ class Run:
         path = self.path / MANIFEST
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise InputError(f"{path}: not readable ({error}): the run folder is damaged") from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise InputError(f"{path}: not of format {FORMAT}: it was written by another version of the program")
@@ -137,8 +155,10 @@ class Run:
                 raise InputError(f"{path}: not the file that was saved (its hash differs): copy the run folder again")
             network = Architecture.from_dict(manifest["architecture"]).build()
             network.load_state_dict(load_file(path))
-        except (OSError, KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
-            reason = str(error).splitlines()[0]
+        except InputError:
+            raise
+        except DAMAGE as error:
+            reason = (str(error) or type(error).__name__).splitlines()[0]
             raise InputError(f"{self.path}: the model cannot be rebuilt ({reason}): the folder is damaged") from None
         return network.eval()
 
