@@ -73,6 +73,7 @@ def train(config: Mapping[str, Any]) -> tuple[Run, dict[str, Any]]:
         make_optimizer=instantiate(config["optimizer"], _partial_=True),
         make_scheduler=instantiate(config["scheduler"], _partial_=True),
         max_grad_norm=settings.max_grad_norm,
+        linear_path_rate=settings.linear_path_rate,
         total_steps=settings.total_steps(len(data.parts["train"])),
         seed=root.seed,
     )
