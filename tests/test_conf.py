@@ -1,0 +1,148 @@
+"""Every file of the configuration: it composes, says what it is, and fits what it configures."""
+
+import importlib
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.utils import get_class, get_method
+from omegaconf import OmegaConf
+
+from forecast import attention
+from forecast.attention.base import Attention
+from tests.examples import ROOT
+
+CONF = ROOT / "conf"
+FILES = sorted(CONF.rglob("*.yaml"))
+OPTIONS = [path for path in FILES if path.parent != CONF]
+FROM_THE_LAYER = {"num_heads", "head_dim", "causal", "max_key_length"}
+FROM_THE_PROGRAM = {"torch.optim": {"params"}, "forecast.schedule": {"optimizer", "total_steps"}}
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(CONF).with_suffix("").as_posix()
+
+
+def composed(*overrides: str) -> dict[str, Any]:
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        config = compose("config", overrides=list(overrides))
+    plain = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items()}
+
+
+def targets(node: Any) -> list[dict[str, Any]]:
+    if isinstance(node, list):
+        return [found for child in node for found in targets(child)]
+    if not isinstance(node, dict):
+        return []
+    return [*([node] if "_target_" in node else []), *targets(list(node.values()))]
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_the_first_line_says_what_the_file_is(path: Path) -> None:
+    first, second, *_ = [*path.read_text(encoding="utf-8").splitlines(), "", ""]
+    said = second if first == "# @package _global_" else first
+    assert said.startswith("# ")
+    assert "@package" not in said
+    assert len(said) > 20
+
+
+@pytest.mark.parametrize("path", OPTIONS, ids=name_of)
+def test_every_option_of_every_group_composes(path: Path) -> None:
+    group, option = path.parent.relative_to(CONF).as_posix(), path.stem
+    config = composed(f"{group}={option}")
+    own = OmegaConf.to_container(OmegaConf.load(path))
+    assert isinstance(own, dict)
+    glob = path.read_text(encoding="utf-8").startswith("# @package _global_")
+    place = config if glob else config[group]
+    for key, value in own.items():
+        if key != "defaults":
+            assert contains(place[key], value), key
+
+
+def contains(whole: Any, part: Any) -> bool:
+    if isinstance(part, dict):
+        return isinstance(whole, dict) and all(key in whole and contains(whole[key], part[key]) for key in part)
+    return bool(whole == part or (isinstance(part, str) and "${" in part))
+
+
+def test_the_defaults_leave_nothing_to_be_given() -> None:
+    config = composed()
+    assert not OmegaConf.missing_keys(OmegaConf.create(config))
+    assert config.get("decoder_attention") is None
+    assert config["cross_attention"] == config["attention"] == {"name": "full", "implementation": "fused"}
+
+
+def test_one_word_sets_encoder_and_decoder_and_leaves_cross_attention() -> None:
+    config = composed("attention=probsparse", "attention.factor=9")
+    assert config["attention"]["factor"] == 9
+    assert config.get("decoder_attention") is None
+    assert config["cross_attention"]["name"] == "full"
+
+
+def test_each_place_of_attention_is_a_choice_of_its_own() -> None:
+    config = composed("attention=linear", "attention@decoder_attention=full", "attention@cross_attention=mean")
+    names = [config[place]["name"] for place in ("attention", "decoder_attention", "cross_attention")]
+    assert names == ["linear", "full", "mean"]
+
+
+@pytest.mark.parametrize("path", sorted((CONF / "attention").glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_file_of_a_mechanism_has_the_arguments_of_its_class(path: Path) -> None:
+    node = OmegaConf.to_container(OmegaConf.load(path))
+    assert isinstance(node, dict)
+    assert node.pop("name") == path.stem
+    module = importlib.import_module(f"forecast.attention.{path.stem}")
+    found = [
+        member
+        for member in vars(module).values()
+        if inspect.isclass(member) and issubclass(member, Attention) and member.__module__ == module.__name__
+    ]
+    assert len(found) == 1
+    assert set(node) == set(inspect.signature(found[0]).parameters) - FROM_THE_LAYER
+
+
+def test_every_mechanism_has_a_file_and_every_file_a_mechanism() -> None:
+    assert sorted(path.stem for path in (CONF / "attention").glob("*.yaml")) == attention.available()
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_every_target_exists_and_takes_its_keys(path: Path) -> None:
+    for node in targets(OmegaConf.to_container(OmegaConf.load(path))):
+        name = str(node["_target_"])
+        try:
+            found: Any = get_class(name)
+        except ValueError:  # a function
+            found = get_method(name)
+        given = set(node) - {"_target_"} | next(
+            (extra for start, extra in FROM_THE_PROGRAM.items() if name.startswith(start)), set()
+        )
+        parameters = inspect.signature(found).parameters
+        free = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+        assert free or given <= set(parameters), name
+        # what a signature swallows with **kwargs must at least not be a slip of a named parameter's
+        needed = {key for key, parameter in parameters.items() if required(parameter)}
+        assert needed - {"save_dir"} <= given, name
+
+
+def required(parameter: inspect.Parameter) -> bool:
+    return parameter.default is parameter.empty and parameter.kind not in (
+        parameter.VAR_KEYWORD,
+        parameter.VAR_POSITIONAL,
+    )
+
+
+def test_targets_are_ours_torchs_or_lightnings() -> None:
+    nodes = [node for path in FILES for node in targets(OmegaConf.to_container(OmegaConf.load(path)))]
+    assert len(nodes) >= 5
+    assert {str(node["_target_"]).split(".")[0] for node in nodes} <= {"forecast", "torch", "lightning"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_no_file_computes(path: Path) -> None:
+    """Interpolations are root values, one hop; Hydra's own names of the time and the job aside."""
+    text = path.read_text(encoding="utf-8")
+    for word in ("${eval", "${oc.eval", "${mul", "${add"):
+        assert word not in text

@@ -1,0 +1,47 @@
+import math
+
+import pytest
+import torch
+
+from forecast.errors import NotFiniteError
+from forecast.finite import READ_EVERY, FiniteGuard
+
+
+def parameter(gradient: float, device: str = "cpu") -> torch.nn.Parameter:
+    result = torch.nn.Parameter(torch.ones(3, device=device))
+    result.grad = torch.full((3,), gradient, device=device)
+    return result
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("place", ["loss", "norm"])
+def test_a_value_that_is_not_finite_stops_the_step_on_the_processor_and_names_it(place: str, bad: float) -> None:
+    values = {"loss": torch.tensor(1.0), "norm": torch.tensor(1.0), place: torch.tensor(bad)}
+    with pytest.raises(NotFiniteError, match="step 17: not finite"):
+        FiniteGuard().check(values["loss"], values["norm"], [parameter(1.0)], 17)
+
+
+def test_finite_steps_pass_and_keep_their_gradients() -> None:
+    guard, weight = FiniteGuard(), parameter(2.0)
+    for step in range(3 * READ_EVERY):
+        guard.check(torch.tensor(1e30), torch.tensor(0.0), [weight], step)
+    guard.read()
+    assert weight.grad is not None
+    assert weight.grad.tolist() == [2.0] * 3
+
+
+def test_the_error_ends_the_program_with_3() -> None:
+    assert NotFiniteError.exit_code == 3
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_on_a_gpu_a_bad_step_loses_its_gradients_and_the_first_one_is_named_later() -> None:
+    guard, good, bad = FiniteGuard(), parameter(2.0, "cuda"), parameter(math.nan, "cuda")
+    fine, broken = torch.tensor(1.0, device="cuda"), torch.tensor(math.nan, device="cuda")
+    guard.check(fine, fine, [good], 1)
+    assert good.grad.tolist() == [2.0] * 3
+    guard.check(broken, broken, [bad], 2)
+    assert bad.grad.tolist() == [0.0] * 3
+    guard.check(broken, fine, [bad], 3)
+    with pytest.raises(NotFiniteError, match="step 2: not finite"):
+        guard.check(fine, fine, [good], READ_EVERY)

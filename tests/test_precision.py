@@ -1,0 +1,40 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from forecast import precision
+from forecast.errors import InputError
+from forecast.precision import choose_precision
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("wanted", ["32-true", "bf16-mixed"])
+def test_what_is_asked_for_is_what_is_used(wanted: str) -> None:
+    assert choose_precision(wanted, CPU) == wanted
+    assert choose_precision(wanted, torch.device("cuda")) == wanted
+
+
+@pytest.mark.parametrize("wanted", ["16-mixed", "bf16", "32", "", "AUTO"])
+def test_what_is_not_offered_is_refused_with_what_is(wanted: str) -> None:
+    with pytest.raises(InputError, match="choose auto, 32-true or bf16-mixed"):
+        choose_precision(wanted, CPU)
+
+
+@pytest.mark.parametrize(
+    ("flags", "fast"), [("fpu avx512_bf16 amx_bf16 amx_tile", True), ("fpu avx512_bf16 avx2", False), ("", False)]
+)
+def test_only_matrix_units_make_a_processor_fast_at_bf16(tmp_path: Path, flags: str, fast: bool) -> None:
+    file = tmp_path / "cpuinfo"
+    file.write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
+    assert precision._amx_bf16(file) is fast
+
+
+def test_a_system_that_does_not_tell_its_flags_trains_in_float32(tmp_path: Path) -> None:
+    assert precision._amx_bf16(tmp_path / "none") is False
+
+
+def test_auto_is_the_same_every_time_and_one_that_may_be_asked_for() -> None:
+    assert len({choose_precision("auto", CPU) for _ in range(3)} - set(precision.PRECISIONS)) == 0
+    assert choose_precision("auto", torch.device("meta")) == "32-true"
