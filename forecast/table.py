@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from forecast.metrics import skill
 from forecast.run import Run
 
 NAMES = {
@@ -34,9 +35,9 @@ def result_table(result: Mapping[str, Any]) -> Table:
             table.add_row(NAMES[name], *["none"] * 5)
             continue
         scaled, original = row["test"]["scaled"], row["test"]["original"]
-        skill = 1 - scaled["mse"] / naive["test"]["scaled"]["mse"] if naive else float("nan")
+        gain = skill(scaled["mse"], naive["test"]["scaled"]["mse"] if naive else 0.0)
         cells = [f"{scaled['mse']:.4f}", f"{scaled['mae']:.4f}"]
-        cells += [f"{original['mse']:.5g}", f"{original['mae']:.5g}", f"{skill:+.1%}"]
+        cells += [f"{original['mse']:.5g}", f"{original['mae']:.5g}", f"{gain:+.1%}"]
         table.add_row(NAMES[name], *cells, style="bold" if name == "model" else None)
     table.caption = "MSE, MAE: on z-scores; (units): in original units; skill: against seasonal naive, on MSE"
     return table

@@ -1,0 +1,52 @@
+import io
+import math
+from typing import Any
+
+from rich.console import Console
+
+from forecast.table import result_table
+
+
+def row(mse: float) -> dict[str, Any]:
+    return {"test": {"scaled": {"mse": mse, "mae": 0.5}, "original": {"mse": 100 * mse, "mae": 5.0}}}
+
+
+def printed(naive: dict[str, Any] | None, path: dict[str, Any] | None = None) -> str:
+    result = {
+        "config": {"horizon": 96},
+        "data": {"name": "etth1", "windows": {"test": 2785}},
+        **row(0.25),
+        "linear_path": path,
+        "baselines": {"last_value": row(1.0), "seasonal_naive": naive, "linear": row(0.5)},
+    }
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(result_table(result))
+    return console.export_text()
+
+
+def line(text: str, name: str) -> list[str]:
+    found = [entry for entry in text.splitlines() if name in entry and "skill:" not in entry]
+    assert len(found) == 1
+    return found[0].replace(name, "").replace("│", " ").split()
+
+
+def test_a_row_has_its_scores_and_its_skill_against_seasonal_naive() -> None:
+    text = printed(naive=row(0.5), path=row(0.3))
+    assert "2,785 test windows, horizon 96" in text
+    assert line(text, "last value") == ["1.0000", "0.5000", "100", "5", "-100.0%"]
+    assert line(text, "seasonal naive")[-1] == "+0.0%"
+    assert line(text, "its linear path alone")[0] == "0.3000"
+    assert line(text, "model")[-1] == "+50.0%"
+
+
+def test_a_row_that_does_not_exist_says_so_and_leaves_no_skill() -> None:
+    text = printed(naive=None)
+    assert line(text, "seasonal naive") == ["none"] * 5
+    assert line(text, "its linear path alone") == ["none"] * 5
+    assert line(text, "last value")[-1] == "+nan%"
+
+
+def test_a_seasonal_naive_without_error_leaves_no_skill_and_stops_nothing() -> None:
+    text = printed(naive=row(0.0))
+    assert math.isnan(float(line(text, "last value")[-1].removesuffix("%")))
+    assert line(text, "last value")[0] == "1.0000"
