@@ -1,6 +1,7 @@
 """A checked series as scaled windows on the training device."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import lightning
@@ -121,13 +122,12 @@ class ForecastData(lightning.LightningDataModule):
         """Move the table, which all parts share, to `device`; batches are then gathered there."""
         moved = self.parts["train"].to(device)
         for part, windows in self.parts.items():
-            self.parts[part] = Windows(
+            self.parts[part] = replace(
+                windows,
                 values=moved.values,
                 known=moved.known,
+                observed=moved.observed,
                 starts=windows.starts.to(device),
-                context_length=windows.context_length,
-                horizon=windows.horizon,
-                num_targets=windows.num_targets,
             )
 
     def train_dataloader(self) -> ShuffledBatches:

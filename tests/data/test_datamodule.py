@@ -1,0 +1,95 @@
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from forecast.data.datamodule import ForecastData
+from forecast.data.series import Series
+from forecast.data.sources import Source
+from forecast.errors import InputError
+
+SPLIT = {"train": 200, "validation": 50, "test": 50}
+
+
+def frame(rows: int = 300) -> pd.DataFrame:
+    index = pd.date_range("2024-01-01", periods=rows, freq="h", name="date")
+    values = np.random.default_rng(0).standard_normal((rows, 3)) * [1, 10, 100] + [0, 50, -500]
+    return pd.DataFrame(values, index=index, columns=["a", "b", "c"])
+
+
+def make(table: pd.DataFrame | None = None, **changes: int) -> ForecastData:
+    series = Series(frame() if table is None else table, "h")
+    options = {"context_length": 24, "horizon": 4, "batch_size": 16, "evaluation_batch_size": 32, "seed": 1, **changes}
+    return ForecastData(Source(series, ["c", "a"], ["b"], None), SPLIT, **options)
+
+
+def test_targets_come_first_and_are_z_scores_of_the_training_rows() -> None:
+    data, table = make(), frame()
+    train = table.iloc[:200]
+    expected = ((table - train.mean()) / train.std(ddof=0))[["c", "a", "b"]]
+    np.testing.assert_allclose(data.parts["train"].values.numpy(), expected.to_numpy(), atol=1e-5)
+    np.testing.assert_allclose(data.target_scale, train.std(ddof=0)[["c", "a"]])
+    assert (data.sizes.num_targets, data.sizes.num_past_covariates) == (2, 1)
+
+
+def test_rows_after_the_training_part_change_neither_scaler_nor_calendar_nor_an_earlier_row() -> None:
+    table = frame()
+    table.iloc[200:] = 1e30
+    hostile, clean = make(table), make()
+    assert hostile.scaler.to_dict() == clean.scaler.to_dict()
+    assert hostile.cycles == clean.cycles
+    first, second = hostile.parts["train"], clean.parts["train"]
+    assert torch.equal(first.values[:200], second.values[:200])
+    assert torch.equal(first.known, second.known)
+
+
+@pytest.mark.parametrize("context_length", [1, 24, 100])
+def test_the_first_target_of_validation_and_test_is_the_same_at_every_context(context_length: int) -> None:
+    data = make(context_length=context_length)
+    for part, first in (("validation", 200), ("test", 250)):
+        windows = data.parts[part]
+        assert len(windows) == 47
+        assert int(windows.batch(torch.tensor([0])).origin) == first
+
+
+def test_validation_counts_every_window_in_as_many_batches_as_it_says() -> None:
+    loader = make().val_dataloader()
+    batches = list(loader)
+    assert len(batches) == len(loader) == 2
+    assert torch.cat([batch.origin for batch in batches]).tolist() == list(range(200, 247))
+
+
+def test_training_draws_from_training_windows_alone_and_as_long_as_the_run() -> None:
+    data = make()
+    data.total_steps = 30
+    origins = torch.cat([batch.origin for batch in data.train_dataloader()])
+    assert len(origins) == 30 * 16
+    assert int(origins.min()) == 24
+    assert int(origins.max()) == 196
+    other = make(seed=2)
+    other.total_steps = 30
+    assert not torch.equal(torch.cat([batch.origin for batch in other.train_dataloader()]), origins)
+
+
+def test_moving_the_data_keeps_the_table_shared_and_its_masks() -> None:
+    data = make()
+    observed = torch.ones(300, 3, dtype=torch.bool)
+    data.parts = {part: replace(windows, observed=observed) for part, windows in data.parts.items()}
+    data.to(torch.device("meta"))
+    moved = list(data.parts.values())
+    assert all(windows.values is moved[0].values and windows.observed is moved[0].observed for windows in moved)
+    assert moved[0].observed is not None
+    assert {windows.starts.device.type for windows in moved} == {"meta"}
+
+
+@pytest.mark.parametrize("key", ["context_length", "horizon", "batch_size", "evaluation_batch_size"])
+def test_a_size_of_nothing_is_refused_by_name(key: str) -> None:
+    with pytest.raises(InputError, match=f"{key} 0: must be at least 1"):
+        make(**{key: 0})
+
+
+def test_a_part_without_a_window_is_refused_with_the_rows_it_needs() -> None:
+    with pytest.raises(InputError, match="validation part needs at least 51 rows and has 50"):
+        make(horizon=51)
