@@ -75,8 +75,9 @@ class Forecaster:
             raise ValueError(f"{wrong[0]!r} is no name")
         if list(self.scaler.columns) != self.columns:
             raise ValueError("the scaler is of other columns")
-        if not (np.isfinite(self.scaler.mean).all() and np.isfinite(self.scaler.scale).all()):
-            raise ValueError("the scaler is not finite")
+        mean, scale = self.scaler.mean, self.scaler.scale
+        if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
+            raise ValueError("the scaler is not finite, or not above 0")
         known = calendar_features(future_index(pd.Timestamp(0), self.frequency, 1), self.cycles).shape[1]
         of_data = (len(self.targets), len(self.past_covariates), known)
         if of_data != (sizes.num_targets, sizes.num_past_covariates, sizes.num_known):

@@ -22,6 +22,7 @@ from forecast.evaluate import evaluate
 from forecast.model.informer import Informer
 from forecast.run import Architecture, Run
 from forecast.settings import TRAINER_KEYS_OF_OURS
+from forecast.table import print_table
 from forecast.task import ForecastTask
 from forecast.training import train
 from tests.conftest import TinyRun
@@ -192,6 +193,17 @@ def test_a_series_shorter_than_a_season_has_no_seasonal_row(tmp_path: Path) -> N
     _, result = train(quick(tmp_path / "outputs", "data=csv", f"data.path={source}", "training.max_steps=1"))
     assert result["baselines"]["seasonal_naive"] is None
     assert "skill" not in result["test"]
+
+
+def test_a_series_that_repeats_itself_or_never_moves_has_a_table_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = hourly(700)[["date"]].assign(load=0.0, oil=[float(hour % 24) for hour in range(700)])
+    source = write(tmp_path / "exact.csv", table)
+    _, result = train(quick(tmp_path / "outputs", "data=csv", f"data.path={source}", "training.max_steps=1"))
+    assert result["baselines"]["seasonal_naive"]["test"]["scaled"]["mse"] == 0
+    print_table(result)
+    assert "seasonal naive" in capsys.readouterr().out
 
 
 def test_each_loss_trains_another_model(config: dict[str, Any]) -> None:
