@@ -89,8 +89,8 @@ def highest(measure: Tensor, count: int) -> Tensor:
     Of equal measures the first position wins, on every device and whatever padding follows, which topk
     alone does not promise.
     """
-    # A float32 read as an integer keeps its order once the negative ones are reversed; + 0.0 makes -0 0.
-    bits = (measure.float() + 0.0).view(torch.int32).long()
+    # A float32 read as an integer keeps its order once the negative ones are reversed; -0 becomes 0.
+    bits = measure.float().view(torch.int32).long()
     ordered = torch.where(bits < 0, -(2**31) - bits, bits)
     position = torch.arange(measure.shape[-1], device=measure.device)
     return ((ordered << 32) - position).topk(count, dim=-1).indices

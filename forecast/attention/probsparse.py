@@ -96,7 +96,6 @@ class ProbSparseAttention(Attention):
         rows = softmax_weights(take_rows(query, chosen), key, allowed)
         return self._put(weights, rows, chosen, query_mask)
 
-    @torch.no_grad()
     def choose(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
         """Return the positions of the queries that get the softmax, best first, shape (B, H, u).
 

@@ -91,17 +91,17 @@ def test_half_precision_under_autocast_stays_near_float64(case: Case, dtype: tor
         assert all(gradient.isfinite().all() for gradient in gradients(output, *inputs))
 
 
+@pytest.mark.parametrize("dtype", HALF, ids=str)
 @every_case
-def test_sums_over_a_long_sequence_keep_float32_under_autocast(case: Case) -> None:
-    # Equal keys: each query gets the mean of 1, ..., 1, 2 to within one rounding of the output.
+def test_sums_over_a_long_sequence_keep_float32_under_autocast(case: Case, dtype: torch.dtype) -> None:
+    # Equal keys, values 20 and 40 in turn: the sum is more than float16 can hold, the mean is 30.
     attention = case.build()
-    length = 3000
-    query = key = torch.zeros(1, 2, length, 8, dtype=torch.bfloat16)
-    value = torch.ones(1, 2, length, 8, dtype=torch.bfloat16)
-    value[:, :, ::2] = 2
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    query = key = torch.zeros(1, 2, 2400, 8, dtype=dtype)
+    value = torch.full_like(query, 20)
+    value[:, :, ::2] = 40
+    with torch.autocast("cpu", dtype=dtype):
         output = attention(query, key, value)
-    torch.testing.assert_close(output[:, :, -1].float(), torch.full((1, 2, 8), 1.5), rtol=0, atol=0.01)
+    torch.testing.assert_close(output[:, :, -1].float(), torch.full((1, 2, 8), 30.0), rtol=0, atol=0.13)
 
 
 @every_case

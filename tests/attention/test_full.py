@@ -32,6 +32,23 @@ def test_each_implementation_takes_its_own_path(monkeypatch: pytest.MonkeyPatch)
         built("fused")(*tensors())
 
 
+def test_no_kernel_is_given_a_row_without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    fused = torch.nn.functional.scaled_dot_product_attention
+    masks = []
+
+    def recorded(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **named: object) -> Tensor:
+        masks.append(mask)
+        return fused(query, key, value, mask, **named)
+
+    monkeypatch.setattr(full.functional, "scaled_dot_product_attention", recorded)
+    mask = prefix([0, 3], 9)
+    built("fused")(*tensors(), mask)
+    built("fused", causal=True)(*tensors(), ~mask)
+    built("fused")(*tensors(), mask[:, None].expand(2, 9, 9) & torch.eye(9, dtype=torch.bool))
+    assert all(given.any(dim=-1).all() for given in masks)
+    assert len(masks) == 3
+
+
 @pytest.mark.parametrize("implementation", ["fused", "explicit"])
 def test_masked_softmax_by_valid_lengths_one_for_each_row_or_each_query(implementation: str) -> None:
     query, key, value = tensors(length=3, key_length=5)
