@@ -13,9 +13,11 @@ from hydra.utils import instantiate
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint, RichProgressBar, Timer
 from lightning.pytorch.loggers import Logger
 
+from forecast.callbacks.configured import configured
 from forecast.callbacks.speed import Speed
 from forecast.checkpoint import DurableCheckpointIO
 from forecast.data.datamodule import ForecastData
+from forecast.evaluate import evaluate
 from forecast.settings import TrainingSettings, parse_time
 from forecast.task import ForecastTask
 
@@ -24,7 +26,7 @@ logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
 
 @dataclass(frozen=True)
 class Fit:
-    """What a fit leaves: steps made, where the best weights came from, the speed, and why it ended."""
+    """What a fit leaves: steps made, the step of the best weights (0: the start), the speed, why it ended."""
 
     steps: int
     best_step: int
@@ -43,8 +45,12 @@ def fit(
     trainer_options: Mapping[str, Any],
     callbacks: Mapping[str, Any],
     logger: Mapping[str, Any],
+    start_is_candidate: bool,
 ) -> Fit:
     """Train `task`, then put its best weights by validation in place.
+
+    A model whose linear path starts from the closed form can be good before the first step: its start is
+    a candidate like any other, so training never returns what validation holds to be worse.
 
     Raises
     ------
@@ -61,7 +67,7 @@ def fit(
         auto_insert_metric_name=False,
         enable_version_counter=False,
     )
-    extra: list[Callback] = [speed, checkpoint, *(instantiate(node) for node in callbacks.values())]
+    extra: list[Callback] = [speed, checkpoint, *configured(callbacks)]
     if settings.progress:
         extra.append(RichProgressBar())
     if settings.max_time is not None:
@@ -81,11 +87,34 @@ def fit(
         enable_progress_bar=settings.progress,
         enable_model_summary=False,
     )
+    start = _scored_start(task, data, device) if start_is_candidate else None
     with warnings.catch_warnings():  # Lightning 2.6 walks its loaders in a way that torch 2.13 calls old
         warnings.filterwarnings("ignore", message=r"`isinstance\(treespec, LeafSpec\)` is deprecated")
         trainer.fit(task, datamodule=data)
     steps = trainer.global_step
     best = torch.load(checkpoint.best_model_path, map_location="cpu", weights_only=True)
-    task.load_state_dict(best["state_dict"])
+    weights, best_step = best["state_dict"], int(best["global_step"])
+    if (
+        start is not None
+        and checkpoint.best_model_score is not None
+        and start.mse <= float(checkpoint.best_model_score)
+    ):
+        weights, best_step = start.weights, 0
+    task.load_state_dict(weights)
     status = "finished" if steps >= task.total_steps else "stopped early"
-    return Fit(steps=steps, best_step=int(best["global_step"]), speed=speed.figures(), status=status)
+    return Fit(steps=steps, best_step=best_step, speed=speed.figures(), status=status)
+
+
+@dataclass(frozen=True)
+class _Start:
+    """The weights before the first step and their validation MSE."""
+
+    weights: dict[str, Any]
+    mse: float
+
+
+def _scored_start(task: ForecastTask, data: ForecastData, device: torch.device) -> _Start:
+    task.to(device).eval()
+    scored = evaluate(task, data.parts["validation"], data.evaluation_batch_size)
+    weights = {name: tensor.detach().cpu().clone() for name, tensor in task.state_dict().items()}
+    return _Start(weights=weights, mse=scored.sums.scaled()["mse"])

@@ -1,0 +1,40 @@
+"""The callbacks that the configuration names, made and checked before a run begins."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from lightning.pytorch.callbacks import Callback
+
+from forecast.errors import InputError
+
+METRICS = ("val/mse", "val/mae", "train/loss")
+"""What a callback can watch: `ForecastTask` logs these before it is asked."""
+
+
+def configured(nodes: Mapping[str, Any]) -> list[Callback]:
+    """Give the callbacks of the `callbacks` group.
+
+    Raises
+    ------
+    InputError
+        If one cannot be made, or watches with what would only fail in the middle of the run.
+    """
+    made: list[Callback] = []
+    for name, node in nodes.items():
+        if not isinstance(node, Mapping) or "_target_" not in node:
+            raise InputError(f"callbacks.{name}={node}: needs a _target_; ~callbacks.{name} takes it out")
+        try:
+            callback = instantiate(node)
+        except InstantiationException as error:
+            raise InputError(f"callbacks.{name}: {' '.join(str(error).split())}") from None
+        if not isinstance(callback, Callback):
+            raise InputError(f"callbacks.{name}: {node['_target_']} is no callback of Lightning")
+        monitor, patience = getattr(callback, "monitor", METRICS[0]), getattr(callback, "patience", 1)
+        if monitor not in METRICS:
+            raise InputError(f"callbacks.{name}.monitor={monitor}: choose one of {', '.join(METRICS)}")
+        if not isinstance(patience, int) or isinstance(patience, bool) or patience < 1:
+            raise InputError(f"callbacks.{name}.patience={patience}: must be a whole number of at least 1")
+        made.append(callback)
+    return made
