@@ -116,5 +116,6 @@ class _Start:
 def _scored_start(task: ForecastTask, data: ForecastData, device: torch.device) -> _Start:
     task.to(device).eval()
     scored = evaluate(task, data.parts["validation"], data.evaluation_batch_size)
+    task.train()  # Lightning trains in the mode it finds
     weights = {name: tensor.detach().cpu().clone() for name, tensor in task.state_dict().items()}
     return _Start(weights=weights, mse=scored.sums.scaled()["mse"])

@@ -66,7 +66,7 @@ def train(config: Mapping[str, Any]) -> tuple[Run, dict[str, Any]]:
     network = architecture.build()
     data.to(device)
     ridge = fit_ridge(data.parts["train"], data.parts["validation"])
-    _start_linear_path(network, architecture, ridge)
+    from_ridge = _start_linear_path(network, architecture, ridge)
     task = ForecastTask(
         network,
         loss=root.loss,
@@ -91,6 +91,7 @@ def train(config: Mapping[str, Any]) -> tuple[Run, dict[str, Any]]:
         trainer_options=config["trainer"],
         callbacks=config["callbacks"],
         logger=config["logger"],
+        start_is_candidate=from_ridge,
     )
     rows = score(network.to(device).eval(), data, ridge)
     return run, write_outcome(run, config, data, architecture, network, rows, ridge, outcome, precision, device)
@@ -105,9 +106,12 @@ def _architecture(config: Mapping[str, Any], data: ForecastData) -> Architecture
     return Architecture(preset=options.pop("name"), options=options, mechanisms=mechanisms, sizes=data.sizes)
 
 
-def _start_linear_path(network: Informer, architecture: Architecture, ridge: Ridge) -> None:
-    if network.linear_path is not None and architecture.options["linear_path"] == "ridge":
-        network.linear_path.start_from(ridge.weight)
+def _start_linear_path(network: Informer, architecture: Architecture, ridge: Ridge) -> bool:
+    """Put the closed form in the linear path if that is asked for, and say whether it was."""
+    if network.linear_path is None or architecture.options["linear_path"] != "ridge":
+        return False
+    network.linear_path.start_from(ridge.weight)
+    return True
 
 
 def _introduce(
