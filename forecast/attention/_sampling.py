@@ -18,7 +18,7 @@ def log_count(factor: int, count: int) -> int:
 
 def log_counts(factor: int, counts: Tensor) -> Tensor:
     """Return `log_count` of each element, 0 where the count is 0."""
-    # float64: in float32 a logarithm just below an integer may be rounded up to it
+    # float64: in float32 a logarithm just above an integer may be rounded down to it
     wanted = factor * counts.clamp_min(1).double().log().ceil().long()
     return wanted.clamp_min(1).minimum(counts)
 
