@@ -337,3 +337,16 @@ def test_contexts_beyond_5000_steps_are_forecast(preset: str) -> None:
     options = {"patch_length": 1} if preset == "patch_informer" else {"distil": False}
     model = make_model(preset, shape, LINEAR, d_model=7, num_heads=1, encoder_layers=1, **options)
     assert model(*make_inputs(shape, batch=1)).isfinite().all()
+
+
+@pytest.mark.parametrize("channels", ["independent", "mixed"])
+def test_a_patch_of_known_inputs_means_the_same_before_the_origin_and_after_it(channels: str) -> None:
+    shape = sizes(targets=1, covariates=0, horizon=8)
+    tokens = make_model("patch_informer", shape, channels=channels).tokens
+    past, past_known, future_known = make_inputs(shape)
+    past_known[:, 4:8] = future_known[:, 4:8]
+    nothing = torch.zeros_like(past_known), torch.zeros_like(future_known)
+    before = tokens.source(past, past_known) - tokens.source(past, nothing[0])
+    after = tokens.queries(past, past_known, future_known) - tokens.queries(past, past_known, nothing[1])
+    torch.testing.assert_close(before[:, 1], after[:, 1], atol=1e-5, rtol=1e-5)
+    assert before[:, 1].abs().max() > 0.1
