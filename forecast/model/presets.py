@@ -58,7 +58,7 @@ def build(name: str, sizes: Sizes, mechanisms: Mechanisms, **options: Any) -> In
         raise InputError(f"model={name}: {wrong} missing or unknown: its options are {', '.join(known)}")
     check_options(presets[name], options, "model")
     for key, value in options.items():
-        if isinstance(value, int) and not isinstance(value, bool) and key != "start_length":
+        if isinstance(value, int) and not isinstance(value, bool) and key not in ("start_length", "dropout"):
             check_least(value, 1, f"model.{key}")
     if not 0 <= options["dropout"] < 1:
         raise InputError(f"model.dropout={options['dropout']}: must be at least 0 and below 1")
