@@ -49,7 +49,8 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
     folder = tmp_path_factory.mktemp("tiny")
     table = hourly()
     source = write(folder / "hours.csv", table)
-    config = quick(folder / "outputs", "data=csv", f"data.path={source}", "data.past_covariates=[air]")
+    learnt = ["model.linear_path=zero", "training.max_steps=40", "optimizer.lr=0.01"]
+    config = quick(folder / "outputs", "data=csv", f"data.path={source}", "data.past_covariates=[air]", *learnt)
     run, result = train(config)
     return TinyRun(run.path, source, table, config, result)
 

@@ -22,7 +22,7 @@ from forecast.forecaster import load
 from forecast.predict import main as predict
 from forecast.training import train
 from tests.conftest import TinyRun
-from tests.small import CONTEXT, HORIZON, ROOT, SMALL, hourly, quick, snapshot, write
+from tests.small import CONTEXT, HORIZON, ROOT, SMALL, changed, hourly, quick, snapshot, write
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +76,7 @@ def test_the_day_in_the_data_is_in_the_forecast_in_phase(tiny_run: TinyRun) -> N
 def test_another_unit_of_the_data_is_another_unit_of_the_forecast(tiny_run: TinyRun, tmp_path: Path) -> None:
     table = tiny_run.table.assign(load=tiny_run.table["load"] * 1000 + 7e6)
     source = write(tmp_path / "watts.csv", table)
-    config = quick(tmp_path / "outputs", "data=csv", f"data.path={source}", "data.past_covariates=[air]")
+    config = changed({**tiny_run.config, "output_dir": str(tmp_path / "outputs")}, data__path=str(source))
     run, _ = train(config)
     here, there = load(tiny_run.path).predict(tiny_run.table), load(run.path).predict(table)
     np.testing.assert_allclose(there["load"], here["load"] * 1000 + 7e6, rtol=1e-4)

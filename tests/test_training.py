@@ -95,7 +95,7 @@ def test_the_result_holds_what_train_gave_and_was_given(tiny_run: TinyRun) -> No
     assert scores(result) == scores(tiny_run.result)
     assert result["config"] == tiny_run.config
     assert json.loads((tiny_run.path / "config.json").read_text()) == tiny_run.config
-    assert (result["status"], result["seed"], result["model"]["steps"]) == ("finished", 1, 12)
+    assert (result["status"], result["seed"], result["model"]["steps"]) == ("finished", 1, 40)
 
 
 def test_every_window_of_every_part_is_counted(tiny_run: TinyRun) -> None:
@@ -154,6 +154,15 @@ def test_another_seed_gives_other_scores_and_the_same_baselines(tiny_run: TinyRu
     _, result = train({**tiny_run.config, "output_dir": str(tmp_path), "seed": 2})
     assert result["test"]["scaled"] != tiny_run.result["test"]["scaled"]
     assert result["baselines"] == tiny_run.result["baselines"]
+
+
+def test_a_training_that_only_does_harm_gives_back_the_closed_form(config: dict[str, Any]) -> None:
+    _, result = train(changed(config, optimizer__lr=1.0))
+    assert result["model"]["best_step"] == 0
+    for part in ("validation", "test"):
+        path, ridge = result["linear_path"][part]["scaled"], result["baselines"]["linear"][part]["scaled"]
+        assert result[part]["scaled"] == pytest.approx(path, rel=1e-6)
+        assert path == pytest.approx(ridge, rel=1e-4)
 
 
 def test_training_moves_the_model_away_from_its_linear_path(tiny_run: TinyRun) -> None:
