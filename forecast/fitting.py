@@ -2,7 +2,7 @@
 
 import logging
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from hydra.utils import instantiate
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint, RichProgressBar, Timer
 from lightning.pytorch.loggers import Logger
 
-from forecast.callbacks.configured import configured
 from forecast.callbacks.speed import Speed
 from forecast.checkpoint import DurableCheckpointIO
 from forecast.data.datamodule import ForecastData
@@ -43,7 +42,7 @@ def fit(
     precision: str,
     device: torch.device,
     trainer_options: Mapping[str, Any],
-    callbacks: Mapping[str, Any],
+    callbacks: Sequence[Callback],
     logger: Mapping[str, Any],
     start_is_candidate: bool,
 ) -> Fit:
@@ -67,7 +66,7 @@ def fit(
         auto_insert_metric_name=False,
         enable_version_counter=False,
     )
-    extra: list[Callback] = [speed, checkpoint, *configured(callbacks)]
+    extra: list[Callback] = [speed, checkpoint, *callbacks]
     if settings.progress:
         extra.append(RichProgressBar())
     if settings.max_time is not None:

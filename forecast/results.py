@@ -81,7 +81,10 @@ def residual_quantiles(evaluation: Evaluation) -> dict[str, torch.Tensor]:
     """Give `levels` (Q,) and `quantiles` (Q, h, C_out) of future minus forecast, as z-scores."""
     assert evaluation.residuals is not None
     quantiles = np.nanquantile(evaluation.residuals, QUANTILES, axis=0).astype(np.float32)
-    return {"levels": torch.from_numpy(QUANTILES.astype(np.float32)), "quantiles": torch.from_numpy(quantiles).contiguous()}
+    return {
+        "levels": torch.from_numpy(QUANTILES.astype(np.float32)),
+        "quantiles": torch.from_numpy(np.ascontiguousarray(quantiles)),
+    }
 
 
 def versions() -> dict[str, str]:

@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from forecast.baselines import Ridge, fit_ridge
+from forecast.callbacks.configured import configured
 from forecast.cli import finish
 from forecast.data.datamodule import ForecastData
 from forecast.data.sources import load_source
@@ -77,7 +78,8 @@ def train(config: Mapping[str, Any]) -> tuple[Run, dict[str, Any]]:
         total_steps=settings.total_steps(len(data.parts["train"])),
         seed=root.seed,
     )
-    task.configure_optimizers()  # a rate or an option out of its range is refused before there is a folder
+    task.configure_optimizers()  # what is out of its range is refused before there is a folder
+    callbacks = configured(config["callbacks"])
     run = Run.create(Path(root.output_dir), str(config["data"]["name"]))
     write_json(run.path / CONFIG, {**config, "training": {**config["training"], "precision": precision}})
     _introduce(config, data, network, task, ridge, run)
@@ -89,7 +91,7 @@ def train(config: Mapping[str, Any]) -> tuple[Run, dict[str, Any]]:
         precision=precision,
         device=device,
         trainer_options=config["trainer"],
-        callbacks=config["callbacks"],
+        callbacks=callbacks,
         logger=config["logger"],
         start_is_candidate=from_ridge,
     )

@@ -209,7 +209,6 @@ def test_predict_takes_paths_as_they_are(tiny_run: TinyRun, tmp_path: Path) -> N
     assert output.with_suffix(".png").is_file()
 
 
-@pytest.mark.xfail(reason="two dollar signs in a name are taken for a formula by the picture", strict=True)
 def test_column_names_are_text_in_the_picture(tmp_path: Path) -> None:
     table = hourly(400)[["date", "load"]].rename(columns={"load": "$_$ a^{b [%]"})
     source = write(tmp_path / "prices.csv", table)

@@ -414,7 +414,6 @@ def test_the_cosine_schedule_refuses_a_rise_of_less_than_no_steps(plain: dict[st
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.xfail(reason="the callbacks are made after the run folder", strict=True)
 def test_a_callback_that_cannot_be_is_refused_before_there_is_a_folder(plain: dict[str, Any], tmp_path: Path) -> None:
     wrong = changed({**plain, "output_dir": str(tmp_path / "outputs")}, callbacks__early_stopping__patience="x")
     with pytest.raises(InputError, match="patience"):
