@@ -14,9 +14,10 @@ READ_EVERY = 20
 class FiniteGuard:
     """Stops a run at its first loss or gradient that is NaN or infinite.
 
-    On the CPU the step itself raises. On an accelerator the gradients of a bad step are zeroed on the
-    device, so that the weights stay finite, and the step's number is read every `READ_EVERY` steps and
-    before each validation.
+    On the CPU the step itself raises, before its update. On an accelerator the gradients of a bad step are
+    zeroed on the device (the update is then the momentum's alone), so that the weights stay finite, and the
+    step's number is read every `READ_EVERY` steps and before each validation, which comes before any
+    checkpoint.
     """
 
     def __init__(self) -> None:
@@ -58,6 +59,6 @@ class FiniteGuard:
 
 def _message(step: int, what: str) -> str:
     return (
-        f"step {step}: not finite ({what}): the update was not made; "
+        f"step {step}: not finite ({what}): nothing of it reached the weights; "
         "lower optimizer.lr or training.max_grad_norm, or look for extreme values in the data"
     )

@@ -2,14 +2,13 @@
 
 import logging
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import lightning
 import torch
-from hydra.utils import instantiate
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint, RichProgressBar, Timer
 from lightning.pytorch.loggers import Logger
 
@@ -43,7 +42,7 @@ def fit(
     device: torch.device,
     trainer_options: Mapping[str, Any],
     callbacks: Sequence[Callback],
-    logger: Mapping[str, Any],
+    logger: Logger,
     start_is_candidate: bool,
 ) -> Fit:
     """Train `task`, then put its best weights by validation in place.
@@ -62,16 +61,15 @@ def fit(
         dirpath=folder / "checkpoints",
         filename="best",
         monitor="val/mse",
-        save_last=True,
         auto_insert_metric_name=False,
         enable_version_counter=False,
     )
-    extra: list[Callback] = [speed, checkpoint, *callbacks]
+    last = ModelCheckpoint(dirpath=folder / "checkpoints", filename="last", enable_version_counter=False)
+    extra: list[Callback] = [speed, checkpoint, last, *callbacks]
     if settings.progress:
         extra.append(RichProgressBar())
-    if settings.max_time is not None:
-        extra.append(Timer(parse_time(settings.max_time), verbose=False))
-    make_logger: Callable[..., Logger] = instantiate(logger, _partial_=True)
+    timer = Timer(None if settings.max_time is None else parse_time(settings.max_time), verbose=False)
+    extra.append(timer)
     trainer = lightning.Trainer(
         **{**trainer_options, "accelerator": "gpu" if device.type == "cuda" else "cpu"},
         precision=precision,  # type: ignore[arg-type]
@@ -80,7 +78,7 @@ def fit(
         val_check_interval=min(task.total_steps, settings.validation_interval(len(data.parts["train"]))),
         check_val_every_n_epoch=None,
         num_sanity_val_steps=0,
-        logger=make_logger(save_dir=str(folder)),
+        logger=logger,
         callbacks=extra,
         plugins=[DurableCheckpointIO()],
         enable_progress_bar=settings.progress,
@@ -91,6 +89,7 @@ def fit(
         warnings.filterwarnings("ignore", message=r"`isinstance\(treespec, LeafSpec\)` is deprecated")
         trainer.fit(task, datamodule=data)
     steps = trainer.global_step
+    out_of_time = (timer.time_remaining() or 1.0) <= 0  # None where there is no limit
     best = torch.load(checkpoint.best_model_path, map_location="cpu", weights_only=True)
     weights, best_step = best["state_dict"], int(best["global_step"])
     if (
@@ -100,7 +99,7 @@ def fit(
     ):
         weights, best_step = start.weights, 0
     task.load_state_dict(weights)
-    status = "finished" if steps >= task.total_steps else "stopped early"
+    status = "finished" if steps >= task.total_steps else "out of time" if out_of_time else "stopped early"
     return Fit(steps=steps, best_step=best_step, speed=speed.figures(), status=status)
 
 

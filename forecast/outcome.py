@@ -32,7 +32,7 @@ def write_outcome(
     precision: str,
     device: torch.device,
 ) -> dict[str, Any]:
-    """Write results, errors, quantiles, the last test window's forecast, weights, and last the manifest.
+    """Write results, errors, quantiles, the last test window's forecast, weights, result and, last, the manifest.
 
     Gives the content of `result.json`.
     """
@@ -57,13 +57,14 @@ def write_outcome(
         "speed": {**fit.speed, "inference_windows_per_s": model.test.windows_per_s},
     }
     result = results.assemble(rows, targets=data.source.targets, scale=data.target_scale, facts=facts)
-    write_json(run.path / RESULT, result)
     with replacing(run.path / "errors.parquet") as file:
         results.window_errors(model, data.index).to_parquet(file)
     with replacing(run.path / "calibration.safetensors") as file:
         file.write(save(results.residual_quantiles(model.validation)))
     _write_last_forecast(run, network, data)
-    run.save(network, architecture, data.manifest())
+    run.save_weights(network)
+    write_json(run.path / RESULT, result)
+    run.close(architecture, data.manifest())
     return result
 
 

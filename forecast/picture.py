@@ -30,7 +30,9 @@ def draw_forecast(
         panel.set_ylabel(name, fontsize=8, parse_math=False)
         panel.tick_params(labelsize=8)
         panel.spines[["top", "right"]].set_visible(False)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", fontsize=8, ncols=3, frameon=False)
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", fontsize=8, ncols=3, frameon=False
+    )
     left_out = len(forecast.columns) - len(names)
     figure.suptitle(title + (f" ({left_out} more series not shown)" if left_out else ""), fontsize=10, parse_math=False)
     figure.autofmt_xdate()

@@ -94,14 +94,19 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """Give the commit that the package's checkout stands at, `+changes` after it where files differ."""
-    folder = Path(__file__).parent
+    """Give the commit that the package's checkout stands at, `+changes` after it where files differ.
+
+    None where the package is not part of a checkout of its own, as after an installation.
+    """
+    folder = Path(__file__).resolve().parent
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(folder), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
 
     try:
+        if Path(git("rev-parse", "--show-toplevel")).resolve() != folder.parent:
+            return None
         head = git("rev-parse", "HEAD")
         return head + ("+changes" if git("status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.SubprocessError):

@@ -108,14 +108,17 @@ class Run:
             raise InputError(f"{folder}: not a finished run (it has no {MANIFEST}): choose another with --run")
         return cls(folder)
 
-    def save(self, network: Informer, architecture: Architecture, facts: dict[str, Any]) -> None:
-        """Write weights, then the manifest that names the files by size and hash, last of all.
-
-        The manifest's presence is what makes a folder a finished run.
-        """
+    def save_weights(self, network: Informer) -> None:
+        """Write the model's weights."""
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
         with replacing(self.path / WEIGHTS) as file:
             file.write(save(weights))
+
+    def close(self, architecture: Architecture, facts: dict[str, Any]) -> None:
+        """Write the manifest, which names the files by size and hash, last of all.
+
+        Its presence is what makes a folder a finished run.
+        """
         files = {
             file.name: {"bytes": file.stat().st_size, "sha256": sha256(file)}
             for file in sorted(self.path.iterdir())

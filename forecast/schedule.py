@@ -1,7 +1,11 @@
 """Learning rates over the steps of a run, as factors of the optimizer's own rate."""
 
+import math
+
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, OneCycleLR, SequentialLR
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler, OneCycleLR
+
+from forecast.errors import InputError
 
 
 def one_cycle(optimizer: Optimizer, total_steps: int, *, warmup_fraction: float) -> LRScheduler:
@@ -18,14 +22,26 @@ def one_cycle(optimizer: Optimizer, total_steps: int, *, warmup_fraction: float)
 def cosine(optimizer: Optimizer, total_steps: int, *, warmup_steps: int, final_factor: float) -> LRScheduler:
     """Give a linear rise over `warmup_steps`, then a half cosine down to `final_factor` of the rate.
 
+    Raises
+    ------
+    InputError
+        If `final_factor` is not between 0 and 1, or there are fewer than no warm-up steps.
+
     References
     ----------
     Loshchilov and Hutter, "SGDR", ICLR 2017, arXiv:1608.03983, without restarts.
     """
-    warmup_steps = min(warmup_steps, total_steps - 1)
-    lowest = final_factor * max(group["lr"] for group in optimizer.param_groups)
-    fall = CosineAnnealingLR(optimizer, total_steps - warmup_steps, eta_min=lowest)
-    if not warmup_steps:
-        return fall
-    rise = LinearLR(optimizer, 1 / (warmup_steps + 1), total_iters=warmup_steps)
-    return SequentialLR(optimizer, [rise, fall], [warmup_steps])
+    if warmup_steps < 0 or not 0 <= final_factor <= 1:
+        raise InputError(
+            f"scheduler.warmup_steps={warmup_steps}, scheduler.final_factor={final_factor}: "
+            "steps are at least 0, the factor is between 0 and 1"
+        )
+    warmup = min(warmup_steps, total_steps - 1)
+
+    def factor(step: int) -> float:
+        if step < warmup:
+            return (step + 1) / (warmup + 1)
+        done = min(1.0, (step - warmup) / (total_steps - warmup))
+        return final_factor + (1 - final_factor) * (1 + math.cos(math.pi * done)) / 2
+
+    return LambdaLR(optimizer, factor)

@@ -53,14 +53,13 @@ class TrainerSettings:
     benchmark: bool | None = None
     deterministic: bool | None = None
     detect_anomaly: bool = False
-    profiler: str | None = None
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
     """The `training` group."""
 
-    max_epochs: float
+    max_epochs: float | None
     max_steps: int | None
     max_time: str | None
     batch_size: int
@@ -75,6 +74,7 @@ class TrainingSettings:
         """Give the length of the run in steps."""
         if self.max_steps is not None:
             return self.max_steps
+        assert self.max_epochs is not None
         return max(1, round(self.max_epochs * num_windows / self.batch_size))
 
     def validation_interval(self, num_windows: int) -> int:
@@ -127,6 +127,11 @@ def read_training(config: Mapping[str, Any]) -> TrainingSettings:
         value = getattr(settings, key)
         if value is not None and not 0 < value < float("inf"):
             raise InputError(f"training.{key}={value}: must be above 0 and finite")
+    if (settings.max_epochs is None) == (settings.max_steps is None):
+        raise InputError(
+            f"training.max_epochs={settings.max_epochs} and training.max_steps={settings.max_steps}: "
+            "give one and set the other to null"
+        )
     if settings.max_time is not None:
         parse_time(settings.max_time)
     return settings

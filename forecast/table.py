@@ -50,9 +50,12 @@ def print_table(result: Mapping[str, Any]) -> None:
 
 
 def print_next_commands(run: Run, result: Mapping[str, Any]) -> None:
-    """Print where the run is and the two commands that make use of it."""
+    """Print which weights were kept, where the run is, and the two commands that make use of it."""
     folder = shlex.quote(str(run.path))
     source = shlex.quote(result["data"]["path"] or str(run.path / "input.csv"))
+    best, steps = result["model"]["best_step"], result["model"]["steps"]
+    start = " (the closed form itself: on validation, training added nothing to it)" if best == 0 else ""
+    print(f"best on validation: step {best:,} of {steps:,}{start}; {result['status']}")
     print(f"run folder: {folder}")
     print(f"look at it: tensorboard --logdir {shlex.quote(str(run.path.parent))}")
     print(f"forecast:   python -m forecast.predict --run {folder} --input {source} --output forecast.csv")

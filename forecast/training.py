@@ -9,6 +9,7 @@ from typing import Any
 
 import hydra
 import lightning
+import torch
 from hydra.errors import HydraException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
@@ -28,6 +29,7 @@ from forecast.model.presets import Mechanisms
 from forecast.outcome import write_outcome
 from forecast.precision import choose_precision
 from forecast.run import CONFIG, Architecture, Run
+from forecast.run_logger import check_logger, log_test, make_logger
 from forecast.scoring import score
 from forecast.settings import choose_device, read_root, read_training
 from forecast.table import print_next_commands, print_table
@@ -54,6 +56,7 @@ def train(config: Mapping[str, Any]) -> tuple[Run, dict[str, Any]]:
     precision = choose_precision(settings.precision, device)
     loss_by_name(root.loss)
     lightning.seed_everything(root.seed, verbose=False)
+    torch.backends.cudnn.allow_tf32 = False  # convolutions too are float32 where float32 is said
     data = ForecastData(
         load_source(config["data"]),
         config["data"]["split"],
@@ -80,9 +83,12 @@ def train(config: Mapping[str, Any]) -> tuple[Run, dict[str, Any]]:
     )
     task.configure_optimizers()  # what is out of its range is refused before there is a folder
     callbacks = configured(config["callbacks"])
+    check_logger(config["logger"])
     run = Run.create(Path(root.output_dir), str(config["data"]["name"]))
-    write_json(run.path / CONFIG, {**config, "training": {**config["training"], "precision": precision}})
+    config = {**config, "training": {**config["training"], "precision": precision}}
+    write_json(run.path / CONFIG, config)
     _introduce(config, data, network, task, ridge, run)
+    logger = make_logger(config["logger"], str(run.path))
     outcome = fit(
         task,
         data,
@@ -92,11 +98,13 @@ def train(config: Mapping[str, Any]) -> tuple[Run, dict[str, Any]]:
         device=device,
         trainer_options=config["trainer"],
         callbacks=callbacks,
-        logger=config["logger"],
+        logger=logger,
         start_is_candidate=from_ridge,
     )
     rows = score(network.to(device).eval(), data, ridge)
-    return run, write_outcome(run, config, data, architecture, network, rows, ridge, outcome, precision, device)
+    result = write_outcome(run, config, data, architecture, network, rows, ridge, outcome, precision, device)
+    log_test(logger, result)
+    return run, result
 
 
 def _architecture(config: Mapping[str, Any], data: ForecastData) -> Architecture:

@@ -5,7 +5,7 @@ from typing import Any
 
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
-from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.callbacks import Callback, Checkpoint, ProgressBar, Timer
 
 from forecast.errors import InputError
 
@@ -31,6 +31,8 @@ def configured(nodes: Mapping[str, Any]) -> list[Callback]:
             raise InputError(f"callbacks.{name}: {' '.join(str(error).split())}") from None
         if not isinstance(callback, Callback):
             raise InputError(f"callbacks.{name}: {node['_target_']} is no callback of Lightning")
+        if isinstance(callback, (Checkpoint, ProgressBar, Timer)):
+            raise InputError(f"callbacks.{name}: {type(callback).__name__}: every run has its own of that kind")
         monitor, patience = getattr(callback, "monitor", METRICS[0]), getattr(callback, "patience", 1)
         if monitor not in METRICS:
             raise InputError(f"callbacks.{name}.monitor={monitor}: choose one of {', '.join(METRICS)}")

@@ -9,6 +9,7 @@ from forecast.data.download import locate
 from forecast.data.series import Series, read_series, series_from_frame
 from forecast.data.synthetic import simulate_transformer
 from forecast.errors import InputError
+from forecast.files import sha256
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,9 @@ def load_source(config: Mapping[str, Any]) -> Source:
     wanted = None if config["targets"] is None else [str(name) for name in config["targets"]]
     if wanted is not None and (shared := sorted(set(wanted) & set(covariates))):
         raise InputError(f"data.targets and data.past_covariates both name {', '.join(shared)}: choose one role")
+    for role, names in (("targets", wanted or []), ("past_covariates", covariates)):
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise InputError(f"data.{role} names {', '.join(twice)} twice: name each column once")
     columns = None if wanted is None else [*wanted, *covariates]
     if config["source"] == "synthetic":
         path = None
@@ -57,5 +61,10 @@ def load_source(config: Mapping[str, Any]) -> Source:
 
 def _path(config: Mapping[str, Any]) -> Path:
     if config["path"] is not None:
-        return Path(str(config["path"])).expanduser()
+        path = Path(str(config["path"])).expanduser()
+        if config["sha256"] is not None and path.is_file() and sha256(path) != config["sha256"]:
+            raise InputError(f"{path}: its sha256 is not data.sha256: take the right file, or set data.sha256=null")
+        return path
+    if config["file_name"] is None:
+        raise InputError("data.path=null: name your file: data=csv data.path=my.csv")
     return locate(str(config["file_name"]), url=config["url"], sha256=config["sha256"])

@@ -29,6 +29,7 @@ class LinearPath(nn.Module):
         the deviation is put back on what it gives. Here the mean is that of the whole context: where the map
         reads less of it, each of its steps also carries a share of the level that the map's own mean is at.
         """
+        weight = weight.to(self.weight)
         look_back = weight.shape[0]
         self.weight.zero_()
         self.weight[-look_back:] = weight
