@@ -61,8 +61,6 @@ class PatchTokens(nn.Module):
 
         self.values = nn.Linear(patch_length, d_model)
         self.known = nn.Linear(patch_length * num_known, d_model, bias=False) if num_known else None
-        if self.known is not None:
-            nn.init.zeros_(self.known.weight)
         marks = self.num_channels if self.mixed else num_past_covariates
         self.channel = nn.Parameter(torch.randn(marks, d_model) * 0.02) if marks else None
         self.query = nn.Parameter(torch.randn(self.num_queries, d_model) * 0.02)
