@@ -11,13 +11,14 @@ from forecast.data.frequency import fixed_step, frequency_offset
 _DAY = 86_400.0
 _SHORTEST_MONTH = 28 * _DAY
 
-# name of each cycle: its length in seconds, and the steps in seconds (from, below) that can see it
+# name of each cycle: its length in seconds, and the steps in seconds (from, below) that see it. The day of the
+# month is for daily steps: with hour and weekday it would name nearly every hour of a year, to be learnt by heart.
 _CYCLES: dict[str, tuple[float, float, float]] = {
     "second_of_minute": (60.0, 0.0, 60.0),
     "minute_of_hour": (3600.0, 0.0, 3600.0),
     "hour_of_day": (_DAY, 0.0, _DAY),
     "day_of_week": (7 * _DAY, 0.0, 7 * _DAY),
-    "day_of_month": (30.436875 * _DAY, 0.0, _SHORTEST_MONTH),
+    "day_of_month": (30.436875 * _DAY, _DAY, _SHORTEST_MONTH),
     "day_of_year": (365.2425 * _DAY, 0.0, _SHORTEST_MONTH),
     "month_of_year": (365.2425 * _DAY, _SHORTEST_MONTH, 365 * _DAY),
 }
