@@ -71,11 +71,10 @@ class TrainingSettings:
     progress: bool
 
     def total_steps(self, num_windows: int) -> int:
-        """Give the length of the run in steps."""
-        if self.max_steps is not None:
-            return self.max_steps
-        assert self.max_epochs is not None
-        return max(1, round(self.max_epochs * num_windows / self.batch_size))
+        """Give the length of the run in steps: `max_epochs` or `max_steps`, whichever comes first."""
+        passes = float("inf") if self.max_epochs is None else self.max_epochs * num_windows / self.batch_size
+        steps = passes if self.max_steps is None else min(passes, self.max_steps)
+        return max(1, round(steps))
 
     def validation_interval(self, num_windows: int) -> int:
         """Give the steps from one validation to the next; one more follows the last step."""
@@ -127,11 +126,8 @@ def read_training(config: Mapping[str, Any]) -> TrainingSettings:
         value = getattr(settings, key)
         if value is not None and not 0 < value < float("inf"):
             raise InputError(f"training.{key}={value}: must be above 0 and finite")
-    if (settings.max_epochs is None) == (settings.max_steps is None):
-        raise InputError(
-            f"training.max_epochs={settings.max_epochs} and training.max_steps={settings.max_steps}: "
-            "give one and set the other to null"
-        )
+    if settings.max_epochs is None and settings.max_steps is None:
+        raise InputError("training.max_epochs=None and training.max_steps=None: give one of them: a run has an end")
     if settings.max_time is not None:
         parse_time(settings.max_time)
     return settings
