@@ -45,8 +45,7 @@ def result_table(result: Mapping[str, Any]) -> Table:
 
 def print_table(result: Mapping[str, Any]) -> None:
     """Print the table, wide enough wherever it goes."""
-    console = Console()
-    console.print(result_table(result), width=max(console.width, 88))
+    Console(width=max(Console().width, 92)).print(result_table(result))
 
 
 def print_next_commands(run: Run, result: Mapping[str, Any]) -> None:
