@@ -1,6 +1,7 @@
 """From a configuration to a finished run folder: seed, data, model, fit, test on the best, result."""
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ import torch
 from hydra.errors import HydraException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from forecast.baselines import Ridge, fit_ridge
 from forecast.callbacks.configured import configured
@@ -177,9 +178,13 @@ def _train_and_print(config: DictConfig) -> None:
 
 
 def _one_line(error: Exception) -> str:
-    message = " ".join(str(error).split())
+    """Give Hydra's complaint without what speaks of its own insides."""
+    if isinstance(error, MissingMandatoryValue):
+        return f"{error.full_key} is not given: set {error.full_key}=…, as in data=csv data.path=my.csv"
+    message = " ".join(str(error).split("Config search path")[0].split())
+    message = re.sub(r"To append to your config use .*", "No such option here: see the files of conf/", message)
     if type(error).__name__ == "OverrideParseException":
-        message += "; a value with blanks, brackets or = is quoted twice: 'data.path=\"my file [1].csv\"'"
+        message += "; a value with blanks, brackets, ~ or = is quoted twice: 'data.path=\"my file [1].csv\"'"
     return message
 
 
