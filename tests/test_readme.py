@@ -14,7 +14,7 @@ from forecast.training import configuration_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-RECORDS = list(csv.DictReader((ROOT / "benchmarks" / "etth1.csv").open(encoding="utf-8")))
+RECORDS = list(csv.DictReader((ROOT / "benchmarks" / "etth1.csv").read_text(encoding="utf-8").splitlines()))
 
 
 def _commands() -> list[list[str]]:
