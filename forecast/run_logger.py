@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from hydra.errors import HydraException
 from hydra.utils import get_class, instantiate
 from lightning.pytorch.loggers import Logger
 
@@ -20,7 +21,7 @@ def check_logger(config: Mapping[str, Any]) -> None:
     """
     try:
         kind = get_class(str(config.get("_target_")))
-    except Exception as error:  # get_class raises what the import of any module may raise
+    except (HydraException, ImportError, ValueError) as error:
         raise InputError(f"logger._target_={config.get('_target_')}: no such class ({error})") from None
     if not issubclass(kind, Logger):
         raise InputError(f"logger._target_={config['_target_']}: is no logger of Lightning")

@@ -1,0 +1,41 @@
+"""The logger: refused before there is a folder, and given the test scores at the end."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from forecast.errors import InputError
+from forecast.run_logger import check_logger
+from forecast.training import train
+from tests.small import quick
+
+TENSORBOARD = {"_target_": "lightning.pytorch.loggers.TensorBoardLogger", "name": "", "version": ""}
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"_target_": "torch.nn.Nope"}, "logger._target_=torch.nn.Nope"),
+        ({"_target_": "torch.nn.Linear"}, "no logger"),
+        ({"bogus": 1}, "logger.bogus"),
+        ({"save_dir": "x"}, "logger.save_dir"),
+    ],
+)
+def test_a_logger_that_would_fail_is_refused_by_name(change: dict[str, object], named: str) -> None:
+    with pytest.raises(InputError, match=named):
+        check_logger({**TENSORBOARD, **change})
+
+
+def test_the_board_has_the_test_scores_and_the_last_checkpoint_is_of_the_last_step(tmp_path: Path) -> None:
+    run, result = train(quick(tmp_path, "training.validations_per_epoch=20"))
+    found = {}
+    for file in run.path.glob("events.out*"):
+        events = EventAccumulator(str(file))
+        events.Reload()
+        found |= {tag: events.Scalars(tag)[-1].value for tag in events.Tags()["scalars"]}
+    assert found["test/mse"] == pytest.approx(result["test"]["scaled"]["mse"], rel=1e-6)
+    assert found["test/mae_original"] == pytest.approx(result["test"]["original"]["mae"], rel=1e-6)
+    last = torch.load(run.path / "checkpoints" / "last.ckpt", weights_only=True)
+    assert last["global_step"] == result["model"]["steps"]
