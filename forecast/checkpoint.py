@@ -1,31 +1,91 @@
-"""Lightning's checkpoints, written so that a crash leaves the old one or the new one."""
+"""Checkpoints to resume from: whole or not there, checked by their hash, two generations."""
 
+import hashlib
+import io
+import pickle
+import sys
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
-from lightning.fabric.plugins import TorchCheckpointIO
 
 from forecast.files import replacing
 
+MAGIC = b"forecast checkpoint 1\n"
+"""Begins every file; the number is raised when an older reader could misread a newer file."""
 
-class DurableCheckpointIO(TorchCheckpointIO):
-    """Writes beside the target, syncs, renames; reads plain data only.
+DIGITS = 64
+"""Length of a SHA-256 in hexadecimal."""
 
-    Lightning's own writer goes by the system's temporary folder, which may be another disk, and does not
-    sync.
+GENERATIONS = 2
+"""Checkpoints kept: should the newest be damaged, the one before it is there."""
+
+
+class _Hashing:
+    """Hands bytes on to a file and takes their hash on the way."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self.digest = hashlib.sha256()
+
+    def write(self, piece: Any) -> int:
+        self.digest.update(piece)
+        return self.file.write(piece)
+
+    def flush(self) -> None:
+        self.file.flush()
+
+
+def write_checkpoint(folder: Path, step: int, content: dict[str, Any]) -> Path:
+    """Write `content` (tensors and plain values) as the checkpoint of `step`, then drop what is too old.
+
+    The file has its name only once all of it, and its hash, has reached the disk.
     """
+    folder.mkdir(exist_ok=True)
+    path = folder / f"step-{step:09d}.ckpt"
+    with replacing(path) as file:
+        file.write(MAGIC + b"0" * DIGITS + b"\n")
+        hashing = _Hashing(file)
+        torch.save(content, hashing)  # type: ignore[arg-type]  # it only writes
+        file.seek(len(MAGIC))
+        file.write(hashing.digest.hexdigest().encode())
+    for old in checkpoints(folder)[GENERATIONS:]:
+        old.unlink()
+    return path
 
-    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
-        """Write `checkpoint` to the local file `path`."""
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(target) as file:
-            torch.save(checkpoint, file)
 
-    def load_checkpoint(
-        self, path: Any, map_location: Any | None = None, weights_only: bool | None = None
-    ) -> dict[str, Any]:
-        """Read a checkpoint without executing anything that it names."""
-        content: dict[str, Any] = torch.load(path, map_location=map_location or "cpu", weights_only=True)
-        return content
+def checkpoints(folder: Path) -> list[Path]:
+    """Give the checkpoint files of `folder`, the newest step first."""
+    return sorted(folder.glob("step-*.ckpt"), reverse=True)
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """Give the content of a checkpoint on the CPU, without executing anything that it names.
+
+    Raises
+    ------
+    ValueError
+        If the file is not whole, or not what was written.
+    """
+    raw = path.read_bytes()
+    head = len(MAGIC) + DIGITS + 1
+    if not raw.startswith(MAGIC) or len(raw) <= head:
+        raise ValueError("it is no checkpoint of this version, or cut short")
+    payload = memoryview(raw)[head:]
+    if hashlib.sha256(payload).hexdigest().encode() != raw[len(MAGIC) : head - 1]:
+        raise ValueError("its hash differs from what was written")
+    try:
+        content: dict[str, Any] = torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, LookupError):
+        raise ValueError("it holds more than tensors and plain values") from None
+    return content
+
+
+def newest_checkpoint(folder: Path) -> dict[str, Any] | None:
+    """Give the newest valid checkpoint of `folder`, None where there is none; a damaged one is named and skipped."""
+    for path in checkpoints(folder):
+        try:
+            return read_checkpoint(path)
+        except ValueError as error:
+            print(f"{path}: skipped, {error}; going back to the one before it", file=sys.stderr)
+    return None

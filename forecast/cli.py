@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
-from forecast.errors import InputError, NotFiniteError
+from forecast.errors import InputError, Interrupted, NotFiniteError
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 
@@ -21,6 +21,8 @@ def finish(tool: Callable[[], None]) -> int:
         tool()
     except (InputError, NotFiniteError) as error:
         return _say(str(error), error.exit_code)
+    except Interrupted as end:
+        return _say(str(end), end.exit_code, word="stopped")
     except KeyboardInterrupt:
         return _say("interrupted", 130)
     except SystemExit as end:
@@ -40,6 +42,6 @@ def _terminate(number: int, frame: FrameType | None) -> None:
     sys.exit(128 + number)
 
 
-def _say(message: str, code: int) -> int:
-    print("error: " + " ".join(message.split()), file=sys.stderr)
+def _say(message: str, code: int, word: str = "error") -> int:
+    print(f"{word}: " + " ".join(message.split()), file=sys.stderr)
     return code

@@ -14,3 +14,11 @@ class NotFiniteError(ArithmeticError):
     """A loss or a gradient is NaN or infinite; raised before the weights are touched."""
 
     exit_code = 3
+
+
+class Interrupted(Exception):
+    """A signal ended the training at the boundary of a step; what was reached has been saved."""
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + number

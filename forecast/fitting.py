@@ -1,5 +1,7 @@
 """Lightning's part of a run: the trainer, the fit, and the best weights after it."""
 
+import hashlib
+import json
 import logging
 import warnings
 from collections.abc import Mapping, Sequence
@@ -9,12 +11,13 @@ from typing import Any
 
 import lightning
 import torch
-from lightning.pytorch.callbacks import Callback, ModelCheckpoint, RichProgressBar, Timer
+from lightning.pytorch.callbacks import Callback, RichProgressBar, Timer
 from lightning.pytorch.loggers import Logger
 
+from forecast.callbacks.checkpoints import TIME, Best, Checkpoints, copy_weights, stopped_by
 from forecast.callbacks.speed import Speed
-from forecast.checkpoint import DurableCheckpointIO
 from forecast.data.datamodule import ForecastData
+from forecast.errors import InputError
 from forecast.evaluate import evaluate
 from forecast.settings import TrainingSettings, parse_time
 from forecast.task import ForecastTask
@@ -44,32 +47,43 @@ def fit(
     callbacks: Sequence[Callback],
     logger: Logger,
     start_is_candidate: bool,
+    resumed: dict[str, Any] | None = None,
 ) -> Fit:
     """Train `task`, then put its best weights by validation in place.
 
     A model whose linear path starts from the closed form can be good before the first step: its start is
     a candidate like any other, so training never returns what validation holds to be worse.
 
+    Parameters
+    ----------
+    folder
+        Of the checkpoints.
+    resumed
+        The content of the checkpoint to go on from; None begins anew.
+
     Raises
     ------
     NotFiniteError
         At the first step whose loss or gradients are not finite.
+    Interrupted
+        At the first boundary of a step after a signal, which is then saved.
+    InputError
+        If the data are not those of the checkpoint.
     """
+    fingerprint = _fingerprint(data)
+    if resumed is not None and resumed["data"] != fingerprint:
+        raise InputError(
+            f"{folder.parent}: the data are not those that this run began with: bring them back, or begin "
+            "a new run with resume=false"
+        )
     data.total_steps = task.total_steps
+    data.first_step = 0 if resumed is None else int(resumed["step"])
+    best = _start(task, data, device) if start_is_candidate and resumed is None else None
     speed = Speed()
-    checkpoint = ModelCheckpoint(
-        dirpath=folder / "checkpoints",
-        filename="best",
-        monitor="val/mse",
-        auto_insert_metric_name=False,
-        enable_version_counter=False,
-    )
-    last = ModelCheckpoint(dirpath=folder / "checkpoints", filename="last", enable_version_counter=False)
-    extra: list[Callback] = [speed, checkpoint, last, *callbacks]
-    if settings.progress:
-        extra.append(RichProgressBar())
     timer = Timer(None if settings.max_time is None else parse_time(settings.max_time), verbose=False)
-    extra.append(timer)
+    keeper = Checkpoints(
+        folder, fingerprint=fingerprint, minutes=settings.checkpoint_minutes, best=best, resumed=resumed
+    )
     trainer = lightning.Trainer(
         **{**trainer_options, "accelerator": "gpu" if device.type == "cuda" else "cpu"},
         precision=precision,  # type: ignore[arg-type]
@@ -79,41 +93,54 @@ def fit(
         check_val_every_n_epoch=None,
         num_sanity_val_steps=0,
         logger=logger,
-        callbacks=extra,
-        plugins=[DurableCheckpointIO()],
+        callbacks=[speed, *callbacks, *([RichProgressBar()] if settings.progress else []), timer, keeper],
+        enable_checkpointing=False,
         enable_progress_bar=settings.progress,
         enable_model_summary=False,
     )
-    start = _scored_start(task, data, device) if start_is_candidate else None
+    if resumed is not None and _is_over(resumed, task.total_steps):
+        return _read_end(task, speed, resumed)
     with warnings.catch_warnings():  # Lightning 2.6 walks its loaders in a way that torch 2.13 calls old
         warnings.filterwarnings("ignore", message=r"`isinstance\(treespec, LeafSpec\)` is deprecated")
+        warnings.filterwarnings("ignore", message="The number of training batches")  # few are left: no matter
         trainer.fit(task, datamodule=data)
-    steps = trainer.global_step
-    out_of_time = (timer.time_remaining() or 1.0) <= 0  # None where there is no limit
-    best = torch.load(checkpoint.best_model_path, map_location="cpu", weights_only=True)
-    weights, best_step = best["state_dict"], int(best["global_step"])
-    if (
-        start is not None
-        and checkpoint.best_model_score is not None
-        and start.mse <= float(checkpoint.best_model_score)
-    ):
-        weights, best_step = start.weights, 0
-    task.load_state_dict(weights)
-    status = "finished" if steps >= task.total_steps else "out of time" if out_of_time else "stopped early"
-    return Fit(steps=steps, best_step=best_step, speed=speed.figures(), status=status)
+    best = keeper.best or Best(trainer.global_step, float("nan"), copy_weights(task))
+    task.load_state_dict(best.weights)
+    status = stopped_by(trainer)
+    assert status is not None
+    return Fit(steps=trainer.global_step, best_step=best.step, speed=speed.figures(), status=status)
 
 
-@dataclass(frozen=True)
-class _Start:
-    """The weights before the first step and their validation MSE."""
-
-    weights: dict[str, Any]
-    mse: float
+def _is_over(resumed: dict[str, Any], total_steps: int) -> bool:
+    """Tell whether only the evaluation was left to do; what ran out of time may have been given more."""
+    return bool(resumed["finished"] and resumed["total_steps"] == total_steps and resumed["stopped_by"] != TIME)
 
 
-def _scored_start(task: ForecastTask, data: ForecastData, device: torch.device) -> _Start:
+def _read_end(task: ForecastTask, speed: Speed, resumed: dict[str, Any]) -> Fit:
+    task.load_state_dict(resumed["best"]["weights"])
+    speed.load_state_dict(resumed["callbacks"].get(speed.state_key, {}))
+    return Fit(
+        steps=resumed["step"],
+        best_step=resumed["best"]["step"],
+        speed=speed.figures(),
+        status=resumed["stopped_by"],
+    )
+
+
+def _start(task: ForecastTask, data: ForecastData, device: torch.device) -> Best:
+    """Give the weights before the first step with their validation MSE."""
     task.to(device).eval()
     scored = evaluate(task, data.parts["validation"], data.evaluation_batch_size)
     task.train()  # Lightning trains in the mode it finds
-    weights = {name: tensor.detach().cpu().clone() for name, tensor in task.state_dict().items()}
-    return _Start(weights=weights, mse=scored.sums.scaled()["mse"])
+    return Best(step=0, mse=scored.sums.scaled()["mse"], weights=copy_weights(task))
+
+
+def _fingerprint(data: ForecastData) -> str:
+    """Give a hash of what the training sees and of what brings it back to original units."""
+    digest = hashlib.sha256(json.dumps(data.manifest()).encode())
+    train = data.parts["train"]
+    for tensor in (train.values, train.known, train.observed, train.starts, data.parts["validation"].starts):
+        if tensor is not None:
+            digest.update(f"{tensor.dtype} {tuple(tensor.shape)} ".encode())
+            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

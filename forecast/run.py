@@ -23,6 +23,12 @@ FORMAT = 1
 
 WEIGHTS, MANIFEST, RESULT, CONFIG = "model.safetensors", "manifest.json", "result.json", "config.json"
 
+LEFT_BY_A_RUN = (
+    *(WEIGHTS, MANIFEST, RESULT, "errors.parquet", "calibration.safetensors", "forecast.*", "input.csv"),
+    *("events.out.tfevents.*", "hparams.yaml", "checkpoints/*.ckpt"),
+)
+"""The files of a run folder, as patterns."""
+
 DAMAGE = (
     *(OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError),
     *(RuntimeError, MemoryError, SafetensorError),
@@ -70,20 +76,49 @@ class Run:
         InputError
             If a file stands where a folder is to be made.
         """
-        parent = root / _plain(name)
-        try:
-            parent.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError):
-            file = next(place for place in (parent, *parent.parents) if place.exists() and not place.is_dir())
-            raise InputError(f"output_dir={root}: {file} is a file: choose another folder") from None
+        parent = cls.parent(root, name)
+        _make(parent)
         while True:
             path = parent / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{secrets.token_hex(3)}"
             try:
                 path.mkdir()
             except FileExistsError:
                 continue
-            (path / "checkpoints").mkdir()
             return cls(path)
+
+    @classmethod
+    def create_at(cls, path: Path) -> "Run":
+        """Make the folder `path`, or take it where it is there but holds no run.
+
+        Raises
+        ------
+        InputError
+            If a file stands where a folder is to be made.
+        """
+        _make(path)
+        return cls(path)
+
+    @staticmethod
+    def parent(root: Path, name: str) -> Path:
+        """Give the folder of the runs on the data called `name`."""
+        return root / _plain(name)
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of what the run can be resumed from."""
+        return self.path / "checkpoints"
+
+    def clear_temporary(self) -> None:
+        """Remove what a killed process was writing."""
+        for folder in (self.path, self.checkpoints):
+            for file in folder.glob(".*.tmp"):
+                file.unlink()
+
+    def clear(self) -> None:
+        """Remove everything that a run writes but its configuration, and nothing else."""
+        for pattern in LEFT_BY_A_RUN:
+            for file in self.path.glob(pattern):
+                file.unlink()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], root: Path = Path("outputs")) -> "Run":
@@ -164,6 +199,14 @@ class Run:
             reason = (str(error) or type(error).__name__).splitlines()[0]
             raise InputError(f"{self.path}: the model cannot be rebuilt ({reason}): the folder is damaged") from None
         return network.eval()
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        file = next(place for place in (folder, *folder.parents) if place.exists() and not place.is_dir())
+        raise InputError(f"output_dir: {file} is a file: choose another folder") from None
 
 
 def _plain(name: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from hydra.errors import HydraException
 from hydra.utils import get_class, instantiate
-from lightning.pytorch.loggers import Logger
+from lightning.pytorch.loggers import Logger, TensorBoardLogger
 
 from forecast.errors import InputError
 
@@ -30,10 +30,15 @@ def check_logger(config: Mapping[str, Any]) -> None:
         raise InputError(f"logger.{key}: no option of {kind.__name__}, or settled by output_dir")
 
 
-def make_logger(config: Mapping[str, Any], folder: str) -> Logger:
-    """Give the logger, writing into `folder`."""
-    logger: Logger = instantiate(config, save_dir=folder)
+def make_logger(config: Mapping[str, Any], folder: str, *, purge_step: int | None = None) -> Logger:
+    """Give the logger, writing into `folder`; TensorBoard forgets what an earlier part said from `purge_step` on."""
+    again = {"purge_step": purge_step} if purge_step is not None and _is_tensorboard(config) else {}
+    logger: Logger = instantiate(config, save_dir=folder, **again)
     return logger
+
+
+def _is_tensorboard(config: Mapping[str, Any]) -> bool:
+    return issubclass(get_class(str(config["_target_"])), TensorBoardLogger)
 
 
 def log_test(logger: Logger, result: Mapping[str, Any]) -> None:

@@ -1,6 +1,8 @@
 """Learning rates over the steps of a run, as factors of the optimizer's own rate."""
 
 import math
+from copy import deepcopy
+from typing import Any
 
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, OneCycleLR
@@ -45,3 +47,17 @@ def cosine(optimizer: Optimizer, total_steps: int, *, warmup_steps: int, final_f
         return final_factor + (1 - final_factor) * (1 + math.cos(math.pi * done)) / 2
 
     return LambdaLR(optimizer, factor)
+
+
+def lay_out_anew(optimizer: Optimizer, scheduler: LRScheduler, saved: dict[str, Any], step: int) -> None:
+    """Go on at `step` in a run of another length: the optimizer's state as saved, the rates of the new schedule.
+
+    `optimizer` and `scheduler` are fresh; `saved` is the state of the optimizer of the old length. The rates
+    must be a function of the step, as they are in this file.
+    """
+    step = min(step, getattr(scheduler, "total_steps", step))
+    if step:
+        scheduler.last_epoch, scheduler._step_count = step - 1, step + 1
+        scheduler.step()
+    rates = deepcopy(optimizer.state_dict()["param_groups"])
+    optimizer.load_state_dict({"state": saved["state"], "param_groups": rates})

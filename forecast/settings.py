@@ -41,6 +41,7 @@ class Root:
     seed: int
     loss: str
     output_dir: str
+    resume: bool | str
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class TrainingSettings:
     precision: str
     max_grad_norm: float | None
     linear_path_rate: float
+    checkpoint_minutes: float
     progress: bool
 
     def total_steps(self, num_windows: int) -> int:
@@ -99,13 +101,27 @@ def read_root(config: Mapping[str, Any]) -> Root:
     check_whole(config, Root.__annotations__, "")
     values = {key: config[key] for key in Root.__annotations__}
     for key, value in values.items():
-        if not isinstance(value, Root.__annotations__[key]) or isinstance(value, bool):
+        if key == "resume":
+            check_resume(value)
+        elif not isinstance(value, Root.__annotations__[key]) or isinstance(value, bool):
             raise InputError(f"{key}={value}: must be {Root.__annotations__[key].__name__}")
     for key in ("context_length", "horizon"):
         check_least(values[key], 1, key)
     check_seed(values["seed"], "seed")
     check_data(config["data"])
     return Root(**values)
+
+
+def check_resume(value: Any) -> None:
+    """Refuse what says neither whether nor where to go on.
+
+    Raises
+    ------
+    InputError
+        Naming the three ways.
+    """
+    if value is not False and not (isinstance(value, str) and value):
+        raise InputError(f"resume={value}: choose false, auto (the newest run of this configuration), or a run folder")
 
 
 def read_training(config: Mapping[str, Any]) -> TrainingSettings:
@@ -122,7 +138,7 @@ def read_training(config: Mapping[str, Any]) -> TrainingSettings:
     for key in ("max_steps", "batch_size", "evaluation_batch_size"):
         if getattr(settings, key) is not None:
             check_least(getattr(settings, key), 1, f"training.{key}")
-    for key in ("max_epochs", "validations_per_epoch", "max_grad_norm", "linear_path_rate"):
+    for key in ("max_epochs", "validations_per_epoch", "max_grad_norm", "linear_path_rate", "checkpoint_minutes"):
         value = getattr(settings, key)
         if value is not None and not 0 < value < float("inf"):
             raise InputError(f"training.{key}={value}: must be above 0 and finite")

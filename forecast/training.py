@@ -4,13 +4,15 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import hydra
 import lightning
 import torch
+from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
@@ -18,6 +20,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from forecast.baselines import Ridge, fit_ridge
 from forecast.callbacks.configured import configured
+from forecast.claim import claimed
 from forecast.cli import finish
 from forecast.data.datamodule import ForecastData
 from forecast.data.sources import load_source
@@ -29,6 +32,7 @@ from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms
 from forecast.outcome import write_outcome
 from forecast.precision import choose_precision
+from forecast.resume import Beginning, begin
 from forecast.run import CONFIG, Architecture, Run
 from forecast.run_logger import check_logger, log_test, make_logger
 from forecast.scoring import score
@@ -37,13 +41,23 @@ from forecast.table import print_next_commands, print_table
 from forecast.task import ForecastTask
 
 
-def train(config: Mapping[str, Any]) -> tuple[Run, dict[str, Any]]:
+def train(
+    config: Mapping[str, Any], *, folder: Path | None = None, overrides: Sequence[str] | None = None
+) -> tuple[Run, dict[str, Any]]:
     """Train one model as `config` says and give its run folder and the content of its `result.json`.
+
+    A run that is finished is not run again: its result is read.
 
     Parameters
     ----------
     config
         Plain values, the composed configuration.
+    folder
+        The very folder of the run: made, or gone on with if it holds this run. None: a new one under
+        `output_dir`, or what `resume` says.
+    overrides
+        The words of the command line that `config` was composed from; they tell what was asked for from
+        what is a default, which `resume=<folder>` needs.
 
     Raises
     ------
@@ -51,7 +65,20 @@ def train(config: Mapping[str, Any]) -> tuple[Run, dict[str, Any]]:
         If the configuration or the data cannot be used; nothing has been written then.
     NotFiniteError
         If a loss or gradient is not finite.
+    Interrupted
+        If a signal ended the training, which can be resumed.
     """
+    read_root(config)
+    with begin(config, folder=folder, overrides=overrides) as beginning:
+        if beginning.result is not None:
+            assert beginning.run is not None
+            print(f"{beginning.run.path}: finished before, nothing is left to do")
+            return beginning.run, beginning.result
+        return _train(beginning, folder)
+
+
+def _train(beginning: Beginning, folder: Path | None) -> tuple[Run, dict[str, Any]]:
+    config = beginning.config
     root, settings = read_root(config), read_training(config["training"])
     device = choose_device(config["trainer"])
     precision = choose_precision(settings.precision, device)
@@ -85,27 +112,41 @@ def train(config: Mapping[str, Any]) -> tuple[Run, dict[str, Any]]:
     task.configure_optimizers()  # what is out of its range is refused before there is a folder
     callbacks = configured(config["callbacks"])
     check_logger(config["logger"])
-    run = Run.create(Path(root.output_dir), str(config["data"]["name"]))
     config = {**config, "training": {**config["training"], "precision": precision}}
-    write_json(run.path / CONFIG, config)
-    _introduce(config, data, network, task, ridge, run)
-    logger = make_logger(config["logger"], str(run.path))
-    outcome = fit(
-        task,
-        data,
-        run.path,
-        settings=settings,
-        precision=precision,
-        device=device,
-        trainer_options=config["trainer"],
-        callbacks=callbacks,
-        logger=logger,
-        start_is_candidate=from_ridge,
-    )
-    rows = score(network.to(device).eval(), data, ridge)
-    result = write_outcome(run, config, data, architecture, network, rows, ridge, outcome, precision, device)
-    log_test(logger, result)
+    with _folder(beginning, folder, config) as run:
+        write_json(run.path / CONFIG, config)
+        resumed = beginning.checkpoint
+        _introduce(config, data, network, task, ridge, run, resumed)
+        logger = make_logger(config["logger"], str(run.path), purge_step=None if resumed is None else resumed["step"])
+        outcome = fit(
+            task,
+            data,
+            run.checkpoints,
+            settings=settings,
+            precision=precision,
+            device=device,
+            trainer_options=config["trainer"],
+            callbacks=callbacks,
+            logger=logger,
+            start_is_candidate=from_ridge,
+            resumed=resumed,
+        )
+        rows = score(network.to(device).eval(), data, ridge)
+        result = write_outcome(run, config, data, architecture, network, rows, ridge, outcome, precision, device)
+        log_test(logger, result)
     return run, result
+
+
+@contextmanager
+def _folder(beginning: Beginning, folder: Path | None, config: Mapping[str, Any]) -> Iterator[Run]:
+    """Give the run's folder, held by this process: the one that is gone on with, or a new one."""
+    if beginning.run is not None:
+        yield beginning.run
+        return
+    root, name = Path(str(config["output_dir"])), str(config["data"]["name"])
+    run = Run.create(root, name) if folder is None else Run.create_at(folder)
+    with claimed(run.path):
+        yield run
 
 
 def _architecture(config: Mapping[str, Any], data: ForecastData) -> Architecture:
@@ -126,7 +167,13 @@ def _start_linear_path(network: Informer, architecture: Architecture, ridge: Rid
 
 
 def _introduce(
-    config: Mapping[str, Any], data: ForecastData, network: Informer, task: ForecastTask, ridge: Ridge, run: Run
+    config: Mapping[str, Any],
+    data: ForecastData,
+    network: Informer,
+    task: ForecastTask,
+    ridge: Ridge,
+    run: Run,
+    resumed: Mapping[str, Any] | None,
 ) -> None:
     for note in data.source.series.notes:
         print(f"{config['data']['name']}: {note}")
@@ -135,7 +182,8 @@ def _introduce(
     print(f"{config['data']['name']}: {len(data.index):,} rows, {len(data.source.targets)} targets; windows: {windows}")
     print(f"{config['model']['name']}, attention {config['attention']['name']}: {parameters:,} parameters")
     print(f"linear baseline: look-back {ridge.look_back}, penalty {ridge.penalty:.2g}, 1 window in {ridge.every}")
-    print(f"training: {task.total_steps:,} steps into {shlex.quote(str(run.path))}", flush=True)
+    done = "" if resumed is None else f", going on after step {resumed['step']:,}"
+    print(f"training: {task.total_steps:,} steps into {shlex.quote(str(run.path))}{done}", flush=True)
 
 
 def configuration_folder() -> Path:
@@ -172,7 +220,8 @@ def _compose_and_train() -> None:
 def _train_and_print(config: DictConfig) -> None:
     plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     assert isinstance(plain, dict)
-    run, result = train({str(key): value for key, value in plain.items()})
+    overrides = HydraConfig.get().overrides.task
+    run, result = train({str(key): value for key, value in plain.items()}, overrides=overrides)
     print_table(result)
     print_next_commands(run, result)
 

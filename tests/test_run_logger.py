@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from forecast.checkpoint import newest_checkpoint
 from forecast.errors import InputError
 from forecast.run_logger import check_logger
 from forecast.training import train
@@ -37,5 +37,6 @@ def test_the_board_has_the_test_scores_and_the_last_checkpoint_is_of_the_last_st
         found |= {tag: events.Scalars(tag)[-1].value for tag in events.Tags()["scalars"]}
     assert found["test/mse"] == pytest.approx(result["test"]["scaled"]["mse"], rel=1e-6)
     assert found["test/mae_original"] == pytest.approx(result["test"]["original"]["mae"], rel=1e-6)
-    last = torch.load(run.path / "checkpoints" / "last.ckpt", weights_only=True)
-    assert last["global_step"] == result["model"]["steps"]
+    last = newest_checkpoint(run.checkpoints)
+    assert last is not None
+    assert last["step"] == result["model"]["steps"]

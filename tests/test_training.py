@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 
 from forecast import attention, training
 from forecast.attention.full import FullAttention
+from forecast.checkpoint import newest_checkpoint, read_checkpoint
 from forecast.errors import InputError, NotFiniteError
 from forecast.evaluate import evaluate
 from forecast.model.informer import Informer
@@ -69,7 +70,8 @@ def test_the_run_folder_is_whole(tiny_run: TinyRun) -> None:
     files = {"model.safetensors", "config.json", "manifest.json", "result.json", "errors.parquet"}
     assert names >= files | {"calibration.safetensors", "forecast.png", "forecast.csv", "checkpoints"}
     assert any(name.startswith("events.out.tfevents") for name in names)
-    assert {path.name for path in (tiny_run.path / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt"}
+    kept = {path.name for path in (tiny_run.path / "checkpoints").iterdir()}
+    assert kept == {"step-000000040.ckpt", "step-000000035.ckpt"}
     assert not [path for path in tiny_run.path.rglob("*") if path.suffix == ".tmp"]
 
 
@@ -120,12 +122,14 @@ def test_scores_in_original_units_are_those_of_each_series_in_its_unit(tiny_run:
 
 
 def test_the_saved_weights_are_those_of_the_best_validation(tiny_run: TinyRun) -> None:
-    best = torch.load(tiny_run.path / "checkpoints" / "best.ckpt", weights_only=True)
+    last = newest_checkpoint(tiny_run.path / "checkpoints")
+    assert last is not None
+    best = last["best"]
     saved = load_file(tiny_run.path / "model.safetensors")
     assert saved
     for name, tensor in saved.items():
-        assert torch.equal(tensor, best["state_dict"][f"network.{name}"])
-    assert tiny_run.result["model"]["best_step"] == best["global_step"]
+        assert torch.equal(tensor, best["weights"][f"network.{name}"])
+    assert tiny_run.result["model"]["best_step"] == best["step"]
 
 
 def test_the_calibration_has_the_quantiles_of_every_step_and_series(tiny_run: TinyRun) -> None:
@@ -312,7 +316,7 @@ def test_no_checkpoint_holds_weights_that_are_not_finite(
     written = sorted(tmp_path.rglob("*.ckpt"))
     assert written
     for path in written:
-        state = torch.load(path, weights_only=True)["state_dict"]
+        state = read_checkpoint(path)["network"]
         assert all(bool(torch.isfinite(tensor).all()) for tensor in state.values())
     assert not list(tmp_path.rglob("manifest.json"))
 

@@ -9,7 +9,7 @@ from lightning.pytorch.callbacks import Callback, Checkpoint, ProgressBar, Timer
 
 from forecast.errors import InputError
 
-METRICS = ("val/mse", "val/mae", "train/loss")
+METRICS = ("val/mse", "val/mae")
 """What a callback can watch: `ForecastTask` logs these before it is asked."""
 
 

@@ -77,7 +77,7 @@ class ForecastData(lightning.LightningDataModule):
                 raise InputError(f"{name} {value}: must be at least 1")
         self.source, self.seed = source, seed
         self.batch_size, self.evaluation_batch_size = batch_size, evaluation_batch_size
-        self.total_steps = 0
+        self.total_steps = self.first_step = 0
         columns = [*source.targets, *source.past_covariates]
         frame = source.series.frame[columns]
         self.index = pd.DatetimeIndex(frame.index)
@@ -131,8 +131,8 @@ class ForecastData(lightning.LightningDataModule):
             )
 
     def train_dataloader(self) -> ShuffledBatches:
-        """Give the whole run's batches, `total_steps` of them."""
-        return ShuffledBatches(self.parts["train"], self.batch_size, self.seed, self.total_steps)
+        """Give the run's batches from `first_step` to `total_steps`."""
+        return ShuffledBatches(self.parts["train"], self.batch_size, self.seed, self.total_steps, self.first_step)
 
     def val_dataloader(self) -> EvaluationBatches:
         """Give every validation window."""

@@ -40,7 +40,7 @@ class ShuffledBatches:
         self._order = torch.empty(0, dtype=torch.int64)
 
     def __len__(self) -> int:
-        return self.total - self.first
+        return max(1, self.total - self.first)  # a loop over none would not even begin
 
     def __iter__(self) -> Iterator[Batch]:
         for number in range(self.first, self.total):

@@ -1,0 +1,218 @@
+"""All that a run needs to go on where it was: saved at whole steps, put back before the first one."""
+
+import time
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightning
+from lightning.pytorch.callbacks import Callback, Timer
+from lightning.pytorch.utilities.types import STEP_OUTPUT
+from torch import Tensor
+
+from forecast.checkpoint import write_checkpoint
+from forecast.errors import Interrupted
+from forecast.schedule import lay_out_anew
+from forecast.signals import StopRequest
+from forecast.task import ForecastTask
+
+STEPS, TIME, EARLY = "finished", "out of time", "stopped early"
+"""What ends a training: its last step, `training.max_time`, or a callback that asks for it."""
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best weights so far by validation: their step (0: the start), their MSE, a copy on the CPU."""
+
+    step: int
+    mse: float
+    weights: dict[str, Tensor]
+
+
+def copy_weights(task: ForecastTask) -> dict[str, Tensor]:
+    """Give a copy of the weights on the CPU."""
+    return {name: tensor.detach().cpu().clone() for name, tensor in task.state_dict().items()}
+
+
+class Checkpoints(Callback):
+    """Keeps the best weights, and writes the run's whole state.
+
+    It writes after each validation, every `minutes` between them, at the end, and when a signal asks the
+    run to stop; a checkpoint holds the best weights too, so that one file is enough. It comes last among
+    the callbacks: their state is then that of the same step.
+
+    Lightning's own restoring of its loops is not used: it counts in epochs, this run in steps. What is
+    put back is the step, the weights, the optimizer, the schedule and the other callbacks.
+
+    Parameters
+    ----------
+    folder
+        Where the checkpoints are.
+    fingerprint
+        Of the data; a checkpoint says what it was trained on.
+    minutes
+        Longest time between two checkpoints.
+    best
+        The start, where that is a candidate already.
+    resumed
+        The content of the checkpoint to go on from.
+    """
+
+    def __init__(
+        self, folder: Path, *, fingerprint: str, minutes: float, best: Best | None, resumed: dict[str, Any] | None
+    ) -> None:
+        self.folder = folder
+        self.fingerprint = fingerprint
+        self.seconds = 60 * minutes
+        self.best = best
+        self.resumed = resumed
+        self.stop = StopRequest()
+        self._saved_at = time.monotonic()
+
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Put the state of the checkpoint back, and make up for a validation that was cut short."""
+        assert isinstance(pl_module, ForecastTask)
+        self.stop.listen()
+        self._saved_at = time.monotonic()
+        if self.resumed is None:
+            return
+        restore(trainer, pl_module, self.resumed)
+        self.best = None if self.resumed["best"] is None else Best(**self.resumed["best"])
+        if self.resumed["validation_due"]:
+            _validate(trainer)
+        self.resumed = None
+
+    def on_train_batch_start(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        """Save between two steps where it is time to, and stop where a signal asks for it."""
+        if self.stop.number is not None:
+            self._save(trainer, pl_module)
+            self._interrupt(trainer)
+        if time.monotonic() - self._saved_at >= self.seconds:
+            self._save(trainer, pl_module)
+
+    def on_validation_batch_end(
+        self,
+        trainer: lightning.Trainer,
+        pl_module: lightning.LightningModule,
+        outputs: STEP_OUTPUT,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Save the step before this validation, which is then still due, where a signal asks to stop."""
+        if self.stop.number is not None:
+            self._save(trainer, pl_module, validation_due=True)
+            self._interrupt(trainer)
+
+    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Note the weights if they are the best so far, and save."""
+        assert isinstance(pl_module, ForecastTask)
+        mse = float(trainer.callback_metrics["val/mse"])
+        if self.best is None or mse < self.best.mse:
+            self.best = Best(trainer.global_step, mse, copy_weights(pl_module))
+        self._save(trainer, pl_module)
+
+    def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Save the end, from which only the evaluation is left to do."""
+        self._save(trainer, pl_module, finished=True)
+        self.stop.forget()
+        if self.stop.number is not None:
+            self._interrupt(trainer)
+
+    def on_exception(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, exception: BaseException
+    ) -> None:
+        """Give the signals back."""
+        self.stop.forget()
+
+    def _save(
+        self,
+        trainer: lightning.Trainer,
+        pl_module: lightning.LightningModule,
+        *,
+        validation_due: bool = False,
+        finished: bool = False,
+    ) -> None:
+        assert isinstance(pl_module, ForecastTask)
+        pl_module.guard.read()  # nothing that is not finite is ever saved
+        scheduler = trainer.lr_scheduler_configs[0].scheduler
+        content = {
+            "step": trainer.global_step,
+            "total_steps": pl_module.total_steps,
+            "validation_due": validation_due,
+            "stopped_by": stopped_by(trainer),
+            "finished": finished,
+            "data": self.fingerprint,
+            "network": pl_module.state_dict(),
+            "optimizer": trainer.optimizers[0].state_dict(),
+            "scheduler": scheduler.state_dict(),
+            "precision": trainer.precision_plugin.state_dict(),
+            "callbacks": _states(trainer),
+            "best": None if self.best is None else vars(self.best),
+        }
+        write_checkpoint(self.folder, trainer.global_step, content)
+        self._saved_at = time.monotonic()
+
+    def _interrupt(self, trainer: lightning.Trainer) -> None:
+        assert self.stop.number is not None
+        reached = f"step {trainer.global_step:,} of {trainer.max_steps:,}"
+        raise Interrupted(f"interrupted at {reached}, which is saved: resume={self.folder.parent}", self.stop.number)
+
+
+def _states(trainer: lightning.Trainer) -> dict[str, Any]:
+    states = ((callback.state_key, callback.state_dict()) for callback in _others(trainer))
+    return {key: deepcopy(state) for key, state in states if state}
+
+
+def _others(trainer: lightning.Trainer) -> list[Callback]:
+    return [callback for callback in trainer.callbacks if not isinstance(callback, Checkpoints)]  # type: ignore[attr-defined]
+
+
+def restore(trainer: lightning.Trainer, task: ForecastTask, content: dict[str, Any]) -> None:
+    """Make `trainer` and `task` what they were after the step of a checkpoint."""
+    step = content["step"]
+    task.load_state_dict(content["network"])
+    optimizer, scheduler = trainer.optimizers[0], trainer.lr_scheduler_configs[0].scheduler
+    if content["total_steps"] == task.total_steps:
+        optimizer.load_state_dict(content["optimizer"])
+        scheduler.load_state_dict(content["scheduler"])
+    else:
+        lay_out_anew(optimizer, scheduler, content["optimizer"], step)
+    trainer.precision_plugin.load_state_dict(content["precision"])
+    for callback in _others(trainer):
+        if callback.state_key in content["callbacks"]:
+            callback.load_state_dict(content["callbacks"][callback.state_key])
+    loop = trainer.fit_loop.epoch_loop
+    steps = loop.automatic_optimization.optim_progress.optimizer.step.total
+    for counter in (loop.batch_progress.total, steps):
+        for name in vars(counter):
+            setattr(counter, name, step)
+    loop._batches_that_stepped = step  # where the next point of a curve goes
+    trainer.should_stop = content["stopped_by"] == EARLY or (content["stopped_by"] == TIME and _out_of_time(trainer))
+
+
+def stopped_by(trainer: lightning.Trainer) -> str | None:
+    """Give what ended the training, None while it goes on."""
+    if trainer.global_step >= trainer.max_steps:
+        return STEPS
+    if not trainer.should_stop:
+        return None
+    return TIME if _out_of_time(trainer) else EARLY
+
+
+def _out_of_time(trainer: lightning.Trainer) -> bool:
+    timers = [callback for callback in _others(trainer) if isinstance(callback, Timer)]
+    return any((timer.time_remaining() or 1.0) <= 0 for timer in timers)  # None where there is no limit
+
+
+def _validate(trainer: lightning.Trainer) -> None:
+    """Run the validation of the step that was restored, as the loop would have done after it."""
+    loop = trainer.fit_loop.epoch_loop
+    loop._batches_that_stepped -= 1
+    trainer.validating = True
+    loop.val_loop.run()
+    trainer.training = True
+    loop._batches_that_stepped += 1

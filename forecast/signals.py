@@ -1,0 +1,37 @@
+"""Signals that ask a training to stop: noted at once, acted on where the state is whole."""
+
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class StopRequest:
+    """Notes the first SIGTERM or SIGINT between `listen` and `forget`; a second one acts at once.
+
+    What listens reads `number` at the boundaries of its steps.
+    """
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._before: dict[signal.Signals, Any] = {}
+
+    def listen(self) -> None:
+        """Take the signals over; only a process's main thread can."""
+        if threading.current_thread() is threading.main_thread() and not self._before:
+            self._before = {each: signal.signal(each, self._note) for each in SIGNALS}
+
+    def forget(self) -> None:
+        """Give the signals back to whoever had them."""
+        for each, handler in self._before.items():
+            signal.signal(each, handler)
+        self._before = {}
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.number is None:
+            self.number = number
+            return
+        self.forget()
+        signal.raise_signal(number)

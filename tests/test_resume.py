@@ -1,0 +1,331 @@
+import json
+import re
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from forecast.checkpoint import MAGIC, checkpoints, read_checkpoint
+from forecast.claim import claimed
+from forecast.errors import InputError, Interrupted
+from forecast.files import sha256
+from forecast.run import MANIFEST, Run
+from forecast.task import ForecastTask
+from forecast.training import train
+from tests.small import changed, quick, snapshot
+
+STEPS = 12
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Give a run of 12 steps with dropout, a validation every third step, and a schedule."""
+    folder = tmp_path_factory.mktemp("resume")
+    every = ["training.validations_per_epoch=8", "model.linear_path=zero", "optimizer.lr=0.01", "resume=auto"]
+    return quick(folder / "outputs", *every)
+
+
+@pytest.fixture(scope="module")
+def whole(config: dict[str, Any]) -> tuple[Run, dict[str, Any]]:
+    """Give the run that nothing interrupts."""
+    return train(changed(config, resume=False))
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, method: str, when: Callable[[ForecastTask, int], bool]) -> None:
+    """Send SIGTERM in `method` the first time that `when(task, batch_idx)` holds."""
+    original = getattr(ForecastTask, method)
+    sent: list[int] = []
+
+    def sending(self: ForecastTask, batch: Any, batch_idx: int) -> Any:
+        if not sent and when(self, batch_idx):
+            sent.append(batch_idx)
+            signal.raise_signal(signal.SIGTERM)
+        return original(self, batch, batch_idx)
+
+    monkeypatch.setattr(ForecastTask, method, sending)
+
+
+def assert_same(run: Run, result: dict[str, Any], whole: tuple[Run, dict[str, Any]]) -> None:
+    """Compare weights, best step and scores, digit for digit."""
+    assert sha256(run.path / "model.safetensors") == sha256(whole[0].path / "model.safetensors")
+    for part in ("test", "validation"):
+        assert result[part] == whole[1][part]
+    assert result["model"] == whole[1]["model"]
+    assert result["status"] == whole[1]["status"]
+    assert not [path for path in run.path.rglob("*") if path.name.endswith(".tmp")]
+
+
+def curve(run: Run, tag: str) -> list[tuple[int, float]]:
+    events = EventAccumulator(str(run.path), size_guidance={"scalars": 0})
+    events.Reload()
+    return [(event.step, event.value) for event in events.Scalars(tag)]
+
+
+@pytest.mark.parametrize("step", range(STEPS))
+def test_stopped_at_any_step_it_ends_where_it_would_have(
+    config: dict[str, Any],
+    whole: tuple[Run, dict[str, Any]],
+    step: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = {**config, "output_dir": str(tmp_path)}
+    interrupt(monkeypatch, "training_step", lambda task, _: task.global_step == step)
+    with pytest.raises(Interrupted) as end:
+        train(config)
+    assert end.value.exit_code == 143
+    torch.manual_seed(99)  # nothing may depend on what the process drew before
+    run, result = train(config)
+    assert len(list(run.path.parent.iterdir())) == 1
+    assert_same(run, result, whole)
+    for tag in ("train/loss", "val/mse"):
+        assert curve(run, tag) == curve(whole[0], tag)
+
+
+@pytest.mark.parametrize("step", [3, 9, 12])
+def test_stopped_in_a_validation_it_validates_the_same_step(
+    config: dict[str, Any],
+    whole: tuple[Run, dict[str, Any]],
+    step: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = {**config, "output_dir": str(tmp_path)}
+    interrupt(monkeypatch, "validation_step", lambda task, _: task.global_step >= step)
+    with pytest.raises(Interrupted):
+        train(config)
+    (run,) = (Run(path) for path in (tmp_path / "synthetic").iterdir())
+    assert read_checkpoint(checkpoints(run.checkpoints)[0])["validation_due"]
+    run, result = train(config)
+    assert_same(run, result, whole)
+    assert curve(run, "val/mse") == curve(whole[0], "val/mse")
+
+
+def test_a_resumed_run_can_be_resumed(
+    config: dict[str, Any], whole: tuple[Run, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {**config, "output_dir": str(tmp_path)}
+    for step in (2, 3, 7, 11):
+        with monkeypatch.context() as patch:
+            interrupt(patch, "training_step", lambda task, _, step=step: task.global_step == step)  # type: ignore[misc]
+            with pytest.raises(Interrupted):
+                train(config)
+    assert_same(*train(config), whole)
+
+
+def test_a_stop_by_early_stopping_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worse = ["optimizer.lr=3", "training.validations_per_epoch=32", "callbacks.early_stopping.patience=2"]
+    config = quick(tmp_path / "a", *worse, "training.max_steps=40", "resume=auto")
+    whole = train(config)
+    assert whole[1]["status"] == "stopped early"
+    steps = whole[1]["model"]["steps"]
+    config = {**config, "output_dir": str(tmp_path / "b")}
+    monkeypatch.setattr("forecast.callbacks.checkpoints.Checkpoints.on_train_end", lambda *_: _fail())
+    with pytest.raises(RuntimeError, match="killed"):
+        train(config)
+    monkeypatch.undo()
+    run, result = train(config)
+    assert result["model"]["steps"] == steps
+    assert_same(run, result, whole)
+
+
+def _fail() -> None:
+    raise RuntimeError("killed")
+
+
+def test_killed_after_the_training_only_the_evaluation_is_made(
+    config: dict[str, Any], whole: tuple[Run, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {**config, "output_dir": str(tmp_path)}
+    with monkeypatch.context() as patch:
+        patch.setattr("forecast.training.score", lambda *_: _fail())
+        with pytest.raises(RuntimeError, match="killed"):
+            train(config)
+    monkeypatch.setattr("lightning.Trainer.fit", lambda *_, **__: pytest.fail("trained again"))
+    run, result = train(config)
+    assert_same(run, result, whole)
+
+
+def test_a_finished_run_is_not_run_again(config: dict[str, Any], whole: tuple[Run, dict[str, Any]]) -> None:
+    before = snapshot(whole[0].path)
+    run, result = train(config)
+    assert run.path == whole[0].path
+    assert result["test"] == whole[1]["test"]
+    assert snapshot(whole[0].path) == before
+
+
+def test_auto_begins_a_new_run_where_there_is_none_of_this_configuration(
+    config: dict[str, Any], whole: tuple[Run, dict[str, Any]]
+) -> None:
+    for other in ({"seed": 2}, {"training__max_steps": 2}):
+        run, _ = train(changed(config, **other))
+        assert run.path != whole[0].path
+
+
+@pytest.fixture
+def stopped(config: dict[str, Any], tmp_path: Path) -> Path:
+    """Give the folder of a run that was stopped at step 7 of 12, with a checkpoint of step 6 too."""
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt(patch, "training_step", lambda task, _: task.global_step == 6)
+        with pytest.raises(Interrupted):
+            train({**config, "output_dir": str(tmp_path)})
+    (folder,) = (tmp_path / "synthetic").iterdir()
+    assert [path.name for path in checkpoints(folder / "checkpoints")] == ["step-000000007.ckpt", "step-000000006.ckpt"]
+    return folder
+
+
+@pytest.mark.parametrize("damage", ["cut", "bit", "empty", "noise", "foreign"])
+def test_a_damaged_checkpoint_is_skipped_in_one_line(
+    config: dict[str, Any],
+    whole: tuple[Run, dict[str, Any]],
+    stopped: Path,
+    damage: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    newest, older = checkpoints(stopped / "checkpoints")
+    raw = bytearray(newest.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    content = {
+        "cut": newest.read_bytes()[:-100],
+        "bit": bytes(raw),
+        "empty": b"",
+        "noise": MAGIC + b"\0" * 5000,
+        "foreign": older.read_bytes()[len(MAGIC) :],
+    }
+    newest.write_bytes(content[damage])
+    run, result = train({**config, "output_dir": str(stopped.parents[1])})
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "skipped" in line]
+    assert str(newest) in line
+    assert_same(run, result, whole)
+
+
+def test_without_a_valid_checkpoint_it_begins_again_in_the_same_folder(
+    config: dict[str, Any], whole: tuple[Run, dict[str, Any]], stopped: Path
+) -> None:
+    for path in checkpoints(stopped / "checkpoints"):
+        path.write_bytes(b"damaged")
+    (stopped / ".result.json.abc.tmp").write_text("left by a kill")
+    run, result = train({**config, "output_dir": str(stopped.parents[1])})
+    assert run.path == stopped
+    assert_same(run, result, whole)
+    assert curve(run, "train/loss") == curve(whole[0], "train/loss")
+
+
+def test_a_named_folder_needs_no_other_word(stopped: Path, whole: tuple[Run, dict[str, Any]]) -> None:
+    other = quick(stopped.parents[1], f"resume={stopped}", model="informer")
+    run, result = train(other, overrides=[f"resume={stopped}"])
+    assert run.path == stopped
+    assert_same(run, result, whole)
+
+
+def test_another_budget_and_trainer_may_be_given(config: dict[str, Any], stopped: Path) -> None:
+    composed = quick(stopped.parents[1], f"resume={stopped}", "training.max_steps=20", "trainer.log_every_n_steps=5")
+    words = [f"resume={stopped}", "training.max_steps=20", "trainer.log_every_n_steps=5"]
+    _, result = train(composed, overrides=words)
+    assert result["model"]["steps"] == 20
+    assert result["config"]["trainer"]["log_every_n_steps"] == 5
+    assert result["config"]["model"] == config["model"]
+    stored = json.loads((stopped / "config.json").read_text())
+    assert stored["training"]["max_steps"] == 20
+    rates = [value for step, value in curve(Run(stopped), "lr-AdamW/pg1") if step >= 7]
+    assert rates[0] > rates[-1]
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"seed": 2}, "seed is 1 there and 2 here"),
+        ({"model__dropout": 0.1}, "model.dropout is 0.3 there and 0.1 here"),
+        ({"data__rows": 800}, "data.rows is 700 there and 800 here"),
+        ({"training__batch_size": 8}, "training.batch_size is 16 there and 8 here"),
+        ({"attention": {"name": "mean"}}, "attention.name is full there and mean here"),
+    ],
+)
+def test_anything_else_is_refused_and_named(
+    config: dict[str, Any], stopped: Path, change: dict[str, Any], line: str
+) -> None:
+    before = snapshot(stopped)
+    with pytest.raises(InputError, match=re.escape(line)):
+        train(changed({**config, "resume": str(stopped)}, **change), overrides=["seed=2", f"resume={stopped}"])
+    assert snapshot(stopped) == before
+
+
+def test_other_data_under_the_same_configuration_are_refused(
+    config: dict[str, Any], stopped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from forecast.data import sources
+
+    original = sources.simulate_transformer
+    monkeypatch.setattr(sources, "simulate_transformer", lambda **options: original(**options) * 1.5)
+    with pytest.raises(InputError, match="the data are not those"):
+        train({**config, "output_dir": str(stopped.parents[1])})
+
+
+def test_a_folder_in_use_is_refused(config: dict[str, Any], stopped: Path) -> None:
+    with claimed(stopped), pytest.raises(InputError, match="another process"):
+        train({**config, "output_dir": str(stopped.parents[1])})
+
+
+@pytest.mark.parametrize("value", [True, 1, "", None])
+def test_resume_is_false_auto_or_a_folder(config: dict[str, Any], value: Any) -> None:
+    with pytest.raises(InputError, match="choose false, auto"):
+        train({**config, "resume": value})
+
+
+def test_a_folder_that_is_no_run_is_refused(config: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no run folder"):
+        train({**config, "resume": str(tmp_path)}, overrides=[])
+
+
+def test_a_given_folder_is_made_gone_on_with_and_read(
+    config: dict[str, Any], whole: tuple[Run, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = changed(config, resume=False)
+    folder = tmp_path / "sweep" / "seed-1"
+    with monkeypatch.context() as patch:
+        interrupt(patch, "training_step", lambda task, _: task.global_step == 5)
+        with pytest.raises(Interrupted):
+            train(config, folder=folder)
+    run, result = train(config, folder=folder)
+    assert run.path == folder
+    assert_same(run, result, whole)
+    assert train(config, folder=folder)[1]["test"] == result["test"]
+    with pytest.raises(InputError, match="seed is 1 there and 2 here"):
+        train({**config, "seed": 2}, folder=folder)
+    with pytest.raises(InputError, match="finished with"):
+        train(changed(config, training__max_steps=13), folder=folder)
+
+
+def test_between_validations_time_saves_too(config: dict[str, Any], tmp_path: Path) -> None:
+    hasty = changed(config, output_dir=str(tmp_path), training__checkpoint_minutes=1e-9, resume=False)
+    written: list[int] = []
+    from forecast.callbacks import checkpoints as module
+
+    original = module.write_checkpoint
+    with pytest.MonkeyPatch.context() as patch:
+
+        def noting(folder: Path, step: int, content: dict[str, Any]) -> Path:
+            written.append(step)
+            assert len(checkpoints(folder)) <= 2
+            return original(folder, step, content)
+
+        patch.setattr(module, "write_checkpoint", noting)
+        run, _ = train(hasty)
+    assert set(written) == set(range(STEPS + 1))
+    assert len(checkpoints(run.checkpoints)) == 2
+
+
+def test_what_is_read_back_is_what_was_written(stopped: Path) -> None:
+    newest, older = checkpoints(stopped / "checkpoints")
+    content = read_checkpoint(newest)
+    assert (content["step"], read_checkpoint(older)["step"]) == (7, 6)
+    assert content["best"]["step"] in (3, 6)
+    assert not content["finished"]
+    shutil.copy(newest, stopped / "elsewhere.ckpt")
+    assert read_checkpoint(stopped / "elsewhere.ckpt")["data"] == content["data"]
+    assert not (stopped / MANIFEST).exists()
