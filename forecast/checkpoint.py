@@ -27,10 +27,15 @@ class _Hashing:
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file
         self.digest = hashlib.sha256()
+        self.error: OSError | None = None
 
     def write(self, piece: Any) -> int:
         self.digest.update(piece)
-        return self.file.write(piece)
+        try:
+            return self.file.write(piece)
+        except OSError as error:
+            self.error = error  # torch makes a RuntimeError of it that no longer says what happened
+            raise
 
     def flush(self) -> None:
         self.file.flush()
@@ -46,7 +51,12 @@ def write_checkpoint(folder: Path, step: int, content: dict[str, Any]) -> Path:
     with replacing(path) as file:
         file.write(MAGIC + b"0" * DIGITS + b"\n")
         hashing = _Hashing(file)
-        torch.save(content, hashing)  # type: ignore[arg-type]  # it only writes
+        try:
+            torch.save(content, hashing)  # type: ignore[arg-type]  # it only writes
+        except RuntimeError:
+            if hashing.error is not None:
+                raise hashing.error from None
+            raise
         file.seek(len(MAGIC))
         file.write(hashing.digest.hexdigest().encode())
     for old in checkpoints(folder)[GENERATIONS:]:

@@ -8,7 +8,7 @@ from types import FrameType
 
 from forecast.errors import InputError, Interrupted, NotFiniteError
 
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 
 
 def finish(tool: Callable[[], None]) -> int:

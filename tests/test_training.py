@@ -483,6 +483,29 @@ def test_an_interrupted_training_ends_with_the_signals_exit_code(
     assert command("data.rows=700", *SMALL["patch_informer"], *QUICK)[0] == code
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_in_training_saves_the_step_and_says_how_to_go_on(
+    command: Any, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
+) -> None:
+    original = ForecastTask.training_step
+    words = ("data.rows=700", *SMALL["patch_informer"], *QUICK)
+
+    def interrupted(self: ForecastTask, batch: Any, batch_idx: int) -> Any:
+        if self.global_step == 5:
+            signal.raise_signal(number)
+        return original(self, batch, batch_idx)
+
+    monkeypatch.setattr(ForecastTask, "training_step", interrupted)
+    ended, _, errors = command(*words)
+    assert ended == code
+    assert errors.startswith("stopped: interrupted at step 6 of 12, which is saved: resume=")
+    assert errors.count("\n") == 1
+    monkeypatch.setattr(ForecastTask, "training_step", original)
+    ended, output, _ = command(errors.split()[-1])
+    assert ended == 0
+    assert "going on after step 6" in output
+
+
 @pytest.mark.slow
 def test_a_process_of_its_own_refuses_in_one_line_too(tmp_path: Path) -> None:
     ended = subprocess.run(
