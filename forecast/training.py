@@ -128,7 +128,7 @@ def _start_linear_path(network: Informer, architecture: Architecture, ridge: Rid
 def _introduce(
     config: Mapping[str, Any], data: ForecastData, network: Informer, task: ForecastTask, ridge: Ridge, run: Run
 ) -> None:
-    for note in data.source.series.notes:
+    for note in data.notes:
         print(f"{config['data']['name']}: {note}")
     windows = ", ".join(f"{len(part):,} {name}" for name, part in data.parts.items())
     parameters = sum(parameter.numel() for parameter in network.parameters())
