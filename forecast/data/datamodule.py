@@ -128,7 +128,7 @@ class ForecastData(lightning.LightningDataModule):
         if not any(self.left_out.values()):
             return notes
         counts = ", ".join(f"{count:,} {part}" for part, count in self.left_out.items())
-        return (*notes, f"windows left out, their origin lies in a gap: {counts}")
+        return (*notes, f"windows left out, their context ends in a gap: {counts}")
 
     @property
     def sizes(self) -> Sizes:

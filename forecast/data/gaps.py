@@ -24,8 +24,8 @@ def causal_starts(starts: Tensor, context_length: int, observed: Tensor, *, part
     kept = starts[observed[starts + context_length - 1].all(1)]
     if not len(kept):
         raise InputError(
-            f"data.missing=interpolate: the origin of each of the {len(starts)} windows of the {part} part lies in a "
-            "gap, so that a fill in its context would know the future: use data.missing=ffill or mask"
+            f"data.missing=interpolate: each of the {len(starts)} windows of the {part} part has a context that ends "
+            "in a gap, whose fill knows the future: use data.missing=ffill or mask"
         )
     return kept
 

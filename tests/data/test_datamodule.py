@@ -118,7 +118,7 @@ def test_windows_are_left_out_where_a_fill_would_know_the_future(missing: str, c
         possible = set(range(max(rows.start, context_length), rows.stop - 3))
         assert origins.tolist() == sorted(possible - gaps)
         assert data.left_out[part] == len(possible & gaps)
-    note = "windows left out, their origin lies in a gap: 11 train, 1 validation, 1 test"
+    note = "windows left out, their context ends in a gap: 11 train, 1 validation, 1 test"
     assert (note in data.notes) == (missing == "interpolate")
     assert data.notes[0].startswith(f"12 absent rows and 1 rows with empty cells were filled by {missing} ")
 
@@ -146,7 +146,7 @@ def test_a_part_without_a_measured_target_is_refused() -> None:
     table.iloc[199:250, 0] = np.nan
     with pytest.raises(InputError, match="the validation part has no measured value of 'a' to forecast"):
         gappy("ffill", table)
-    with pytest.raises(InputError, match="windows of the validation part lies in a gap"):
+    with pytest.raises(InputError, match="windows of the validation part has a context that ends in a gap"):
         gappy("interpolate", table)
 
 
