@@ -22,6 +22,7 @@ from forecast.baselines import Ridge, fit_ridge
 from forecast.callbacks.configured import configured
 from forecast.claim import claimed
 from forecast.cli import finish
+from forecast.configuration import configuration_folder
 from forecast.data.datamodule import ForecastData
 from forecast.data.sources import load_source
 from forecast.errors import InputError
@@ -184,13 +185,6 @@ def _introduce(
     print(f"linear baseline: look-back {ridge.look_back}, penalty {ridge.penalty:.2g}, 1 window in {ridge.every}")
     done = "" if resumed is None else f", going on after step {resumed['step']:,}"
     print(f"training: {task.total_steps:,} steps into {shlex.quote(str(run.path))}{done}", flush=True)
-
-
-def configuration_folder() -> Path:
-    """Give the folder of the configuration: inside the package when installed, beside it in a checkout."""
-    package = Path(__file__).resolve().parent
-    inside = package / "conf"
-    return inside if inside.is_dir() else package.parent / "conf"
 
 
 def main() -> None:

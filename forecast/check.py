@@ -1,0 +1,79 @@
+"""Check every attention mechanism against what it promises: `python -m forecast.check`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from forecast.cli import finish
+from forecast.errors import InputError
+
+LEAST_LENGTH = 16
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check as the command line says; give the exit code, 1 where a promise is not kept."""
+    parser = argparse.ArgumentParser(
+        prog="python -m forecast.check",
+        description="Print what each attention mechanism declares, and measure whether it holds on this machine. "
+        "Exit code 0: all of it holds; 1: something does not, each in a line of its own; 2: unknown name.",
+    )
+    parser.add_argument("names", nargs="*", metavar="name", help="mechanisms, as in attention=name; none: all")
+    parser.add_argument("--length", type=int, help="positions in the checks whose size is free (160)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    table = parser.add_mutually_exclusive_group()
+    table.add_argument("--quiet", action="store_true", help="print nothing but what fails")
+    table.add_argument("--markdown", action="store_true", help="print what is declared as Markdown; measure nothing")
+    table.add_argument("--write", type=Path, metavar="README.md", help="put that Markdown between its marks in a file")
+    options = parser.parse_args(arguments)
+    failures: list[str] = []
+    return finish(lambda: failures.extend(_run(options))) or int(bool(failures))
+
+
+def _run(options: argparse.Namespace) -> list[str]:
+    """Do what is asked and give a line for each promise that is not kept."""
+    import torch
+
+    from forecast.checking import declared, suite, tables
+    from forecast.checking.candidate import LENGTH, Candidate
+    from forecast.configuration import attention_arguments
+
+    names = _known(options.names)
+    length = LENGTH if options.length is None else options.length
+    if length < LEAST_LENGTH:
+        raise InputError(f"--length {length}: must be at least {LEAST_LENGTH}")
+    if options.device == "cuda" and not torch.cuda.is_available():
+        raise InputError("--device cuda: torch sees no CUDA device here: leave the option out")
+    device = torch.device(options.device)
+    candidates = [Candidate(arguments, length, device) for arguments in attention_arguments(names).values()]
+    if options.markdown:
+        print(declared.markdown(candidates))
+        return []
+    if options.write:
+        declared.write_markdown(options.write, candidates)
+        print(f"{options.write}: {len(candidates)} mechanisms")
+        return []
+    torch.set_num_threads(1)  # thousands of tiny products: threads would wait for one another
+    findings = [suite.examine(candidate) for candidate in candidates]
+    if not options.quiet:
+        tables.print_tables(candidates, findings)
+    failures = [tables.failure(finding) for row in findings for finding in row if not finding.passed]
+    for line in failures:
+        print(line)
+    if not options.quiet and not failures:
+        print(f"all hold: {len(suite.CHECKS)} checks of {len(candidates)} mechanisms")
+    return failures
+
+
+def _known(names: Sequence[str]) -> list[str]:
+    """Give the names asked for, each once, or all of the folder."""
+    from forecast.attention import available
+
+    for name in names:
+        if name not in available():
+            raise InputError(f"attention={name} is not known: choose from {', '.join(available())}")
+    return list(dict.fromkeys(names)) or available()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

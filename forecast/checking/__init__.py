@@ -1,0 +1,1 @@
+"""What every attention mechanism promises, measured: `python -m forecast.check` prints it."""
