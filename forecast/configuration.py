@@ -35,7 +35,7 @@ def attention_arguments(names: Sequence[str]) -> dict[str, dict[str, Any]]:
         config = compose("config", [f"+attention@mechanisms.{name}={name}" for name in names])
     composed = OmegaConf.to_container(config.mechanisms, resolve=True)
     assert isinstance(composed, dict)
-    for name, arguments in composed.items():
-        if arguments.get("name") != name:
+    for name in names:
+        if composed[name].get("name") != name:
             raise InputError(f"{folder / 'attention' / name}.yaml: must say `name: {name}`, as the file is called")
-    return {str(name): arguments for name, arguments in composed.items()}
+    return {name: composed[name] for name in names}

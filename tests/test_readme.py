@@ -10,7 +10,9 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from forecast import attention
-from forecast.training import configuration_folder
+from forecast.checking.candidate import Candidate
+from forecast.checking.declared import BEGIN, END, markdown
+from forecast.configuration import attention_arguments, configuration_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -38,14 +40,9 @@ def test_set_up_is_two_commands_within_the_first_twenty_lines() -> None:
 
 
 def test_the_attention_table_is_what_the_classes_declare() -> None:
-    for name in attention.available():
-        with initialize_config_dir(str(configuration_folder()), version_base="1.3"):
-            config = OmegaConf.to_container(compose("config", [f"attention={name}"]).attention)
-        assert isinstance(config, dict)
-        mechanism = attention.build(**config, num_heads=1, head_dim=4, max_key_length=8)
-        pairs = "yes" if mechanism.accepts_pair_mask else "no"
-        cells = [f"`{name}`", mechanism.time_cost, mechanism.memory_cost, mechanism.causal_ability, pairs]
-        assert f"| {' | '.join(cells)} |" in README
+    candidates = [Candidate(arguments) for arguments in attention_arguments(attention.available()).values()]
+    written = README.partition(BEGIN)[2].partition(END)[0].strip()
+    assert written == markdown(candidates), "run: python -m forecast.check --write README.md"
 
 
 def test_the_result_table_is_the_record() -> None:

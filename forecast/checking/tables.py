@@ -10,7 +10,6 @@ from forecast.checking.candidate import Candidate
 from forecast.checking.declared import HEADINGS, declaration
 from forecast.checking.suite import CHECKS, Finding
 
-
 NOT_PROMISED = "\N{EN DASH}"
 
 
