@@ -61,7 +61,7 @@ def _run(options: argparse.Namespace) -> list[str]:
     for line in failures:
         print(line)
     if not options.quiet and not failures:
-        print(f"all hold: {len(suite.CHECKS)} checks of {len(candidates)} mechanisms")
+        print(f"all hold: {len(suite.CHECKS)} checks of {', '.join(names)}")
     return failures
 
 

@@ -18,7 +18,7 @@ from forecast.checking.numbers import (
 )
 
 LENGTH = 90
-SUMS_TO_ONE = 1e-6  # a map whose rows sum to 1 this closely gives weighted means
+SUMS_TO_ONE = 1e-3  # a map whose rows sum to 1 this closely is meant to give weighted means
 
 
 def far_keys(candidate: Candidate) -> float:

@@ -16,29 +16,32 @@ NOT_PROMISED = "\N{EN DASH}"
 def print_tables(candidates: Sequence[Candidate], findings: Sequence[Sequence[Finding]]) -> None:
     """Print both tables, wide enough wherever they go."""
     console = Console()
-    for table in (declared_table(candidates), measured_table(candidates, findings)):
+    first = candidates[0]
+    for title, table in (
+        ("what each class declares", declared_table(candidates)),
+        (f"measured on {first.device}, torch {torch.__version__}, length {first.length}", measured_table(findings)),
+    ):
+        print(title)
         wanted = Console(width=10_000).measure(table).maximum
         Console(width=max(console.width, wanted)).print(table)
+    print(f"✓ within the bound, ✗ not, {NOT_PROMISED} not promised; errors are shares of the largest number")
 
 
 def declared_table(candidates: Sequence[Candidate]) -> Table:
     """Give a row a mechanism."""
-    table = Table("attention", *HEADINGS, title="what each class declares")
+    table = Table("attention", *HEADINGS)
     for candidate in candidates:
         table.add_row(candidate.name, *declaration(candidate))
     return table
 
 
-def measured_table(candidates: Sequence[Candidate], findings: Sequence[Sequence[Finding]]) -> Table:
+def measured_table(findings: Sequence[Sequence[Finding]]) -> Table:
     """Give a row a check, a column a mechanism."""
-    first = candidates[0]
-    table = Table(title=f"measured on {first.device}, torch {torch.__version__}, length {first.length}")
-    table.add_column("check")
-    for heading in ("bound", *(candidate.name for candidate in candidates)):
+    table = Table("check")
+    for heading in ("bound", *(row[0].mechanism for row in findings)):
         table.add_column(heading, justify="right")
     for check, *row in zip(CHECKS, *findings, strict=True):
         table.add_row(check.name, short(check.bound), *map(_cell, row))
-    table.caption = f"✓ within the bound, ✗ not, {NOT_PROMISED} not promised; errors are shares of the largest number"
     return table
 
 
