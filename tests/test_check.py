@@ -96,6 +96,8 @@ def test_names_are_checked_once_each_in_their_order(capsys: pytest.CaptureFixtur
         (["full", "base"], "attention=base is not known"),
         (["--length", "15"], "--length 15: must be at least 16"),
         (["--write", "none.md"], "none.md: no such file"),
+        (["--markdown", "--length", "160"], "--length and --device are for measuring"),
+        (["--markdown", "--device", "cpu"], "--length and --device are for measuring"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(

@@ -44,6 +44,11 @@ def test_every_check_has_a_fault_that_fails_it() -> None:
     assert {name for name, _ in FAULTS} == {check.name for check in CHECKS}
 
 
+def test_every_check_says_what_it_promises() -> None:
+    assert all(check.promise.endswith(".") for check in CHECKS)
+    assert len({check.promise for check in CHECKS}) == len(CHECKS)
+
+
 @pytest.mark.parametrize(("value", "passed"), [(None, True), (0.5, True), (0.6, False), (torch.nan, False)])
 def test_a_finding_passes_up_to_its_bound_and_nan_never(value: float | None, passed: bool) -> None:
     check = Check("some", 0.5, lambda candidate: value)
