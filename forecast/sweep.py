@@ -71,7 +71,8 @@ def _prepare(arguments: Namespace) -> Sweep:
     try:
         overrides = parse(arguments.overrides)
         check_swept(overrides)
-        constants = [override for override in overrides if not override.is_sweep_override()]
+        last = {override.get_key_element(): override for override in overrides}.values()  # as Hydra takes them
+        constants = [override for override in last if not override.is_sweep_override()]
         config = _compose(arguments, [str(override.input_line) for override in constants])
         settings = read_sweep(config)
         name = settings.name

@@ -47,7 +47,7 @@ def report(sweep: Path) -> None:
     _write(jobs.drop(columns=["of", "baselines"]), sweep / "jobs.csv")
     Console(width=max(Console().width, 120)).print(sweep_table(rows, jobs, sweep.name))
     for job in jobs[jobs["of"].isna()].to_dict("records"):
-        print(f"{job['status']}: {job['job']}" + (f": {job['error']}" if job["error"] else ""))
+        print(f"{job['status']}: {job['job']}" + (f": {job['error']}" if isinstance(job["error"], str) else ""))
     print(f"sweep folder: {shlex.quote(str(sweep))} (sweep.csv, jobs.csv)")
     print(f"look at it: tensorboard --logdir {shlex.quote(str(sweep))}", flush=True)
 
