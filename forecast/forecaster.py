@@ -1,7 +1,7 @@
 """A trained run, ready to forecast a table: no trainer, no Lightning."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 
 from forecast.data.calendar import calendar_features, future_index
+from forecast.data.policies import Policies
 from forecast.data.scaler import Scaler
 from forecast.data.series import Series, series_from_frame
 from forecast.data.table import check_names, read_table
@@ -21,7 +22,7 @@ from forecast.run import MANIFEST, Architecture, Run
 
 @dataclass(frozen=True)
 class Forecaster:
-    """The model of a run with what it needs of its training: roles, scaler, calendar, frequency."""
+    """The model of a run with what it needs of its training: roles, scaler, calendar, frequency, repairs."""
 
     network: Informer
     scaler: Scaler
@@ -30,6 +31,7 @@ class Forecaster:
     time_column: str
     frequency: str
     cycles: list[str]
+    policies: Policies
     context_length: int
     horizon: int
 
@@ -56,6 +58,7 @@ class Forecaster:
                 time_column=data["time_column"],
                 frequency=data["frequency"],
                 cycles=data["cycles"],
+                policies=Policies(data.get("duplicates", "error"), data.get("missing", "error")),
                 context_length=sizes.context_length,
                 horizon=sizes.horizon,
             )
@@ -116,11 +119,13 @@ class Forecaster:
         dates = future_index(context.index[-1], self.frequency, self.horizon)
         past = self.scaler.transform(context.to_numpy(np.float64)).astype(np.float32)
         known = calendar_features(pd.DatetimeIndex(context.index.append(dates)), self.cycles)
+        observed = series.observed_of(self.columns) if self.policies.masks_past else None
         with torch.inference_mode():
             forecast = self.network(
                 torch.from_numpy(past)[None],
                 torch.from_numpy(known[: self.context_length])[None],
                 torch.from_numpy(known[self.context_length :])[None],
+                None if observed is None else torch.from_numpy(observed[-self.context_length :])[None],
             )
         values = self.scaler.inverse(forecast[0].double().numpy(), self.targets)
         return pd.DataFrame(values, index=dates.rename(self.time_column), columns=self.targets)
@@ -139,21 +144,49 @@ class Forecaster:
                 f"{source}: it has {len(series.frame)} rows, the model looks back {self.context_length}: "
                 f"give at least {self.context_length} rows"
             )
-        return series
+        return replace(series, notes=(*series.notes, *self._ends_in_gap(series)))
+
+    def _ends_in_gap(self, series: Series) -> list[str]:
+        """Give a note where a column has no value in the last row."""
+        if series.observed is None or series.observed[-1].all():
+            return []
+        ends = [int(np.argmax(seen[::-1])) if seen.any() else len(seen) for seen in series.observed.T]
+        name, most = max(zip(self.columns, ends, strict=True), key=lambda pair: pair[1])
+        told = "the model is told so" if self.policies.masks_past else "the value before them is held"
+        more = sum(end > 0 for end in ends) - 1
+        others = f", nor do {more} more columns in the last" if more else ""
+        return [f"ends in a gap: {name!r} has no value in the last {most} rows{others}: {told}"]
 
     def _at_frequency(self, frame: pd.DataFrame, source: str, time_column: str | None) -> Series:
         """Give the series at the step that its rows keep; a few rows may keep training's step and another."""
-        read = partial(series_from_frame, frame, source=source, time_column=time_column, columns=self.columns)
-        series = read() if len(frame) > 2 else read(frequency=self.frequency)
+        read = partial(
+            series_from_frame,
+            frame,
+            source=source,
+            time_column=time_column,
+            columns=self.columns,
+            policies=self.policies,
+        )
+        if len(frame) <= 2:
+            return read(frequency=self.frequency)
+        try:
+            series = read()
+        except InputError:
+            if not self.policies.fills:
+                raise
+            return read(frequency=self.frequency)  # with many gaps there may be no step that most rows keep
         if series.frequency == self.frequency:
             return series
         try:
-            return read(frequency=self.frequency)
+            again = read(frequency=self.frequency)
         except InputError:
+            again = None
+        if again is None or len(again.frame) != len(series.frame):  # rows put in between are no rows that keep a step
             raise InputError(
                 f"{source}: its frequency is {series.frequency}, the model was trained at {self.frequency}: "
                 "resample the file or train a model on it"
-            ) from None
+            )
+        return again
 
 
 def load(path: str | os.PathLike[str]) -> Forecaster:

@@ -1,6 +1,7 @@
 """What a finished run leaves in its folder."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,7 @@ def write_outcome(
 
 
 def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]:
+    test = data.parts["test"]
     return {
         "name": config["data"]["name"],
         "path": None if data.source.path is None else str(data.source.path),
@@ -78,9 +80,11 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "frequency": data.source.series.frequency,
         "season": seasonal_period(data.source.series.frequency),
         "cycles": list(data.cycles),
-        "first_test_target": str(data.index[data.split.test.start]),
+        "first_test_target": str(data.index[int(test.starts[0]) + test.context_length]),
         "windows": {part: len(windows) for part, windows in data.parts.items()},
-        "notes": list(data.source.series.notes),
+        "windows_left_out": data.left_out,
+        "policies": asdict(data.source.series.policies),
+        "notes": list(data.notes),
     }
 
 
@@ -94,7 +98,7 @@ def _write_last_forecast(run: Run, name: str, network: Informer, data: ForecastD
     frame = pd.DataFrame(data.scaler.inverse(forecast.double().cpu().numpy(), targets), index=index, columns=targets)
     with replacing(run.path / "forecast.csv") as file:
         frame.to_csv(file, lineterminator="\n")
-    table = data.source.series.frame[targets]
+    table = data.source.series.measured[targets]
     title = f"the last test window of {name}: {windows.horizon} steps from {index[0]}"
     draw_forecast(run.path / "forecast.png", table.iloc[:origin], frame, table.loc[index], title)
     if data.source.path is None:  # there is no file to forecast from: leave one

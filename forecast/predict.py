@@ -59,7 +59,7 @@ def predict(run: str, source: Path, output: Path) -> None:
         else:
             forecast.to_parquet(file)
     draw_forecast(
-        picture, series.frame, forecast, title=f"{source.name}: {len(forecast)} steps from {forecast.index[0]}"
+        picture, series.measured, forecast, title=f"{source.name}: {len(forecast)} steps from {forecast.index[0]}"
     )
     print(f"{output}: {len(forecast)} steps, {forecast.index[0]} to {forecast.index[-1]}; picture: {picture}")
 

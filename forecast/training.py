@@ -164,7 +164,7 @@ def _introduce(
     run: Run,
     resumed: Mapping[str, Any] | None,
 ) -> None:
-    for note in data.source.series.notes:
+    for note in data.notes:
         print(f"{config['data']['name']}: {note}")
     windows = ", ".join(f"{len(part):,} {name}" for name, part in data.parts.items())
     parameters = sum(parameter.numel() for parameter in network.parameters())

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -142,6 +144,21 @@ def test_ridge_leaves_out_the_windows_with_a_filled_target() -> None:
     x, y = expected_x[keep], expected_y[keep]
     reference = SklearnRidge(alpha=ridge.penalty * np.square(x).sum() / 8, fit_intercept=False).fit(x, y)
     np.testing.assert_allclose(ridge.weight.numpy(), reference.coef_.T, atol=1e-5)
+
+
+def test_ridge_without_a_window_to_fit_forecasts_the_mean_of_the_context() -> None:
+    train, validation = split_windows()
+    train = replace(train, observed=torch.zeros(300, 3, dtype=torch.bool))
+    batch = validation.batch(torch.tensor([0, 9]))
+    forecast = fit_ridge(train, validation)(batch)
+    torch.testing.assert_close(forecast, batch.past[..., :2].mean(1, keepdim=True).expand(-1, 3, -1))
+
+
+def test_baselines_read_what_was_filled_as_values() -> None:
+    windows = make_windows(observed=torch.rand(60, 3) > 0.3)
+    batch, whole = windows.batch(torch.tensor([9])), replace(windows, observed=None).batch(torch.tensor([9]))
+    for forecaster in (last_value, SeasonalNaive(windows, 6), Ridge(weight=torch.randn(5, 3), penalty=0.0, every=1)):
+        assert torch.equal(forecaster(batch), forecaster(whole))
 
 
 def test_a_context_beyond_the_longest_look_back_is_read_from_its_newest_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,22 @@ def test_filled_targets_are_left_out_of_scores_and_residuals() -> None:
     assert missing == [[20, 2, 0], [21, 1, 0], [22, 0, 0]]
 
 
+def test_batches_without_a_measured_target_add_nothing_and_spoil_nothing() -> None:
+    observed = torch.ones(60, 3, dtype=torch.bool)
+    observed[20:45] = False
+    windows = make_windows(observed=observed)
+    evaluation = evaluate(lambda batch: torch.zeros_like(batch.future), windows, 4, keep_residuals=True)
+    unseen = np.array([not observed[origin : origin + 3, :2].any() for origin in evaluation.origin])
+    assert unseen.sum() == 23
+    assert (np.isnan(evaluation.mse) == unseen).all()
+    assert (np.isnan(evaluation.mae) == unseen).all()
+    assert evaluation.residuals is not None
+    assert np.isnan(evaluation.residuals[unseen]).all()
+    seen = [windows.batch(torch.tensor([place])) for place in np.flatnonzero(~unseen)]
+    errors = torch.cat([batch.future[batch.future_observed] for batch in seen]).double()
+    assert evaluation.sums.scaled()["mse"] == pytest.approx(float(errors.square().mean()))
+
+
 def test_a_forecaster_that_drops_a_window_is_found_out() -> None:
     windows = make_windows()
 

@@ -8,7 +8,8 @@ import torch
 
 from forecast.baselines import SeasonalNaive, fit_ridge, last_value
 from forecast.data.datamodule import ForecastData
-from forecast.data.series import Series
+from forecast.data.policies import Policies
+from forecast.data.series import Series, series_from_frame
 from forecast.data.sources import Source
 from forecast.data.windows import Batch, Windows
 from forecast.forecaster import load
@@ -25,8 +26,12 @@ def prepared(table: pd.DataFrame, context_length: int = CONTEXT) -> ForecastData
     """Give the data as training sees them, past the reader that would refuse NaN."""
     frame = table.set_index("date")
     frame.index = pd.DatetimeIndex(frame.index, name="date")
+    return as_data(Series(frame, "h"), context_length)
+
+
+def as_data(series: Series, context_length: int) -> ForecastData:
     data = ForecastData(
-        Source(Series(frame, "h"), ["load", "oil"], ["air"], None),
+        Source(series, ["load", "oil"], ["air"], None),
         {"train": 0.7, "validation": 0.1, "test": 0.2},
         context_length=context_length,
         horizon=HORIZON,
@@ -136,6 +141,85 @@ def test_test_rows_change_neither_what_is_learnt_nor_what_is_selected(tiny_run: 
     assert result["model"] == tiny_run.result["model"]
     assert result["linear_fit"] == tiny_run.result["linear_fit"]
     assert result["test"]["scaled"] != tiny_run.result["test"]["scaled"]
+
+
+# --- repairs
+
+FILLS = ["ffill", "interpolate", "mask"]
+IN_AND_AROUND_GAPS = [599, 600, 601, 603, 606, 607, 640, 641, 650, 652, 655, 656, 666, 670]
+
+
+def holed(table: pd.DataFrame) -> pd.DataFrame:
+    """Give the table with rows 90 to 95, 600 to 605 and 640 absent, row 620 twice, and cells empty."""
+    copy = table.copy()
+    copy.loc[650:654, "air"] = np.nan
+    copy.loc[[30, 665], "load"] = np.nan
+    return pd.concat([copy.drop(index=[*range(90, 96), *range(600, 606), 640]), copy.loc[[620]]])
+
+
+def repaired(table: pd.DataFrame, missing: str, context_length: int = CONTEXT) -> ForecastData:
+    """Give the data as training sees them, read as from a file and repaired."""
+    series = series_from_frame(holed(table), policies=Policies("mean", missing))
+    assert len(series.frame) == ROWS
+    return as_data(series, context_length)
+
+
+@pytest.mark.parametrize("missing", FILLS)
+def test_values_from_the_origin_on_change_no_kept_window_and_no_forecast_from_it(
+    missing: str, tiny_run: TinyRun
+) -> None:
+    network = Run.open(tiny_run.path).load_model()
+    plain = repaired(hourly(), missing)
+    for origin in IN_AND_AROUND_GAPS:
+        bad = repaired(spoilt(hourly(), origin, 1e6), missing)
+        assert bad.scaler.to_dict() == plain.scaler.to_dict()
+        one, other = (next(before(data.parts["test"], origin).batches(512)) for data in (plain, bad))
+        assert same(one, other._replace(future=one.future))
+        assert not torch.equal(one.future, other.future)
+        with torch.inference_mode():
+            assert torch.equal(network(*one[:4]), network(*other[:4]))
+        seasonal = [SeasonalNaive(data.parts["test"], 24)(batch) for data, batch in ((plain, one), (bad, other))]
+        assert torch.equal(*seasonal)
+
+
+@pytest.mark.parametrize("missing", FILLS)
+def test_only_a_line_over_a_gap_makes_windows_unfit_to_keep(missing: str) -> None:
+    """The windows that are left out are those that would have failed the test above."""
+    plain = repaired(hourly(), missing)
+    unfit = set()
+    for origin in range(FIRST_TEST + 1, ROWS - HORIZON + 1):
+        start = torch.tensor([origin - CONTEXT])
+        bad = repaired(spoilt(hourly(), origin, 1e6), missing) if origin in IN_AND_AROUND_GAPS else plain
+        one, other = (replace(data.parts["test"], starts=start).batch(torch.tensor([0])) for data in (plain, bad))
+        if not torch.equal(one.past, other.past):
+            unfit.add(origin)
+    kept = set((plain.parts["test"].starts + CONTEXT).tolist())
+    left_out = {*range(601, 607), 641, *range(651, 656), 666} if missing == "interpolate" else set()
+    assert unfit == left_out & set(IN_AND_AROUND_GAPS)
+    assert kept == set(range(FIRST_TEST, ROWS - HORIZON + 1)) - left_out
+    assert plain.left_out["test"] == len(left_out)
+
+
+@pytest.mark.parametrize("missing", FILLS)
+@pytest.mark.parametrize("context_length", [1, 24, 200])
+def test_the_windows_that_are_scored_are_the_same_at_every_look_back(missing: str, context_length: int) -> None:
+    origins = [
+        repaired(hourly(), missing, length).parts["test"].starts + length for length in (context_length, CONTEXT)
+    ]
+    assert torch.equal(*origins)
+
+
+@pytest.mark.parametrize("missing", FILLS)
+def test_what_was_filled_is_never_a_target(missing: str) -> None:
+    data = repaired(hourly(), missing)
+    for part in ("train", "test"):
+        for batch in data.parts[part].batches(64):
+            assert batch.future_observed is not None
+            rows = batch.origin[:, None] + torch.arange(HORIZON)
+            absent = torch.isin(rows, torch.tensor([*range(90, 96), *range(600, 606), 640]))
+            load = absent | torch.isin(rows, torch.tensor([30, 665]))
+            assert torch.equal(~batch.future_observed, torch.stack([load, absent], dim=-1))
+            assert (batch.past_observed is not None) == (missing == "mask")
 
 
 @pytest.mark.parametrize("context_length", [1, 24, CONTEXT, 200])

@@ -1,7 +1,7 @@
 """A checked series as scaled windows on the training device."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import lightning
@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 
 from forecast.data.calendar import calendar_cycles, calendar_features
+from forecast.data.gaps import causal_starts, check_measured
 from forecast.data.order import ShuffledBatches
 from forecast.data.scaler import Scaler
 from forecast.data.sources import Source
@@ -52,7 +53,12 @@ class ForecastData(lightning.LightningDataModule):
     Raises
     ------
     InputError
-        If a part is too short for its windows.
+        If a part is too short for its windows, or has nothing measured to fit or score.
+
+    Attributes
+    ----------
+    left_out
+        Windows of each part that are not kept since a fill in their context knows the future.
     """
 
     def __init__(
@@ -83,23 +89,46 @@ class ForecastData(lightning.LightningDataModule):
         self.index = pd.DatetimeIndex(frame.index)
         self.split = split_rows(len(frame), **split)
         raw = frame.to_numpy(np.float64)
-        train = self.split.train
-        self.scaler = Scaler.fit(raw[train.start : train.stop], columns)
+        observed = source.series.observed_of(columns)
+        train = slice(self.split.train.start, self.split.train.stop)
+        self.scaler = Scaler.fit(raw[train], columns, None if observed is None else observed[train])
         span = self.index[max(train.stop - 1, 0)] - self.index[train.start]
         self.cycles = calendar_cycles(source.series.frequency, span)
-        values = torch.from_numpy(self.scaler.transform(raw).astype(np.float32))
-        known = torch.from_numpy(calendar_features(self.index, self.cycles))
-        self.parts = {
-            part: Windows(
-                values=values,
-                known=known,
-                starts=start_rows(rows, context_length, horizon, part=part),
-                context_length=context_length,
-                horizon=horizon,
-                num_targets=len(source.targets),
-            )
-            for part, rows in vars(self.split).items()
-        }
+        table = Windows(
+            values=torch.from_numpy(self.scaler.transform(raw).astype(np.float32)),
+            known=torch.from_numpy(calendar_features(self.index, self.cycles)),
+            starts=torch.empty(0, dtype=torch.int64),
+            context_length=context_length,
+            horizon=horizon,
+            num_targets=len(source.targets),
+            observed=None if observed is None else torch.from_numpy(np.ascontiguousarray(observed)),
+            past_masked=source.series.policies.masks_past,
+        )
+        self.parts: dict[str, Windows] = {}
+        self.left_out: dict[str, int] = {}
+        for part, rows in vars(self.split).items():
+            self.parts[part], self.left_out[part] = self._cut(table, rows, part)
+
+    def _cut(self, table: Windows, targets: range, part: str) -> tuple[Windows, int]:
+        """Give the windows of a part, and how many are left out."""
+        starts = start_rows(targets, table.context_length, table.horizon, part=part)
+        if table.observed is None:
+            return replace(table, starts=starts), 0
+        kept = starts
+        if self.source.series.policies.reads_past_gaps:
+            kept = causal_starts(starts, table.context_length, table.observed, part=part)
+        windows = replace(table, starts=kept)
+        check_measured(windows, self.source.targets, part=part)
+        return windows, len(starts) - len(kept)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done to the input, a line each."""
+        notes = self.source.series.notes
+        if not any(self.left_out.values()):
+            return notes
+        counts = ", ".join(f"{count:,} {part}" for part, count in self.left_out.items())
+        return (*notes, f"windows left out, their context ends in a gap: {counts}")
 
     @property
     def sizes(self) -> Sizes:
@@ -143,7 +172,7 @@ class ForecastData(lightning.LightningDataModule):
         return batch
 
     def manifest(self) -> dict[str, Any]:
-        """Give what prediction needs to know of the data: roles, time, scaler."""
+        """Give what prediction needs to know of the data: roles, time, repairs, scaler."""
         return {
             "data": {
                 "targets": self.source.targets,
@@ -151,6 +180,7 @@ class ForecastData(lightning.LightningDataModule):
                 "time_column": self.index.name,
                 "frequency": self.source.series.frequency,
                 "cycles": list(self.cycles),
+                **asdict(self.source.series.policies),
             },
             "scaler": self.scaler.to_dict(),
         }

@@ -1,7 +1,9 @@
 """File name in, path out: a data set found on this machine, or fetched once, checked, put in place whole."""
 
+import glob
 import hashlib
 import os
+import platform
 import urllib.error
 import urllib.request
 from http.client import HTTPException
@@ -17,11 +19,14 @@ _TIMEOUT_S = 30
 _PIECE = 1 << 16
 
 
-def locate(file_name: str, *, url: str | None, sha256: str | None, data_dir: Path | None = None) -> Path:
+def locate(
+    file_name: str, *, url: str | None, sha256: str | None, about: str | None = None, data_dir: Path | None = None
+) -> Path:
     """Find the file in $FORECAST_DATA_DIR, else in `data_dir` (default: data/ here), else download it there.
 
     Raises `InputError` where a file that is there is not the one meant, and where the download fails; the
-    line says what to fetch and where to put it, and nothing half-fetched is left.
+    line says what to fetch, or `about` what the file is, and where to put it. Nothing half-fetched is left, and
+    what a killed download left is removed by the next.
     """
     folder = Path("data") if data_dir is None else Path(data_dir)
     named = os.environ.get("FORECAST_DATA_DIR")
@@ -32,15 +37,19 @@ def locate(file_name: str, *, url: str | None, sha256: str | None, data_dir: Pat
             _check_found(place / file_name, sha256)
             return place / file_name
     target = folder / file_name
+    kind = "" if about is None else f" ({about})"
     if url is None:
-        raise InputError(f"{file_name} is not in {folder}: put it there, or name its folder in FORECAST_DATA_DIR")
+        raise InputError(
+            f"{file_name}{kind} is not in {folder} and has no address known here: put it there, or name its folder "
+            "in FORECAST_DATA_DIR"
+        )
     try:
         _fetch(url, target, sha256)
     except (OSError, HTTPException, ValueError) as error:
         if isinstance(error, urllib.error.HTTPError):
             error.close()
         raise InputError(
-            f"{file_name} could not be downloaded ({_reason(error)}): fetch {url} and put it at {target}"
+            f"{file_name}{kind} could not be downloaded ({_reason(error)}): fetch {url} and put it at {target}"
         ) from error
     return target
 
@@ -59,9 +68,10 @@ def _check_found(path: Path, sha256: str | None) -> None:
 def _fetch(url: str, target: Path, sha256: str | None) -> None:
     if not url.lower().startswith(("http://", "https://")):
         raise ValueError("the address is not http or https")
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+    temporary = target.with_name(f".{target.name}.{platform.node()}.{os.getpid()}.part")
     with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as response:
         target.parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(target)
         try:
             with temporary.open("wb") as file:
                 found = _copy(response, file, target.name)
@@ -72,6 +82,25 @@ def _fetch(url: str, target: Path, sha256: str | None) -> None:
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove what downloads of this file left that were killed on this machine; others may be under way."""
+    beginning = f".{target.name}.{platform.node()}."
+    for path in target.parent.glob(f"{glob.escape(beginning)}*.part"):
+        process = path.name.removeprefix(beginning).removesuffix(".part")
+        if process.isdecimal() and not _is_alive(int(process)):
+            path.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)  # signal 0 asks only
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
 
 
 def _copy(response: Any, file: BinaryIO, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Times in, frequency out: the step from row to row, and whether every row keeps it."""
+"""Times in, frequency out: the step from row to row."""
 
 import re
 import warnings
@@ -130,49 +130,3 @@ def _monthly(times: pd.DatetimeIndex, step: int) -> str | None:
 def _has_only_business_days(times: pd.DatetimeIndex) -> bool:
     over_weekend = np.diff(times.asi8) == 3 * _DAY
     return bool((times.day_of_week < 5).all() and over_weekend.any())
-
-
-def check_regular(times: pd.DatetimeIndex, frequency: str, rows: np.ndarray, source: str) -> None:
-    """Refuse sorted times that leave the grid of the frequency, and gaps in it, naming the first such row."""
-    offset = frequency_offset(frequency)
-    step = fixed_step(offset)
-    # days and longer are steps of the local calendar, shorter ones of the absolute time
-    daily = step is None or step % _DAY == 0
-    plain = times.tz_localize(None) if daily else times.tz_convert("UTC").tz_localize(None) if times.tz else times
-    if step is None:
-        stray, first_missing, missing = _against_range(plain, offset)
-    else:
-        stray, first_missing, missing = _against_step(plain.asi8, step)
-    if stray >= 0:
-        raise InputError(
-            f"{source}, row {rows[stray]}: {times[stray]} is off the grid of one row every {frequency}: "
-            "correct the time, or name the right step in data.frequency"
-        )
-    if missing:
-        before = times[first_missing]
-        absent = (before.tz_localize(None) if daily else before) + offset
-        raise InputError(
-            f"{source}, row {rows[first_missing]}: after {before} the row for {absent} is missing "
-            f"({missing} missing in all at step {frequency}): add them, or correct data.frequency"
-        )
-
-
-def _against_step(nanoseconds: np.ndarray, step: int) -> tuple[int, int, int]:
-    """First row off the grid (-1: none), row before the first gap, and how many rows are missing."""
-    since = nanoseconds - nanoseconds[0]
-    phase = since % step
-    if phase.any():  # the grid is that of most rows: the first may be the stray one
-        phases, counts = np.unique(phase, return_counts=True)
-        return int(np.argmax(phase != phases[counts.argmax()])), 0, 0
-    jumps = np.diff(since) // step - 1
-    return -1, int(np.argmax(jumps > 0)) if jumps.size else 0, int(jumps.sum())
-
-
-def _against_range(times: pd.DatetimeIndex, offset: BaseOffset) -> tuple[int, int, int]:
-    grid = pd.date_range(times[0], times[-1], freq=offset)
-    place = grid.get_indexer(times)
-    stray = np.flatnonzero(place < 0)
-    if stray.size:
-        return int(stray[0]), 0, 0
-    jumps = np.diff(place) - 1
-    return -1, int(np.argmax(jumps > 0)) if jumps.size else 0, int(jumps.sum())

@@ -8,24 +8,25 @@ from forecast.errors import InputError
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-def to_numbers(table: pd.DataFrame, rows: np.ndarray, source: str) -> np.ndarray:
-    """Values of the table, shape (N, C), float64.
+def to_numbers(table: pd.DataFrame, rows: np.ndarray, source: str, *, empty_allowed: bool = False) -> np.ndarray:
+    """Values of the table, shape (N, C), float64; NaN where a cell is empty, if that is allowed.
 
     Raises `InputError` that names row and column of the first cell that is empty, no number, infinite, or too
     large for the model's float32; `rows` holds the row numbers as a spreadsheet shows them.
     """
     values = np.empty(table.shape, dtype=np.float64)
     for place, name in enumerate(table.columns):
-        values[:, place] = _column(table[name], rows, f"{source}, column {name!r}")
+        values[:, place] = _column(table[name], rows, f"{source}, column {name!r}", empty_allowed)
     return values
 
 
-def _column(column: pd.Series, rows: np.ndarray, where: str) -> np.ndarray:
+def _column(column: pd.Series, rows: np.ndarray, where: str, empty_allowed: bool) -> np.ndarray:
     numbers = _parse(column, rows, where)
     for bad, problem in (
         (
-            np.isnan(numbers),
-            "no value ({count} empty in all): fill it in the file (rows can only go at its ends)",
+            np.isnan(numbers) & (not empty_allowed),
+            "no value ({count} empty in all): fill it in the file (rows can only go at its ends), "
+            "or train with data.missing=ffill, interpolate or mask",
         ),
         (np.isinf(numbers), "an infinite value ({count} in all): correct it in the file"),
         (np.abs(numbers) > _LARGEST, "{value:g} is beyond float32 ({count} such in all): use a larger unit"),

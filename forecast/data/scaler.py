@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from forecast.errors import InputError
+
 
 class Scaler:
     """Mean and deviation of each column over the training rows.
@@ -27,11 +29,26 @@ class Scaler:
             raise ValueError(f"{self.mean.shape} means, {self.scale.shape} scales, {len(self.columns)} columns")
 
     @classmethod
-    def fit(cls, values: np.ndarray, columns: Sequence[str]) -> Scaler:
-        """Scaler of the training rows, shape (N, C), float64, original units."""
+    def fit(cls, values: np.ndarray, columns: Sequence[str], observed: np.ndarray | None = None) -> Scaler:
+        """Scaler of the training rows, shape (N, C), float64, original units, where `observed` (N, C) is True.
+
+        Raises
+        ------
+        InputError
+            If a column has no observed value.
+        """
         from sklearn.preprocessing import StandardScaler  # here, since predict never fits and starts sooner
 
-        fitted = StandardScaler().fit(np.asarray(values, dtype=np.float64))
+        values = np.asarray(values, dtype=np.float64)
+        if observed is not None:
+            if not (some := observed.any(0)).all():
+                name = columns[int(np.argmin(some))]
+                raise InputError(
+                    f"column {name!r} has no measured value in the training part: choose another data.split, "
+                    "or leave the column out of data.targets"
+                )
+            values = np.where(observed, values, np.nan)  # which StandardScaler leaves out
+        fitted = StandardScaler().fit(values)
         return cls(fitted.mean_, fitted.scale_, columns)
 
     def transform(self, values: np.ndarray) -> np.ndarray:

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from forecast.data.frequency import check_regular, resolve_frequency
+from forecast.data.duplicates import one_row_a_time
+from forecast.data.frequency import resolve_frequency
+from forecast.data.missing import whole_table
 from forecast.data.numbers import to_numbers
+from forecast.data.policies import STRICT, Policies
 from forecast.data.table import check_names, read_table
 from forecast.data.timestamps import find_time_column, holds_times, parse_times
 from forecast.errors import InputError
@@ -27,11 +30,29 @@ class Series:
         Step from row to row, a pandas alias such as 'h', '15min', 'D', 'MS'.
     notes
         One line for each thing that was done to the input.
+    observed
+        Shape (N, C), False where a value was filled; None where none was.
+    policies
+        What was to be done with doubled and missing rows.
     """
 
     frame: pd.DataFrame
     frequency: str
     notes: tuple[str, ...] = ()
+    observed: np.ndarray | None = None
+    policies: Policies = STRICT
+
+    @property
+    def measured(self) -> pd.DataFrame:
+        """The frame with NaN where a value was filled."""
+        return self.frame if self.observed is None else self.frame.where(self.observed)
+
+    def observed_of(self, columns: Sequence[str]) -> np.ndarray | None:
+        """Give the columns of `observed`, in their order."""
+        if self.observed is None:
+            return None
+        names = list(self.frame.columns)
+        return np.asarray(self.observed[:, [names.index(name) for name in columns]])
 
 
 def read_series(
@@ -40,10 +61,16 @@ def read_series(
     time_column: str | None = None,
     columns: Sequence[str] | None = None,
     frequency: str | None = None,
+    policies: Policies = STRICT,
 ) -> Series:
     """Series in a .csv, .csv.gz or .parquet file; the arguments are those of `series_from_frame`."""
     return series_from_frame(
-        read_table(path), source=os.fspath(path), time_column=time_column, columns=columns, frequency=frequency
+        read_table(path),
+        source=os.fspath(path),
+        time_column=time_column,
+        columns=columns,
+        frequency=frequency,
+        policies=policies,
     )
 
 
@@ -54,6 +81,7 @@ def series_from_frame(
     time_column: str | None = None,
     columns: Sequence[str] | None = None,
     frequency: str | None = None,
+    policies: Policies = STRICT,
 ) -> Series:
     """Series in a frame, checked; the frame stays as it is.
 
@@ -69,6 +97,8 @@ def series_from_frame(
         Columns to keep, in this order; None keeps all but the time column.
     frequency
         Step between rows, a pandas alias; None infers it.
+    policies
+        What is done with doubled and missing rows.
 
     Raises
     ------
@@ -81,13 +111,13 @@ def series_from_frame(
     table, column_notes = _without_nameless(table) if columns is None else (table, ())
     chosen = _choose(table, time_column, columns, source)
     times, time_notes = parse_times(table[time_column], rows, f"{source}, column {time_column!r}")
-    values = to_numbers(table[chosen], rows, source)
-    order, order_notes = _order(times, rows, source, time_column)
-    times, values, rows = times[order], values[order], rows[order]
-    frequency = resolve_frequency(times, frequency, source)
-    check_regular(times, frequency, rows, source)
-    result = pd.DataFrame(values, index=times.rename(time_column), columns=chosen)
-    return Series(result, frequency, (*row_notes, *column_notes, *time_notes, *order_notes))
+    values = to_numbers(table[chosen], rows, source, empty_allowed=policies.fills)
+    found, order_notes = one_row_a_time((times, values, rows), policies.duplicates, source, time_column)
+    frequency = resolve_frequency(found[0], frequency, source)
+    filled = whole_table(found, policies.missing, columns=chosen, frequency=frequency, source=source)
+    result = pd.DataFrame(filled.values, index=filled.times.rename(time_column), columns=chosen)
+    notes = (*row_notes, *column_notes, *time_notes, *order_notes, *filled.notes)
+    return Series(result, frequency, notes, filled.observed, policies)
 
 
 def _with_time_column(frame: pd.DataFrame, source: str, name: str | None) -> tuple[pd.DataFrame, str]:
@@ -161,20 +191,3 @@ def _check_present(name: str, names: list[str], source: str, key: str) -> None:
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     listed = ", ".join(names[:12]) + (" …" if len(names) > 12 else "")
     raise InputError(f"{source} has no column {name!r}{hint}, only {listed}: correct {key}")
-
-
-def _order(
-    times: pd.DatetimeIndex, rows: np.ndarray, source: str, time_column: str
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Give the order of the rows by time, noted where the file has another; refuse doubled times."""
-    stamps = times.asi8
-    order = np.argsort(stamps, kind="stable")
-    twice = np.flatnonzero(np.diff(stamps[order]) == 0)
-    if twice.size:
-        first, second = rows[order[twice[0]]], rows[order[twice[0] + 1]]
-        raise InputError(
-            f"{source}, rows {first} and {second}: both are for {times[order[twice[0]]]} "
-            f"({twice.size} duplicate times in all): keep one row for each time"
-        )
-    late = int((stamps < np.maximum.accumulate(stamps)).sum())
-    return order, (f"{late} rows were out of order: sorted by {time_column}",) if late else ()

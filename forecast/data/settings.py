@@ -6,12 +6,13 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from forecast.checks import check_least
+from forecast.data.policies import Policies
 from forecast.errors import InputError
 
 LARGEST_SEED = 2**32 - 1
 """What the seeding of numpy and Lightning takes."""
 
-OF_SOURCE = {"synthetic": ("rows", "seed"), "file": ("path", "file_name", "url", "sha256")}
+OF_SOURCE = {"synthetic": ("rows", "seed"), "file": ("path", "file_name", "url", "sha256", "about")}
 """The keys that only one source has."""
 
 
@@ -25,6 +26,7 @@ class DataSettings:
     file_name: str | None
     url: str | None
     sha256: str | None
+    about: str | None
     rows: int
     seed: int
     time_column: str | None
@@ -32,6 +34,8 @@ class DataSettings:
     past_covariates: list[Any]
     known_covariates: list[Any]
     frequency: str | None
+    duplicates: str
+    missing: str
     split: dict[str, Any]
 
 
@@ -57,12 +61,16 @@ def check_data(config: Mapping[str, Any]) -> None:
         _check_kind(value, kinds[key], f"data.{key}")
     if config["targets"] == []:
         raise InputError("data.targets=[]: name a column to forecast, or null for all that are not past covariates")
+    policies = Policies(config["duplicates"], config["missing"])
     if source == "synthetic":
         check_least(config["rows"], 1, "data.rows")
         check_seed(config["seed"], "data.seed")
         for key in ("time_column", "frequency"):
             if config[key] is not None:
                 raise InputError(f"data.{key}={config[key]}: the simulation has its own: leave it null")
+        for key, value in vars(policies).items():
+            if value != "error":
+                raise InputError(f"data.{key}={value}: the simulation lacks and doubles nothing: leave it at error")
     if sorted(config["split"]) != ["test", "train", "validation"]:
         raise InputError(f"data.split={config['split']}: must give train, validation and test")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from forecast.data.download import locate
+from forecast.data.policies import Policies
 from forecast.data.series import Series, read_series, series_from_frame
 from forecast.data.synthetic import simulate_transformer
 from forecast.errors import InputError
@@ -49,7 +50,13 @@ def load_source(config: Mapping[str, Any]) -> Source:
         series = series_from_frame(frame, source="the simulated transformer", columns=columns)
     else:
         path = _path(config)
-        series = read_series(path, time_column=config["time_column"], columns=columns, frequency=config["frequency"])
+        series = read_series(
+            path,
+            time_column=config["time_column"],
+            columns=columns,
+            frequency=config["frequency"],
+            policies=Policies(config["duplicates"], config["missing"]),
+        )
     present = list(series.frame.columns)
     if absent := [name for name in covariates if name not in present]:
         raise InputError(f"data.past_covariates: no column {absent[0]!r}, only {', '.join(present[:12])}")
@@ -67,4 +74,4 @@ def _path(config: Mapping[str, Any]) -> Path:
         return path
     if config["file_name"] is None:
         raise InputError("data.path=null: name your file: data=csv data.path=my.csv")
-    return locate(str(config["file_name"]), url=config["url"], sha256=config["sha256"])
+    return locate(str(config["file_name"]), url=config["url"], sha256=config["sha256"], about=config["about"])

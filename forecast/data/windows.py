@@ -15,8 +15,9 @@ class Batch(NamedTuple):
 
     `past` (B, T, C_in) and `future` (B, h, C_out) are z-scores of the training part, the targets first;
     `past_known` (B, T, F) and `future_known` (B, h, F) are known in advance; `past_observed` and
-    `future_observed` are booleans of the shapes of `past` and `future`, None where every value was
-    measured; `series_id` (B,) and `origin` (B,), the row of the first target, say where a window is from.
+    `future_observed` are booleans of the shapes of `past` and `future`, None where every value was measured
+    or, in the past, fills are read as values; `series_id` (B,) and `origin` (B,), the row of the first target,
+    say where a window is from.
     """
 
     past: Tensor
@@ -75,6 +76,8 @@ class Windows:
         C_out, at most C_in.
     observed
         Shape (N, C_in), False where a value was filled; None where none was.
+    past_masked
+        Whether batches hand on the past's part of `observed`; where they do not, fills are read as values.
     """
 
     values: Tensor
@@ -84,6 +87,7 @@ class Windows:
     horizon: int
     num_targets: int
     observed: Tensor | None = None
+    past_masked: bool = True
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -116,7 +120,7 @@ class Windows:
             past=values[:, :length],
             past_known=known[:, :length],
             future_known=known[:, length:],
-            past_observed=None if observed is None else observed[:, :length],
+            past_observed=observed[:, :length] if observed is not None and self.past_masked else None,
             future=values[:, length:, :targets],
             future_observed=None if observed is None else observed[:, length:, :targets],
             series_id=torch.zeros_like(first),

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from forecast.data.datamodule import ForecastData
-from forecast.data.series import Series
+from forecast.data.policies import Policies
+from forecast.data.series import Series, series_from_frame
 from forecast.data.sources import Source
 from forecast.errors import InputError
 
@@ -82,6 +83,71 @@ def test_moving_the_data_keeps_the_table_shared_and_its_masks() -> None:
     assert all(windows.values is moved[0].values and windows.observed is moved[0].observed for windows in moved)
     assert moved[0].observed is not None
     assert {windows.starts.device.type for windows in moved} == {"meta"}
+
+
+def gappy(missing: str, table: pd.DataFrame | None = None, **changes: int) -> ForecastData:
+    """Give the data of a table with rows 100 to 109, 220 and 260 absent and a cell of row 30 empty."""
+    whole = (frame() if table is None else table).copy()
+    whole.iloc[30, 1] = np.nan
+    series = series_from_frame(
+        whole.drop(index=whole.index[[*range(100, 110), 220, 260]]), policies=Policies("mean", missing)
+    )
+    options = {"context_length": 24, "horizon": 4, "batch_size": 16, "evaluation_batch_size": 32, "seed": 1, **changes}
+    return ForecastData(Source(series, ["c", "a"], ["b"], None), SPLIT, **options)
+
+
+@pytest.mark.parametrize("missing", ["ffill", "interpolate", "mask"])
+def test_filled_cells_are_marked_in_the_order_of_the_columns(missing: str) -> None:
+    data = gappy(missing)
+    observed = data.parts["test"].observed
+    assert observed is not None
+    wanted = np.ones((300, 3), dtype=bool)
+    wanted[[*range(100, 110), 220, 260]] = False
+    wanted[30, 2] = False  # column b, the covariate, comes last
+    np.testing.assert_array_equal(observed.numpy(), wanted)
+    assert {part.past_masked for part in data.parts.values()} == {missing == "mask"}
+
+
+@pytest.mark.parametrize("missing", ["ffill", "mask", "interpolate"])
+@pytest.mark.parametrize("context_length", [1, 24])
+def test_windows_are_left_out_where_a_fill_would_know_the_future(missing: str, context_length: int) -> None:
+    data = gappy(missing, context_length=context_length)
+    gaps = {101, *range(102, 111), 31, 221, 261} if missing == "interpolate" else set()
+    for part, rows in vars(data.split).items():
+        origins = data.parts[part].starts + context_length
+        possible = set(range(max(rows.start, context_length), rows.stop - 3))
+        assert origins.tolist() == sorted(possible - gaps)
+        assert data.left_out[part] == len(possible & gaps)
+    note = "windows left out, their context ends in a gap: 11 train, 1 validation, 1 test"
+    assert (note in data.notes) == (missing == "interpolate")
+    assert data.notes[0].startswith(f"12 absent rows and 1 rows with empty cells were filled by {missing} ")
+
+
+@pytest.mark.parametrize("missing", ["ffill", "mask", "interpolate"])
+def test_the_scaler_is_fitted_on_measured_training_values(missing: str) -> None:
+    table = frame()
+    seen = np.ones((300, 3), dtype=bool)
+    seen[100:110] = seen[30, 1] = False
+    train = table.where(seen).iloc[:200]
+    data = gappy(missing)
+    np.testing.assert_allclose(data.target_scale, train.std(ddof=0)[["c", "a"]])
+    np.testing.assert_allclose(data.scaler.mean, train.mean()[["c", "a", "b"]])
+
+
+def test_the_manifest_says_how_the_data_were_repaired() -> None:
+    told = gappy("mask").manifest()["data"]
+    assert (told["duplicates"], told["missing"]) == ("mean", "mask")
+    told = make().manifest()["data"]
+    assert (told["duplicates"], told["missing"]) == ("error", "error")
+
+
+def test_a_part_without_a_measured_target_is_refused() -> None:
+    table = frame()
+    table.iloc[199:250, 0] = np.nan
+    with pytest.raises(InputError, match="the validation part has no measured value of 'a' to forecast"):
+        gappy("ffill", table)
+    with pytest.raises(InputError, match="windows of the validation part has a context that ends in a gap"):
+        gappy("interpolate", table)
 
 
 @pytest.mark.parametrize("key", ["context_length", "horizon", "batch_size", "evaluation_batch_size"])

@@ -1,5 +1,13 @@
+import contextlib
 import hashlib
+import os
+import platform
+import socket
+import struct
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -9,8 +17,13 @@ import pytest
 from forecast.data.download import locate
 from forecast.errors import InputError
 
+ROOT = Path(__file__).resolve().parents[2]
 BODY = b"date,load\n2016-07-01,1\n" * 20_000
 SHA256 = hashlib.sha256(BODY).hexdigest()
+
+
+RELEASED = threading.Event()
+"""Set, it ends the responses that stall."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -19,10 +32,26 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(404)
             return
         self.send_response(200)
-        if self.path != "/unsized.csv":
+        if self.path == "/chunked.csv":
+            self.send_header("Transfer-Encoding", "chunked")
+        elif self.path != "/unsized.csv":
             self.send_header("Content-Length", str(len(BODY)))
         self.end_headers()
-        self.wfile.write(BODY[: len(BODY) // 2] if self.path == "/short.csv" else BODY)
+        if self.path == "/chunked.csv":  # the chunk that says the end is missing
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(BODY) // 2, BODY[: len(BODY) // 2]))
+        else:
+            self.wfile.write(BODY if self.path in ("/whole.csv", "/unsized.csv") else BODY[: len(BODY) // 2])
+        if self.path == "/reset.csv":
+            self.wfile.flush()
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+        if self.path == "/stalled.csv":
+            self.wfile.flush()
+            RELEASED.wait(30)
+
+    def finish(self) -> None:
+        with contextlib.suppress(OSError, ValueError):  # a connection that was reset, or whose client was killed
+            super().finish()
 
     def log_message(self, *_: object) -> None:
         return
@@ -33,10 +62,12 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv("FORECAST_DATA_DIR", raising=False)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    RELEASED.clear()
     server.daemon_threads = False  # so that closing the server waits for them
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
+    RELEASED.set()
     server.shutdown()
     thread.join()
     server.server_close()
@@ -64,6 +95,8 @@ def test_a_fetched_file_is_not_fetched_again(server: str, tmp_path: Path) -> Non
     ("address", "sha256", "reason"),
     [
         ("/short.csv", SHA256, r"\d+ of 460000 bytes"),
+        ("/chunked.csv", SHA256, "IncompleteRead"),
+        ("/reset.csv", SHA256, "reset|bytes arrived"),
         ("/whole.csv", "0" * 64, "sha256 is .*, expected 000000000000"),
         ("/none.csv", SHA256, "HTTP 404"),
     ],
@@ -77,6 +110,51 @@ def test_what_arrives_wrong_leaves_nothing(server: str, tmp_path: Path, address:
     assert caught.match(reason)
     assert "\n" not in message
     assert left(tmp_path) == []
+
+
+def test_a_server_that_falls_silent_is_given_up_and_leaves_nothing(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forecast.data.download._TIMEOUT_S", 0.2)
+    with pytest.raises(InputError, match=r"my.csv could not be downloaded \(timed out\): fetch"):
+        locate("my.csv", url=f"{server}/stalled.csv", sha256=SHA256, data_dir=tmp_path)
+    assert left(tmp_path) == []
+
+
+@pytest.fixture
+def killed(server: str, tmp_path: Path) -> Path:
+    """Kill a process in the middle of its download of my.csv; give its folder."""
+    code = (
+        "import sys; from pathlib import Path; from forecast.data.download import locate;"
+        "locate('my.csv', url=sys.argv[1], sha256=None, data_dir=Path(sys.argv[2]))"
+    )
+    words = [sys.executable, "-c", code, f"{server}/stalled.csv", str(tmp_path)]
+    with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.DEVNULL) as process:
+        end = time.monotonic() + 30
+        while not any(path.stat().st_size for path in tmp_path.iterdir()) and time.monotonic() < end:
+            time.sleep(0.01)
+        process.kill()
+    assert process.returncode == -9
+    return tmp_path
+
+
+def test_a_killed_download_leaves_no_file_of_that_name_and_the_next_cleans_up(server: str, killed: Path) -> None:
+    (part,) = left(killed)
+    assert part.endswith(".part")
+    path = locate("my.csv", url=f"{server}/whole.csv", sha256=SHA256, data_dir=killed)
+    assert path.read_bytes() == BODY
+    assert left(killed) == ["my.csv"]
+
+
+def test_only_what_was_abandoned_here_is_cleaned_up(server: str, killed: Path) -> None:
+    (abandoned,) = left(killed)
+    host = platform.node()
+    others = [".my.csv.elsewhere.1.part", f".my.csv.{host}.{os.getppid()}.part", f".other.csv.{host}.999999999.part"]
+    for name in others:
+        (killed / name).write_bytes(b"under way")
+    locate("my.csv", url=f"{server}/whole.csv", sha256=SHA256, data_dir=killed)
+    assert left(killed) == sorted([*others, "my.csv"])
+    assert abandoned not in others
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/my.csv", "file:///etc/hostname", "http://"])
@@ -111,6 +189,18 @@ def test_another_file_of_that_name_is_refused_and_left_alone(tmp_path: Path, mon
         locate("my.csv", url="http://127.0.0.1:9/", sha256=SHA256, data_dir=tmp_path)
     assert (tmp_path / "my.csv").read_bytes() == b"other"
     assert locate("my.csv", url=None, sha256=None, data_dir=tmp_path) == tmp_path / "my.csv"
+
+
+def test_what_is_known_about_a_file_is_told_where_it_cannot_be_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.delenv("FORECAST_DATA_DIR", raising=False)
+    told: dict[str, object] = {"sha256": None, "about": "9 rows of one day", "data_dir": tmp_path}
+    with pytest.raises(InputError, match=r"^my.csv \(9 rows of one day\) is not in .*: put it there"):
+        locate("my.csv", url=None, **told)
+    with pytest.raises(InputError, match=r"^my.csv \(9 rows of one day\) could not be downloaded .*: fetch"):
+        locate("my.csv", url="http://127.0.0.1:9/my.csv", **told)
 
 
 def test_a_file_without_an_address_says_where_to_put_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,18 +1,26 @@
+import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
 from forecast.data.download import locate
 from forecast.data.series import read_series
+from forecast.data.settings import check_data
+from forecast.data.sources import load_source
 from forecast.data.split import split_rows
 from forecast.data.synthetic import simulate_transformer
+from forecast.errors import InputError
+from tests.small import compose
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "data"
-PRESETS = ("synthetic", "etth1", "etth2", "csv")
+PRESETS = sorted(path.stem for path in (ROOT / "conf" / "data").glob("*.yaml"))
+PUBLIC = [name for name in PRESETS if name not in ("csv", "synthetic")]
 EVERY = {"name", "source", "time_column", "targets", "past_covariates", "known_covariates", "frequency", "split"}
-ONLY = {"synthetic": {"rows", "seed"}, "file": {"path", "file_name", "url", "sha256"}}
+EVERY |= {"duplicates", "missing"}
+ONLY = {"synthetic": {"rows", "seed"}, "file": {"path", "file_name", "url", "sha256", "about"}}
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -42,7 +50,60 @@ def test_an_ett_preset_describes_the_real_file(name: str, monkeypatch: pytest.Mo
     assert split_rows(len(series.frame), **preset.split).test == range(11520, 14400)
 
 
-@pytest.mark.parametrize("name", PRESETS[:3])
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_passes_the_check_of_its_group_and_repairs_nothing_unasked(name: str) -> None:
+    preset = compose(f"data={name}", *(["data.path=my.csv"] if name == "csv" else []))["data"]
+    check_data(preset)
+    if name != "pjme":
+        assert (preset["duplicates"], preset["missing"]) == ("error", "error")
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_file_that_cannot_be_had_is_one_line_that_says_what_it_is_and_where_it_goes(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FORECAST_DATA_DIR", raising=False)
+    config = compose(f"data={name}")["data"]
+    if config["url"] is not None:
+        assert config["url"].startswith("https://raw.githubusercontent.com/zhouhaoyi/ETDataset/main/ETT-small/ETT")
+        config["url"] = "http://127.0.0.1:9/"
+    with pytest.raises(InputError) as caught:
+        load_source(config)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.startswith(f"{config['file_name']} ({config['about']}) ")
+    assert re.search(r"[\d,]+ rows of .*, columns ", message)
+    assert str(Path("data")) in message
+    assert not any(tmp_path.iterdir())
+
+
+def test_standard_borders_every_15_minutes_are_four_times_those_of_every_hour() -> None:
+    for station in ("1", "2"):
+        hours, quarters = (compose(f"data=ett{step}{station}")["data"] for step in "hm")
+        assert quarters["split"] == {part: 4 * rows for part, rows in hours["split"].items()}
+        assert (hours["frequency"], quarters["frequency"]) == ("h", "15min")
+
+
+def test_pjme_is_read_as_found_and_made_regular(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = compose("data=pjme")["data"]
+    if not (SHARED / config["file_name"]).is_file():
+        pytest.skip("PJME_hourly.csv is not beside the project")
+    monkeypatch.setenv("FORECAST_DATA_DIR", str(SHARED))
+    series = load_source(config).series
+    assert len(pd.read_csv(SHARED / config["file_name"])) == 145_366
+    assert series.notes == (
+        "4 times had more than one row: 8 rows became 4 by their mean",
+        "30 absent rows and 0 rows with empty cells were filled by interpolate (30 of 145392 values)",
+    )
+    assert series.frame.shape == (145_392, 1)
+    assert series.observed is not None
+    assert int((~series.observed).sum()) == 30
+    assert series.frame.loc["2014-11-02 02:00", "PJME_MW"] == (22935 + 23755) / 2
+    assert split_rows(len(series.frame), **config["split"]).test == range(116_314, 145_392)
+
+
+@pytest.mark.parametrize("name", [name for name in PRESETS if name != "csv"])
 def test_the_readme_of_the_data_names_every_preset_and_its_hash(name: str) -> None:
     text = (ROOT / "data" / "README.md").read_text()
     preset = OmegaConf.load(ROOT / "conf" / "data" / f"{name}.yaml")

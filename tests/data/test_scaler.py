@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from forecast.data.scaler import Scaler
+from forecast.errors import InputError
 
 COLUMNS = ("load", "oil", "still")
 
@@ -63,3 +64,25 @@ def test_reading_data_and_scaling_need_no_heavy_import() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_what_was_filled_is_not_fitted() -> None:
+    values = np.random.default_rng(0).standard_normal((50, 2)) * [1, 1000] + [5, -7]
+    observed = np.random.default_rng(1).random((50, 2)) < 0.6
+    scaler = Scaler.fit(np.where(observed, values, 1e30), ["a", "b"], observed)
+    for place in range(2):
+        seen = values[observed[:, place], place]
+        np.testing.assert_allclose([scaler.mean[place], scaler.scale[place]], [seen.mean(), seen.std()], rtol=1e-12)
+
+
+def test_a_mask_that_hides_nothing_changes_no_digit() -> None:
+    values = np.random.default_rng(0).standard_normal((50, 2))
+    masked = Scaler.fit(values, ["a", "b"], np.ones((50, 2), dtype=bool))
+    assert masked.to_dict() == Scaler.fit(values, ["a", "b"]).to_dict()
+
+
+def test_a_column_without_a_measured_value_is_refused_by_name() -> None:
+    observed = np.ones((5, 2), dtype=bool)
+    observed[:, 1] = False
+    with pytest.raises(InputError, match="column 'b' has no measured value in the training part: choose another"):
+        Scaler.fit(np.ones((5, 2)), ["a", "b"], observed)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -80,6 +82,17 @@ def test_a_table_without_fills_has_no_masks() -> None:
     batch = make_windows().batch(torch.tensor([3]))
     assert batch.past_observed is None
     assert batch.future_observed is None
+
+
+def test_fills_that_are_read_as_values_are_masked_as_targets_alone() -> None:
+    observed = torch.rand(60, 3) > 0.3
+    masked = make_windows(observed=observed)
+    windows = replace(masked, past_masked=False)
+    for given in (windows, windows.to("cpu"), windows.every(3)):
+        batch = given.batch(torch.tensor([3, 9]))
+        assert batch.past_observed is None
+        assert batch.future_observed is not None
+    assert torch.equal(windows.batch(torch.tensor([3])).future_observed, observed[None, 11:14, :2])
 
 
 def test_starts_with_holes_between_them_are_cut_where_they_say() -> None:

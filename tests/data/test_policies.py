@@ -1,0 +1,36 @@
+import pytest
+
+from forecast.data.policies import DUPLICATES, MISSING, STRICT, Policies
+from forecast.errors import InputError
+
+
+def test_what_is_not_said_is_refused() -> None:
+    assert Policies() == STRICT == Policies(duplicates="error", missing="error")
+    assert not STRICT.fills
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "choices"),
+    [
+        ("duplicates", "median", "error, mean, first or last"),
+        ("duplicates", "ffill", "error, mean, first or last"),
+        ("duplicates", None, "error, mean, first or last"),
+        ("missing", "bfill", "error, ffill, interpolate or mask"),
+        ("missing", "mean", "error, ffill, interpolate or mask"),
+        ("missing", "", "error, ffill, interpolate or mask"),
+        ("missing", ["mask"], "error, ffill, interpolate or mask"),
+    ],
+)
+def test_a_policy_that_does_not_exist_is_refused_with_those_that_do(key: str, value: str, choices: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Policies(**{key: value})
+    assert str(caught.value) == f"data.{key}={value}: choose {choices}"
+
+
+@pytest.mark.parametrize("duplicates", DUPLICATES)
+@pytest.mark.parametrize("missing", MISSING)
+def test_every_pair_of_policies_is_one(duplicates: str, missing: str) -> None:
+    policies = Policies(duplicates, missing)
+    assert policies.fills == (missing != "error")
+    assert policies.reads_past_gaps == (missing == "interpolate")
+    assert policies.masks_past == (missing == "mask")

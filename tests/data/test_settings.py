@@ -1,0 +1,55 @@
+from typing import Any
+
+import pytest
+
+from forecast.data.settings import check_data
+from forecast.errors import InputError
+from tests.small import compose
+
+
+def group(name: str, **changes: Any) -> dict[str, Any]:
+    words = ["data.path=my.csv"] if name == "csv" else []
+    return {**compose(f"data={name}", *words)["data"], **changes}
+
+
+@pytest.mark.parametrize("duplicates", ["error", "mean", "first", "last"])
+@pytest.mark.parametrize("missing", ["error", "ffill", "interpolate", "mask"])
+def test_a_file_may_have_every_policy(duplicates: str, missing: str) -> None:
+    check_data(group("csv", duplicates=duplicates, missing=missing))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("duplicates", "sum", "data.duplicates=sum: choose error, mean, first or last"),
+        ("duplicates", None, "data.duplicates=None: must be str"),
+        ("duplicates", True, "data.duplicates=True: must be str"),
+        ("missing", "bfill", "data.missing=bfill: choose error, ffill, interpolate or mask"),
+        ("missing", 0, "data.missing=0: must be str"),
+        ("missing", ["mask"], "must be str"),
+        ("about", 5, "data.about=5: must be str or null"),
+        ("about", ["x"], "must be str or null"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_refused_by_name(key: str, value: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message if "[" not in str(value) else f"data.{key}=.*{message}"):
+        check_data(group("csv", **{key: value}))
+
+
+@pytest.mark.parametrize("key", ["duplicates", "missing"])
+def test_the_policies_have_to_be_there(key: str) -> None:
+    config = group("csv")
+    del config[key]
+    with pytest.raises(InputError, match=f"data.{key}: is missing"):
+        check_data(config)
+
+
+@pytest.mark.parametrize(("key", "value"), [("duplicates", "mean"), ("missing", "mask")])
+def test_the_simulation_has_nothing_to_repair(key: str, value: str) -> None:
+    with pytest.raises(InputError, match=f"data.{key}={value}: the simulation lacks and doubles nothing: leave it at"):
+        check_data(group("synthetic", **{key: value}))
+
+
+def test_the_simulation_is_no_file_to_tell_about() -> None:
+    with pytest.raises(InputError, match=r"data\.about: no option of data\.source=synthetic"):
+        check_data(group("synthetic", about="x"))
