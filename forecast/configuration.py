@@ -1,0 +1,50 @@
+"""What Hydra composed, as plain values, and Hydra's complaints in one line."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+from forecast.errors import InputError
+
+COMPLAINTS = (HydraException, OmegaConfBaseException)
+"""What Hydra raises about a command line or a file that it cannot compose."""
+
+
+def configuration_folder() -> Path:
+    """Give the folder of the configuration: inside the package when installed, beside it in a checkout."""
+    package = Path(__file__).resolve().parent
+    inside = package / "conf"
+    return inside if inside.is_dir() else package.parent / "conf"
+
+
+def plain_values(config: DictConfig) -> dict[str, Any]:
+    """Give the configuration as plain values, interpolations resolved.
+
+    Raises
+    ------
+    InputError
+        If a value that has to be given is not.
+    """
+    try:
+        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise InputError(one_line(error)) from None
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items()}
+
+
+def one_line(error: Exception) -> str:
+    """Give Hydra's complaint without what speaks of its own insides."""
+    if isinstance(error, MissingMandatoryValue):
+        return f"{error.full_key} is not given: set {error.full_key}=…, as in data=csv data.path=my.csv"
+    message = " ".join(str(error).split("Config search path")[0].split())
+    message = re.sub(r"To append to your config use .*", "No such option here: see the files of conf/", message)
+    if type(error).__name__ == "OverrideParseException":
+        message += "; a value with blanks, brackets, ~ or = is quoted twice: 'data.path=\"my file [1].csv\"'"
+    if "hydra/launcher/joblib" in message:
+        message += "; install it: pip install -e '.[joblib]'"
+    return message
