@@ -56,8 +56,8 @@ def _candidates(options: argparse.Namespace) -> "list[Candidate]":
     import torch
 
     from forecast.attention import available
+    from forecast.checking.arguments import attention_arguments
     from forecast.checking.candidate import LENGTH, Candidate
-    from forecast.configuration import attention_arguments
 
     for name in options.names:
         if name not in available():

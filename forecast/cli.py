@@ -19,8 +19,6 @@ def finish(tool: Callable[[], None]) -> int:
     signal.signal(signal.SIGTERM, _terminate)
     try:
         tool()
-    except (InputError, NotFiniteError) as error:
-        return _say(str(error), error.exit_code)
     except Interrupted as end:
         return _say(str(end), end.exit_code, word="stopped")
     except KeyboardInterrupt:
@@ -29,13 +27,22 @@ def finish(tool: Callable[[], None]) -> int:
         if isinstance(end.__context__, KeyboardInterrupt):  # Lightning makes exit code 1 of it
             return _say("interrupted", 130)
         raise
-    except PermissionError as error:
-        return _say(f"{error.filename}: not permitted: choose a place you may read and write", 2)
-    except OSError as error:
-        if error.errno not in DISK_FULL:
+    except (InputError, NotFiniteError, OSError) as error:
+        if (known := explain(error)) is None:
             raise
-        return _say(f"{error.filename or 'disk'}: {error.strerror}: free some space and run again", 4)
+        return _say(*known)
     return 0
+
+
+def explain(error: Exception) -> tuple[str, int] | None:
+    """Give the line and the exit code of what is nobody's bug, None for a fault of the program."""
+    if isinstance(error, (InputError, NotFiniteError)):
+        return str(error), error.exit_code
+    if isinstance(error, PermissionError):
+        return f"{error.filename}: not permitted: choose a place you may read and write", 2
+    if isinstance(error, OSError) and error.errno in DISK_FULL:
+        return f"{error.filename or 'disk'}: {error.strerror}: free some space and run again", 4
+    return None
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

@@ -1,10 +1,17 @@
-"""Where the configuration lies, and what it says of a mechanism."""
+"""What Hydra composed, as plain values, and Hydra's complaints in one line."""
 
-from collections.abc import Sequence
+import re
 from pathlib import Path
 from typing import Any
 
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
 from forecast.errors import InputError
+
+COMPLAINTS = (HydraException, OmegaConfBaseException)
+"""What Hydra raises about a command line or a file that it cannot compose."""
 
 
 def configuration_folder() -> Path:
@@ -14,28 +21,30 @@ def configuration_folder() -> Path:
     return inside if inside.is_dir() else package.parent / "conf"
 
 
-def attention_arguments(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Give what `attention=<name>` hands to each mechanism, composed as for a training, plain values.
+def plain_values(config: DictConfig) -> dict[str, Any]:
+    """Give the configuration as plain values, interpolations resolved.
 
     Raises
     ------
     InputError
-        If a mechanism has no YAML file, or one that names another.
+        If a value that has to be given is not.
     """
-    from hydra import compose, initialize_config_dir
-    from omegaconf import OmegaConf
+    try:
+        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise InputError(one_line(error)) from None
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items()}
 
-    folder = configuration_folder()
-    for name in names:
-        file = folder / "attention" / f"{name}.yaml"
-        if not file.is_file():
-            raise InputError(f"{file}: no such file: write it, with `name: {name}` and the arguments of the mechanism")
-    with initialize_config_dir(str(folder), version_base="1.3"):
-        # one composition for all of them: each costs a quarter of a second
-        config = compose("config", [f"+attention@mechanisms.{name}={name}" for name in names])
-    composed = OmegaConf.to_container(config.mechanisms, resolve=True)
-    assert isinstance(composed, dict)
-    for name in names:
-        if composed[name].get("name") != name:
-            raise InputError(f"{folder / 'attention' / name}.yaml: must say `name: {name}`, as the file is called")
-    return {name: composed[name] for name in names}
+
+def one_line(error: Exception) -> str:
+    """Give Hydra's complaint without what speaks of its own insides."""
+    if isinstance(error, MissingMandatoryValue):
+        return f"{error.full_key} is not given: set {error.full_key}=…, as in data=csv data.path=my.csv"
+    message = " ".join(str(error).split("Config search path")[0].split())
+    message = re.sub(r"To append to your config use .*", "No such option here: see the files of conf/", message)
+    if type(error).__name__ == "OverrideParseException":
+        message += "; a value with blanks, brackets, ~ or = is quoted twice: 'data.path=\"my file [1].csv\"'"
+    if "hydra/launcher/joblib" in message:
+        message += "; install it: pip install -e '.[joblib]'"
+    return message

@@ -62,7 +62,7 @@ def write_outcome(
         results.window_errors(model, data.index).to_parquet(file)
     with replacing(run.path / "calibration.safetensors") as file:
         file.write(save(results.residual_quantiles(model.validation)))
-    _write_last_forecast(run, network, data)
+    _write_last_forecast(run, config["data"]["name"], network, data)
     run.save_weights(network)
     write_json(run.path / RESULT, result)
     run.close(architecture, data.manifest())
@@ -89,7 +89,7 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
 
 
 @torch.inference_mode()
-def _write_last_forecast(run: Run, network: Informer, data: ForecastData) -> None:
+def _write_last_forecast(run: Run, name: str, network: Informer, data: ForecastData) -> None:
     windows, targets = data.parts["test"], data.source.targets
     batch = windows.batch(torch.tensor([len(windows) - 1], device=windows.starts.device))
     forecast = network(batch.past, batch.past_known, batch.future_known, batch.past_observed)[0]
@@ -99,7 +99,7 @@ def _write_last_forecast(run: Run, network: Informer, data: ForecastData) -> Non
     with replacing(run.path / "forecast.csv") as file:
         frame.to_csv(file, lineterminator="\n")
     table = data.source.series.measured[targets]
-    title = f"the last test window of {run.path.parent.name}: {windows.horizon} steps from {index[0]}"
+    title = f"the last test window of {name}: {windows.horizon} steps from {index[0]}"
     draw_forecast(run.path / "forecast.png", table.iloc[:origin], frame, table.loc[index], title)
     if data.source.path is None:  # there is no file to forecast from: leave one
         _write_input(run.path / "input.csv", data, windows.context_length)

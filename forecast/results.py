@@ -78,9 +78,15 @@ QUANTILES = np.linspace(0.005, 0.995, 199)
 
 
 def residual_quantiles(evaluation: Evaluation) -> dict[str, torch.Tensor]:
-    """Give `levels` (Q,) and `quantiles` (Q, h, C_out) of future minus forecast, as z-scores."""
-    assert evaluation.residuals is not None
-    quantiles = np.nanquantile(evaluation.residuals, QUANTILES, axis=0).astype(np.float32)
+    """Give `levels` (Q,) and `quantiles` (Q, h, C_out) of future minus forecast, as z-scores.
+
+    They are NaN for a step of a series that was never measured.
+    """
+    residuals = evaluation.residuals
+    assert residuals is not None
+    measured = np.isfinite(residuals).any(0)  # (h, C_out)
+    quantiles = np.full((len(QUANTILES), *measured.shape), np.nan, dtype=np.float32)
+    quantiles[:, measured] = np.nanquantile(residuals[:, measured], QUANTILES, axis=0)
     return {
         "levels": torch.from_numpy(QUANTILES.astype(np.float32)),
         "quantiles": torch.from_numpy(np.ascontiguousarray(quantiles)),

@@ -93,7 +93,7 @@ def read_root(config: Mapping[str, Any]) -> Root:
         If one is of the wrong kind or out of its range.
     """
     for key in config:
-        if key not in (*Root.__annotations__, *GROUPS, "decoder_attention"):
+        if key not in (*Root.__annotations__, *GROUPS, "decoder_attention", "sweep"):
             raise InputError(f"{key}: no such option: see conf/config.yaml")
     for key in (*GROUPS, *(["decoder_attention"] if config.get("decoder_attention") is not None else [])):
         if not isinstance(config.get(key), Mapping):

@@ -1,31 +1,20 @@
 """From a configuration to a finished run folder: seed, data, model, fit, test on the best, result."""
 
-import os
-import re
 import shlex
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import hydra
 import lightning
 import torch
-from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from forecast.baselines import Ridge, fit_ridge
 from forecast.callbacks.configured import configured
 from forecast.claim import claimed
-from forecast.cli import finish
-from forecast.configuration import configuration_folder
 from forecast.data.datamodule import ForecastData
 from forecast.data.sources import load_source
-from forecast.errors import InputError
 from forecast.files import write_json
 from forecast.fitting import fit
 from forecast.losses import loss_by_name
@@ -38,7 +27,6 @@ from forecast.run import CONFIG, Architecture, Run
 from forecast.run_logger import check_logger, log_test, make_logger
 from forecast.scoring import score
 from forecast.settings import choose_device, read_root, read_training
-from forecast.table import print_next_commands, print_table
 from forecast.task import ForecastTask
 
 
@@ -189,46 +177,9 @@ def _introduce(
 
 def main() -> None:
     """Train as the command line says, in Hydra's grammar, and exit."""
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, and the exit code is ours
-    sys.exit(finish(_compose_and_train))
+    from forecast.command_line import main as command_line  # which imports this module
 
-
-def _compose_and_train() -> None:
-    failures: list[Exception] = []
-
-    def job(config: DictConfig) -> None:
-        try:
-            _train_and_print(config)
-        except Exception as error:  # Hydra would print a line of its own; raised again below
-            failures.append(error)
-
-    try:
-        entry = hydra.main(version_base="1.3", config_path=str(configuration_folder()), config_name="config")
-        entry(job)()
-        if failures:
-            raise failures[0]
-    except (HydraException, OmegaConfBaseException) as error:
-        raise InputError(_one_line(error)) from None
-
-
-def _train_and_print(config: DictConfig) -> None:
-    plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-    assert isinstance(plain, dict)
-    overrides = HydraConfig.get().overrides.task
-    run, result = train({str(key): value for key, value in plain.items()}, overrides=overrides)
-    print_table(result)
-    print_next_commands(run, result)
-
-
-def _one_line(error: Exception) -> str:
-    """Give Hydra's complaint without what speaks of its own insides."""
-    if isinstance(error, MissingMandatoryValue):
-        return f"{error.full_key} is not given: set {error.full_key}=…, as in data=csv data.path=my.csv"
-    message = " ".join(str(error).split("Config search path")[0].split())
-    message = re.sub(r"To append to your config use .*", "No such option here: see the files of conf/", message)
-    if type(error).__name__ == "OverrideParseException":
-        message += "; a value with blanks, brackets, ~ or = is quoted twice: 'data.path=\"my file [1].csv\"'"
-    return message
+    command_line()
 
 
 if __name__ == "__main__":

@@ -10,9 +10,10 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from forecast import attention
+from forecast.checking.arguments import attention_arguments
 from forecast.checking.candidate import Candidate
 from forecast.checking.declared import BEGIN, END, markdown
-from forecast.configuration import attention_arguments, configuration_folder
+from forecast.configuration import configuration_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

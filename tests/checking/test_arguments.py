@@ -3,8 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from forecast import attention, configuration
-from forecast.configuration import attention_arguments, configuration_folder
+from forecast import attention
+from forecast.checking import arguments
+from forecast.checking.arguments import attention_arguments
+from forecast.configuration import configuration_folder
 from forecast.errors import InputError
 from tests.small import ROOT, compose
 
@@ -13,7 +15,7 @@ from tests.small import ROOT, compose
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give a copy of conf/ that counts as the configuration."""
     shutil.copytree(ROOT / "conf", tmp_path / "conf")
-    monkeypatch.setattr(configuration, "configuration_folder", lambda: tmp_path / "conf")
+    monkeypatch.setattr(arguments, "configuration_folder", lambda: tmp_path / "conf")
     return tmp_path / "conf"
 
 
@@ -37,6 +39,18 @@ def test_an_argument_may_refer_to_the_root(folder: Path) -> None:
 
 def test_a_mechanism_without_a_file_is_refused_with_what_to_write(folder: Path) -> None:
     with pytest.raises(InputError, match=r"attention/mine\.yaml: no such file: write it, with `name: mine`"):
+        attention_arguments(["mine"])
+
+
+def test_a_file_that_does_not_compose_is_refused_in_one_line(folder: Path) -> None:
+    (folder / "attention" / "mine.yaml").write_text("defaults: [nothing]\nname: mine\n")
+    with pytest.raises(InputError, match=r"attention/nothing"):
+        attention_arguments(["mine"])
+
+
+def test_a_value_that_has_to_be_given_is_named(folder: Path) -> None:
+    (folder / "attention" / "mine.yaml").write_text("name: mine\nreach: ???\n")
+    with pytest.raises(InputError, match=r"mechanisms\.mine\.reach is not given"):
         attention_arguments(["mine"])
 
 

@@ -1,0 +1,35 @@
+"""What a training would hand to each mechanism."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+
+from forecast.configuration import COMPLAINTS, configuration_folder, one_line, plain_values
+from forecast.errors import InputError
+
+
+def attention_arguments(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Give what `attention=<name>` hands to each mechanism, composed as for a training, plain values.
+
+    Raises
+    ------
+    InputError
+        If a mechanism has no YAML file, or one that cannot be composed or names another.
+    """
+    folder = configuration_folder()
+    files = {name: folder / "attention" / f"{name}.yaml" for name in names}
+    for name, file in files.items():
+        if not file.is_file():
+            raise InputError(f"{file}: no such file: write it, with `name: {name}` and the arguments of the mechanism")
+    try:
+        with initialize_config_dir(str(folder), version_base="1.3"):
+            # one composition for all of them: each costs a quarter of a second
+            config = compose("config", [f"+attention@mechanisms.{name}={name}" for name in names])
+    except COMPLAINTS as error:
+        raise InputError(one_line(error)) from None
+    composed = plain_values(config.mechanisms)
+    for name, file in files.items():
+        if composed[name].get("name") != name:
+            raise InputError(f"{file}: must say `name: {name}`, as the file is called")
+    return {name: composed[name] for name in names}

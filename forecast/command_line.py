@@ -1,0 +1,60 @@
+"""The command line of training, in Hydra's grammar: one run, or with -m the jobs of a sweep."""
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import hydra
+from hydra._internal.utils import get_args_parser  # the parser that hydra.main uses: there is no public one
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+
+from forecast.cli import finish
+from forecast.configuration import COMPLAINTS, configuration_folder, one_line, plain_values
+from forecast.errors import InputError
+from forecast.sweep import run_sweep
+from forecast.table import print_next_commands, print_table
+from forecast.training import train
+
+
+def main() -> None:
+    """Train as the command line says and exit."""
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, and the exit code is ours
+    sys.exit(finish(_run))
+
+
+def _run() -> None:
+    arguments = get_args_parser().parse_args()
+    if arguments.multirun or "hydra.mode=MULTIRUN" in arguments.overrides:
+        run_sweep(arguments, call=_compose_and_call)
+        return
+    failures: list[Exception] = []
+
+    def job(config: DictConfig) -> None:
+        try:
+            _train_and_print(config)
+        except Exception as error:  # Hydra would print a line of its own; raised again below
+            failures.append(error)
+
+    _compose_and_call(job)
+    if failures:
+        raise failures[0]
+
+
+def _compose_and_call(job: Callable[[DictConfig], Any]) -> None:
+    """Let Hydra compose what the command line says and call `job` with it, once for each job of a sweep."""
+    try:
+        hydra.main(version_base="1.3", config_path=str(configuration_folder()), config_name="config")(job)()
+    except COMPLAINTS as error:
+        raise InputError(one_line(error)) from None
+
+
+def _train_and_print(config: DictConfig) -> None:
+    overrides = HydraConfig.get().overrides.task
+    for word in overrides:
+        if word.lstrip("+~").startswith("sweep."):
+            raise InputError(f"{word}: is about the jobs of a sweep: add -m, or leave it out")
+    run, result = train(plain_values(config), overrides=overrides)
+    print_table(result)
+    print_next_commands(run, result)

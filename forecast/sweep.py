@@ -1,0 +1,124 @@
+"""What happens around the jobs of a multirun: one folder for all, checks before the first, a table after the last."""
+
+import secrets
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig, OmegaConf
+
+from forecast.configuration import COMPLAINTS, configuration_folder, one_line
+from forecast.errors import InputError, Interrupted
+from forecast.sweep_job import Sweep, failures, run_job
+from forecast.sweep_names import canonical, parse, sweep_name
+from forecast.sweep_settings import check_swept, read_sweep
+from forecast.sweep_table import report
+
+RECORD = "multirun.yaml"
+"""Hydra's own record of a sweep."""
+
+
+def run_sweep(arguments: Namespace, call: Callable[[Callable[[DictConfig], Any]], None]) -> None:
+    """Run the jobs that the command line asks for, then print and write the table over all that the folder holds.
+
+    Parameters
+    ----------
+    arguments
+        The command line, as Hydra's parser reads it.
+    call
+        Has Hydra call a function with each job's configuration; the jobs may run in other processes.
+
+    Raises
+    ------
+    InputError
+        If the sweep cannot be as it was asked for; no job has run then.
+    Interrupted
+        If a signal ended it.
+    SystemExit
+        With code 1 if a job failed.
+    """
+    sweep = _prepare(arguments)
+    absent = [place for place in (sweep.folder, *sweep.folder.parents) if not place.exists()]
+
+    def job(config: DictConfig) -> float:
+        return run_job(sweep, config)
+
+    try:
+        call(job)
+    except InputError:
+        _remove_empty(absent)
+        raise
+    except (KeyboardInterrupt, SystemExit) as end:
+        report(sweep.folder)
+        if (number := _signal(end)) is None:
+            raise
+        raise Interrupted("the same command goes on with what is missing", number) from None
+    except BaseException:
+        report(sweep.folder)
+        raise
+    report(sweep.folder)
+    if failures(sweep):
+        sys.exit(1)
+
+
+def _prepare(arguments: Namespace) -> Sweep:
+    """Check what all jobs share, and name the sweep on the command line where it has no name."""
+    try:
+        overrides = parse(arguments.overrides)
+        check_swept(overrides)
+        last = {override.get_key_element(): override for override in overrides}.values()  # as Hydra takes them
+        constants = [override for override in last if not override.is_sweep_override()]
+        config = _compose(arguments, [str(override.input_line) for override in constants])
+        settings = read_sweep(config)
+        name = settings.name
+        if name is None:
+            name = sweep_name(arguments.overrides)
+            sys.argv.append(f"sweep.name={name}")  # for Hydra, which composes each job from the command line
+            constants += parse([f"sweep.name={name}"])
+        config.sweep.name = name
+        folder = Path(str(config.hydra.sweep.dir))
+    except COMPLAINTS as error:
+        raise InputError(one_line(error)) from None
+    if (file := next((place for place in (folder, *folder.parents) if place.is_file()), None)) is not None:
+        raise InputError(f"output_dir={config.output_dir}: {file} is a file: choose another folder")
+    return Sweep(
+        folder=folder,
+        objective=settings.objective,
+        constants=frozenset(canonical(override) for override in constants),
+        script=sys.argv[0],
+        token=secrets.token_hex(8),
+    )
+
+
+def _compose(arguments: Namespace, words: list[str]) -> DictConfig:
+    """Give what all jobs share; what is swept has its default."""
+    if arguments.config_dir and not any(word.startswith("hydra.searchpath=") for word in words):
+        words = [*words, f"hydra.searchpath=['file://{Path(arguments.config_dir).resolve()}']"]
+    home = configuration_folder() / (arguments.config_path or "")
+    with initialize_config_dir(version_base="1.3", config_dir=str(home.resolve())):
+        config = compose(arguments.config_name or "config", words, return_hydra_config=True)
+    OmegaConf.set_struct(config, False)
+    OmegaConf.set_readonly(config, False)
+    return config
+
+
+def _signal(end: BaseException) -> int | None:
+    """Give the number of the signal that `end` came from; Lightning makes exit code 1 of an interrupt."""
+    if isinstance(end, KeyboardInterrupt) or isinstance(end.__context__, KeyboardInterrupt):
+        return signal.SIGINT
+    code = end.code if isinstance(end, SystemExit) else None
+    return code - 128 if isinstance(code, int) and code > 128 else None
+
+
+def _remove_empty(places: list[Path]) -> None:
+    """Take back the folders that Hydra made for a sweep that it could not compose."""
+    if places and {path.name for path in places[0].glob("*")} <= {RECORD}:
+        (places[0] / RECORD).unlink(missing_ok=True)
+    for place in places:
+        with suppress(OSError):
+            place.rmdir()

@@ -1,0 +1,77 @@
+"""What a sweep is asked to be, checked before its first job."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hydra.core.override_parser.types import Override
+from omegaconf import DictConfig, OmegaConf
+
+from forecast.checks import check_options
+from forecast.errors import InputError
+from forecast.sweep_names import LONGEST, NAME
+
+OF_THE_TEST_PART = ("test", "baselines")
+"""What no search may look at: it would choose by the part that is to be scored once."""
+
+ONE_FOR_ALL = ("sweep", "resume", "output_dir")
+"""Root keys that a whole sweep has in common."""
+
+
+@dataclass(frozen=True)
+class SweepSettings:
+    """The `sweep` group."""
+
+    name: str | None
+    objective: str
+
+
+def check_swept(overrides: Sequence[Override]) -> None:
+    """Refuse to sweep what all jobs have in common.
+
+    Raises
+    ------
+    InputError
+        Naming the word.
+    """
+    for override in overrides:
+        if override.is_sweep_override() and override.key_or_group.split(".")[0] in ONE_FOR_ALL:
+            raise InputError(f"{override.input_line}: all jobs of a sweep share one {override.key_or_group}: give one")
+
+
+def read_sweep(config: DictConfig) -> SweepSettings:
+    """Give the `sweep` group of what all jobs share, checked with the keys that a sweep leaves no choice.
+
+    Raises
+    ------
+    InputError
+        Naming the key, the value and the cure.
+    """
+    plain = OmegaConf.to_container(config.sweep, resolve=True)
+    assert isinstance(plain, dict)
+    values: dict[str, Any] = {str(key): value for key, value in plain.items()}
+    if isinstance(values.get("name"), (int, float)):  # sweep.name=2024 is meant as a word
+        values["name"] = str(values["name"])
+    check_options(SweepSettings, values, "sweep")
+    settings = SweepSettings(**values)
+    if settings.name is not None and NAME.fullmatch(settings.name) is None:
+        raise InputError(
+            f"sweep.name={settings.name}: must be 1 to {LONGEST} of the letters A-Z a-z 0-9 . _ -, the first no sign"
+        )
+    _check_objective(settings.objective)
+    resume, devices = config.get("resume"), OmegaConf.select(config, "trainer.devices", default=1)
+    if resume not in (None, False, "auto"):
+        raise InputError(f"resume={resume}: each job of a sweep resumes itself: leave it out")
+    if devices != 1:
+        raise InputError(f"trainer.devices={devices}: each job of a sweep trains on one device: set it to 1")
+    return settings
+
+
+def _check_objective(path: str) -> None:
+    parts = path.split(".")
+    if any(part in OF_THE_TEST_PART for part in parts):
+        raise InputError(f"sweep.objective={path}: is of the test part: choose one of validation, as validation.skill")
+    scores = [f"validation.{unit}.{score}" for unit in ("scaled", "original") for score in ("mse", "mae")]
+    known = [*scores, "validation.skill"]
+    if parts[0] not in ("speed", "model") and path not in known:
+        raise InputError(f"sweep.objective={path}: choose {', '.join(known)}, or a number of speed or model")

@@ -1,0 +1,436 @@
+"""Sweeps: real multiruns through the command line, in this process, on 700 simulated hours."""
+
+import errno
+import io
+import json
+import math
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forecast import command_line, sweep, sweep_job
+from forecast.claim import claimed
+from forecast.errors import InputError, Interrupted, NotFiniteError
+from forecast.sweep_names import LONGEST, NAME, canonical, job_name, parse, sweep_name, swept_words
+from forecast.task import ForecastTask
+from forecast.training import train
+from tests.small import QUICK, SIMULATED, SMALL, quick, snapshot
+
+SHARED = [*SIMULATED, *SMALL["patch_informer"], *QUICK]
+SIX = ["attention=full,probsparse,linear", "seed=1,2"]
+NAMES = {f"attention-{name}_seed-{seed}" for name in ("full", "probsparse", "linear") for seed in (1, 2)}
+FILES = {"multirun.yaml", "sweep.csv", "jobs.csv"}
+
+
+class Ended:
+    """How `python train.py -m …` ended: exit code, both streams apart, and as a person sees them."""
+
+    def __init__(self) -> None:
+        self.code: Any = None
+        self.out, self.err, self.both = io.StringIO(), io.StringIO(), io.StringIO()
+
+    @property
+    def errors(self) -> list[str]:
+        return self.err.getvalue().splitlines()
+
+    @property
+    def started(self) -> list[str]:
+        lines = (line.split() for line in self.out.getvalue().splitlines())
+        return [words[2] for words in lines if words[:1] == ["job"]]
+
+
+class Tee(io.StringIO):
+    def __init__(self, *streams: io.StringIO) -> None:
+        super().__init__()
+        self.streams = streams
+
+    def write(self, text: str) -> int:
+        for stream in self.streams:
+            stream.write(text)
+        return len(text)
+
+
+def command(folder: Path, *words: str, multirun: bool = True) -> Ended:
+    """Run `python train.py -m <words>` into `folder`."""
+    ended, handlers = Ended(), {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    argv = ["train.py", *(["-m"] if multirun else []), *SHARED, f"output_dir={folder}", *words]
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(Tee(ended.out, ended.both)),
+        redirect_stderr(Tee(ended.err, ended.both)),
+    ):
+        patch.setattr(sys, "argv", argv)
+        with pytest.raises(SystemExit) as end:
+            command_line.main()
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    ended.code = end.value.code
+    return ended
+
+
+@pytest.fixture(scope="module")
+def six(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
+    """Give the folder and the end of a sweep over three mechanisms and two seeds."""
+    root = tmp_path_factory.mktemp("six")
+    ended = command(root, *SIX)
+    (folder,) = (root / "sweeps").iterdir()
+    return folder, ended
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], list[str]]:
+    """Give what puts a function in the place of the training; what it gives lists the jobs' folders."""
+
+    def replace(training: Callable[[dict[str, Any]], Any]) -> list[str]:
+        called: list[str] = []
+
+        def instead(config: dict[str, Any], *, folder: Path) -> Any:
+            called.append(folder.name)
+            mse = training(config)
+            return None, {"validation": {"scaled": {"mse": mse}}, "speed": {"train_windows_per_s": 10 * mse}}
+
+        monkeypatch.setattr(sweep_job, "train", instead)
+        return called
+
+    return replace
+
+
+@pytest.fixture
+def returned(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Give the list of what the jobs give to Hydra."""
+    values: list[float] = []
+    monkeypatch.setattr(sweep, "run_job", lambda *job: values.append(sweep_job.run_job(*job)))
+    return values
+
+
+def read(path: Path) -> dict[str, Any]:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert isinstance(content, dict)
+    return content
+
+
+# --- a sweep that goes well
+
+
+def test_six_jobs_have_six_readable_folders_with_a_run_each(six: tuple[Path, Ended]) -> None:
+    folder, ended = six
+    assert (ended.code, ended.errors) == (0, [])
+    assert {path.name for path in folder.iterdir()} == NAMES | FILES
+    for name in NAMES:
+        config = read(folder / name / "manifest.json") and read(folder / name / "config.json")
+        assert name == f"attention-{config['attention']['name']}_seed-{config['seed']}"
+    assert set(ended.started) == NAMES
+    assert "6 of 6 jobs finished" in ended.out.getvalue()
+
+
+def test_a_job_of_a_sweep_gives_what_it_gives_alone(six: tuple[Path, Ended], tmp_path: Path) -> None:
+    folder, _ = six
+    _, alone = train(quick(tmp_path, "attention=linear", "seed=2"))
+    result = read(folder / "attention-linear_seed-2" / "result.json")
+    for key in ("validation", "test", "linear_path", "baselines"):
+        assert result[key] == alone[key]
+
+
+def test_the_result_of_a_job_names_the_command_of_that_job_alone(six: tuple[Path, Ended]) -> None:
+    words = read(six[0] / "attention-probsparse_seed-2" / "result.json")["command"].split()
+    assert words[:2] == ["python", "train.py"]
+    assert {"attention=probsparse", "seed=2", "horizon=12"} <= set(words)
+    assert not {"-m", *SIX} & set(words)
+    assert not any(word.startswith("sweep.") for word in words)
+
+
+def test_the_same_words_in_any_order_run_nothing_again(
+    six: tuple[Path, Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, _ = six
+    runs = snapshot(*(folder / name for name in NAMES))
+    monkeypatch.setattr(ForecastTask, "training_step", None)
+    ended = command(folder.parents[1], *reversed(SIX))
+    assert (ended.code, ended.started, ended.errors) == (0, [], [])
+    assert ended.out.getvalue().count("finished before") == 6
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+    assert snapshot(*(folder / name for name in NAMES)) == runs
+
+
+@pytest.mark.parametrize("objective", ["validation.scaled.mse", "speed.train_windows_per_s"])
+def test_a_job_gives_its_objective_to_hydra(fake: Any, returned: list[float], tmp_path: Path, objective: str) -> None:
+    fake(lambda config: float(config["seed"]))
+    assert command(tmp_path, "seed=1,2", f"sweep.objective={objective}").code == 0
+    assert returned == ([1.0, 2.0] if objective.startswith("validation") else [10.0, 20.0])
+
+
+# --- jobs that fail
+
+
+def test_a_job_that_fails_is_told_at_once_and_the_others_go_on(tmp_path: Path) -> None:
+    ended = command(tmp_path, "context_length=48,9000,96", "sweep.name=lengths")
+    assert ended.code == 1
+    assert ended.started == [f"context_length-{length}" for length in (48, 9000, 96)]
+    (line,) = ended.errors
+    assert line.startswith("error: context_length-9000: context_length 9000 + horizon 12")
+    said = ended.both.getvalue()
+    assert said.index(line) < said.index("context_length-96 starts")
+    assert "2 of 3 jobs finished" in said
+    folder = tmp_path / "sweeps" / "lengths" / "context_length-9000"
+    assert {path.name for path in folder.iterdir()} == {"job.json", "failed.json"}
+    failed = read(folder / "failed.json")
+    assert line.endswith(failed["error"])
+    assert (failed["kind"], failed["exit_code"], failed["overrides"]) == ("InputError", 2, ["context_length=9000"])
+
+
+def test_a_fault_of_the_program_leaves_its_traceback_and_the_same_command_runs_that_job_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = ForecastTask.training_step
+
+    def faulty(self: ForecastTask, batch: Any, batch_idx: int) -> Any:
+        if "LinearAttention" in repr(self.network) and self.global_step == 3:
+            raise ZeroDivisionError("a bug")
+        return original(self, batch, batch_idx)
+
+    monkeypatch.setattr(ForecastTask, "training_step", faulty)
+    words = ["attention=full,linear,mean", "sweep.name=faulty"]
+    ended = command(tmp_path, *words)
+    folder = tmp_path / "sweeps" / "faulty"
+    assert ended.code == 1
+    (line,) = ended.errors
+    assert line.startswith("error: attention-linear: ZeroDivisionError: a bug, a fault of the program")
+    (trace,) = tmp_path.rglob("traceback.txt")
+    assert trace == folder / "attention-linear" / "traceback.txt"
+    assert "in faulty" in trace.read_text()
+    assert "Traceback" not in ended.both.getvalue()
+
+    monkeypatch.setattr(ForecastTask, "training_step", original)
+    again = command(tmp_path, *words)
+    assert (again.code, again.errors, again.started) == (0, [], ["attention-linear"])
+    assert not list(folder.rglob("traceback.txt")) + list(folder.rglob("failed.json"))
+    assert "3 of 3 jobs finished" in again.out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (InputError("wrong\ninput"), 2, "error: seed-2: wrong input"),
+        (NotFiniteError("loss is nan"), 3, "error: seed-2: loss is nan"),
+        (OSError(errno.ENOSPC, "No space left on device", "x"), 4, "error: seed-2: x: No space left on device"),
+    ],
+)
+def test_what_is_no_bug_is_one_line_without_a_traceback(
+    fake: Any, returned: list[float], tmp_path: Path, error: Exception, code: int, said: str
+) -> None:
+    def fails(config: dict[str, Any]) -> float:
+        if config["seed"] == 2:
+            raise error
+        return 0.5
+
+    called = fake(fails)
+    ended = command(tmp_path, "seed=1,2,3", "sweep.name=s")
+    assert (ended.code, called, len(ended.errors)) == (1, ["seed-1", "seed-2", "seed-3"], 1)
+    assert ended.errors[0].startswith(said)
+    assert returned[0] == returned[2] == 0.5
+    assert math.isnan(returned[1])
+    assert read(tmp_path / "sweeps" / "s" / "seed-2" / "failed.json")["exit_code"] == code
+    assert not list(tmp_path.rglob("traceback.txt"))
+
+
+def test_a_failure_of_an_earlier_command_is_shown_and_is_no_failure_of_this_one(fake: Any, tmp_path: Path) -> None:
+    def fails(config: dict[str, Any]) -> float:
+        raise InputError("not so")
+
+    fake(fails)
+    assert command(tmp_path, "seed=1,2", "sweep.name=s").code == 1
+    fake(lambda config: 0.5)
+    ended = command(tmp_path, "seed=2,3", "sweep.name=s")
+    assert ended.code == 0
+    assert "failed: seed-1: not so" in ended.out.getvalue()
+    assert [path.parent.name for path in tmp_path.rglob("failed.json")] == ["seed-1"]
+
+
+def test_an_objective_that_is_no_number_is_told(fake: Any, returned: list[float], tmp_path: Path) -> None:
+    fake(lambda config: 0.5)
+    ended = command(tmp_path, "seed=1,2", "sweep.objective=speed.nothing")
+    assert (ended.code, len(ended.errors)) == (1, 2)
+    assert "sweep.objective=speed.nothing" in ended.errors[0]
+    assert all(math.isnan(value) for value in returned)
+
+
+# --- sweeps that meet
+
+
+def test_a_sweep_neither_writes_over_another_of_its_name_nor_into_a_job_at_work(tmp_path: Path) -> None:
+    folder = tmp_path / "sweeps" / "s" / "job"  # nothing is swept: there is one job
+    assert command(tmp_path, "sweep.name=s").code == 0
+    before = snapshot(folder)
+    other = command(tmp_path, "sweep.name=s", "optimizer.lr=0.004")
+    with claimed(folder):
+        meanwhile = command(tmp_path, "sweep.name=s")
+    for ended, said in ((other, "optimizer.lr is 0.003 there and 0.004 here"), (meanwhile, "another process")):
+        assert (ended.code, ended.started, len(ended.errors)) == (1, [], 1)
+        assert said in ended.errors[0]
+    after = snapshot(folder)
+    assert {path: after[path] for path in before} == before
+    assert {Path(path).name for path in set(after) - set(before)} == {"failed.json"}
+
+
+# --- what ends a sweep
+
+
+def test_a_signal_ends_the_sweep_with_its_table_and_the_same_command_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = ForecastTask.training_step
+
+    def interrupted(self: ForecastTask, batch: Any, batch_idx: int) -> Any:
+        if "LinearAttention" in repr(self.network) and self.global_step == 5:
+            signal.raise_signal(signal.SIGTERM)
+        return original(self, batch, batch_idx)
+
+    monkeypatch.setattr(ForecastTask, "training_step", interrupted)
+    words = ["attention=full,linear,mean", "sweep.name=s"]
+    ended = command(tmp_path, *words)
+    assert (ended.code, ended.started) == (143, ["attention-full", "attention-linear"])
+    assert "1 of 2 jobs finished" in ended.out.getvalue()
+    assert "unfinished: attention-linear" in ended.out.getvalue()
+    assert ended.errors[-1] == "stopped: the same command goes on with what is missing"
+    assert not list(tmp_path.rglob("failed.json"))
+    monkeypatch.setattr(ForecastTask, "training_step", original)
+    again = command(tmp_path, *words)
+    assert (again.code, again.started) == (0, ["attention-linear", "attention-mean"])
+    assert "going on after step 6" in again.out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("raised", "code"), [(Interrupted("stopped", 15), 143), (KeyboardInterrupt(), 130), (SystemExit(143), 143)]
+)
+def test_no_job_starts_after_an_interruption(fake: Any, tmp_path: Path, raised: BaseException, code: int) -> None:
+    def ends(config: dict[str, Any]) -> float:
+        if config["seed"] == 2:
+            raise raised
+        return 0.5
+
+    called = fake(ends)
+    assert command(tmp_path, "seed=1,2,3").code == code
+    assert called == ["seed-1", "seed-2"]
+
+
+# --- what is refused before the first job
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["attention=full,nope"], "attention/nope"),
+        (["foo=1,2"], "foo"),
+        (["seed=1,2", "foo=1"], "foo"),
+        (["seed=1,2", "data"], "data"),
+        (["seed=1,2", "sweep.objective=test.scaled.mse"], "sweep.objective=test.scaled.mse: is of the test part"),
+        (["seed=1,2", "sweep.objective=baselines.linear.validation.scaled.mse"], "is of the test part"),
+        (["seed=1,2", "sweep.objective=linear_path.test.scaled.mse"], "is of the test part"),
+        (["seed=1,2", "sweep.objective=validation.mse"], "choose validation.scaled.mse"),
+        (["seed=1,2", "sweep.name=a/b"], "sweep.name=a/b"),
+        (["seed=1,2", "sweep.name=.."], "sweep.name=.."),
+        (["sweep.name=a,b"], "sweep.name=a,b"),
+        (["output_dir=a,b"], "output_dir=a,b"),
+        (["seed=1,2", "resume=outputs/a"], "resume=outputs/a: each job of a sweep resumes itself"),
+        (["seed=1,2", "trainer.devices=2"], "trainer.devices=2"),
+        (["hydra/launcher=nope", "seed=1,2"], "nope"),
+    ],
+)
+def test_what_no_sweep_can_be_is_one_line_before_any_job(
+    fake: Any, tmp_path: Path, words: list[str], said: str
+) -> None:
+    called = fake(lambda config: 0.5)
+    ended = command(tmp_path, *words)
+    assert (ended.code, called, ended.out.getvalue()) == (2, [], "")
+    (line,) = ended.errors
+    assert line.startswith("error: ")
+    assert said in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_folder_that_is_a_file_is_refused(fake: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    ended = command(tmp_path / "file", "seed=1,2")
+    assert (ended.code, len(ended.errors)) == (2, 1)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_single_run_refuses_what_is_about_sweeps(tmp_path: Path) -> None:
+    ended = command(tmp_path, "sweep.name=s", multirun=False)
+    assert (ended.code, len(ended.errors)) == (2, 1)
+    assert "-m" in ended.errors[0]
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- names
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["seed=1", "attention=full"], "attention-full_seed-1"),
+        (["attention@decoder_attention=mean", "optimizer.lr=1e-3"], "decoder_attention-mean_lr-0.001"),
+        (["a.rate=1", "b.rate=2"], "a.rate-1_b.rate-2"),
+        (["x=true", "y=null"], "x-true_y-null"),
+        ([], "job"),
+    ],
+)
+def test_a_name_says_what_is_swept(words: list[str], name: str) -> None:
+    assert job_name(swept_words(words, [])) == name
+    assert job_name(swept_words(words[::-1], [])) == name
+
+
+def test_names_that_would_collide_or_run_over_have_a_hash() -> None:
+    words = ['data.path="a b"', "data.path=a-b", "data.path=a/b", "data.path=../a-b", "data.targets=[a,b]"]
+    words += [f"data.path={'long' * 50}{end}" for end in "ab"]
+    names = {job_name(swept_words([word], [])) for word in words}
+    assert len(names) == len(words)
+    assert all(NAME.fullmatch(name) and len(name) <= LONGEST for name in names)
+    assert "path-a-b" in names
+
+
+def test_constants_are_not_in_a_name_however_they_are_spelt() -> None:
+    constants = {canonical(each) for each in parse(["data.targets=[a, 'b c']", "x=1", "~callbacks.early_stopping"])}
+    words = ["data.targets=[a,'b c']", "x=1", "~callbacks.early_stopping=null", "seed=3"]
+    assert swept_words(words, constants) == ["seed=3"]
+
+
+def test_the_name_of_a_sweep_follows_its_words_and_not_its_launcher() -> None:
+    name = sweep_name(["a=1,2", "seed=1"])
+    assert name == sweep_name(["seed=1", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "a=1,2"])
+    assert name != sweep_name(["a=1,2", "seed=2"])
+    assert NAME.fullmatch(name)
+
+
+# --- other launchers
+
+
+@pytest.fixture
+def joblib() -> Iterator[None]:
+    """Skip where the launcher is not installed, and end its workers afterwards."""
+    pytest.importorskip("hydra_plugins.hydra_joblib_launcher", reason="it needs the extra: pip install -e '.[joblib]'")
+    yield
+    from joblib.externals.loky import get_reusable_executor
+
+    get_reusable_executor().shutdown(wait=True)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("joblib")
+def test_jobs_side_by_side_give_the_same_digits_and_fail_alone(six: tuple[Path, Ended], tmp_path: Path) -> None:
+    words = ["attention=full,linear", "context_length=48,9000", "seed=1,2"]
+    ended = command(tmp_path, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", *words, "sweep.name=s")
+    assert ended.code == 1
+    for seed in (1, 2):
+        for name in ("full", "linear"):
+            there = tmp_path / "sweeps" / "s" / f"attention-{name}_context_length-48_seed-{seed}" / "result.json"
+            result, serial = (read(path) for path in (there, six[0] / f"attention-{name}_seed-{seed}" / "result.json"))
+            assert result["test"] == serial["test"]
+            assert f"attention={name}" in result["command"]
+    assert len(list(tmp_path.rglob("failed.json"))) == 4
+    assert "4 of 8 jobs finished" in ended.out.getvalue()

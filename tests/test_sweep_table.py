@@ -1,0 +1,181 @@
+"""The table over a sweep, made from folders that hold results and nothing else."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from forecast.sweep_rows import read_jobs, summarise
+from forecast.sweep_table import report, sweep_table
+
+TEST_MSE = {1: 0.30, 2: 0.36, 3: 0.33}
+
+
+def scores(mse: float) -> dict[str, Any]:
+    part = {"scaled": {"mse": mse, "mae": mse / 2}, "original": {"mse": 100 * mse, "mae": 5 * mse}}
+    return {"validation": part, "test": part}
+
+
+def job(sweep: Path, name: str, mse: float, *, seed: int = 1, linear: float = 0.4, **changes: Any) -> Path:
+    """Write the folder of a finished job; `changes` are of its configuration."""
+    folder = sweep / f"attention-{name}_seed-{seed}"
+    folder.mkdir(parents=True)
+    words = [f"attention={name}", f"seed={seed}"]
+    result = {
+        "config": {"attention": {"name": name}, "training": {}, "seed": seed, "sweep": {"name": "s"}, **changes},
+        "status": "finished",
+        "seed": seed,
+        "model": {"parameters": 1234567, "steps": 10},
+        "baselines": {"last_value": scores(0.9), "seasonal_naive": scores(0.5), "linear": scores(linear)},
+        "speed": {
+            "train_windows_per_s": 1000.0 + seed,
+            "step_ms_p50": 12.34,
+            "fit_seconds": 90.0,
+            "peak_memory_mib": 5,
+        },
+        **scores(mse),
+    }
+    result["test"] = {**result["test"], "skill": 1 - mse / 0.5}
+    for file, content in (("result", result), ("manifest", {}), ("config", result["config"])):
+        (folder / f"{file}.json").write_text(json.dumps(content))
+    (folder / "job.json").write_text(json.dumps({"overrides": words, "configuration": words[:1]}))
+    return folder
+
+
+def unfinished(sweep: Path, name: str, error: str | None) -> None:
+    folder = sweep / name
+    folder.mkdir()
+    (folder / "job.json").write_text(json.dumps({"overrides": [name], "configuration": [name]}))
+    if error:
+        (folder / "failed.json").write_text(json.dumps({"error": error}))
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    """Give a sweep of a mechanism over three seeds and another with one."""
+    for seed, mse in TEST_MSE.items():
+        job(tmp_path, "full", mse, seed=seed)
+    job(tmp_path, "linear", 0.35)
+    return tmp_path
+
+
+def rows_of(sweep: Path) -> dict[str, dict[str, Any]]:
+    return {row["configuration"]: row for row in summarise(read_jobs(sweep)).to_dict("records")}
+
+
+def printed(sweep: Path) -> str:
+    console = Console(width=120)
+    with console.capture() as capture:
+        jobs = read_jobs(sweep)
+        console.print(sweep_table(summarise(jobs), jobs, "s"))
+    return capture.get()
+
+
+def test_mean_and_spread_over_the_seeds_are_numpys(sweep: Path) -> None:
+    row, values = rows_of(sweep)["attention=full"], list(TEST_MSE.values())
+    assert row["n"] == 3
+    assert row["test_mse"] == pytest.approx(np.mean(values))
+    assert row["test_mse_sd"] == pytest.approx(np.std(values, ddof=1))
+    assert row["test_mae_sd"] == pytest.approx(np.std(values, ddof=1) / 2)
+    assert row["test_mse_original"] == pytest.approx(100 * np.mean(values))
+    assert row["skill"] == pytest.approx(1 - np.mean(values) / 0.5)
+    assert row["train_windows_per_s"] == pytest.approx(1002)
+
+
+def test_one_seed_has_no_spread(sweep: Path) -> None:
+    row = rows_of(sweep)["attention=linear"]
+    assert (row["n"], row["test_mse"]) == (1, 0.35)
+    assert np.isnan(row["test_mse_sd"])
+    (line,) = [line for line in printed(sweep).splitlines() if "attention=linear" in line]
+    assert "0.3500 ± \N{EN DASH}" in line
+
+
+def test_a_baseline_that_is_the_same_for_all_has_one_row(sweep: Path) -> None:
+    rows = rows_of(sweep)
+    assert list(rows)[2:] == ["last value", "seasonal naive", "linear (ridge)"]
+    assert (rows["linear (ridge)"]["test_mse"], rows["last value"]["validation_mse"]) == (0.4, 0.9)
+    assert rows["last value"]["skill"] == pytest.approx(1 - 0.9 / 0.5)
+
+
+def test_a_baseline_that_differs_has_a_row_for_each_of_its_scores(sweep: Path) -> None:
+    job(sweep, "mean", 0.5, linear=0.45)
+    rows = rows_of(sweep)
+    assert rows["linear (ridge) attention=mean"]["test_mse"] == 0.45
+    assert rows["linear (ridge)"]["test_mse"] == 0.4  # of full and linear, which share no word
+    assert [name for name in rows if name.startswith("last value")] == ["last value"]
+
+
+def test_a_series_without_a_season_has_no_such_row(tmp_path: Path) -> None:
+    folder = job(tmp_path, "full", 0.3)
+    result = json.loads((folder / "result.json").read_text())
+    result["baselines"]["seasonal_naive"] = None
+    del result["test"]["skill"]
+    (folder / "result.json").write_text(json.dumps(result))
+    rows = rows_of(tmp_path)
+    assert list(rows) == ["attention=full", "last value", "linear (ridge)"]
+    assert pd.isna(rows["attention=full"]["skill"])
+    assert "0.3000" in printed(tmp_path)
+
+
+def test_other_constants_under_the_same_words_are_not_averaged(tmp_path: Path) -> None:
+    job(tmp_path, "full", 0.3, seed=1, horizon=12)
+    job(tmp_path, "full", 0.4, seed=2, horizon=24)
+    rows = summarise(read_jobs(tmp_path))
+    assert list(rows.loc[rows["row"] == "model", "n"]) == [1, 1]
+
+
+def test_jobs_without_a_result_are_rows_with_their_line(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    unfinished(sweep, "horizon-9000", "horizon 9000 is too long")
+    unfinished(sweep, "horizon-5", None)
+    report(sweep)
+    out = capsys.readouterr().out
+    assert "4 of 6 jobs finished" in out
+    assert "failed: horizon-9000: horizon 9000 is too long" in out
+    assert "unfinished: horizon-5\n" in out
+    rows = pd.read_csv(sweep / "sweep.csv").set_index("configuration")
+    assert rows.loc["horizon-9000", "error"] == "horizon 9000 is too long"
+    assert list(rows.index[-2:]) == ["horizon-5", "horizon-9000"]
+
+
+def test_a_failure_under_another_configuration_hides_the_scores_of_the_first(sweep: Path) -> None:
+    (sweep / "attention-linear_seed-1" / "failed.json").write_text(json.dumps({"error": "holds another run"}))
+    rows = rows_of(sweep)
+    assert "attention=linear" not in rows
+    assert rows["attention=linear seed=1"]["status"] == "failed"
+
+
+def test_the_files_have_every_column_and_the_numbers_of_the_table(sweep: Path) -> None:
+    report(sweep)
+    rows, jobs = (pd.read_csv(sweep / f"{name}.csv", dtype={"parameters": str}) for name in ("sweep", "jobs"))
+    assert set(rows) >= {"configuration", "n", "test_mse", "test_mse_sd", "step_ms_p95", "flops_per_window"}
+    assert set(jobs) >= {"job", "overrides", "seed", "test_mse", "train_windows_per_s", "status", "folder"}
+    assert not {"of", "baselines"} & set(jobs)
+    assert list(jobs["job"]) == [f"attention-full_seed-{seed}" for seed in (1, 2, 3)] + ["attention-linear_seed-1"]
+    assert rows["test_mse"][0] == pytest.approx(0.33)
+    assert jobs["test_mse"][1] == 0.36
+    assert jobs["overrides"][1] == "attention=full seed=2"
+    assert set(jobs["parameters"]) == {"1234567"}
+    assert not list(sweep.glob(".*"))
+
+
+def test_the_table_fits_a_line_of_120_and_a_long_configuration_is_folded(sweep: Path) -> None:
+    job(sweep, "taylor_of_a_very_long_name_that_has_to_be_folded_somewhere", 0.5)
+    lines = printed(sweep).splitlines()
+    assert max(len(line.rstrip()) for line in lines) <= 120
+    assert "0.3300 ± 0.0300" in "".join(lines)
+    assert "attention=full" in "".join(lines)
+
+
+def test_jobs_stand_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    for seed in (10, 9, 100):
+        job(tmp_path, "full", 0.3, seed=seed)
+    assert list(read_jobs(tmp_path)["seed"]) == [9, 10, 100]
+
+
+def test_a_folder_without_jobs_gives_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report(tmp_path / "absent")
+    assert capsys.readouterr().out == ""
