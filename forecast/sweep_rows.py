@@ -32,6 +32,7 @@ FIGURES = {
             *("peak_memory_mib", "flops_per_window", "logging_share", "fit_seconds"),
         )
     },
+    "best_step": "model.best_step",
     "parameters": "model.parameters",
     "steps": "model.steps",
 }

@@ -29,7 +29,7 @@ def job(sweep: Path, name: str, mse: float, *, seed: int = 1, linear: float = 0.
         "config": {"attention": {"name": name}, "training": {}, "seed": seed, "sweep": {"name": "s"}, **changes},
         "status": "finished",
         "seed": seed,
-        "model": {"parameters": 1234567, "steps": 10},
+        "model": {"parameters": 1234567, "steps": 10, "best_step": 0},
         "baselines": {"last_value": scores(0.9), "seasonal_naive": scores(0.5), "linear": scores(linear)},
         "speed": {
             "train_windows_per_s": 1000.0 + seed,
@@ -151,7 +151,15 @@ def test_a_failure_under_another_configuration_hides_the_scores_of_the_first(swe
 def test_the_files_have_every_column_and_the_numbers_of_the_table(sweep: Path) -> None:
     report(sweep)
     rows, jobs = (pd.read_csv(sweep / f"{name}.csv", dtype={"parameters": str}) for name in ("sweep", "jobs"))
-    assert set(rows) >= {"configuration", "n", "test_mse", "test_mse_sd", "step_ms_p95", "flops_per_window"}
+    assert set(rows) >= {
+        "configuration",
+        "n",
+        "test_mse",
+        "test_mse_sd",
+        "step_ms_p95",
+        "flops_per_window",
+        "best_step",
+    }
     assert set(jobs) >= {"job", "overrides", "seed", "test_mse", "train_windows_per_s", "status", "folder"}
     assert not {"of", "baselines"} & set(jobs)
     assert list(jobs["job"]) == [f"attention-full_seed-{seed}" for seed in (1, 2, 3)] + ["attention-linear_seed-1"]
