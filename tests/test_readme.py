@@ -29,7 +29,7 @@ def _commands() -> list[list[str]]:
 
 @pytest.mark.parametrize("command", _commands(), ids=" ".join)
 def test_every_training_command_composes(command: list[str]) -> None:
-    overrides = [word for word in command[2:] if word != "-m"]
+    overrides = [word.split(",")[0] for word in command[2:] if word != "-m"]  # of a sweep, its first job
     with initialize_config_dir(str(configuration_folder()), version_base="1.3"):
         config = compose("config", overrides)
     OmegaConf.to_container(config, resolve=True, throw_on_missing=True)

@@ -63,7 +63,8 @@ def assert_same(run: Run, result: dict[str, Any], whole: tuple[Run, dict[str, An
 def curve(run: Run, tag: str) -> list[tuple[int, float]]:
     events = EventAccumulator(str(run.path), size_guidance={"scalars": 0})
     events.Reload()
-    return [(event.step, event.value) for event in events.Scalars(tag)]
+    # by step: files begun in the same second are read in the order of their names, in which 100 is before 99
+    return sorted((event.step, event.value) for event in events.Scalars(tag))
 
 
 @pytest.mark.parametrize("step", range(STEPS))
