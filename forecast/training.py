@@ -30,7 +30,7 @@ from forecast.model.presets import Mechanisms
 from forecast.outcome import write_outcome
 from forecast.precision import choose_precision
 from forecast.run import CONFIG, Architecture, Run
-from forecast.run_logger import check_logger, log_test, make_logger
+from forecast.run_logger import check_logger, log_end, log_start, make_logger
 from forecast.scoring import score
 from forecast.settings import choose_device, read_root, read_training
 from forecast.table import print_next_commands, print_table
@@ -90,6 +90,7 @@ def train(config: Mapping[str, Any]) -> tuple[Run, dict[str, Any]]:
     write_json(run.path / CONFIG, config)
     _introduce(config, data, network, task, ridge, run)
     logger = make_logger(config["logger"], str(run.path))
+    log_start(logger, config)
     outcome = fit(
         task,
         data,
@@ -104,7 +105,7 @@ def train(config: Mapping[str, Any]) -> tuple[Run, dict[str, Any]]:
     )
     rows = score(network.to(device).eval(), data, ridge)
     result = write_outcome(run, config, data, architecture, network, rows, ridge, outcome, precision, device)
-    log_test(logger, result)
+    log_end(logger, result, rows)
     return run, result
 
 
