@@ -1,10 +1,12 @@
 """TensorBoard's logger as this program uses it: one event file in the run folder, and a clock on its work."""
 
+import io
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from lightning.pytorch.loggers import TensorBoardLogger
+from PIL import Image
 
 from forecast.hparams import session_end, session_start
 from forecast.stopwatch import Stopwatch
@@ -42,9 +44,9 @@ class Board(TensorBoardLogger):
             super().log_metrics({name: value for name, value in metrics.items() if name != "epoch"}, step)
 
     def add_image(self, tag: str, pixels: np.ndarray, step: int) -> None:
-        """Add a picture, shape (height, width, 3), uint8."""
+        """Add a picture, shape (height, width, 3), uint8; at most 64 colours of it are kept."""
         with self.clock:
-            self.experiment.add_image(tag, pixels, step, dataformats="HWC")
+            self.experiment.file_writer.add_summary(image_summary(tag, pixels), step)
 
     def add_text(self, tag: str, markdown: str, step: int) -> None:
         """Add a text."""
@@ -81,3 +83,15 @@ class Board(TensorBoardLogger):
     def _add(self, summary: Any) -> None:
         with self.clock:
             self.experiment.file_writer.add_summary(summary, 0)
+
+
+def image_summary(tag: str, pixels: np.ndarray) -> Any:
+    """Give the entry of a picture; a third of the time and the bytes of `SummaryWriter.add_image`."""
+    from tensorboard.compat.proto import summary_pb2
+
+    file = io.BytesIO()
+    drawing = Image.fromarray(np.ascontiguousarray(pixels))
+    drawing.quantize(64, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(file, "PNG", compress_level=3)
+    height, width, _ = pixels.shape
+    image = summary_pb2.Summary.Image(height=height, width=width, colorspace=3, encoded_image_string=file.getvalue())
+    return summary_pb2.Summary(value=[summary_pb2.Summary.Value(tag=tag, image=image)])

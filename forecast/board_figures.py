@@ -10,7 +10,11 @@ from matplotlib.lines import Line2D
 
 from forecast.metrics import Scores
 
-DPI = 80
+WIDTH, DPI = 4.4, 80
+"""Inches, and pixels an inch: as wide as TensorBoard's cards, which leave out pixels of what is wider."""
+
+FONT_SIZE = 7
+THIN = 0.9
 COLORS = {"model": "tab:orange", "linear": "tab:blue", "seasonal_naive": "tab:green", "last_value": "0.55"}
 """Of the rows of a result, the same in every picture."""
 
@@ -24,33 +28,30 @@ class ForecastPanels:
         Shapes (K, T), (K, h), (K, h) or None, original units of one series; NaN is not drawn.
     titles
         K of them.
-    name
-        Of the series.
     """
 
-    def __init__(
-        self, past: np.ndarray, truth: np.ndarray, naive: np.ndarray | None, titles: Sequence[str], name: str
-    ) -> None:
-        figure = Figure(figsize=(7, 0.8 + 1.6 * len(past)), dpi=DPI, layout="constrained")
+    def __init__(self, past: np.ndarray, truth: np.ndarray, naive: np.ndarray | None, titles: Sequence[str]) -> None:
+        height = 0.7 + 1.15 * len(past)
+        figure = Figure(figsize=(WIDTH, height), dpi=DPI)
+        _margins(figure, bottom=0.6 / height, top=1 - 0.2 / height)
         self._canvas = FigureCanvasAgg(figure)
         self._panels = figure.subplots(len(past), 1, sharex=True, squeeze=False)[:, 0]
         before, ahead = np.arange(-past.shape[1], 0), np.arange(truth.shape[1])
         self._lines = []
         for place, panel in enumerate(self._panels):
-            panel.plot(before, past[place], color="0.6", linewidth=1, label="past")
-            panel.plot(ahead, truth[place], color="black", linewidth=1, label="truth")
+            panel.plot(before, past[place], color="0.6", linewidth=THIN, label="past")
+            panel.plot(ahead, truth[place], color="black", linewidth=THIN, label="truth")
             if naive is not None:
-                panel.plot(ahead, naive[place], color=COLORS["seasonal_naive"], linewidth=0.9, label="seasonal naive")
+                panel.plot(ahead, naive[place], color=COLORS["seasonal_naive"], linewidth=THIN, label="seasonal naive")
             empty = np.full(len(ahead), np.nan)
             self._lines += panel.plot(ahead, empty, color=COLORS["model"], linewidth=1.5, label="forecast")
             panel.axvline(0, color="0.8", linewidth=0.8)
-            panel.set_title(titles[place], fontsize=8, loc="left", pad=2)
-            panel.set_ylabel(name, fontsize=8, parse_math=False)
-            panel.tick_params(labelsize=8)
+            panel.set_title(titles[place], fontsize=FONT_SIZE, loc="left", pad=2, parse_math=False)
+            panel.tick_params(labelsize=FONT_SIZE)
             panel.spines[["top", "right"]].set_visible(False)
-        self._panels[-1].set_xlabel("steps from the first forecast", fontsize=8)
+        self._panels[-1].set_xlabel("steps from the first forecast", fontsize=FONT_SIZE)
         handles = self._panels[0].get_legend_handles_labels()
-        figure.legend(*handles, loc="outside lower center", fontsize=8, ncols=4, frameon=False)
+        figure.legend(*handles, loc="lower center", fontsize=FONT_SIZE, ncols=4, frameon=False, borderpad=0)
         self._background: object = None
 
     def pixels(self, forecast: np.ndarray) -> np.ndarray:
@@ -73,7 +74,6 @@ class ForecastPanels:
             panel.autoscale_view()
             line.set_visible(False)
         self._canvas.draw()
-        self._canvas.figure.set_layout_engine("none")  # it has found its places, at a third of the cost
         self._background = self._canvas.copy_from_bbox(self._canvas.figure.bbox)
         for line in self._lines:
             line.set_visible(True)
@@ -87,7 +87,8 @@ def errors_by_step(rows: Mapping[str, Sequence[Scores]]) -> np.ndarray:
     rows
         By the names of `COLORS`, others are left out: a score a step, on z-scores.
     """
-    figure = Figure(figsize=(7, 3.2), dpi=DPI, layout="constrained")
+    figure = Figure(figsize=(WIDTH, 2.6), dpi=DPI)
+    _margins(figure, bottom=0.16, top=0.97)
     canvas = FigureCanvasAgg(figure)
     panel = figure.subplots()
     for name, color in COLORS.items():
@@ -95,14 +96,19 @@ def errors_by_step(rows: Mapping[str, Sequence[Scores]]) -> np.ndarray:
             mse = [scores["mse"] for scores in rows[name]]
             width = 1.8 if name == "model" else 1.1
             panel.plot(np.arange(1, len(mse) + 1), mse, color=color, linewidth=width, label=name.replace("_", " "))
-    panel.set_xlabel("step of the horizon", fontsize=8)
-    panel.set_ylabel("test MSE of z-scores", fontsize=8)
+    panel.set_xlabel("step of the horizon", fontsize=FONT_SIZE)
+    panel.set_ylabel("test MSE of z-scores", fontsize=FONT_SIZE)
     panel.set_ylim(bottom=0)
-    panel.tick_params(labelsize=8)
+    panel.tick_params(labelsize=FONT_SIZE)
     panel.spines[["top", "right"]].set_visible(False)
-    panel.legend(fontsize=8, frameon=False)
+    panel.legend(fontsize=FONT_SIZE, frameon=False)
     canvas.draw()
     return _pixels(canvas)
+
+
+def _margins(figure: Figure, bottom: float, top: float) -> None:
+    """Place the panels by hand: a layout engine would draw everything twice to find the same places."""
+    figure.subplots_adjust(left=0.11, right=0.98, bottom=bottom, top=top, hspace=0.3)
 
 
 def _leaves(panel: Axes, line: Line2D) -> bool:

@@ -9,8 +9,8 @@ def final_scalars(result: Mapping[str, Any]) -> dict[str, float]:
     """Give the numbers of a `result.json`, under the same names for every run; those not finite are left out.
 
     `test/…` are the model's scores and `val_best/…` those of its weights on the validation part: on z-scores
-    or, where the name says so, in original units. `baseline/…` are the other rows' of the test part,
-    `speed/…` the figures of `speed`, in the units that their names say.
+    or, where the name says so, in original units. `test_baseline/…` are those of the other rows of
+    the table, `speed/…` the figures of `speed`, in the units that their names say.
     """
     return {name: float(value) for name, value in _named(result) if value is not None and math.isfinite(value)}
 
@@ -25,7 +25,7 @@ def _named(result: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for row, scores in {"linear_path": result["linear_path"], **result["baselines"]}.items():
         if scores is not None:
             for score in ("mse", "mae"):
-                yield f"baseline/{row}_{score}", scores["test"]["scaled"][score]
+                yield f"test_baseline/{row}_{score}", scores["test"]["scaled"][score]
     for name, value in result["speed"].items():
         yield f"speed/{name}", value
     for name, value in result["model"].items():

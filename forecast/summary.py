@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from forecast.table import CAPTION, HEADINGS, speed_line, table_rows, title
+from forecast.table import CAPTION, HEADINGS, table_rows, title
 
 
 def summary(result: Mapping[str, Any]) -> str:
@@ -13,7 +13,7 @@ def summary(result: Mapping[str, Any]) -> str:
     rows = [HEADINGS, ["---", *["---:"] * (len(HEADINGS) - 1)], *table_rows(result)]
     return "\n".join(
         [
-            f"    {result['command']}",
+            f"``{result['command']}``",
             "",
             f"**{data['name']}**: {data['rows']:,} rows of {data['frequency']}, {len(data['targets'])} targets; "
             f"windows: {windows}",
@@ -25,9 +25,17 @@ def summary(result: Mapping[str, Any]) -> str:
             "",
             CAPTION,
             "",
-            f"{speed_line(speed)}; {result['device']}",
+            "| speed | |",
+            "| --- | ---: |",
+            *(f"| {name} | {_number(value)} |" for name, value in speed.items()),
+            "",
+            result["device"],
         ]
     )
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:,.4g}" if abs(value) < 100 else f"{value:,.0f}"
 
 
 def _escaped(cell: str) -> str:

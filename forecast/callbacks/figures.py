@@ -59,11 +59,10 @@ class Figures(Callback):
         if batch.future_observed is not None:
             truth = np.where(batch.future_observed[..., 0].cpu().numpy(), truth, np.nan)
         panels = ForecastPanels(
-            past=_first_target(data, batch.past[:, -2 * windows.horizon :]),
+            past=_first_target(data, batch.past[:, -windows.horizon :]),
             truth=truth,
             naive=None if naive is None else _first_target(data, naive),
-            titles=[f"from {data.index[origin]}" for origin in batch.origin.tolist()],
-            name=data.source.targets[0],
+            titles=[f"{data.source.targets[0]} from {data.index[origin]}" for origin in batch.origin.tolist()],
         )
         return batch, panels
 
