@@ -88,7 +88,7 @@ def errors_by_step(rows: Mapping[str, Sequence[Scores]]) -> np.ndarray:
         By the names of `COLORS`, others are left out: a score a step, on z-scores.
     """
     figure = Figure(figsize=(WIDTH, 2.6), dpi=DPI)
-    _margins(figure, bottom=0.16, top=0.97)
+    _margins(figure, bottom=0.23, top=0.97)
     canvas = FigureCanvasAgg(figure)
     panel = figure.subplots()
     for name, color in COLORS.items():
@@ -101,7 +101,7 @@ def errors_by_step(rows: Mapping[str, Sequence[Scores]]) -> np.ndarray:
     panel.set_ylim(bottom=0)
     panel.tick_params(labelsize=FONT_SIZE)
     panel.spines[["top", "right"]].set_visible(False)
-    panel.legend(fontsize=FONT_SIZE, frameon=False)
+    figure.legend(loc="lower center", fontsize=FONT_SIZE, ncols=4, frameon=False, borderpad=0)
     canvas.draw()
     return _pixels(canvas)
 

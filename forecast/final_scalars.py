@@ -4,6 +4,15 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+COMPARED = (
+    "speed/inference_windows_per_s",
+    "speed/peak_memory_mib",
+    "speed/train_windows_per_s",
+    "test/mae",
+    "test/mse",
+)
+"""Shown once more as `compare/…`: TensorBoard's table shows the five metrics that come first by name."""
+
 
 def final_scalars(result: Mapping[str, Any]) -> dict[str, float]:
     """Give the numbers of a `result.json`, under the same names for every run; those not finite are left out.
@@ -12,7 +21,8 @@ def final_scalars(result: Mapping[str, Any]) -> dict[str, float]:
     or, where the name says so, in original units. `test_baseline/…` are those of the other rows of
     the table, `speed/…` the figures of `speed`, in the units that their names say.
     """
-    return {name: float(value) for name, value in _named(result) if value is not None and math.isfinite(value)}
+    scalars = {name: float(value) for name, value in _named(result) if value is not None and math.isfinite(value)}
+    return scalars | {f"compare/{name.replace('/', '_')}": scalars[name] for name in COMPARED if name in scalars}
 
 
 def _named(result: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

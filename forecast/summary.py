@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from forecast.table import CAPTION, HEADINGS, table_rows, title
+from forecast.table import CAPTION, HEADINGS, speed_line, table_rows, title
 
 
 def summary(result: Mapping[str, Any]) -> str:
@@ -25,17 +25,9 @@ def summary(result: Mapping[str, Any]) -> str:
             "",
             CAPTION,
             "",
-            "| speed | |",
-            "| --- | ---: |",
-            *(f"| {name} | {_number(value)} |" for name, value in speed.items()),
-            "",
-            result["device"],
+            f"{speed_line(speed)}; {result['device']}",
         ]
     )
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:,.4g}" if abs(value) < 100 else f"{value:,.0f}"
 
 
 def _escaped(cell: str) -> str:
