@@ -15,6 +15,7 @@ from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.files import replacing, write_json
 from forecast.fitting import Fit
+from forecast.flops import flops_per_window
 from forecast.model.informer import Informer
 from forecast.picture import draw_forecast
 from forecast.results import Row
@@ -55,7 +56,11 @@ def write_outcome(
             "best_step": fit.best_step,
         },
         "linear_fit": {"look_back": ridge.look_back, "penalty": ridge.penalty, "every": ridge.every},
-        "speed": {**fit.speed, "inference_windows_per_s": model.test.windows_per_s},
+        "speed": {
+            **fit.speed,
+            "inference_windows_per_s": model.test.windows_per_s,
+            "flops_per_window": flops_per_window(network, data.parts["test"]),
+        },
     }
     result = results.assemble(rows, targets=data.source.targets, scale=data.target_scale, facts=facts)
     with replacing(run.path / "errors.parquet") as file:

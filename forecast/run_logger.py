@@ -8,7 +8,15 @@ from hydra.errors import HydraException
 from hydra.utils import get_class, instantiate
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
 
+from forecast.board import Board
+from forecast.board_figures import errors_by_step
 from forecast.errors import InputError
+from forecast.final_scalars import final_scalars
+from forecast.results import Row
+from forecast.summary import summary
+
+OURS = {"save_dir", "purge_step", "kwargs"}
+"""Arguments of a logger that follow from `output_dir` and `resume`."""
 
 
 def check_logger(config: Mapping[str, Any]) -> None:
@@ -25,26 +33,46 @@ def check_logger(config: Mapping[str, Any]) -> None:
         raise InputError(f"logger._target_={config.get('_target_')}: no such class ({error})") from None
     if not issubclass(kind, Logger):
         raise InputError(f"logger._target_={config['_target_']}: is no logger of Lightning")
-    known = set(inspect.signature(kind).parameters) - {"save_dir", "kwargs"}
+    known = set(inspect.signature(kind).parameters) - OURS
     for key in set(config) - known - {"_target_"}:
         raise InputError(f"logger.{key}: no option of {kind.__name__}, or settled by output_dir")
 
 
-def make_logger(config: Mapping[str, Any], folder: str, *, purge_step: int | None = None) -> Logger:
-    """Give the logger, writing into `folder`; TensorBoard forgets what an earlier part said from `purge_step` on."""
-    again = {"purge_step": purge_step} if purge_step is not None and _is_tensorboard(config) else {}
-    logger: Logger = instantiate(config, save_dir=folder, **again)
+def make_logger(config: Mapping[str, Any], folder: str, purge_step: int | None = None) -> Logger:
+    """Give the logger, writing into `folder`.
+
+    Parameters
+    ----------
+    purge_step
+        The steps made before a run goes on: of a board's earlier files, what is of later steps is hidden.
+        Other loggers have nothing of the kind and are not told.
+    """
+    kind = get_class(str(config["_target_"]))
+    more = {"purge_step": purge_step} if issubclass(kind, TensorBoardLogger) else {}
+    logger: Logger = instantiate(config, save_dir=folder, **more)
     return logger
 
 
-def _is_tensorboard(config: Mapping[str, Any]) -> bool:
-    return issubclass(get_class(str(config["_target_"])), TensorBoardLogger)
+def log_start(logger: Logger, config: Mapping[str, Any]) -> None:
+    """Enter the run, before its first step, into the board's table of runs."""
+    if isinstance(logger, Board):
+        logger.begin_session(config)
 
 
-def log_test(logger: Logger, result: Mapping[str, Any]) -> None:
-    """Log the test part's scores, on z-scores and in original units, at the last step."""
-    test = result["test"]
-    scores = {f"test/{name}": value for name, value in test["scaled"].items()}
-    scores |= {f"test/{name}_original": value for name, value in test["original"].items()}
-    logger.log_metrics(scores, step=result["model"]["steps"])
-    logger.finalize("success")
+def log_end(logger: Logger, result: Mapping[str, Any], rows: Mapping[str, Row | None]) -> None:
+    """Log the finished run at its last step: every score and speed figure and, on a board, picture and summary.
+
+    Parameters
+    ----------
+    result, rows
+        As in `forecast.results.assemble`.
+    """
+    step = result["model"]["steps"]
+    logger.log_metrics(final_scalars(result), step=step)
+    if isinstance(logger, Board):
+        steps = {name: row.test.sums.by_step() for name, row in rows.items() if row is not None}
+        logger.add_image("test/error_by_horizon_step", errors_by_step(steps), step)
+        logger.add_text("summary", summary(result), step)
+        logger.end_session()
+    else:
+        logger.finalize("success")

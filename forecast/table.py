@@ -1,5 +1,6 @@
 """The result as a person reads it: one table and the next two commands."""
 
+import math
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -19,28 +20,58 @@ NAMES = {
 }
 
 
-def result_table(result: Mapping[str, Any]) -> Table:
-    """Give a row a forecaster: MSE and MAE of the test part on z-scores and in original units."""
+HEADINGS = ("forecast", "MSE", "MAE", "MSE (units)", "MAE (units)", "skill")
+CAPTION = "MSE, MAE: on z-scores; (units): in original units; skill: against seasonal naive, on MSE"
+
+
+def title(result: Mapping[str, Any]) -> str:
+    """Give the line above the table: the data, and what was scored."""
     windows = result["data"]["windows"]["test"]
-    table = Table(
-        title=f"{result['data']['name']}: all {windows:,} test windows, horizon {result['config']['horizon']}"
-    )
-    table.add_column("forecast", no_wrap=True)
-    for heading in ("MSE", "MAE", "MSE (units)", "MAE (units)", "skill"):
-        table.add_column(heading, justify="right")
+    return f"{result['data']['name']}: all {windows:,} test windows, horizon {result['config']['horizon']}"
+
+
+def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
+    """Give a row a forecaster, by `HEADINGS`: MSE and MAE of the test part on z-scores and in original units."""
     rows = {"model": result, "linear_path": result["linear_path"], **result["baselines"]}
     naive = result["baselines"]["seasonal_naive"]
+    cells = []
     for name, row in rows.items():
         if row is None:
-            table.add_row(NAMES[name], *["none"] * 5)
+            cells.append([NAMES[name], *["none"] * 5])
             continue
         scaled, original = row["test"]["scaled"], row["test"]["original"]
         gain = skill(scaled["mse"], naive["test"]["scaled"]["mse"] if naive else 0.0)
-        cells = [f"{scaled['mse']:.4f}", f"{scaled['mae']:.4f}"]
-        cells += [f"{original['mse']:.5g}", f"{original['mae']:.5g}", f"{gain:+.1%}"]
-        table.add_row(NAMES[name], *cells, style="bold" if name == "model" else None)
-    table.caption = "MSE, MAE: on z-scores; (units): in original units; skill: against seasonal naive, on MSE"
+        scores = [f"{scaled['mse']:.4f}", f"{scaled['mae']:.4f}", f"{original['mse']:.5g}", f"{original['mae']:.5g}"]
+        cells.append([NAMES[name], *scores, f"{gain:+.1%}"])
+    return cells
+
+
+def result_table(result: Mapping[str, Any]) -> Table:
+    """Give the rows as a table for a terminal."""
+    table = Table(title=title(result), caption=CAPTION)
+    table.add_column(HEADINGS[0], no_wrap=True)
+    for heading in HEADINGS[1:]:
+        table.add_column(heading, justify="right")
+    for cells in table_rows(result):
+        table.add_row(*cells, style="bold" if cells[0] == NAMES["model"] else None)
     return table
+
+
+def speed_line(speed: Mapping[str, float]) -> str:
+    """Give the speed figures of a result in one line; what was not measured is nan."""
+
+    def shown(name: str, form: str) -> str:
+        value = speed[name]
+        return format(math.nan if value is None else value, form)
+
+    return (
+        f"{shown('train_windows_per_s', ',.0f')} windows/s in training "
+        f"(step {shown('step_ms_p50', '.1f')} ms, p95 {shown('step_ms_p95', '.1f')} ms; "
+        f"{shown('data_wait_share', '.1%')} of it waiting for data), "
+        f"{shown('inference_windows_per_s', ',.0f')} in inference; "
+        f"peak memory {shown('peak_memory_mib', ',.0f')} MiB; "
+        f"{speed['flops_per_window'] / 1e6:,.1f} MFLOPs a window; logging {shown('logging_share', '.1%')} of the fit"
+    )
 
 
 def print_table(result: Mapping[str, Any]) -> None:
@@ -49,11 +80,12 @@ def print_table(result: Mapping[str, Any]) -> None:
 
 
 def print_next_commands(run: Run, result: Mapping[str, Any]) -> None:
-    """Print which weights were kept, where the run is, and the two commands that make use of it."""
+    """Print how fast it was, which weights were kept, where the run is, and two commands that make use of it."""
     folder = shlex.quote(str(run.path))
     source = shlex.quote(result["data"]["path"] or str(run.path / "input.csv"))
     best, steps = result["model"]["best_step"], result["model"]["steps"]
     start = " (the closed form itself: on validation, training added nothing to it)" if best == 0 else ""
+    print(f"speed: {speed_line(result['speed'])}")
     print(f"best on validation: step {best:,} of {steps:,}{start}; {result['status']}")
     print(f"run folder: {folder}")
     print(f"look at it: tensorboard --logdir {shlex.quote(str(run.path.parent))}")

@@ -5,7 +5,7 @@ from typing import Any
 
 import lightning
 import torch
-from lightning.pytorch.utilities.types import OptimizerLRSchedulerConfig
+from lightning.pytorch.utilities.types import LRSchedulerConfigType, OptimizerLRSchedulerConfig
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
@@ -130,12 +130,13 @@ class ForecastTask(lightning.LightningModule):
         """
         path = [] if self.network.linear_path is None else list(self.network.linear_path.parameters())
         others = [each for each in self.network.parameters() if not any(each is one for one in path)]
-        groups = [{"params": part} for part in (others, path) if part]
+        groups = [{"params": part, "name": name} for name, part in (("model", others), ("linear_path", path)) if part]
         optimizer = _make("optimizer", self.make_optimizer, groups)
         if path:
             optimizer.param_groups[1]["lr"] *= self.linear_path_rate
         scheduler = _make("scheduler", self.make_scheduler, optimizer, self.total_steps)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+        schedule: LRSchedulerConfigType = {"scheduler": scheduler, "interval": "step", "name": "train/learning_rate"}
+        return {"optimizer": optimizer, "lr_scheduler": schedule}
 
 
 def _make(group: str, make: Callable[..., Any], *arguments: Any) -> Any:

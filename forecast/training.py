@@ -24,7 +24,7 @@ from forecast.outcome import write_outcome
 from forecast.precision import choose_precision
 from forecast.resume import Beginning, begin
 from forecast.run import CONFIG, Architecture, Run
-from forecast.run_logger import check_logger, log_test, make_logger
+from forecast.run_logger import check_logger, log_end, log_start, make_logger
 from forecast.scoring import score
 from forecast.settings import choose_device, read_root, read_training
 from forecast.task import ForecastTask
@@ -107,6 +107,7 @@ def _train(beginning: Beginning, folder: Path | None) -> tuple[Run, dict[str, An
         resumed = beginning.checkpoint
         _introduce(config, data, network, task, ridge, run, resumed)
         logger = make_logger(config["logger"], str(run.path), purge_step=None if resumed is None else resumed["step"])
+        log_start(logger, config)
         outcome = fit(
             task,
             data,
@@ -122,7 +123,7 @@ def _train(beginning: Beginning, folder: Path | None) -> tuple[Run, dict[str, An
         )
         rows = score(network.to(device).eval(), data, ridge)
         result = write_outcome(run, config, data, architecture, network, rows, ridge, outcome, precision, device)
-        log_test(logger, result)
+        log_end(logger, result, rows)
     return run, result
 
 

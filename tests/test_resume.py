@@ -150,6 +150,8 @@ def test_killed_after_the_training_only_the_evaluation_is_made(
     monkeypatch.setattr("lightning.Trainer.fit", lambda *_, **__: pytest.fail("trained again"))
     run, result = train(config)
     assert_same(run, result, whole)
+    assert result["speed"]["fit_seconds"] > 0
+    assert result["speed"]["step_ms_p50"] > 0
 
 
 def test_a_finished_run_is_not_run_again(config: dict[str, Any], whole: tuple[Run, dict[str, Any]]) -> None:

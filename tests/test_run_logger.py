@@ -3,15 +3,15 @@
 from pathlib import Path
 
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from forecast.checkpoint import newest_checkpoint
 from forecast.errors import InputError
 from forecast.run_logger import check_logger
 from forecast.training import train
+from tests.boards import last_scalars
 from tests.small import quick
 
-TENSORBOARD = {"_target_": "lightning.pytorch.loggers.TensorBoardLogger", "name": "", "version": ""}
+TENSORBOARD = {"_target_": "forecast.board.Board"}
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,7 @@ TENSORBOARD = {"_target_": "lightning.pytorch.loggers.TensorBoardLogger", "name"
         ({"_target_": "torch.nn.Linear"}, "no logger"),
         ({"bogus": 1}, "logger.bogus"),
         ({"save_dir": "x"}, "logger.save_dir"),
+        ({"purge_step": 5}, "logger.purge_step"),
     ],
 )
 def test_a_logger_that_would_fail_is_refused_by_name(change: dict[str, object], named: str) -> None:
@@ -30,11 +31,7 @@ def test_a_logger_that_would_fail_is_refused_by_name(change: dict[str, object], 
 
 def test_the_board_has_the_test_scores_and_the_last_checkpoint_is_of_the_last_step(tmp_path: Path) -> None:
     run, result = train(quick(tmp_path, "training.validations_per_epoch=20"))
-    found = {}
-    for file in run.path.glob("events.out*"):
-        events = EventAccumulator(str(file))
-        events.Reload()
-        found |= {tag: events.Scalars(tag)[-1].value for tag in events.Tags()["scalars"]}
+    found = last_scalars(run.path)
     assert found["test/mse"] == pytest.approx(result["test"]["scaled"]["mse"], rel=1e-6)
     assert found["test/mae_original"] == pytest.approx(result["test"]["original"]["mae"], rel=1e-6)
     last = newest_checkpoint(run.checkpoints)

@@ -4,7 +4,7 @@ from typing import Any
 
 from rich.console import Console
 
-from forecast.table import result_table
+from forecast.table import result_table, speed_line
 
 
 def row(mse: float) -> dict[str, Any]:
@@ -50,3 +50,23 @@ def test_a_seasonal_naive_without_error_leaves_no_skill_and_stops_nothing() -> N
     text = printed(naive=row(0.0))
     assert math.isnan(float(line(text, "last value")[-1].removesuffix("%")))
     assert line(text, "last value")[0] == "1.0000"
+
+
+def test_the_speed_is_one_line_with_units_and_what_was_not_measured_is_nan() -> None:
+    speed = {
+        "train_windows_per_s": 1234.5,
+        "step_ms_p50": 51.84,
+        "step_ms_p95": 60.0,
+        "data_wait_share": 0.021,
+        "peak_memory_mib": 1043.2,
+        "fit_seconds": 30.0,
+        "logging_share": 0.008,
+        "inference_windows_per_s": 4567.0,
+        "flops_per_window": 16_400_000,
+    }
+    line = speed_line(speed)
+    assert "\n" not in line
+    for words in ("1,234 windows/s", "51.8 ms", "p95 60.0 ms", "2.1%", "4,567", "1,043 MiB", "16.4 MFLOPs", "0.8%"):
+        assert words in line
+    assert "nan windows/s" in speed_line({**speed, "train_windows_per_s": None})  # as result.json has it
+    assert "nan windows/s" in speed_line({**speed, "train_windows_per_s": math.nan})

@@ -1,88 +1,153 @@
-"""How fast training runs: steps, data wait, memory."""
+"""How fast training runs: steps, data wait, logging, memory."""
 
 import time
 from typing import Any
 
 import lightning
-import numpy as np
 import torch
 from lightning.pytorch.callbacks import Callback
 
+from forecast.board import Board
 from forecast.memory import peak_memory_mib, reset_peak_memory
+from forecast.timings import Timings
 
 WARM_UP_STEPS = 10
-"""Steps left out of every figure: kernels are chosen and memory is first touched in them."""
+"""Steps left out of every figure, after each start: kernels are chosen and memory is first touched in them."""
 
 
 class Speed(Callback):
-    """Times each training step and the wait for its data.
+    """Times each training step and the wait for its data; its state goes into checkpoints.
 
-    On an accelerator a step's time is read from events, which do not make the device wait.
+    Throughput and data wait are read from the host's clock, the device being waited for wherever the clock
+    is stopped. On CUDA the time of a step is the device's own, from events, which make nothing wait.
     """
 
     def __init__(self) -> None:
-        self.step_seconds: list[float] = []
-        self.wait_seconds: list[float] = []
-        self.fit_seconds = 0.0
-        self.peak_memory_mib = float("nan")
-        self.windows = 0
-        self._events: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
-        self._fit_start = self._step_start = self._step_end = 0.0
+        self.timings = Timings()
+        self._device = torch.device("cpu")
+        self._steps = 0  # since this start
+        self._mark: float | None = None  # since when the training loop runs uncounted; None: it stands still
+        self._logged_at_mark = 0.0
+        self._step_start = 0.0
+        self._begun: torch.cuda.Event | None = None
+        self._events: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []  # of steps not yet read
+        self._settled: tuple[float, float] | None = None  # clocks up to where `timings` has been brought
+        self._shown = (0, 0.0)  # windows and seconds up to the last point of the curve
+        self._board: Board | None = None
 
     def on_fit_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Forget the peak of whatever ran before."""
-        reset_peak_memory(pl_module.device)
+        self._device = pl_module.device
+        reset_peak_memory(self._device)
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Start the clocks."""
-        self._fit_start = self._step_end = time.perf_counter()
+        self._board = trainer.logger if isinstance(trainer.logger, Board) else None
+        self._steps, self._mark, self._events = 0, None, []
+        self._settled = (time.perf_counter(), self._logged())
+        self._shown = (self.timings.windows, self.timings.training_seconds)
 
     def on_train_batch_start(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Any, batch_idx: int
     ) -> None:
         """Note how long the batch was waited for."""
+        loader: Any = trainer.train_dataloader
+        self._stop(loader.asked)
+        if self._steps >= WARM_UP_STEPS:
+            self._mark, self._logged_at_mark = loader.asked, self._logged()
+            self.timings.waited_seconds += loader.given - loader.asked
+            self._begun = self._event()
         self._step_start = time.perf_counter()
-        self.wait_seconds.append(self._step_start - self._step_end)
-        if pl_module.device.type == "cuda":
-            self._events.append((torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)))
-            self._events[-1][0].record()
 
     def on_train_batch_end(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Note how long the step took."""
-        self.windows = len(batch.origin)
-        self._step_end = time.perf_counter()
-        self.step_seconds.append(self._step_end - self._step_start)
-        if self._events:
-            self._events[-1][1].record()
+        self._steps += 1
+        if self._steps > WARM_UP_STEPS:
+            self.timings.windows += len(batch.origin)
+            ended = self._event()
+            if self._begun is not None and ended is not None:
+                self._events.append((self._begun, ended))
+            else:
+                self.timings.step_ms.append(1000 * (time.perf_counter() - self._step_start))
+        elif self._steps == WARM_UP_STEPS:
+            self._synchronize()
+
+    def on_validation_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Stop the training clock."""
+        self._halt()
+
+    def on_save_checkpoint(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Stop the training clock."""
+        self._halt()
 
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Start the wait for the next batch after the validation, which is no wait for data."""
-        self._step_end = time.perf_counter()
+        """Log the training speed since the last validation."""
+        windows, seconds = (self.timings.windows, self.timings.training_seconds)
+        since = seconds - self._shown[1]
+        if trainer.logger is not None and since > 0:
+            curve = {"speed/train_windows_per_s": (windows - self._shown[0]) / since}
+            trainer.logger.log_metrics(curve, step=trainer.global_step - 1)
+        self._shown = (windows, seconds)
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Stop the clocks and log what they say."""
-        self.fit_seconds = time.perf_counter() - self._fit_start
-        self.peak_memory_mib = peak_memory_mib(pl_module.device)
-        if self._events:
-            torch.cuda.synchronize(pl_module.device)
-            self.step_seconds = [first.elapsed_time(last) / 1000 for first, last in self._events]
-        if trainer.logger is not None:
-            figures = {f"speed/{name}": value for name, value in self.figures().items()}
-            trainer.logger.log_metrics(figures, step=trainer.global_step)
+        """Stop all clocks."""
+        self._halt()
+        self._settle()
+        self._settled = None
 
     def figures(self) -> dict[str, float]:
-        """Give the run's speed; NaN where it was too short to measure."""
-        steps = np.array(self.step_seconds[WARM_UP_STEPS:]) * 1000
-        waits = np.array(self.wait_seconds[WARM_UP_STEPS:]) * 1000
-        measured = len(steps) > 0
-        total = float(steps.sum() + waits.sum()) if measured else float("nan")
-        return {
-            "train_windows_per_s": self.windows * len(steps) / total * 1000 if measured else float("nan"),
-            "step_ms_p50": float(np.percentile(steps, 50)) if measured else float("nan"),
-            "step_ms_p95": float(np.percentile(steps, 95)) if measured else float("nan"),
-            "data_wait_share": float(waits.sum()) / total if measured else float("nan"),
-            "peak_memory_mib": self.peak_memory_mib,
-            "fit_seconds": self.fit_seconds,
-        }
+        """Give the run's speed so far, as `Timings.figures` does."""
+        return self.timings.figures()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Give the clocks as they stand."""
+        self._halt()
+        self._settle()
+        return self.timings.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from where the clocks of an earlier start stood."""
+        self.timings = Timings.from_state_dict(state_dict)
+
+    def _logged(self) -> float:
+        return float("nan") if self._board is None else self._board.clock.seconds
+
+    def _stop(self, now: float) -> None:
+        """Count the training loop's time up to `now`, less what the logger took of it."""
+        if self._mark is not None:
+            logged = 0.0 if self._board is None else self._logged() - self._logged_at_mark
+            self.timings.training_seconds += now - self._mark - logged
+            self._mark = None
+
+    def _halt(self) -> None:
+        """Let the device finish, read its events, and stop the training clock until the next batch."""
+        if self._mark is None:
+            return
+        self._synchronize()
+        self._stop(time.perf_counter())
+        self.timings.step_ms += [first.elapsed_time(last) for first, last in self._events]
+        self._events = []
+
+    def _settle(self) -> None:
+        """Bring the sums over everything up to now."""
+        if self._settled is not None:
+            now = (time.perf_counter(), self._logged())
+            self.timings.fit_seconds += now[0] - self._settled[0]
+            self.timings.logging_seconds += now[1] - self._settled[1]
+            self._settled = now
+            self.timings.peak_memory_mib = max(self.timings.peak_memory_mib, peak_memory_mib(self._device))
+
+    def _event(self) -> torch.cuda.Event | None:
+        if self._device.type != "cuda":
+            return None
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def _synchronize(self) -> None:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)

@@ -1,5 +1,6 @@
 """The order in which training sees the windows: a function of the seed and an absolute batch counter."""
 
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -28,6 +29,11 @@ class ShuffledBatches:
         Batches of the whole run.
     first
         The absolute number of the first batch to give.
+
+    Attributes
+    ----------
+    asked, given
+        When the newest batch was asked for and when it was there, as `time.perf_counter` says it.
     """
 
     def __init__(self, windows: Windows, batch_size: int, seed: int, total: int, first: int = 0) -> None:
@@ -36,6 +42,7 @@ class ShuffledBatches:
         self.seed = seed
         self.total = total
         self.first = first
+        self.asked = self.given = 0.0
         self._pass = -1
         self._order = torch.empty(0, dtype=torch.int64)
 
@@ -44,7 +51,10 @@ class ShuffledBatches:
 
     def __iter__(self) -> Iterator[Batch]:
         for number in range(self.first, self.total):
-            yield self.windows.batch(self.indices(number).to(self.windows.starts.device))
+            self.asked = time.perf_counter()
+            batch = self.windows.batch(self._on_device(self.indices(number)))
+            self.given = time.perf_counter()
+            yield batch
 
     def indices(self, number: int) -> Tensor:
         """Give the windows (B,) of batch `number`, counted from the start of the run."""
@@ -56,6 +66,11 @@ class ShuffledBatches:
             pieces.append(piece)
             position += len(piece)
         return torch.cat(pieces)
+
+    def _on_device(self, index: Tensor) -> Tensor:
+        """Move `index`; a copy from pageable memory would wait until the device has done all it was given."""
+        device = self.windows.starts.device
+        return (index.pin_memory() if device.type == "cuda" else index).to(device, non_blocking=True)
 
     def _shuffled(self, number_of_pass: int) -> Tensor:
         if number_of_pass != self._pass:

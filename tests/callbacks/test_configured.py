@@ -16,7 +16,7 @@ def nodes() -> dict[str, Any]:
 
 def test_the_default_group_gives_one_callback_a_node(nodes: dict[str, Any]) -> None:
     made = configured(nodes)
-    assert [type(callback).__name__ for callback in made] == ["EarlyStopping", "LearningRateMonitor"]
+    assert [type(callback).__name__ for callback in made] == ["EarlyStopping", "LearningRateMonitor", "Figures"]
     assert configured({}) == []
 
 
@@ -28,6 +28,7 @@ def test_the_default_group_gives_one_callback_a_node(nodes: dict[str, Any]) -> N
         ({"early_stopping__monitor": "val/foo"}, "val/mse"),
         ({"early_stopping__foo": 1}, "'foo'"),
         ({"learning_rate__logging_interval": "foo"}, "callbacks.learning_rate"),
+        ({"figures__windows": 0}, "callbacks.figures"),
         ({"early_stopping": None}, "takes it out"),
         ({"early_stopping": 5}, "needs a _target_"),
         ({"mine": {"_target_": "builtins.dict"}}, "no callback"),

@@ -1,0 +1,78 @@
+"""Forecasts of a few fixed validation windows, drawn at each validation."""
+
+import lightning
+import numpy as np
+import torch
+from lightning.pytorch.callbacks import Callback
+
+from forecast.baselines import SeasonalNaive
+from forecast.board import Board
+from forecast.board_figures import ForecastPanels
+from forecast.data.calendar import seasonal_period
+from forecast.data.datamodule import ForecastData
+from forecast.data.windows import Batch
+from forecast.errors import InputError
+
+
+class Figures(Callback):
+    """Puts forecast, truth and seasonal naive of the first target onto the board; other loggers get none.
+
+    The windows are spread over the validation part: the same ones at every validation, for every model and,
+    as that part does not depend on it, for every look-back. Nothing is drawn from a random state.
+
+    Parameters
+    ----------
+    windows
+        How many.
+
+    Raises
+    ------
+    InputError
+        If that is no whole number of at least 1.
+    """
+
+    def __init__(self, windows: int) -> None:
+        if not isinstance(windows, int) or isinstance(windows, bool) or windows < 1:
+            raise InputError(f"windows={windows}: must be a whole number of at least 1")
+        self.windows = windows
+        self._batch: Batch | None = None
+        self._panels: ForecastPanels | None = None
+
+    def on_validation_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Forecast the windows with the model as it stands, in evaluation mode, and draw them."""
+        board = trainer.logger
+        if not isinstance(board, Board):
+            return
+        with board.clock:
+            data = trainer.datamodule  # type: ignore[attr-defined]
+            if self._batch is None or self._panels is None:
+                self._batch, self._panels = self._prepare(data)
+            forecast = _first_target(data, pl_module(self._batch))
+            board.add_image("validation/forecasts", self._panels.pixels(forecast), trainer.global_step - 1)
+
+    def _prepare(self, data: ForecastData) -> tuple[Batch, ForecastPanels]:
+        windows = data.parts["validation"]
+        batch = windows.batch(spread(len(windows), self.windows).to(windows.starts.device))
+        period = seasonal_period(data.source.series.frequency)
+        naive = SeasonalNaive(windows, period)(batch) if period <= len(data.split.train) else None
+        truth = _first_target(data, batch.future)
+        if batch.future_observed is not None:
+            truth = np.where(batch.future_observed[..., 0].cpu().numpy(), truth, np.nan)
+        panels = ForecastPanels(
+            past=_first_target(data, batch.past[:, -windows.horizon :]),
+            truth=truth,
+            naive=None if naive is None else _first_target(data, naive),
+            titles=[f"{data.source.targets[0]} from {data.index[origin]}" for origin in batch.origin.tolist()],
+        )
+        return batch, panels
+
+
+def spread(count: int, wanted: int) -> torch.Tensor:
+    """Give `wanted` positions in the middles of as many equal pieces of `count`; all of them if there are fewer."""
+    wanted = min(count, wanted)
+    return (2 * torch.arange(wanted) + 1) * count // (2 * wanted)
+
+
+def _first_target(data: ForecastData, values: torch.Tensor) -> np.ndarray:
+    """Give the first target of z-scores (K, n, C) in its unit, shape (K, n)."""
+    return data.scaler.inverse(values[..., :1].double().cpu().numpy(), data.source.targets[:1])[..., 0]

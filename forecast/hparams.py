@@ -1,0 +1,57 @@
+"""The entries from which TensorBoard makes its HParams table, one line a run.
+
+`SummaryWriter.add_hparams` puts each entry into a folder of its own, and names in it what all runs have: the
+table then takes the arguments of one run's mechanism for all of them. Without that list it finds them itself.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+Value = bool | int | float | str
+
+
+def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Value]:
+    """Give the values of a nested configuration by dotted name; lists as text, None as "null"."""
+    flat: dict[str, Value] = {}
+    for key, value in config.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{name}.")
+        elif value is None:
+            flat[name] = "null"
+        else:
+            flat[name] = value if isinstance(value, (bool, int, float, str)) else str(value)
+    return flat
+
+
+def session_start(config: Mapping[str, Any]) -> Any:
+    """Give the summary that says under which configuration a run began."""
+    from tensorboard.plugins.hparams import metadata, plugin_data_pb2
+
+    info = plugin_data_pb2.SessionStartInfo(start_time_secs=time.time())
+    for name, value in flatten(config).items():
+        if isinstance(value, bool):
+            info.hparams[name].bool_value = value
+        elif isinstance(value, str):
+            info.hparams[name].string_value = value
+        else:
+            info.hparams[name].number_value = value
+    return _summary(metadata.SESSION_START_INFO_TAG, plugin_data_pb2.HParamsPluginData(session_start_info=info))
+
+
+def session_end() -> Any:
+    """Give the summary that says that a run has finished."""
+    from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2
+
+    info = plugin_data_pb2.SessionEndInfo(status=api_pb2.STATUS_SUCCESS, end_time_secs=time.time())
+    return _summary(metadata.SESSION_END_INFO_TAG, plugin_data_pb2.HParamsPluginData(session_end_info=info))
+
+
+def _summary(tag: str, content: Any) -> Any:
+    from tensorboard.compat.proto import summary_pb2
+    from tensorboard.plugins.hparams import metadata
+
+    about = metadata.create_summary_metadata(content)
+    value = summary_pb2.Summary.Value(tag=tag, metadata=about, tensor=metadata.NULL_TENSOR)
+    return summary_pb2.Summary(value=[value])

@@ -1,0 +1,59 @@
+"""Event files read back: by TensorBoard's own reader, and as its HParams tab shows them."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from tensorboard import context
+from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+from tensorboard.plugins.base_plugin import TBContext
+from tensorboard.plugins.hparams import api_pb2
+from tensorboard.plugins.hparams.backend_context import Context
+from tensorboard.plugins.hparams.list_session_groups import Handler
+
+
+def events(folder: Path) -> EventAccumulator:
+    """Give all that the event files of one run folder hold."""
+    found = EventAccumulator(str(folder), size_guidance={"images": 0, "scalars": 0})
+    found.Reload()
+    return found
+
+
+def curve(folder: Path, tag: str) -> dict[int, float]:
+    """Give a scalar by step; fails where a step comes twice or out of order."""
+    points = events(folder).Scalars(tag)
+    steps = [point.step for point in points]
+    assert steps == sorted(set(steps)), f"{tag}: {steps}"
+    return {point.step: point.value for point in points}
+
+
+def last_scalars(folder: Path) -> dict[str, float]:
+    """Give each scalar's last value."""
+    found = events(folder)
+    return {tag: found.Scalars(tag)[-1].value for tag in found.Tags()["scalars"]}
+
+
+def images(folder: Path, tag: str) -> dict[int, Image.Image]:
+    """Give the pictures under a tag by step."""
+    found = events(folder).Images(tag)
+    return {image.step: Image.open(io.BytesIO(image.encoded_image_string)).convert("RGB") for image in found}
+
+
+def hparams_tab(folder: Path) -> dict[str, tuple[dict[str, Any], dict[str, float]]]:
+    """Give the lines of the HParams tab of all runs below `folder`: run → (hyper-parameters, metrics)."""
+    multiplexer = EventMultiplexer()
+    multiplexer.AddRunsFromDirectory(str(folder))
+    multiplexer.Reload()
+    backend = Context(TBContext(data_provider=MultiplexerDataProvider(multiplexer, str(folder)), logdir=str(folder)))
+    status = [api_pb2.STATUS_UNKNOWN, api_pb2.STATUS_SUCCESS]
+    request = api_pb2.ListSessionGroupsRequest(allowed_statuses=status, slice_size=100)
+    response = Handler(context.RequestContext(), backend, "", request).run()
+    lines = {}
+    for group in response.session_groups:
+        assert len(group.sessions) == 1, group.name
+        values = {name: getattr(value, str(value.WhichOneof("kind"))) for name, value in group.hparams.items()}
+        lines[group.name] = (values, {metric.name.tag: metric.value for metric in group.metric_values})
+    return lines

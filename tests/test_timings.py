@@ -1,0 +1,32 @@
+import io
+import math
+
+import pytest
+import torch
+
+from forecast.timings import Timings
+
+
+def test_the_figures_are_ratios_of_the_sums() -> None:
+    timings = Timings([1.0, 2.0, 3.0, 4.0], 400, 8.0, 2.0, 20.0, 0.5, 700.0)
+    assert timings.figures() == {
+        "train_windows_per_s": 50.0,
+        "step_ms_p50": 2.5,
+        "step_ms_p95": pytest.approx(3.85),
+        "data_wait_share": 0.25,
+        "peak_memory_mib": 700.0,
+        "fit_seconds": 20.0,
+        "logging_share": 0.025,
+    }
+
+
+def test_a_run_that_was_not_measured_has_no_figures() -> None:
+    assert all(math.isnan(value) for name, value in Timings().figures().items() if name != "fit_seconds")
+
+
+def test_the_state_passes_through_a_checkpoint_that_holds_plain_data_only() -> None:
+    timings = Timings([1.5, 2.25], 64, 3.0, 0.5, 4.0, 0.25, 10.0)
+    file = io.BytesIO()
+    torch.save(timings.state_dict(), file)
+    file.seek(0)
+    assert Timings.from_state_dict(torch.load(file, weights_only=True)) == timings
