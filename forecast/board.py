@@ -24,7 +24,8 @@ class Board(TensorBoardLogger):
         The run folder, nothing below it.
     purge_step
         For a run that goes on after this many steps: what the folder's earlier files say of later ones is
-        hidden, so that each curve has each step once.
+        hidden, so that each curve has each step once. 0 for a new run, whose file has to say so too: the
+        first mark of a start that TensorBoard's slower reader finds hides nothing.
 
     Attributes
     ----------
@@ -32,7 +33,7 @@ class Board(TensorBoardLogger):
         The time spent here. The callbacks that draw for the board run it too.
     """
 
-    def __init__(self, save_dir: str, purge_step: int | None = None) -> None:
+    def __init__(self, save_dir: str, purge_step: int = 0) -> None:
         super().__init__(
             save_dir, name="", version="", default_hp_metric=False, purge_step=purge_step, flush_secs=FLUSH_SECONDS
         )

@@ -48,7 +48,7 @@ def make_logger(config: Mapping[str, Any], folder: str, purge_step: int | None =
         Other loggers have nothing of the kind and are not told.
     """
     kind = get_class(str(config["_target_"]))
-    more = {"purge_step": purge_step} if issubclass(kind, TensorBoardLogger) else {}
+    more = {"purge_step": purge_step or 0} if issubclass(kind, TensorBoardLogger) else {}
     logger: Logger = instantiate(config, save_dir=folder, **more)
     return logger
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from PIL import Image
 from tensorboard import context
+from tensorboard.backend.event_processing import plugin_event_accumulator
 from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
@@ -23,10 +24,13 @@ def events(folder: Path) -> EventAccumulator:
 
 
 def curve(folder: Path, tag: str) -> dict[int, float]:
-    """Give a scalar by step; fails where a step comes twice or out of order."""
+    """Give a scalar by step; fails where a step comes twice or out of order, or TensorBoard's readers differ."""
     points = events(folder).Scalars(tag)
     steps = [point.step for point in points]
     assert steps == sorted(set(steps)), f"{tag}: {steps}"
+    other = plugin_event_accumulator.EventAccumulator(str(folder), tensor_size_guidance={"scalars": 0})
+    other.Reload()
+    assert [point.step for point in other.Tensors(tag)] == steps, tag
     return {point.step: point.value for point in points}
 
 

@@ -46,11 +46,10 @@ def test_a_run_that_goes_on_has_each_step_of_a_curve_once(tmp_path: Path, target
     assert curve(tmp_path, "train/loss") == wanted
 
 
-def test_without_a_purge_the_steps_come_twice(tmp_path: Path) -> None:
-    for steps in (range(13), range(10, 20)):
-        started(tmp_path, steps, 0.0).experiment.close()
-    with pytest.raises(AssertionError, match="train/loss"):
-        curve(tmp_path, "train/loss")
+def test_a_run_that_begins_anew_in_its_folder_hides_what_was_there(tmp_path: Path) -> None:
+    for steps, level in ((range(13), 100.0), (range(5), 0.0)):
+        started(tmp_path, steps, level).experiment.close()
+    assert curve(tmp_path, "train/loss") == {step: float(step) for step in range(5)}
 
 
 def test_a_run_that_goes_on_is_one_line_of_the_table_with_its_last_numbers(tmp_path: Path) -> None:

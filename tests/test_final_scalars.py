@@ -23,7 +23,8 @@ def test_every_number_of_a_result_has_its_name(tiny_run: TinyRun) -> None:
 
 
 def test_the_five_that_come_first_by_name_are_those_to_compare_runs_by(tiny_run: TinyRun) -> None:
-    scalars = final_scalars(tiny_run.result)
+    speed = {**tiny_run.result["speed"], "inference_windows_per_s": 1000.0}  # one batch is too short to measure
+    scalars = final_scalars({**tiny_run.result, "speed": speed})
     assert sorted(scalars)[:5] == [
         "compare/speed_inference_windows_per_s",
         "compare/speed_peak_memory_mib",

@@ -99,9 +99,9 @@ def test_the_model_is_in_evaluation_mode_and_left_in_the_mode_it_was_found_in(
 
 
 def test_another_logger_than_the_board_gets_no_pictures(config: dict[str, Any], tmp_path: Path) -> None:
-    logger = {"_target_": "lightning.pytorch.loggers.CSVLogger", "name": "", "version": ""}
+    logger = {"_target_": "lightning.pytorch.loggers.CSVLogger", "name": "csv", "version": ""}
     run, _ = train({**changed(config, training__max_steps=1), "output_dir": str(tmp_path), "logger": logger})
-    assert "test/mse" in (run.path / "metrics.csv").read_text()
+    assert "test/mse" in (run.path / "csv" / "metrics.csv").read_text()
     assert not list(run.path.glob("events.out*"))
     assert load_file(run.path / "model.safetensors")
 

@@ -71,6 +71,7 @@ def run(speed: Speed, *extra: Callback, steps: int = WARM_UP_STEPS + MEASURED, *
             "max_steps": steps,
             "val_check_interval": steps,
             "logger": False,
+            "log_every_n_steps": 5,
             "enable_checkpointing": any(isinstance(callback, ModelCheckpoint) for callback in extra),
             "enable_progress_bar": False,
             "enable_model_summary": False,
@@ -125,7 +126,7 @@ def test_checkpoints_are_neither_a_wait_for_data_nor_training_time(tmp_path: Pat
 
 
 def test_logging_is_no_part_of_training_time_and_has_a_share_of_its_own(tmp_path: Path) -> None:
-    figures = run(Speed(), Chatty(), logger=Board(str(tmp_path)), log_every_n_steps=5)
+    figures = run(Speed(), Chatty(), logger=Board(str(tmp_path)))
     logged = (WARM_UP_STEPS + MEASURED) * STEP
     assert logged / figures["fit_seconds"] <= figures["logging_share"] < 0.7
     assert loop_seconds(figures) < STEP + WAIT + 0.8 * STEP
@@ -133,7 +134,7 @@ def test_logging_is_no_part_of_training_time_and_has_a_share_of_its_own(tmp_path
 
 def test_the_curve_has_a_point_a_validation_where_lightning_has_its_own(tmp_path: Path) -> None:
     speed, board = Speed(), Board(str(tmp_path))
-    run(speed, logger=board, val_check_interval=5, log_every_n_steps=5)
+    run(speed, logger=board, val_check_interval=5)
     board.experiment.close()
     points = curve(tmp_path, "speed/train_windows_per_s")
     assert list(points) == [14, 19]  # the first validations come within the warm-up
@@ -151,9 +152,11 @@ def test_a_run_within_the_warm_up_has_no_speed() -> None:
 def test_a_resumed_runs_figures_cover_all_its_pieces(tmp_path: Path) -> None:
     first = Speed()
     run(
-        first, SlowToSave(tmp_path, filename="last", every_n_train_steps=WARM_UP_STEPS + 4), logger=Board(str(tmp_path))
+        first,
+        SlowToSave(tmp_path / "kept", filename="last", every_n_train_steps=WARM_UP_STEPS + 4),
+        logger=Board(str(tmp_path)),
     )
-    kept = torch.load(tmp_path / "last.ckpt", weights_only=True)["callbacks"]["Speed"]
+    kept = torch.load(tmp_path / "kept" / "last.ckpt", weights_only=True)["callbacks"]["Speed"]
     assert len(kept["step_ms"]) == 4
     assert kept["fit_seconds"] < first.timings.fit_seconds
     second = Speed()
