@@ -106,7 +106,7 @@ def _train(beginning: Beginning, folder: Path | None) -> tuple[Run, dict[str, An
         write_json(run.path / CONFIG, config)
         resumed = beginning.checkpoint
         _introduce(config, data, network, task, ridge, run, resumed)
-        logger = make_logger(config["logger"], str(run.path), purge_step=None if resumed is None else resumed["step"])
+        logger = make_logger(config["logger"], str(run.path), purge_step=0 if resumed is None else resumed["step"])
         log_start(logger, config)
         outcome = fit(
             task,
