@@ -235,7 +235,7 @@ def test_another_budget_and_trainer_may_be_given(config: dict[str, Any], stopped
     assert result["config"]["model"] == config["model"]
     stored = json.loads((stopped / "config.json").read_text())
     assert stored["training"]["max_steps"] == 20
-    rates = [value for step, value in curve(Run(stopped), "train/learning_rate/pg1") if step >= 7]
+    rates = [value for step, value in curve(Run(stopped), "train/learning_rate/linear_path") if step >= 7]
     assert rates[0] > rates[-1]
 
 
