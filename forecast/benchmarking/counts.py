@@ -29,7 +29,7 @@ def head_operations(
         case "taylor":
             return linear + 5 * length * width
         case "linformer":
-            return 8 * length * int(arguments["rank"]) * width
+            return 8 * length * min(int(arguments["rank"]), length) * width
         case "mean":
             return length * width
     return None

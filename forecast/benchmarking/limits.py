@@ -8,6 +8,10 @@ import torch
 from forecast.benchmarking.timing import seconds_of
 
 REPETITIONS = 10
+SIDE = {"cpu": 2048, "cuda": 8192}
+"""Rows of the square matrices that are multiplied."""
+COPIED = {"cpu": 2**28, "cuda": 2**31}
+"""Bytes that are copied: beyond any cache."""
 
 
 @dataclass(frozen=True)
@@ -18,23 +22,12 @@ class Limits:
     bytes: float
 
 
-def measure_limits(
-    device: torch.device, dtype: torch.dtype, side: int | None = None, copied: int | None = None
-) -> Limits:
+def measure_limits(device: torch.device, dtype: torch.dtype) -> Limits:
     """Return the machine's limits at `dtype`, the fastest of ten passes after a warm-up.
 
-    Parameters
-    ----------
-    device, dtype
-        As in what will be compared with them.
-    side : int, optional
-        Rows of the square matrices; by default 2,048, on CUDA 8,192.
-    copied : int, optional
-        Bytes copied, each read once and written once; by default 256 MiB, on CUDA 2 GiB: beyond any cache.
+    Each byte copied counts twice: it is read and it is written.
     """
-    cuda = device.type == "cuda"
-    side = side or (8192 if cuda else 2048)
-    copied = copied or (2**31 if cuda else 2**28)
+    side, copied = SIDE[device.type], COPIED[device.type]
     left, right = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
     product = torch.empty(side, side, device=device, dtype=dtype)
     operations = 2 * side**3 / _fastest(lambda: torch.mm(left, right, out=product), device)

@@ -1,12 +1,12 @@
 """Which attention mechanisms are measured: every one of the folder, with the values of its YAML file."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 from forecast import attention
 from forecast.attention.base import Attention
@@ -73,10 +73,7 @@ def parse(word: str) -> Variant:
     given = rest.split(",") if rest else []
     if wrong := [part for part in given if not part.partition("=")[2]]:
         raise InputError(f"--mechanisms {word}: {wrong[0]!r} is not key=value, as in {FUSED}")
-    try:
-        changed = _plain(OmegaConf.from_dotlist(given))
-    except OmegaConfBaseException:
-        raise InputError(f"--mechanisms {word}: cannot be read: write it as {FUSED}") from None
+    changed = {key: _value(text) for key, _, text in (part.partition("=") for part in given)}
     differing = {key: value for key, value in changed.items() if usual.get(key) != value}
     said = [value if isinstance(value, str) else f"{key}={value}" for key, value in differing.items()]
     arguments = usual | changed
@@ -89,15 +86,16 @@ def usual_arguments(name: str) -> dict[str, Any]:
     file = _configuration_folder() / "attention" / f"{name}.yaml"
     if not file.is_file():
         raise InputError(f"{file}: no such file: a mechanism has its arguments there")
-    arguments = _plain(OmegaConf.load(file))
-    arguments.pop("name", None)
-    return arguments
+    loaded = OmegaConf.to_container(OmegaConf.load(file), resolve=True)
+    assert isinstance(loaded, dict)
+    return {str(key): value for key, value in loaded.items() if key != "name"}
 
 
-def _plain(config: Any) -> dict[str, Any]:
-    container = OmegaConf.to_container(config, resolve=True)
-    assert isinstance(container, dict)
-    return {str(key): value for key, value in container.items()}
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _configuration_folder() -> Path:

@@ -7,6 +7,7 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from forecast.benchmarking.mechanisms import reference_label
 from forecast.benchmarking.summary import Sweep
@@ -48,6 +49,8 @@ def _draw(panel: Axes, sweep: Sweep, key: str, unit: float, name: str) -> None:
     panel.set_xscale("log", base=2)
     panel.set_yscale("log")
     panel.set_xticks(sweep.lengths, [f"{length:,}" for length in sweep.lengths], fontsize=7, rotation=45)
+    panel.yaxis.set_major_formatter("{x:g}")
+    panel.yaxis.set_minor_formatter(NullFormatter())
     panel.set_xlabel("tokens", fontsize=8)
     panel.set_ylabel(name, fontsize=8)
     panel.set_title(sweep.title, fontsize=9)

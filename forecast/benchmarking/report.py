@@ -51,7 +51,7 @@ def heading(row: Row, facts: Mapping[str, Any]) -> str:
     limits = f"matrix product {row['product_gflops']:,.0f} GFLOP/s, copy {row['copy_gbs']:,.1f} GB/s (read and write)"
     return (
         "# Attention: time and memory\n\n"
-        f"{facts['machine']}, {facts['threads']} threads, torch {facts['torch']}, {facts['dtype']}, {facts['date']}, "
+        f"{facts['machine']}, torch {facts['torch']}, {facts['dtype']}, {facts['date']}, "
         f"commit {facts['commit']}.\n"
         f"Measured limits of the machine in this run: {limits}.\n"
         f"`{facts['command']}`\n"
