@@ -44,7 +44,8 @@ def attempt(
     drawn : tuple
         Its inputs and the output's gradient.
     earlier : Earlier or None
-        A shorter length of the same mechanism, from which time and memory are foretold.
+        A shorter length of the same mechanism, from which time and memory are foretold; without one the
+        warm-up shows the time.
     repetitions, limit : int, float
         The passes that will be timed, and the seconds that all passes together may take.
     """
@@ -55,8 +56,9 @@ def attempt(
         if earlier is not None and (reason := _too_much(case, earlier, device, repetitions, limit)):
             return Attempt(skipped=reason)
         run = prepare(module.to(device, dtype), inputs, gradient)
-        for _ in range(WARM_UP[device.type]):
-            run()
+        warm_up = [seconds_of(run, device) for _ in range(WARM_UP[device.type])]
+        if reason := too_long((1 + repetitions) * warm_up[-1], limit):
+            return Attempt(skipped=reason)
         return Attempt(run, peak_bytes(run, device))
     except InputError as refused:
         return Attempt(skipped=f"refused: {refused}")
@@ -69,12 +71,15 @@ def attempt(
 
 
 def probe(case: Case, device: torch.device, dtype: torch.dtype) -> Earlier | None:
-    """Return what the case takes at an eighth of its length, None where it is refused."""
+    """Return the memory that the case takes at an eighth of its length, None where it is refused.
+
+    The time there says nothing, most of it is spent on calls and not on work: it is given as 0.
+    """
     shape = replace(case.shape, length=max(1, case.shape.length // _PROBE))
     ready = attempt(Case(case.variant, shape), shape.draw(device, dtype), None)
     if ready.run is None or ready.peak_bytes is None:
         return None
-    return Earlier(shape.length, seconds_of(ready.run, device), ready.peak_bytes)
+    return Earlier(shape.length, 0.0, ready.peak_bytes)
 
 
 def _too_much(case: Case, earlier: Earlier, device: torch.device, repetitions: int, limit: float) -> str:

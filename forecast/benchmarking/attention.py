@@ -10,7 +10,7 @@ from pathlib import Path
 from forecast.benchmarking.options import ROOT
 from forecast.errors import InputError
 
-WIDTH = 110
+WIDTH = 120
 
 
 def run(options: Namespace, arguments: Sequence[str]) -> None:

@@ -90,7 +90,14 @@ class Case:
         """Return the bytes that have to be moved at the least, None for a layer's backward pass."""
         shape = self.shape
         if shape.d_model is None:
-            row = counts.attention_elements(shape.length, shape.num_heads, shape.head_dim, backward=shape.backward)
+            row = counts.attention_elements(
+                self.variant.name,
+                shape.length,
+                shape.num_heads,
+                shape.head_dim,
+                causal=shape.causal,
+                backward=shape.backward,
+            )
             return shape.batch * row * dtype.itemsize
         if shape.backward:
             return None

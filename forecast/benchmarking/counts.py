@@ -40,12 +40,16 @@ def projection_operations(length: int, d_model: int, num_heads: int, head_dim: i
     return 4 * 2 * length * d_model * num_heads * head_dim
 
 
-def attention_elements(length: int, num_heads: int, head_dim: int, *, backward: bool = False) -> int:
+def attention_elements(
+    name: str, length: int, num_heads: int, head_dim: int, *, causal: bool = False, backward: bool = False
+) -> int:
     """Return the numbers moved at the least: query, key and value read once, the output written once.
 
-    The backward pass reads those three and the output's gradient, and writes three gradients.
+    The backward pass reads those three and the output's gradient, and writes three gradients. `mean` reads
+    values alone, and only causal does it write more than a row; so with their gradients.
     """
-    return (4 + (7 if backward else 0)) * length * num_heads * head_dim
+    tensors = (1 + causal) * (1 + backward) if name == "mean" else 4 + 7 * backward
+    return tensors * length * num_heads * head_dim
 
 
 def layer_elements(length: int, d_model: int, num_heads: int, head_dim: int) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from forecast.benchmarking.record import Row
 from forecast.benchmarking.summary import Sweep
-from forecast.benchmarking.text import NONE, decimals, heads_of, mebibytes, milliseconds, per_cent
+from forecast.benchmarking.text import NONE, decimals, heads_of, mebibytes, milliseconds, per_cent, spread
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ def crossing_sheet(summaries: Sequence[Row], title: str) -> Sheet:
         "mechanism", "faster than fused from", "at", "times fused", "counted GFLOP", "% product limit", "% copy limit",
     )  # fmt: skip
     cells = [_crossing_cells(row) for row in summaries]
-    return Sheet(f"Against the fused softmax and the machine, {title}", headings, cells)
+    notes = ("copy limit: the least traffic against a copy beyond any cache; inputs that fit in one can pass 100",)
+    return Sheet(f"Against the fused softmax and the machine, {title}", headings, cells, notes)
 
 
 def _layer_cells(row: Row) -> list[str]:
@@ -92,7 +93,7 @@ def _crossing_cells(row: Row) -> list[str]:
 def _time(row: Row) -> str:
     if row["median_ms"] is None:
         return NONE
-    return f"{milliseconds(row['median_ms'])} ±{milliseconds((row['upper_ms'] - row['lower_ms']) / 2)}"
+    return f"{milliseconds(row['median_ms'])} ±{spread((row['upper_ms'] - row['lower_ms']) / 2)}"
 
 
 def _left_out(rows: Sequence[Row]) -> tuple[str, ...]:

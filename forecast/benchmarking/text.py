@@ -10,6 +10,11 @@ def milliseconds(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 99.5 else f"{value:.3g}"
 
 
+def spread(value: float) -> str:
+    """Give two digits, or all before the point where there are more."""
+    return f"{value:,.0f}" if value >= 9.5 else f"{value:.2g}"
+
+
 def mebibytes(value: float | None) -> str:
     """Give bytes as MiB."""
     return NONE if value is None else milliseconds(value / 2**20)

@@ -58,6 +58,16 @@ def test_both_passes_take_three_times_the_operations_and_eleven_tensors() -> Non
     assert both.least_bytes(torch.float32) == 11 * 32 * 2 * 8 * 4
 
 
+def test_the_mean_reads_values_alone() -> None:
+    tensor = 32 * 2 * 8 * 4
+    moved = [
+        case("mean", length=32, causal=causal, backward=backward).least_bytes(torch.float32)
+        for causal in (False, True)
+        for backward in (False, True)
+    ]
+    assert moved == [tensor, 2 * tensor, 2 * tensor, 4 * tensor]
+
+
 def test_a_layer_counts_its_projections() -> None:
     alone, layer = case(length=32), case(length=32, d_model=24)
     assert layer.operations() == alone.operations() + 4 * 2 * 32 * 24 * 16
