@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from forecast.benchmarking.costs import growth_of, memory_growth_of
+from forecast.benchmarking.text import three_digits
 
 SHARE = 0.8
 """Of the free memory that a case may want: the prediction is no promise, and others run too."""
@@ -45,7 +46,11 @@ def too_large(wanted: float, free: int | None) -> str:
 
 def too_long(wanted: float, limit: float) -> str:
     """Return why a case of `wanted` seconds is left out, nothing where it is within the limit."""
-    return "" if wanted <= limit else f"time: would take about {wanted:,.0f} s, the limit is {limit:,.0f} s"
+    return (
+        ""
+        if wanted <= limit
+        else f"time: would take about {three_digits(wanted)} s, the limit is {three_digits(limit)} s"
+    )
 
 
 def free_bytes(device: torch.device) -> int | None:

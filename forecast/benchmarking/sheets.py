@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from forecast.benchmarking.record import Row
 from forecast.benchmarking.summary import Sweep
-from forecast.benchmarking.text import NONE, decimals, heads_of, mebibytes, milliseconds, per_cent, spread
+from forecast.benchmarking.text import NONE, decimals, heads_of, mebibytes, per_cent, spread, three_digits
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ def crossing_sheet(summaries: Sequence[Row], title: str) -> Sheet:
 
 
 def _layer_cells(row: Row) -> list[str]:
-    middle = NONE if row["lower_ms"] is None else f"{milliseconds(row['lower_ms'])} to {milliseconds(row['upper_ms'])}"
-    times = [milliseconds(row["mean_ms"]), milliseconds(row["median_ms"]), middle]
+    middle = NONE if row["lower_ms"] is None else f"{three_digits(row['lower_ms'])} to {three_digits(row['upper_ms'])}"
+    times = [three_digits(row["mean_ms"]), three_digits(row["median_ms"]), middle]
     return [
         row["mechanism"], *times, decimals(row["times_fused"]), mebibytes(row["peak_bytes"]),
         per_cent(row["share_of_product"]),
@@ -85,7 +85,7 @@ def _crossing_cells(row: Row) -> list[str]:
     operations = row["operations_at_longest"]
     return [
         row["mechanism"], row["passes_fused"], longest, decimals(row["times_fused_at_longest"]),
-        NONE if operations is None else milliseconds(operations / 1e9),
+        NONE if operations is None else three_digits(operations / 1e9),
         per_cent(row["share_of_product_at_longest"]), per_cent(row["share_of_copy_at_longest"]),
     ]  # fmt: skip
 
@@ -93,7 +93,7 @@ def _crossing_cells(row: Row) -> list[str]:
 def _time(row: Row) -> str:
     if row["median_ms"] is None:
         return NONE
-    return f"{milliseconds(row['median_ms'])} ±{spread((row['upper_ms'] - row['lower_ms']) / 2)}"
+    return f"{three_digits(row['median_ms'])} ±{spread((row['upper_ms'] - row['lower_ms']) / 2)}"
 
 
 def _left_out(rows: Sequence[Row]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 NONE = "-"
 
 
-def milliseconds(value: float | None) -> str:
+def three_digits(value: float | None) -> str:
     """Give three digits, or all before the point where there are more."""
     if value is None:
         return NONE
@@ -17,7 +17,7 @@ def spread(value: float) -> str:
 
 def mebibytes(value: float | None) -> str:
     """Give bytes as MiB."""
-    return NONE if value is None else milliseconds(value / 2**20)
+    return NONE if value is None else three_digits(value / 2**20)
 
 
 def decimals(value: float | None) -> str:

@@ -12,7 +12,7 @@ from forecast.benchmarking.record import to_csv
 from forecast.benchmarking.report import CASES, PICTURE, SUMMARY, TABLES, markdown, show, write_report, write_unfinished
 from forecast.benchmarking.sheets import Sheet, crossing_sheet, exponent_sheet, layer_sheets, sweep_sheets
 from forecast.benchmarking.summary import summarise, sweeps_of
-from forecast.benchmarking.text import decimals, heads_of, mebibytes, milliseconds, per_cent, spread
+from forecast.benchmarking.text import decimals, heads_of, mebibytes, per_cent, spread, three_digits
 from tests.benchmarking.made import sweep_rows
 
 LENGTHS = (16, 32, 64, 1024)
@@ -27,7 +27,7 @@ FACTS = {
 
 
 def test_numbers_have_three_digits_and_a_dash_where_nothing_is_known() -> None:
-    assert [milliseconds(x) for x in (0.12345, 9.876, 99.4, 99.6, 12345.6, None)] == [
+    assert [three_digits(x) for x in (0.12345, 9.876, 99.4, 99.6, 12345.6, None)] == [
         "0.123", "9.88", "99.4", "100", "12,346", "-",
     ]  # fmt: skip
     assert [spread(x) for x in (0.123, 9.6, 1234.5)] == ["0.12", "10", "1,234"]
