@@ -1,0 +1,41 @@
+"""What the machine can do at best, measured in the same run: a large matrix product and a large copy."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from forecast.benchmarking.timing import seconds_of
+
+REPETITIONS = 10
+SIDE = {"cpu": 2048, "cuda": 8192}
+"""Rows of the square matrices that are multiplied."""
+COPIED = {"cpu": 2**28, "cuda": 2**31}
+"""Bytes that are copied: beyond any cache."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Floating-point operations a second of a matrix product, bytes a second of a copy."""
+
+    operations: float
+    bytes: float
+
+
+def measure_limits(device: torch.device, dtype: torch.dtype) -> Limits:
+    """Return the machine's limits at `dtype`, the fastest of ten passes after a warm-up.
+
+    Each byte copied counts twice: it is read and it is written.
+    """
+    side, copied = SIDE[device.type], COPIED[device.type]
+    left, right = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
+    product = torch.empty(side, side, device=device, dtype=dtype)
+    operations = 2 * side**3 / _fastest(lambda: torch.mm(left, right, out=product), device)
+    source = torch.randn(copied // 4, device=device)
+    target = torch.empty_like(source)
+    return Limits(operations, 2 * copied / _fastest(lambda: target.copy_(source), device))
+
+
+def _fastest(run: Callable[[], object], device: torch.device) -> float:
+    run()
+    return min(seconds_of(run, device) for _ in range(REPETITIONS))

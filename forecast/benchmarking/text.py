@@ -1,0 +1,35 @@
+"""Numbers as tables show them; what is not known is a dash."""
+
+NONE = "-"
+
+
+def three_digits(value: float | None) -> str:
+    """Give three digits, or all before the point where there are more."""
+    if value is None:
+        return NONE
+    return f"{value:,.0f}" if value >= 99.5 else f"{value:.3g}"
+
+
+def spread(value: float) -> str:
+    """Give two digits, or all before the point where there are more."""
+    return f"{value:,.0f}" if value >= 9.5 else f"{value:.2g}"
+
+
+def mebibytes(value: float | None) -> str:
+    """Give bytes as MiB."""
+    return NONE if value is None else three_digits(value / 2**20)
+
+
+def decimals(value: float | None) -> str:
+    """Give two places."""
+    return NONE if value is None else f"{value:,.2f}"
+
+
+def per_cent(value: float | None) -> str:
+    """Give a share in per cent, one place."""
+    return NONE if value is None else f"{100 * value:.1f}"
+
+
+def heads_of(count: int, width: int) -> str:
+    """Give heads and their width in words."""
+    return f"{count} {'head' if count == 1 else 'heads'} of {width}"
