@@ -78,24 +78,23 @@ def causal_sums(
     """
     carried = carried_total = torch.zeros((), dtype=key.dtype, device=key.device)
     for queries, keys, values, hidden in loop(query, key, value, hidden_keys(mask)):
-        featured = in_pieces(query_features(queries))
-        featured_keys = in_pieces(key_features(keys, hidden))
-        values = in_pieces(values.to(featured.dtype))
+        length = queries.shape[2]
+        size = min(PIECE_LENGTH, length)
+        featured = in_pieces(query_features(queries), size)
+        featured_keys = in_pieces(key_features(keys, hidden), size)
+        values = in_pieces(values.to(featured.dtype), size)
         products = (featured @ featured_keys.transpose(-1, -2)).tril_()  # (B, H, pieces, size, size)
         state, carried = _before(carried, featured_keys.transpose(-1, -2) @ values)
         total, carried_total = _before(carried_total, featured_keys.sum(dim=3).unsqueeze(-1))
         output = products @ values + featured @ state
         weight = products.sum(dim=-1, keepdim=True) + featured @ total
-        length = queries.shape[2]
         yield output.flatten(2, 3)[:, :, :length], weight.flatten(2, 3)[:, :, :length]
 
 
-def in_pieces(tensor: Tensor, fill: float = 0.0) -> Tensor:
-    """Return (B, H, N, E) as (B, H, pieces, size, E), `fill` after the last position."""
-    length = tensor.shape[2]
-    size = min(PIECE_LENGTH, length)
-    if length % size:
-        tensor = functional.pad(tensor, (0, 0, 0, -length % size), value=fill)
+def in_pieces(tensor: Tensor, size: int, fill: float = 0.0) -> Tensor:
+    """Return (B, H, N, C) as (B, H, pieces, size, C), `fill` after the last position."""
+    if tensor.shape[2] % size:
+        tensor = functional.pad(tensor, (0, 0, 0, -tensor.shape[2] % size), value=fill)
     return tensor.unflatten(2, (-1, size))
 
 

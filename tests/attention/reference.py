@@ -28,6 +28,23 @@ def linear(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     return weights @ values / weights.sum()
 
 
+def efficient(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    exponentials = (query - query.max()).exp()
+    features = exponentials / exponentials.sum()
+    output = torch.zeros_like(values[0])
+    for number, feature in enumerate(features):
+        weights = (keys[:, number] - keys[:, number].max()).exp()
+        output = output + feature * (weights @ values) / weights.sum()
+    return output
+
+
+def taylor(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    weights = torch.stack([1 + query @ key / (query @ query * (key @ key)).sqrt() for key in keys])
+    if weights.sum() < 1e-4 * len(keys):
+        return mean(query, keys, values)
+    return weights @ values / weights.sum()
+
+
 def over_rows(row: Callable[[int, int, int], Tensor | None], like: Tensor, value: Tensor) -> Tensor:
     """Stack `row` of each batch row, head and query; None is a row of zeros."""
     rows = [row(b, h, i) for b, h, i in itertools.product(*map(range, like.shape[:3]))]
@@ -110,5 +127,7 @@ REFERENCES: dict[str, Callable[..., Tensor]] = {
     "full": one_by_one(full),
     "mean": one_by_one(mean),
     "linear": one_by_one(linear),
+    "efficient": one_by_one(efficient),
+    "taylor": one_by_one(taylor),
     "probsparse": probsparse,
 }
