@@ -35,16 +35,16 @@ def loop(first: Tensor, *others: Tensor | None) -> Iterator[tuple[Any, ...]]:
 
 def join(parts: Iterator[Tensor], length: int) -> Tensor:
     """Return the parts (B, H, n, V) as one tensor (B, H, length, V)."""
-    output, start = torch.empty(0), 0
-    for part in parts:
-        if part.shape[2] == length:
-            return part
-        if part.requires_grad:
-            return torch.cat([part, *parts], dim=2)
-        if start == 0:  # with no gradient to keep them for, one part at a time is there
-            output = part.new_empty((*part.shape[:2], length, part.shape[3]))
-        output[:, :, start : start + part.shape[2]] = part
-        start += part.shape[2]
+    part = next(parts)
+    if part.shape[2] == length:
+        return part
+    if part.requires_grad:
+        return torch.cat([part, *parts], dim=2)
+    # with no gradient to keep them for, one part at a time is there
+    output = part.new_empty((*part.shape[:2], length, part.shape[3]))
+    for start in range(0, length, size := part.shape[2]):
+        output[:, :, start : start + size] = part
+        part = next(parts, part)
     return output
 
 
@@ -95,7 +95,8 @@ def in_pieces(tensor: Tensor, size: int, fill: float = 0.0) -> Tensor:
     """Return (B, H, N, C) as (B, H, pieces, size, C), `fill` after the last position."""
     if tensor.shape[2] % size:
         tensor = functional.pad(tensor, (0, 0, 0, -tensor.shape[2] % size), value=fill)
-    return tensor.unflatten(2, (-1, size))
+    pieces: Tensor = tensor.unflatten(2, (-1, size))
+    return pieces
 
 
 def _before(carried: Tensor, added: Tensor) -> tuple[Tensor, Tensor]:

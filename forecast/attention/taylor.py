@@ -85,7 +85,8 @@ class TaylorAttention(Attention):
 def _unit(vectors: Tensor) -> Tensor:
     vectors = vectors.to(at_least_float32(vectors))
     length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    return vectors / length.where(length > SMALLEST_LENGTH, torch.inf)
+    unit: Tensor = vectors / length.where(length > SMALLEST_LENGTH, torch.inf)
+    return unit
 
 
 def _unit_keys(key: Tensor, hidden: Tensor | None = None) -> Tensor:

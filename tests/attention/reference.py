@@ -112,6 +112,34 @@ def probsparse(
     return over_rows(row, query, value)
 
 
+def linformer(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    *,
+    rank: int,
+    key_projection: Tensor,
+    value_projection: Tensor,
+) -> Tensor:
+    assert not causal
+    rows = min(rank, key_projection.shape[1])
+
+    def project(projection: Tensor, positions: list[int], vectors: Tensor) -> Tensor:
+        mixed = [sum(projection[r, j].double() * vectors[j] for j in positions) for r in range(rows)]
+        return torch.stack([row for row in mixed if isinstance(row, Tensor)])
+
+    def row(b: int, h: int, i: int) -> Tensor | None:
+        allowed = allowed_keys(mask, b, i, key.shape[2], causal)
+        if not allowed:
+            return None
+        keys = project(key_projection, allowed, key[b, h])
+        return full(query[b, h, i], keys, project(value_projection, allowed, value[b, h]))
+
+    return over_rows(row, query, value)
+
+
 def sample(query: int, num_keys: int, factor: int) -> list[int]:
     count = log_count(factor, num_keys)
     if count == num_keys:
@@ -129,5 +157,6 @@ REFERENCES: dict[str, Callable[..., Tensor]] = {
     "linear": one_by_one(linear),
     "efficient": one_by_one(efficient),
     "taylor": one_by_one(taylor),
+    "linformer": linformer,
     "probsparse": probsparse,
 }
