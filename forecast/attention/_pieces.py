@@ -18,7 +18,7 @@ PIECE_LENGTH = 64
 
 # Numbers of one tensor that a loop takes at a time. A processor wants them in its cache, where fresh memory
 # costs it more than the arithmetic. An accelerator wants few launches, and for a gradient all is kept anyway.
-LOOP_ELEMENTS_CPU = 2**19
+LOOP_ELEMENTS_CPU = 2**18
 LOOP_ELEMENTS = 2**26
 
 
