@@ -17,8 +17,9 @@ QueryFeatures = Callable[[Tensor], Tensor]
 PIECE_LENGTH = 64
 
 # Numbers of one tensor that a loop takes at a time. A processor wants them in its cache, where fresh memory
-# costs it more than the arithmetic. An accelerator wants few launches, and for a gradient all is kept anyway.
-LOOP_ELEMENTS_CPU = 2**18
+# costs it more than the arithmetic, but fewer and longer steps where its cores are shared. An accelerator
+# wants few launches, and for a gradient all is kept anyway.
+LOOP_ELEMENTS_CPU = 2**20
 LOOP_ELEMENTS = 2**26
 
 
