@@ -5,10 +5,11 @@ import inspect
 import pkgutil
 from typing import Any
 
+from forecast.attention._lengths import mask_from_lengths
 from forecast.attention.base import Attention
 from forecast.errors import InputError
 
-__all__ = ["available", "build"]
+__all__ = ["available", "build", "mask_from_lengths"]
 
 _NOT_MECHANISMS = {"base", "multi_head"}
 _FROM_THE_LAYER = {"num_heads", "head_dim", "causal", "max_key_length"}

@@ -5,17 +5,13 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
+from forecast.attention._pieces import causal_sums, divide, hidden_keys, join, loop, sum_keys
 from forecast.attention.base import Attention, CausalAbility, allowed_pairs, at_least_float32, full_precision
 
 # Key features carry this power of e, which cancels in the quotient: float32 then holds them from k = -120
 # to 10⁴ and more. It is a constant, and not the largest key, so that no later key can touch an earlier row.
 KEY_EXPONENT = 40.0
-
-# Positions of a piece in the causal form: the products within pieces, L × piece, then take about as much
-# room as the states, L/piece × E², at the usual E = 64.
-PIECE_LENGTH = 64
 
 
 class LinearAttention(Attention):
@@ -45,20 +41,20 @@ class LinearAttention(Attention):
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, query_mask: Tensor | None
     ) -> Tensor:
         with full_precision(query):
-            query, key, value = _query_features(query), _key_features(key, mask), value.to(at_least_float32(value))
             if self.causal:
-                return _causal_mean(query, key, value)
-            state = key.transpose(-1, -2) @ value  # (B, H, E, V)
-            total = query @ key.sum(dim=2).unsqueeze(-1)  # (B, H, L, 1)
-            return _divide(query @ state, total)
+                sums = causal_sums(_query_features, _key_features, query, key, value, mask)
+                return join((divide(*both) for both in sums), query.shape[2])
+            state, total = sum_keys(_key_features, key, value, mask)
+            features = (_query_features(queries) for (queries,) in loop(query))
+            return join((divide(some @ state, some @ total) for some in features), query.shape[2])
 
     def weigh(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
         with full_precision(query):
             allowed = allowed_pairs(query, key, mask, self.causal)
-            weights = _query_features(query) @ _key_features(key, mask).transpose(-1, -2)
+            weights = _query_features(query) @ _key_features(key, hidden_keys(mask)).transpose(-1, -2)
             if allowed is not None:
                 weights = weights.masked_fill(~allowed, 0)
-            return _divide(weights, weights.sum(dim=-1, keepdim=True))
+            return divide(weights, weights.sum(dim=-1, keepdim=True))
 
 
 # φ(x) = max(x, 0) + exp(min(x, 0)) is elu(x) + 1 without its cancellation: in bfloat16 that is 0 below -6,
@@ -68,36 +64,12 @@ class LinearAttention(Attention):
 def _query_features(query: Tensor) -> Tensor:
     query = query.to(at_least_float32(query))
     # Where all features of a row are small, exp(x - max) keeps them from vanishing; the factor cancels.
-    top = query.detach().amax(dim=-1, keepdim=True).clamp(max=0)
-    return query.relu() + (query.clamp(max=0) - top).exp()
+    top = query.detach().amax(dim=-1, keepdim=True).clamp_(max=0)
+    return query.clamp(max=0).sub_(top).exp_() + query.relu()
 
 
-def _key_features(key: Tensor, mask: Tensor | None) -> Tensor:
+def _key_features(key: Tensor, hidden: Tensor | None) -> Tensor:
     key = key.to(at_least_float32(key))
-    features = key.relu() * math.exp(KEY_EXPONENT) + (key.clamp(max=0) + KEY_EXPONENT).exp()
-    return features if mask is None else features.masked_fill(~mask[:, None, :, None], 0)
-
-
-def _causal_mean(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    length = query.shape[2]
-    size = min(PIECE_LENGTH, length)
-    # (B, H, N, E) → (B, H, pieces, size, E); zeros fill the last piece
-    query, key, value = (
-        functional.pad(x, (0, 0, 0, -length % size)).unflatten(2, (-1, size)) for x in (query, key, value)
-    )
-    products = (query @ key.transpose(-1, -2)).tril()  # (B, H, pieces, size, size)
-    before = _sum_before(key.transpose(-1, -2) @ value)  # (B, H, pieces, E, V)
-    total_before = _sum_before(key.sum(dim=3).unsqueeze(-1))  # (B, H, pieces, E, 1)
-    output = products @ value + query @ before
-    total = products.sum(dim=-1, keepdim=True) + query @ total_before
-    return _divide(output, total).flatten(2, 3)[:, :, :length]
-
-
-def _sum_before(pieces: Tensor) -> Tensor:
-    """Return for each piece, axis 2, the sum of the pieces before it."""
-    return functional.pad(pieces[:, :, :-1].cumsum(dim=2), (0, 0, 0, 0, 1, 0))
-
-
-def _divide(output: Tensor, total: Tensor) -> Tensor:
-    """Divide by a total of any size; where there is nothing to attend, zeros."""
-    return output / total.where(total >= torch.finfo(total.dtype).tiny, 1)
+    small = key.clamp(max=0).add_(KEY_EXPONENT).exp_()
+    features = torch.add(small, key.relu(), alpha=math.exp(KEY_EXPONENT))
+    return features if hidden is None else features.masked_fill_(hidden, 0)

@@ -16,6 +16,7 @@ FILES = sorted(FOLDER.glob("*.yaml"))
 # Values other than those of the YAML file that take another path through the code.
 OTHER_VALUES: dict[str, list[dict[str, Any]]] = {
     "full": [{"implementation": "explicit"}],
+    "linformer": [{"rank": 4}],
     "probsparse": [{"sampling": "per_query"}, {"measure": "published"}, {"factor": 1}],
 }
 
@@ -32,11 +33,10 @@ class Case:
     def name(self) -> str:
         return str(self.arguments["name"])
 
-    def build(self, num_heads: int = 2, head_dim: int = 8, **changed: Any) -> Attention:
+    def build(self, num_heads: int = 2, head_dim: int = 8, max_key_length: int = 256) -> Attention:
         torch.manual_seed(0)
-        arguments = self.arguments | changed
-        mechanism = build(**arguments, num_heads=num_heads, head_dim=head_dim, causal=self.causal, max_key_length=256)
-        return mechanism.eval()
+        sizes = {"num_heads": num_heads, "head_dim": head_dim, "max_key_length": max_key_length}
+        return build(**self.arguments, **sizes, causal=self.causal).eval()
 
 
 def load(file: Path) -> dict[str, Any]:

@@ -28,6 +28,23 @@ def linear(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     return weights @ values / weights.sum()
 
 
+def efficient(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    exponentials = (query - query.max()).exp()
+    features = exponentials / exponentials.sum()
+    output = torch.zeros_like(values[0])
+    for number, feature in enumerate(features):
+        weights = (keys[:, number] - keys[:, number].max()).exp()
+        output = output + feature * (weights @ values) / weights.sum()
+    return output
+
+
+def taylor(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    weights = torch.stack([1 + query @ key / (query @ query * (key @ key)).sqrt() for key in keys])
+    if weights.sum() < 1e-4 * len(keys):
+        return mean(query, keys, values)
+    return weights @ values / weights.sum()
+
+
 def over_rows(row: Callable[[int, int, int], Tensor | None], like: Tensor, value: Tensor) -> Tensor:
     """Stack `row` of each batch row, head and query; None is a row of zeros."""
     rows = [row(b, h, i) for b, h, i in itertools.product(*map(range, like.shape[:3]))]
@@ -95,6 +112,34 @@ def probsparse(
     return over_rows(row, query, value)
 
 
+def linformer(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    *,
+    rank: int,
+    key_projection: Tensor,
+    value_projection: Tensor,
+) -> Tensor:
+    assert not causal
+    rows = min(rank, key_projection.shape[1])
+
+    def project(projection: Tensor, positions: list[int], vectors: Tensor) -> Tensor:
+        mixed = [sum(projection[r, j].double() * vectors[j] for j in positions) for r in range(rows)]
+        return torch.stack([row for row in mixed if isinstance(row, Tensor)])
+
+    def row(b: int, h: int, i: int) -> Tensor | None:
+        allowed = allowed_keys(mask, b, i, key.shape[2], causal)
+        if not allowed:
+            return None
+        keys = project(key_projection, allowed, key[b, h])
+        return full(query[b, h, i], keys, project(value_projection, allowed, value[b, h]))
+
+    return over_rows(row, query, value)
+
+
 def sample(query: int, num_keys: int, factor: int) -> list[int]:
     count = log_count(factor, num_keys)
     if count == num_keys:
@@ -110,5 +155,8 @@ REFERENCES: dict[str, Callable[..., Tensor]] = {
     "full": one_by_one(full),
     "mean": one_by_one(mean),
     "linear": one_by_one(linear),
+    "efficient": one_by_one(efficient),
+    "taylor": one_by_one(taylor),
+    "linformer": linformer,
     "probsparse": probsparse,
 }

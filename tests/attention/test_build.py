@@ -46,7 +46,7 @@ def test_a_missing_argument_is_refused_with_the_file_that_has_it() -> None:
 @pytest.mark.parametrize("name", ["softmax", "base", "multi_head", "_sampling", "os", "full.FullAttention", "", "Full"])
 def test_only_a_mechanism_of_the_folder_can_be_named(name: str) -> None:
     before = set(sys.modules)
-    with pytest.raises(InputError, match="choose one of full, "):
+    with pytest.raises(InputError, match="choose one of efficient, full, "):
         build(name, **SIZES)
     assert set(sys.modules) == before
 
@@ -60,6 +60,7 @@ def test_only_a_mechanism_of_the_folder_can_be_named(name: str) -> None:
         ({"name": "probsparse", "factor": True}, "factor must be an integer"),
         ({"name": "probsparse", "sampling": "own"}, "sampling must be one of shared, per_query"),
         ({"name": "probsparse", "measure": "max"}, "measure must be one of sampled_mean, published"),
+        ({"name": "linformer", "rank": 0}, "rank must be an integer of at least 1, not 0"),
         ({"name": "mean", "num_heads": 0}, "num_heads must be an integer of at least 1"),
         ({"name": "mean", "head_dim": -1}, "head_dim must be an integer of at least 1"),
         ({"name": "mean", "max_key_length": 0}, "max_key_length must be an integer of at least 1"),
@@ -68,7 +69,7 @@ def test_only_a_mechanism_of_the_folder_can_be_named(name: str) -> None:
 def test_a_value_out_of_range_is_refused_by_name(arguments: dict[str, Any], message: str) -> None:
     usual = next(load(file) for file in FILES if file.stem == arguments["name"])
     with pytest.raises(InputError, match=f"attention={arguments['name']}: {message}"):
-        build(**{**SIZES, **usual, **arguments})
+        build(**{**SIZES, "max_key_length": 64, **usual, **arguments})
 
 
 class Uncausal(Attention):

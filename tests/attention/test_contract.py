@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from forecast.attention import _pieces
 from tests.attention.cases import CASES, Case, gradients, prefix, tensors
 from tests.attention.reference import REFERENCES
 
@@ -44,6 +45,7 @@ def test_output_and_gradient_are_those_of_the_slow_formula(case: Case) -> None:
     attention = case.build(head_dim=3)
     reference = REFERENCES[case.name]
     arguments = {key: value for key, value in case.arguments.items() if key != "name"}
+    arguments |= {name: parameter.detach() for name, parameter in attention.named_parameters()}
     for length, key_length in shapes_of(case):
         inputs = tensors(length=length, key_length=key_length, width=3, value_width=2)
         for mask in masks_for(2, key_length):
@@ -94,24 +96,26 @@ def test_half_precision_under_autocast_stays_near_float64(case: Case, dtype: tor
 @pytest.mark.parametrize("dtype", HALF, ids=str)
 @every_case
 def test_sums_over_a_long_sequence_keep_float32_under_autocast(case: Case, dtype: torch.dtype) -> None:
-    # Equal keys, values 20 and 40 in turn: the sum is more than float16 can hold, the mean is 30.
-    attention = case.build()
+    # Equal keys, values 20 and 40 in turn: the sum is more than float16 can hold, a mean is 30.
+    attention = case.build(max_key_length=2400)
     query = key = torch.zeros(1, 2, 2400, 8, dtype=dtype)
     value = torch.full_like(query, 20)
     value[:, :, ::2] = 40
     with torch.autocast("cpu", dtype=dtype):
         output = attention(query, key, value)
-    torch.testing.assert_close(output[:, :, -1].float(), torch.full((1, 2, 8), 30.0), rtol=0, atol=0.13)
+    exact = attention(*(x.double() for x in (query, key, value)))
+    torch.testing.assert_close(output[:, :, -1].double(), exact[:, :, -1], rtol=0, atol=0.13)
+    if not list(attention.parameters()):
+        torch.testing.assert_close(exact[:, :, -1], torch.full_like(exact[:, :, -1], 30.0))
 
 
 @every_case
 def test_float64_is_not_rounded_to_float32(case: Case) -> None:
     attention = case.build()
-    query, key, _ = tensors(length=20)
-    value = torch.full_like(query, 1 + 1e-12)
-    output = attention(query, key, value)
+    query, key, value = tensors(length=20)
+    output, slightly_more = attention(query, key, value), attention(query, key, value * (1 + 1e-10))
     assert output.dtype == torch.float64
-    torch.testing.assert_close(output, value, rtol=1e-14, atol=0)
+    torch.testing.assert_close(slightly_more, output * (1 + 1e-10), rtol=0, atol=1e-14)
 
 
 @every_case
@@ -210,6 +214,50 @@ def test_a_strictly_causal_output_does_not_see_the_future(case: Case, length: in
         before, after = attention(*inputs), attention(*changed)
         torch.testing.assert_close(after[:, :, :step], before[:, :, :step], rtol=0, atol=1e-6)
         assert (after[:, :, step:] != before[:, :, step:]).any()
+
+
+@pytest.mark.parametrize("case", STRICT, ids=lambda case: case.label)
+@pytest.mark.parametrize("parts", ["one", "many"])
+def test_a_strictly_causal_output_does_not_change_by_a_bit(
+    case: Case, parts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if case.name == "full":
+        pytest.skip("torch's kernel rounds as it likes")
+    if parts == "many":
+        monkeypatch.setattr(_pieces, "LOOP_ELEMENTS_CPU", 1)
+    attention = case.build()
+    inputs = [x.detach() for x in tensors(length=201, dtype=torch.float32)]
+    before = attention(*inputs)
+    for step in (1, 63, 64, 77, 200):
+        changed = [torch.cat([x[:, :, :step], 1e4 * x[:, :, step:].flip(2)], dim=2) for x in inputs]
+        torch.testing.assert_close(attention(*changed)[:, :, :step], before[:, :, :step], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("length", [1, 2, 63, 65, 127, 200])
+@pytest.mark.parametrize("case", [case for case in CASES if case.causal], ids=lambda case: case.label)
+def test_the_causal_form_is_the_masked_quadratic_one_in_float32(case: Case, length: int) -> None:
+    attention = case.build()
+    inputs = tensors(length=length, value_width=5, dtype=torch.float32)
+    exact = [x.detach().double() for x in inputs]
+    expected = attention.attention_map(*exact[:2]) @ exact[2]
+    torch.testing.assert_close(attention(*inputs).double(), expected, rtol=0, atol=1e-5)
+
+
+@every_case
+def test_working_on_a_few_positions_at_a_time_changes_nothing(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    attention = case.build()
+    inputs = tensors(length=150, value_width=5)
+    for mask in masks_for(2, 150):
+        whole = attention(*inputs, mask)
+        expected = gradients(whole, *inputs)
+        with monkeypatch.context() as patched:
+            patched.setattr(_pieces, "LOOP_ELEMENTS_CPU", 1)
+            patched.setattr(_pieces, "LOOP_ELEMENTS", 1)
+            output = attention(*inputs, mask)
+            torch.testing.assert_close(output, whole)
+            torch.testing.assert_close(gradients(output, *inputs), expected)
+            with torch.no_grad():
+                torch.testing.assert_close(attention(*inputs, mask), whole)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.causal], ids=lambda case: case.label)

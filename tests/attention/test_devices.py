@@ -10,7 +10,7 @@ every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
 
 
 def run(case: Case, device: str) -> None:
-    attention = case.build()
+    attention = case.build().to(device)
     for training in (True, False):
         attention.train(training)
         for masked in (False, True):

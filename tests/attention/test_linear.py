@@ -2,10 +2,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from forecast.attention import build, linear
+from forecast.attention import _pieces, build
 from tests.attention.cases import gradients, tensors
 
-SIZE = linear.PIECE_LENGTH
+SIZE = _pieces.PIECE_LENGTH
 
 
 def built(causal: bool = False) -> torch.nn.Module:

@@ -15,16 +15,17 @@ def layer(case: Case, d_model: int = 12, num_heads: int = 3, head_dim: int | Non
     return MultiHeadAttention(d_model, num_heads, attention, head_dim).double().eval()
 
 
+@pytest.mark.parametrize(("d_model", "num_heads", "head_dim"), [(12, 3, 5), (512, 2, 32)])
 @every_case
-def test_it_equals_each_head_by_itself_in_a_loop(case: Case) -> None:
-    heads = layer(case, head_dim=5)
-    query = torch.randn(2, 7, 12, dtype=torch.float64)
-    key, value = (query, query) if case.causal else torch.randn(2, 2, 9, 12, dtype=torch.float64)
+def test_it_equals_each_head_by_itself_in_a_loop(case: Case, d_model: int, num_heads: int, head_dim: int) -> None:
+    heads = layer(case, d_model, num_heads, head_dim)
+    query = torch.randn(2, 7, d_model, dtype=torch.float64)
+    key, value = (query, query) if case.causal else torch.randn(2, 2, 9, d_model, dtype=torch.float64)
     mask = prefix([key.shape[1], 4], key.shape[1])
-    single = case.build(num_heads=1, head_dim=5)
+    single = case.build(num_heads=1, head_dim=head_dim)
     outputs = []
-    for head in range(3):
-        rows = slice(5 * head, 5 * head + 5)
+    for head in range(num_heads):
+        rows = slice(head_dim * head, head_dim * (head + 1))
         projected = [
             (x @ projection.weight[rows].T + projection.bias[rows])[:, None]
             for x, projection in (

@@ -7,7 +7,7 @@ from forecast.errors import InputError
 from forecast.model import build, presets
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
-from tests.examples import FULL, OPTIONS, ROOT
+from tests.examples import FULL, OPTIONS, ROOT, make_inputs
 
 SIZES = Sizes(num_targets=2, num_past_covariates=1, num_known=3, context_length=96, horizon=6)
 FILES = sorted((ROOT / "conf" / "model").glob("*.yaml"))
@@ -138,3 +138,27 @@ def test_each_layer_is_told_the_longest_key_that_it_will_meet(
     assert [layer.attention.attention.max_key_length for layer in model.encoder.layers] == encoder
     assert {layer.self_attention.attention.max_key_length for layer in model.decoder.layers} == {decoder}
     assert {layer.cross_attention.attention.max_key_length for layer in model.decoder.layers} == {cross}
+
+
+LINFORMER = {"name": "linformer", "rank": 30}
+
+
+def test_a_mechanism_that_cannot_be_causal_is_refused_by_the_informer_and_its_cure_works() -> None:
+    with pytest.raises(InputError, match="attention=linformer cannot be causal: set attention@decoder_attention=full"):
+        build("informer", SIZES, Mechanisms(LINFORMER, LINFORMER, FULL), **OPTIONS["informer"])
+    model = build("informer", SIZES, Mechanisms(LINFORMER, FULL, LINFORMER), **OPTIONS["informer"])
+    assert model(*make_inputs(SIZES)).shape == (2, 6, 2)
+
+
+@pytest.mark.parametrize("preset", OPTIONS)
+def test_projections_fit_the_length_that_distilling_leaves_to_each_layer(preset: str) -> None:
+    decoder = FULL if preset == "informer" else LINFORMER
+    changes = {"encoder_layers": 3}
+    model = build(preset, SIZES, Mechanisms(LINFORMER, decoder, LINFORMER), **{**OPTIONS[preset], **changes})
+    model(*make_inputs(SIZES)).sum().backward()
+    attentions = [layer.attention.attention for layer in model.encoder.layers]
+    attentions += [layer.cross_attention.attention for layer in model.decoder.layers]
+    lengths = [96, 48, 24, 24] if preset == "informer" else [48] * 4
+    assert [attention.key_projection.shape for attention in attentions] == [(min(30, n), n) for n in lengths]
+    for attention in attentions:  # every column is used: the length is not only enough, it is the right one
+        assert attention.value_projection.grad.abs().sum(dim=0).all()

@@ -1,0 +1,97 @@
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from forecast.attention import _pieces, build
+from tests.attention.cases import gradients, prefix, tensors
+
+SIZE = _pieces.PIECE_LENGTH
+
+
+def built(causal: bool = False) -> torch.nn.Module:
+    return build("efficient", num_heads=2, head_dim=8, causal=causal)
+
+
+def quadratic(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Write out a softmax over the positions so far for each query and each feature."""
+    future = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool).triu(1)[..., None]
+    weights = key[:, :, None].masked_fill(future, -torch.inf).softmax(dim=3)  # (B, H, L, S, E)
+    return torch.einsum("bhie,bhije,bhjv->bhiv", query.softmax(dim=-1), weights, value)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, SIZE - 1, SIZE, SIZE + 1, 2 * SIZE, 3 * SIZE + 1])
+def test_the_form_by_pieces_is_the_quadratic_one(length: int) -> None:
+    inputs = tensors(length=length, value_width=5)
+    output, expected = built(causal=True)(*inputs), quadratic(*inputs)
+    torch.testing.assert_close(output, expected)
+    torch.testing.assert_close(gradients(output, *inputs), gradients(expected, *inputs))
+
+
+PATTERNS = {
+    "near": [100.0],
+    "far": [-100.0],
+    "mixed": [-100.0, 0.0, 100.0],
+    "rising": [-100.0, -50.0, 0.0, 50.0, 100.0],
+    "falling": [100.0, 50.0, 0.0, -50.0, -100.0],
+    "a step in the middle of a piece": [-100.0] * (SIZE // 2 + 3) + [100.0] * SIZE,
+    "thousands": [-3000.0, 2000.0, 2001.0],
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("parts", ["one", "many"])
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_keys_of_any_size_side_by_side_neither_overflow_nor_vanish(
+    pattern: str, parts: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if parts == "many":
+        monkeypatch.setattr(_pieces, "LOOP_ELEMENTS", 1)
+        monkeypatch.setattr(_pieces, "LOOP_ELEMENTS_CPU", 1)
+    length = 2 * SIZE + 7
+    query, noise, value = tensors(length=length, dtype=torch.float32)
+    steps = torch.tensor(PATTERNS[pattern]).repeat(length)[:length, None]
+    key = noise + torch.stack([steps.roll(feature, 0)[:, 0] for feature in range(8)], dim=-1)
+    inputs = [x.detach().to(dtype).requires_grad_() for x in (query, key, value)]
+    exact = [x.detach().double().requires_grad_() for x in inputs]
+    output, expected = built(causal=True)(*inputs), quadratic(*exact)
+    torch.testing.assert_close(output.double(), expected, rtol=0, atol=1e-5)
+    for found, right in zip(gradients(output, *inputs), gradients(expected, *exact), strict=True):
+        torch.testing.assert_close(found.double(), right, rtol=1e-4, atol=1e-5)
+
+
+def test_keys_are_masked_before_their_softmax() -> None:
+    query, key, value = tensors(length=6)
+    key = torch.cat([key[:, :, :4], key[:, :, 4:] + 1e4], dim=2)  # zeroed after it they would weigh it all
+    output = built()(query, key, value, prefix([4, 4], 6))
+    torch.testing.assert_close(output, built()(query, key[:, :, :4], value[:, :, :4]))
+    assert output.abs().sum(dim=-1).all()
+
+
+def test_query_features_are_not_scaled() -> None:
+    query, key, _ = tensors(length=6)
+    torch.testing.assert_close(built().attention_map(query, key).sum(dim=-1), torch.ones(2, 2, 6, dtype=torch.float64))
+
+
+def test_the_last_causal_row_is_the_one_without_causality() -> None:
+    inputs = tensors(length=2 * SIZE + 5)
+    torch.testing.assert_close(built(causal=True)(*inputs)[:, :, -1], built()(*inputs)[:, :, -1])
+
+
+def test_the_causal_form_holds_no_state_for_each_position() -> None:
+    largest = 0
+
+    class Watch(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            nonlocal largest
+            result = function(*args, **(kwargs or {}))
+            if isinstance(result, Tensor):
+                largest = max(largest, result.numel())
+            return result
+
+    length, width = 16 * SIZE, 32
+    inputs = [torch.randn(1, 1, length, width) for _ in range(3)]
+    with Watch():
+        build("efficient", num_heads=1, head_dim=width, causal=True)(*inputs)
+    assert length * width <= largest <= length * SIZE
