@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 
 from forecast import attention
 from forecast.attention.base import Attention
+from forecast.configuration import configuration_folder
 from forecast.errors import InputError
 
 FUSED = "full:implementation=fused"
@@ -83,7 +84,7 @@ def parse(word: str) -> Variant:
 
 def usual_arguments(name: str) -> dict[str, Any]:
     """Return what `conf/attention/<name>.yaml` says, its name aside."""
-    file = _configuration_folder() / "attention" / f"{name}.yaml"
+    file = configuration_folder() / "attention" / f"{name}.yaml"
     if not file.is_file():
         raise InputError(f"{file}: no such file: a mechanism has its arguments there")
     loaded = OmegaConf.to_container(OmegaConf.load(file), resolve=True)
@@ -96,9 +97,3 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _configuration_folder() -> Path:
-    package = Path(attention.__file__).resolve().parents[1]
-    inside = package / "conf"
-    return inside if inside.is_dir() else package.parent / "conf"
