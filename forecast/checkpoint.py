@@ -3,12 +3,14 @@
 import hashlib
 import io
 import pickle
+import re
 import sys
 from pathlib import Path
 from typing import IO, Any
 
 import torch
 
+from forecast.errors import InputError
 from forecast.files import replacing
 
 MAGIC = b"forecast checkpoint 1\n"
@@ -76,11 +78,15 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     ------
     ValueError
         If the file is not whole, or not what was written.
+    InputError
+        If another version of the program wrote it.
     """
     raw = path.read_bytes()
     head = len(MAGIC) + DIGITS + 1
+    if re.match(rb"forecast checkpoint \d+\n", raw) and not raw.startswith(MAGIC):
+        raise InputError(f"{path}: written by another version of the program: go on with that one, or begin anew")
     if not raw.startswith(MAGIC) or len(raw) <= head:
-        raise ValueError("it is no checkpoint of this version, or cut short")
+        raise ValueError("it is no checkpoint, or cut short")
     payload = memoryview(raw)[head:]
     if hashlib.sha256(payload).hexdigest().encode() != raw[len(MAGIC) : head - 1]:
         raise ValueError("its hash differs from what was written")
@@ -92,10 +98,16 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def newest_checkpoint(folder: Path) -> dict[str, Any] | None:
-    """Give the newest valid checkpoint of `folder`, None where there is none; a damaged one is named and skipped."""
+    """Give the newest valid checkpoint of `folder`, None where there is none.
+
+    A damaged one is named, and renamed, so that it is not counted among the generations that are kept.
+    """
     for path in checkpoints(folder):
         try:
             return read_checkpoint(path)
+        except InputError:
+            raise
         except ValueError as error:
-            print(f"{path}: skipped, {error}; going back to the one before it", file=sys.stderr)
+            path.replace(path.with_suffix(".damaged"))
+            print(f"{path}: skipped, {error}", file=sys.stderr)
     return None

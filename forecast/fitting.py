@@ -76,13 +76,23 @@ def fit(
             f"{folder.parent}: the data are not those that this run began with: bring them back, or begin "
             "a new run with resume=false"
         )
+    if resumed is not None and resumed["step"] > task.total_steps:
+        raise InputError(
+            f"{folder.parent}: has made {resumed['step']:,} steps, {task.total_steps:,} are asked for: "
+            "give training.max_steps or max_epochs more, or begin a new run with resume=false"
+        )
     data.total_steps = task.total_steps
     data.first_step = 0 if resumed is None else int(resumed["step"])
     best = _start(task, data, device) if start_is_candidate and resumed is None else None
     speed = Speed()
     timer = Timer(None if settings.max_time is None else parse_time(settings.max_time), verbose=False)
     keeper = Checkpoints(
-        folder, fingerprint=fingerprint, minutes=settings.checkpoint_minutes, best=best, resumed=resumed
+        folder,
+        fingerprint=fingerprint,
+        minutes=settings.checkpoint_minutes,
+        best=best,
+        resumed=resumed,
+        after_save=speed.go_on,
     )
     trainer = lightning.Trainer(
         **{**trainer_options, "accelerator": "gpu" if device.type == "cuda" else "cpu"},

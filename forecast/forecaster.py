@@ -144,7 +144,21 @@ class Forecaster:
                 f"{source}: it has {len(series.frame)} rows, the model looks back {self.context_length}: "
                 f"give at least {self.context_length} rows"
             )
+        self._check_measured(series, source)
         return replace(series, notes=(*series.notes, *self._ends_in_gap(series)))
+
+    def _check_measured(self, series: Series, source: str) -> None:
+        """Refuse a look-back in which a target has no value: there is nothing to forecast from."""
+        if series.observed is None:
+            return
+        seen = np.asarray(series.observed[-self.context_length :].any(axis=0))
+        if absent := [
+            name for name, any_value in zip(self.targets, seen[: len(self.targets)], strict=True) if not any_value
+        ]:
+            raise InputError(
+                f"{source}: {absent[0]!r} has no value in the last {self.context_length} rows, all that the model "
+                "looks back on: give rows that hold some"
+            )
 
     def _ends_in_gap(self, series: Series) -> list[str]:
         """Give a note where a column has no value in the last row."""
@@ -152,7 +166,9 @@ class Forecaster:
             return []
         ends = [int(np.argmax(seen[::-1])) if seen.any() else len(seen) for seen in series.observed.T]
         name, most = max(zip(self.columns, ends, strict=True), key=lambda pair: pair[1])
-        told = "the model is told so" if self.policies.masks_past else "the value before them is held"
+        told = (
+            "the model takes the window's mean there" if self.policies.masks_past else "the value before them is held"
+        )
         more = sum(end > 0 for end in ends) - 1
         others = f", nor do {more} more columns in the last" if more else ""
         return [f"ends in a gap: {name!r} has no value in the last {most} rows{others}: {told}"]

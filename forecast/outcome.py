@@ -13,20 +13,19 @@ from forecast import results
 from forecast.baselines import Ridge
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
-from forecast.files import replacing, write_json
+from forecast.files import replacing, sha256, write_json
 from forecast.fitting import Fit
 from forecast.flops import flops_per_window
 from forecast.model.informer import Informer
 from forecast.picture import draw_forecast
 from forecast.results import Row
-from forecast.run import RESULT, Architecture, Run
+from forecast.run import RESULT, Run
 
 
 def write_outcome(
     run: Run,
     config: Mapping[str, Any],
     data: ForecastData,
-    architecture: Architecture,
     network: Informer,
     rows: Mapping[str, Row | None],
     ridge: Ridge,
@@ -34,7 +33,7 @@ def write_outcome(
     precision: str,
     device: torch.device,
 ) -> dict[str, Any]:
-    """Write results, errors, quantiles, the last test window's forecast, weights, result and, last, the manifest.
+    """Write errors, quantiles, the last test window's forecast, weights and result: all but the manifest.
 
     Gives the content of `result.json`.
     """
@@ -70,7 +69,6 @@ def write_outcome(
     _write_last_forecast(run, config["data"]["name"], network, data)
     run.save_weights(network)
     write_json(run.path / RESULT, result)
-    run.close(architecture, data.manifest())
     return result
 
 
@@ -79,6 +77,7 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
     return {
         "name": config["data"]["name"],
         "path": None if data.source.path is None else str(data.source.path),
+        "sha256": None if data.source.path is None else sha256(data.source.path),
         "rows": len(data.index),
         "channels": [*data.source.targets, *data.source.past_covariates],
         "targets": data.source.targets,

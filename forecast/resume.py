@@ -1,15 +1,17 @@
 """Where a run begins: in a new folder, or in one that holds the same run, unfinished or finished."""
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forecast.checkpoint import newest_checkpoint
+from forecast.checkpoint import checkpoints, newest_checkpoint
 from forecast.claim import claimed
 from forecast.errors import InputError
+from forecast.files import sha256
 from forecast.run import CONFIG, MANIFEST, RESULT, Run
 
 BUDGET = ("max_epochs", "max_steps", "max_time")
@@ -33,7 +35,7 @@ class Beginning:
     run
         The folder, None until it is made.
     checkpoint
-        What to go on from, None to begin at the first step.
+        What to go on from, None to begin at the first step; what an earlier start left there is then to go.
     result
         The content of the folder's `result.json` where the run is finished.
     """
@@ -77,22 +79,33 @@ def begin(
             return
         stack.enter_context(claimed(folder))
         stored = read_config(folder)
-        if differing := differences(wanted, stored):
-            raise InputError(f"{folder}: holds another run: {'; '.join(differing[:3])}: give it a folder of its own")
-        yield _in_folder(Run(folder), wanted, stored)
+        finished = (folder / MANIFEST).is_file()
+        named = resume not in (False, "auto")  # only then may the length be another
+        if differing := differences(wanted, stored, budget=finished or not named):
+            cure = "begin a new run with resume=false" if named else "choose another folder, or remove that one"
+            raise InputError(f"{folder}: holds another run: {'; '.join(differing[:3])}: {cure}")
+        yield _finished(Run(folder), wanted) if finished else _unfinished(Run(folder), wanted, stored)
 
 
-def _in_folder(run: Run, wanted: dict[str, Any], stored: Mapping[str, Any]) -> Beginning:
-    if (run.path / MANIFEST).is_file():
-        if _budget(wanted) != _budget(stored):
-            raise InputError(
-                f"{run.path}: finished with {_budget(stored)}, not {_budget(wanted)}: begin a new run with resume=false"
-            )
-        return Beginning(wanted, run, result=json.loads((run.path / RESULT).read_text(encoding="utf-8")))
+def _finished(run: Run, wanted: dict[str, Any]) -> Beginning:
+    try:
+        result = json.loads((run.path / RESULT).read_text(encoding="utf-8"))
+        path, digest = result["data"]["path"], result["data"].get("sha256")
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise InputError(f"{run.path / RESULT}: not readable ({error}): the run folder is damaged") from None
+    if path is not None and digest is not None and Path(path).is_file() and sha256(Path(path)) != digest:
+        raise InputError(f"{path}: has changed since {run.path} was finished: begin a new run with resume=false")
+    return Beginning(wanted, run, result=result)
+
+
+def _unfinished(run: Run, wanted: dict[str, Any], stored: Mapping[str, Any]) -> Beginning:
     run.clear_temporary()
+    there = checkpoints(run.checkpoints)
     checkpoint = newest_checkpoint(run.checkpoints)
-    if checkpoint is None:
-        run.clear()
+    if checkpoint is None and (run.path / RESULT).is_file():
+        raise InputError(f"{run.path}: has a result, yet no manifest and no checkpoint: the run folder is damaged")
+    if checkpoint is None and there:
+        print(f"{run.path}: none of its checkpoints is whole: begins again at the first step", file=sys.stderr)
     precision = stored["training"]["precision"]  # what "auto" came to is kept
     return Beginning({**wanted, "training": {**wanted["training"], "precision": precision}}, run, checkpoint)
 
@@ -101,13 +114,17 @@ def _of_folder(folder: Path, composed: dict[str, Any], overrides: Sequence[str] 
     """Give the folder's configuration, with what may be overridden taken from the command line."""
     if not (folder / CONFIG).is_file():
         raise InputError(f"resume={folder}: no run folder (it has no {CONFIG}): give one of outputs/…")
-    keys = None if overrides is None else [override.lstrip("+~").split("=")[0] for override in overrides]
+    keys = None if overrides is None else [override.lstrip("+").split("=")[0] for override in overrides]
     if keys is None or not all(key == "resume" or _is_free(key) for key in keys):
         return composed  # the whole command line, which has to agree
     stored = read_config(folder)
-    mine = {key: composed[key] for key in FREE_GROUPS if any(_within(word, key) for word in keys)}
-    training = {name: composed["training"][name] for name in FREE_TRAINING if f"training.{name}" in keys}
-    return {**stored, **mine, "training": {**stored["training"], **training}, "resume": composed["resume"]}
+    groups = {group: dict(stored[group]) for group in (*FREE_GROUPS, "training")}
+    for group, options in groups.items():
+        if group in keys:  # another file of conf/
+            options.clear()
+            options |= composed[group]
+        options |= {key: value for key, value in composed[group].items() if f"{group}.{key}" in keys}
+    return {**stored, **groups, "resume": composed["resume"]}
 
 
 def _is_free(key: str) -> bool:
@@ -119,15 +136,14 @@ def _within(key: str, group: str) -> bool:
 
 
 def _newest_like(config: Mapping[str, Any]) -> Path | None:
-    """Give the newest folder of this configuration: finished with the same budget, or not finished."""
+    """Give the newest folder of this configuration, its length included."""
     parent = Run.parent(Path(str(config["output_dir"])), str(config["data"]["name"]))
     for path in sorted(parent.glob(f"*/{CONFIG}"), reverse=True):
         try:
             stored = read_config(path.parent)
         except InputError:
             continue
-        finished = (path.parent / MANIFEST).is_file()
-        if not differences(config, stored) and not (finished and _budget(config) != _budget(stored)):
+        if not differences(config, stored, budget=True):
             return path.parent
     return None
 
@@ -141,17 +157,24 @@ def read_config(folder: Path) -> dict[str, Any]:
         If it cannot be read.
     """
     try:
-        content = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        if not isinstance(content, dict) or not isinstance(content.get("training"), dict):
+        content: dict[str, Any] = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        groups = [content[group] for group in (*FREE_GROUPS, "training")]
+        if not all(isinstance(group, dict) for group in groups) or not isinstance(groups[-1]["precision"], str):
             raise ValueError("it is no configuration")
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise InputError(f"{folder / CONFIG}: not readable ({error}): the run folder is damaged") from None
     return content
 
 
-def differences(wanted: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
-    """Give a line for each value that makes another run of it: trainer, logger and budget do not."""
-    ours, theirs = _settled(wanted), _settled(stored)
+def differences(wanted: Mapping[str, Any], stored: Mapping[str, Any], *, budget: bool = False) -> list[str]:
+    """Give a line for each value that makes another run of it: trainer and logger do not.
+
+    Parameters
+    ----------
+    budget
+        Whether the length of the run counts too.
+    """
+    ours, theirs = _settled(wanted, budget), _settled(stored, budget)
     if ours.get("training.precision") == "auto":
         theirs["training.precision"] = "auto"
     absent = "absent"
@@ -162,9 +185,10 @@ def differences(wanted: Mapping[str, Any], stored: Mapping[str, Any]) -> list[st
     ]
 
 
-def _settled(config: Mapping[str, Any]) -> dict[str, Any]:
+def _settled(config: Mapping[str, Any], budget: bool) -> dict[str, Any]:
+    free = set(FREE_TRAINING) - (set(BUDGET) if budget else set())
     kept = {key: value for key, value in config.items() if key not in FREE}
-    training = {key: value for key, value in config["training"].items() if key not in FREE_TRAINING}
+    training = {key: value for key, value in config["training"].items() if key not in free}
     return flatten({**kept, "training": training})
 
 
@@ -174,7 +198,3 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for key, value in config.items():
         flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
     return flat
-
-
-def _budget(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: config["training"].get(key) for key in BUDGET}

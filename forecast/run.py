@@ -24,8 +24,8 @@ FORMAT = 1
 WEIGHTS, MANIFEST, RESULT, CONFIG = "model.safetensors", "manifest.json", "result.json", "config.json"
 
 LEFT_BY_A_RUN = (
-    *(WEIGHTS, MANIFEST, RESULT, "errors.parquet", "calibration.safetensors", "forecast.*", "input.csv"),
-    *("events.out.tfevents.*", "hparams.yaml", "checkpoints/*.ckpt"),
+    *(WEIGHTS, MANIFEST, RESULT, "errors.parquet", "calibration.safetensors", "forecast.csv", "forecast.png"),
+    *("input.csv", "events.out.tfevents.*", "checkpoints/step-*.ckpt"),
 )
 """The files of a run folder, as patterns."""
 

@@ -57,11 +57,11 @@ def result_table(result: Mapping[str, Any]) -> Table:
     return table
 
 
-def speed_line(speed: Mapping[str, float]) -> str:
+def speed_line(speed: Mapping[str, float | None]) -> str:
     """Give the speed figures of a result in one line; what was not measured is nan."""
 
     def shown(name: str, form: str) -> str:
-        value = speed[name]
+        value = speed.get(name)  # None where it was not measured, absent in an older result
         return format(math.nan if value is None else value, form)
 
     return (
@@ -70,7 +70,8 @@ def speed_line(speed: Mapping[str, float]) -> str:
         f"{shown('data_wait_share', '.1%')} of it waiting for data), "
         f"{shown('inference_windows_per_s', ',.0f')} in inference; "
         f"peak memory {shown('peak_memory_mib', ',.0f')} MiB; "
-        f"{speed['flops_per_window'] / 1e6:,.1f} MFLOPs a window; logging {shown('logging_share', '.1%')} of the fit"
+        f"{(speed.get('flops_per_window') or math.nan) / 1e6:,.1f} MFLOPs a window; "
+        f"logging {shown('logging_share', '.1%')} of the fit"
     )
 
 

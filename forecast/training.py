@@ -15,6 +15,7 @@ from forecast.callbacks.configured import configured
 from forecast.claim import claimed
 from forecast.data.datamodule import ForecastData
 from forecast.data.sources import load_source
+from forecast.errors import InputError
 from forecast.files import write_json
 from forecast.fitting import fit
 from forecast.losses import loss_by_name
@@ -103,6 +104,8 @@ def _train(beginning: Beginning, folder: Path | None) -> tuple[Run, dict[str, An
     check_logger(config["logger"])
     config = {**config, "training": {**config["training"], "precision": precision}}
     with _folder(beginning, folder, config) as run:
+        if beginning.checkpoint is None:
+            run.clear()
         write_json(run.path / CONFIG, config)
         resumed = beginning.checkpoint
         _introduce(config, data, network, task, ridge, run, resumed)
@@ -122,8 +125,9 @@ def _train(beginning: Beginning, folder: Path | None) -> tuple[Run, dict[str, An
             resumed=resumed,
         )
         rows = score(network.to(device).eval(), data, ridge)
-        result = write_outcome(run, config, data, architecture, network, rows, ridge, outcome, precision, device)
+        result = write_outcome(run, config, data, network, rows, ridge, outcome, precision, device)
         log_end(logger, result, rows)
+        run.close(architecture, data.manifest())
     return run, result
 
 
@@ -136,6 +140,8 @@ def _folder(beginning: Beginning, folder: Path | None, config: Mapping[str, Any]
     root, name = Path(str(config["output_dir"])), str(config["data"]["name"])
     run = Run.create(root, name) if folder is None else Run.create_at(folder)
     with claimed(run.path):
+        if (run.path / CONFIG).is_file():
+            raise InputError(f"{run.path}: another process has just made a run there: give the same command again")
         yield run
 
 

@@ -2,6 +2,7 @@ import json
 import re
 import shutil
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from forecast.files import sha256
 from forecast.run import MANIFEST, Run
 from forecast.task import ForecastTask
 from forecast.training import train
-from tests.small import changed, quick, snapshot
+from tests.small import changed, hourly, quick, snapshot, write
 
 STEPS = 12
 
@@ -63,8 +64,12 @@ def assert_same(run: Run, result: dict[str, Any], whole: tuple[Run, dict[str, An
 def curve(run: Run, tag: str) -> list[tuple[int, float]]:
     events = EventAccumulator(str(run.path), size_guidance={"scalars": 0})
     events.Reload()
-    # by step: files begun in the same second are read in the order of their names, in which 100 is before 99
-    return sorted((event.step, event.value) for event in events.Scalars(tag))
+    return [(event.step, event.value) for event in events.Scalars(tag)]
+
+
+def next_second() -> None:
+    """Wait: event files begun in one second are read in the order of their names, in which 10 is before 9."""
+    time.sleep(1 - time.time() % 1)
 
 
 @pytest.mark.parametrize("step", range(STEPS))
@@ -80,6 +85,7 @@ def test_stopped_at_any_step_it_ends_where_it_would_have(
     with pytest.raises(Interrupted) as end:
         train(config)
     assert end.value.exit_code == 143
+    next_second()
     torch.manual_seed(99)  # nothing may depend on what the process drew before
     run, result = train(config)
     assert len(list(run.path.parent.iterdir())) == 1
@@ -102,6 +108,7 @@ def test_stopped_in_a_validation_it_validates_the_same_step(
         train(config)
     (run,) = (Run(path) for path in (tmp_path / "synthetic").iterdir())
     assert read_checkpoint(checkpoints(run.checkpoints)[0])["validation_due"]
+    next_second()
     run, result = train(config)
     assert_same(run, result, whole)
     assert curve(run, "val/mse") == curve(whole[0], "val/mse")
@@ -212,6 +219,7 @@ def test_without_a_valid_checkpoint_it_begins_again_in_the_same_folder(
 ) -> None:
     for path in checkpoints(stopped / "checkpoints"):
         path.write_bytes(b"damaged")
+    next_second()
     (stopped / ".result.json.abc.tmp").write_text("left by a kill")
     run, result = train({**config, "output_dir": str(stopped.parents[1])})
     assert run.path == stopped
@@ -227,6 +235,7 @@ def test_a_named_folder_needs_no_other_word(stopped: Path, whole: tuple[Run, dic
 
 
 def test_another_budget_and_trainer_may_be_given(config: dict[str, Any], stopped: Path) -> None:
+    next_second()
     composed = quick(stopped.parents[1], f"resume={stopped}", "training.max_steps=20", "trainer.log_every_n_steps=5")
     words = [f"resume={stopped}", "training.max_steps=20", "trainer.log_every_n_steps=5"]
     _, result = train(composed, overrides=words)
@@ -253,6 +262,7 @@ def test_anything_else_is_refused_and_named(
     config: dict[str, Any], stopped: Path, change: dict[str, Any], line: str
 ) -> None:
     before = snapshot(stopped)
+    assert before
     with pytest.raises(InputError, match=re.escape(line)):
         train(changed({**config, "resume": str(stopped)}, **change), overrides=["seed=2", f"resume={stopped}"])
     assert snapshot(stopped) == before
@@ -300,7 +310,7 @@ def test_a_given_folder_is_made_gone_on_with_and_read(
     assert train(config, folder=folder)[1]["test"] == result["test"]
     with pytest.raises(InputError, match="seed is 1 there and 2 here"):
         train({**config, "seed": 2}, folder=folder)
-    with pytest.raises(InputError, match="finished with"):
+    with pytest.raises(InputError, match=r"training.max_steps is 12 there and 13 here"):
         train(changed(config, training__max_steps=13), folder=folder)
 
 
@@ -332,3 +342,112 @@ def test_what_is_read_back_is_what_was_written(stopped: Path) -> None:
     shutil.copy(newest, stopped / "elsewhere.ckpt")
     assert read_checkpoint(stopped / "elsewhere.ckpt")["data"] == content["data"]
     assert not (stopped / MANIFEST).exists()
+
+
+def test_another_length_is_another_run_unless_the_folder_is_named(config: dict[str, Any], stopped: Path) -> None:
+    run, result = train(changed(config, output_dir=str(stopped.parents[1]), training__max_steps=4))
+    assert run.path != stopped
+    assert (result["model"]["steps"], result["config"]["training"]["max_steps"]) == (4, 4)
+    with pytest.raises(InputError, match=r"training.max_steps is 12 there and 20 here"):
+        train(changed(config, resume=False, training__max_steps=20), folder=stopped)
+
+
+def test_a_length_below_the_steps_made_is_refused(config: dict[str, Any], stopped: Path) -> None:
+    words = [f"resume={stopped}", "training.max_steps=5"]
+    composed = changed({**config, "resume": str(stopped)}, training__max_steps=5)
+    before = read_checkpoint(checkpoints(stopped / "checkpoints")[0])["step"]
+    with pytest.raises(InputError, match="has made 7 steps, 5 are asked for"):
+        train(composed, overrides=words)
+    assert read_checkpoint(checkpoints(stopped / "checkpoints")[0])["step"] == before
+
+
+def test_one_option_of_the_trainer_leaves_the_folders_others(config: dict[str, Any], stopped: Path) -> None:
+    path = stopped / "config.json"
+    stored = json.loads(path.read_text())
+    stored["trainer"]["deterministic"] = True
+    path.write_text(json.dumps(stored))
+    words = [f"resume={stopped}", "trainer.log_every_n_steps=7"]
+    composed = changed({**config, "resume": str(stopped)}, trainer__log_every_n_steps=7)
+    try:
+        _, result = train(composed, overrides=words)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert result["config"]["trainer"] == {**stored["trainer"], "log_every_n_steps": 7}
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "no json", '{"training": {"precision": "x"}}'])
+def test_nothing_is_removed_from_a_folder_that_is_no_run(config: dict[str, Any], tmp_path: Path, content: str) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "config.json").write_text(content)
+    (folder / "model.safetensors").write_text("of somebody")
+    (folder / "forecast.xlsx").write_text("of somebody")
+    before = snapshot(folder)
+    with pytest.raises(InputError, match="damaged"):
+        train({**config, "resume": str(folder)}, overrides=[f"resume={folder}"])
+    assert snapshot(folder) == before
+
+
+def test_a_finished_run_without_its_manifest_keeps_its_weights(
+    whole: tuple[Run, dict[str, Any]], tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(whole[0].path, copy)
+    (copy / MANIFEST).unlink()
+    shutil.rmtree(copy / "checkpoints")
+    before = snapshot(copy)
+    with pytest.raises(InputError, match="no manifest and no checkpoint"):
+        train({**whole[1]["config"], "resume": str(copy)}, overrides=[f"resume={copy}"])
+    assert snapshot(copy) == before
+
+
+def test_a_finished_run_on_a_file_that_has_changed_is_not_handed_out(tmp_path: Path) -> None:
+    source = write(tmp_path / "hours.csv", hourly())
+    words = ["data=csv", f"data.path={source}", "training.max_steps=1", "resume=auto"]
+    config = quick(tmp_path / "outputs", *words)
+    train(config)
+    write(source, hourly(seed=1))
+    with pytest.raises(InputError, match="has changed since"):
+        train(config)
+
+
+@pytest.mark.parametrize("name", ["result.json"])
+def test_a_finished_run_without_its_result_is_called_damaged(
+    whole: tuple[Run, dict[str, Any]], tmp_path: Path, name: str
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(whole[0].path, copy)
+    (copy / name).unlink()
+    with pytest.raises(InputError, match="damaged"):
+        train({**whole[1]["config"], "resume": str(copy)}, overrides=[f"resume={copy}"])
+
+
+def test_checkpoints_of_another_version_are_refused_and_kept(config: dict[str, Any], stopped: Path) -> None:
+    for path in checkpoints(stopped / "checkpoints"):
+        path.write_bytes(path.read_bytes().replace(MAGIC, b"forecast checkpoint 9\n"))
+    before = snapshot(stopped)
+    with pytest.raises(InputError, match="another version"):
+        train({**config, "output_dir": str(stopped.parents[1])})
+    assert snapshot(stopped) == before
+
+
+def test_a_start_that_rounding_alone_betters_is_kept(tmp_path: Path) -> None:
+    _, result = train(quick(tmp_path, "optimizer.lr=1e-30"))
+    assert result["model"]["best_step"] == 0
+
+
+def test_a_timed_save_is_not_part_of_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from forecast.callbacks import checkpoints as module
+
+    original = module.write_checkpoint
+
+    def slow(*arguments: Any) -> Path:
+        time.sleep(0.2)
+        return original(*arguments)
+
+    monkeypatch.setattr(module, "write_checkpoint", slow)
+    often = "training.checkpoint_minutes=1e-9"
+    _, result = train(quick(tmp_path, often, "training.max_steps=20", "training.max_epochs=5"))
+    speed = result["speed"]
+    assert speed["step_ms_p50"] < 200
+    assert speed["train_windows_per_s"] > 16 / 0.2

@@ -1,6 +1,8 @@
 """All that a run needs to go on where it was: saved at whole steps, put back before the first one."""
 
+import shlex
 import time
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,16 +59,26 @@ class Checkpoints(Callback):
         The start, where that is a candidate already.
     resumed
         The content of the checkpoint to go on from.
+    after_save
+        Called where a save has come between a batch and its step, which others may be timing.
     """
 
     def __init__(
-        self, folder: Path, *, fingerprint: str, minutes: float, best: Best | None, resumed: dict[str, Any] | None
+        self,
+        folder: Path,
+        *,
+        fingerprint: str,
+        minutes: float,
+        best: Best | None,
+        resumed: dict[str, Any] | None,
+        after_save: Callable[[], None],
     ) -> None:
         self.folder = folder
         self.fingerprint = fingerprint
         self.seconds = 60 * minutes
         self.best = best
         self.resumed = resumed
+        self.after_save = after_save
         self.stop = StopRequest()
         self._saved_at = time.monotonic()
 
@@ -92,6 +104,7 @@ class Checkpoints(Callback):
             self._interrupt(trainer)
         if time.monotonic() - self._saved_at >= self.seconds:
             self._save(trainer, pl_module)
+            self.after_save()
 
     def on_validation_batch_end(
         self,
@@ -110,7 +123,8 @@ class Checkpoints(Callback):
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Note the weights if they are the best so far, and save."""
         assert isinstance(pl_module, ForecastTask)
-        mse = float(trainer.callback_metrics["val/mse"])
+        assert pl_module.sums is not None
+        mse = pl_module.sums.scaled()["mse"]  # in float64, as that of the start
         if self.best is None or mse < self.best.mse:
             self.best = Best(trainer.global_step, mse, copy_weights(pl_module))
         self._save(trainer, pl_module)
@@ -159,7 +173,8 @@ class Checkpoints(Callback):
     def _interrupt(self, trainer: lightning.Trainer) -> None:
         assert self.stop.number is not None
         reached = f"step {trainer.global_step:,} of {trainer.max_steps:,}"
-        raise Interrupted(f"interrupted at {reached}, which is saved: resume={self.folder.parent}", self.stop.number)
+        where = shlex.quote(f"resume={self.folder.parent}")
+        raise Interrupted(f"interrupted at {reached}, which is saved: {where}", self.stop.number)
 
 
 def _states(trainer: lightning.Trainer) -> dict[str, Any]:

@@ -38,5 +38,9 @@ def configured(nodes: Mapping[str, Any]) -> list[Callback]:
             raise InputError(f"callbacks.{name}.monitor={monitor}: choose one of {', '.join(METRICS)}")
         if not isinstance(patience, int) or isinstance(patience, bool) or patience < 1:
             raise InputError(f"callbacks.{name}.patience={patience}: must be a whole number of at least 1")
+        if callback.state_key in [other.state_key for other in made]:
+            raise InputError(
+                f"callbacks.{name}: is the same as another, options and all: ~callbacks.{name} takes it out"
+            )
         made.append(callback)
     return made

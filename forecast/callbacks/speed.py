@@ -78,12 +78,6 @@ class Speed(Callback):
         """Stop the training clock."""
         self._halt()
 
-    def on_save_checkpoint(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
-        """Stop the training clock."""
-        self._halt()
-
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Log the training speed since the last validation."""
         windows, seconds = (self.timings.windows, self.timings.training_seconds)
@@ -112,6 +106,14 @@ class Speed(Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from where the clocks of an earlier start stood."""
         self.timings = Timings.from_state_dict(state_dict)
+        self._shown = (self.timings.windows, self.timings.training_seconds)
+
+    def go_on(self) -> None:
+        """Start the clocks of the step that was about to begin when the state was asked for."""
+        if self._steps >= WARM_UP_STEPS:
+            self._mark, self._logged_at_mark = time.perf_counter(), self._logged()
+            self._begun = self._event()
+        self._step_start = time.perf_counter()
 
     def _logged(self) -> float:
         return float("nan") if self._board is None else self._board.clock.seconds
