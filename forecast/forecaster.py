@@ -148,8 +148,8 @@ class Forecaster:
         return replace(series, notes=(*series.notes, *self._ends_in_gap(series)))
 
     def _check_measured(self, series: Series, source: str) -> None:
-        """Refuse a look-back in which a target has no value: there is nothing to forecast from."""
-        if series.observed is None:
+        """Refuse a look-back in which a target has no value, where the model is not given the fills."""
+        if series.observed is None or not self.policies.masks_past:
             return
         seen = np.asarray(series.observed[-self.context_length :].any(axis=0))
         if absent := [

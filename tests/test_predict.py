@@ -19,6 +19,7 @@ import pytest
 import torch
 
 from forecast import training
+from forecast.errors import InputError
 from forecast.forecaster import load
 from forecast.predict import main as predict
 from forecast.training import train
@@ -210,7 +211,8 @@ def test_an_input_that_ends_in_a_gap_is_forecast_from_its_last_values_and_a_note
     table.loc[697:, "oil"] = table.loc[699:, "air"] = np.nan
     source = write(tmp_path / "open.csv", table)
     assert forecast(repaired.path, source, tmp_path / "next.csv") == 0
-    told = "the model is told so" if repaired.config["data"]["missing"] == "mask" else "the value before them is held"
+    masked = repaired.config["data"]["missing"] == "mask"
+    told = "the model takes the window's mean there" if masked else "the value before them is held"
     (note,) = [line for line in capsys.readouterr().out.splitlines() if "ends in a gap" in line]
     assert (
         note
@@ -223,9 +225,13 @@ def test_an_input_that_ends_in_a_gap_is_forecast_from_its_last_values_and_a_note
         pd.testing.assert_frame_equal(found, held, check_freq=False, check_exact=True)
 
 
-def test_a_context_of_gaps_alone_still_gives_a_finite_forecast(repaired: TinyRun) -> None:
+def test_a_context_of_gaps_alone_gives_a_finite_forecast_or_is_refused(repaired: TinyRun) -> None:
     table = hourly()
     table.loc[700 - CONTEXT :, ["load", "oil", "air"]] = np.nan
+    if repaired.config["data"]["missing"] == "mask":  # of which the model would know nothing at all
+        with pytest.raises(InputError, match=f"'load' has no value in the last {CONTEXT} rows"):
+            load(repaired.path).predict(table)
+        return
     assert np.isfinite(load(repaired.path).predict(table).to_numpy()).all()
 
 
