@@ -17,7 +17,11 @@ from forecast.configuration import configuration_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-RECORDS = list(csv.DictReader((ROOT / "benchmarks" / "etth1.csv").read_text(encoding="utf-8").splitlines()))
+RECORDS = [
+    record
+    for name in ("etth1.csv", "pjme.csv")
+    for record in csv.DictReader((ROOT / "benchmarks" / name).read_text(encoding="utf-8").splitlines())
+]
 
 
 def _commands() -> list[list[str]]:
