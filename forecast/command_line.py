@@ -11,8 +11,9 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from forecast.cli import finish
-from forecast.configuration import COMPLAINTS, configuration_folder, one_line, plain_values
+from forecast.configuration import COMPLAINTS, one_line, plain_values
 from forecast.errors import InputError
+from forecast.folders import configuration_folder
 from forecast.sweep import run_sweep
 from forecast.table import print_next_commands, print_table
 from forecast.training import train

@@ -1,7 +1,6 @@
 """What Hydra composed, as plain values, and Hydra's complaints in one line."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 from hydra.errors import HydraException
@@ -12,13 +11,6 @@ from forecast.errors import InputError
 
 COMPLAINTS = (HydraException, OmegaConfBaseException)
 """What Hydra raises about a command line or a file that it cannot compose."""
-
-
-def configuration_folder() -> Path:
-    """Give the folder of the configuration: inside the package when installed, beside it in a checkout."""
-    package = Path(__file__).resolve().parent
-    inside = package / "conf"
-    return inside if inside.is_dir() else package.parent / "conf"
 
 
 def plain_values(config: DictConfig) -> dict[str, Any]:

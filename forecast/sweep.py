@@ -12,8 +12,9 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.configuration import COMPLAINTS, configuration_folder, one_line
+from forecast.configuration import COMPLAINTS, one_line
 from forecast.errors import InputError, Interrupted
+from forecast.folders import configuration_folder
 from forecast.sweep_job import Sweep, failures, run_job
 from forecast.sweep_names import canonical, parse, sweep_name
 from forecast.sweep_settings import check_swept, read_sweep

@@ -13,7 +13,7 @@ from forecast import attention
 from forecast.checking.arguments import attention_arguments
 from forecast.checking.candidate import Candidate
 from forecast.checking.declared import BEGIN, END, markdown
-from forecast.configuration import configuration_folder
+from forecast.folders import configuration_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -9,8 +9,8 @@ from omegaconf import OmegaConf
 
 from forecast import attention
 from forecast.attention.base import Attention
-from forecast.configuration import configuration_folder
 from forecast.errors import InputError
+from forecast.folders import configuration_folder
 
 FUSED = "full:implementation=fused"
 """What everything is compared with, and what is measured whatever else is asked for."""

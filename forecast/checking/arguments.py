@@ -5,8 +5,9 @@ from typing import Any
 
 from hydra import compose, initialize_config_dir
 
-from forecast.configuration import COMPLAINTS, configuration_folder, one_line, plain_values
+from forecast.configuration import COMPLAINTS, one_line, plain_values
 from forecast.errors import InputError
+from forecast.folders import configuration_folder
 
 
 def attention_arguments(names: Sequence[str]) -> dict[str, dict[str, Any]]:

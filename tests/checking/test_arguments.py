@@ -6,8 +6,8 @@ import pytest
 from forecast import attention
 from forecast.checking import arguments
 from forecast.checking.arguments import attention_arguments
-from forecast.configuration import configuration_folder
 from forecast.errors import InputError
+from forecast.folders import configuration_folder
 from tests.small import ROOT, compose
 
 
