@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import hydra
-from hydra._internal.utils import get_args_parser  # the parser that hydra.main uses: there is no public one
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
@@ -14,6 +13,7 @@ from forecast.cli import finish
 from forecast.configuration import COMPLAINTS, one_line, plain_values
 from forecast.errors import InputError
 from forecast.folders import configuration_folder
+from forecast.hydra_words import is_sweep, read_command_line
 from forecast.sweep import run_sweep
 from forecast.table import print_next_commands, print_table
 from forecast.training import train
@@ -26,8 +26,8 @@ def main() -> None:
 
 
 def _run() -> None:
-    arguments = get_args_parser().parse_args()
-    if arguments.multirun or "hydra.mode=MULTIRUN" in arguments.overrides:
+    arguments = read_command_line()
+    if is_sweep(arguments):
         run_sweep(arguments, call=_compose_and_call)
         return
     failures: list[Exception] = []

@@ -8,21 +8,14 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from forecast.nested import flatten
+
 Value = bool | int | float | str
 
 
-def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Value]:
+def table_values(config: Mapping[str, Any]) -> dict[str, Value]:
     """Give the values of a nested configuration by dotted name; lists as text, None as "null"."""
-    flat: dict[str, Value] = {}
-    for key, value in config.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            flat |= flatten(value, f"{name}.")
-        elif value is None:
-            flat[name] = "null"
-        else:
-            flat[name] = value if isinstance(value, (bool, int, float, str)) else str(value)
-    return flat
+    return {name: "null" if value is None else _plain(value) for name, value in flatten(config).items()}
 
 
 def session_start(config: Mapping[str, Any]) -> Any:
@@ -30,7 +23,7 @@ def session_start(config: Mapping[str, Any]) -> Any:
     from tensorboard.plugins.hparams import metadata, plugin_data_pb2
 
     info = plugin_data_pb2.SessionStartInfo(start_time_secs=time.time())
-    for name, value in flatten(config).items():
+    for name, value in table_values(config).items():
         if isinstance(value, bool):
             info.hparams[name].bool_value = value
         elif isinstance(value, str):
@@ -46,6 +39,10 @@ def session_end() -> Any:
 
     info = plugin_data_pb2.SessionEndInfo(status=api_pb2.STATUS_SUCCESS, end_time_secs=time.time())
     return _summary(metadata.SESSION_END_INFO_TAG, plugin_data_pb2.HParamsPluginData(session_end_info=info))
+
+
+def _plain(value: Any) -> Value:
+    return value if isinstance(value, (bool, int, float, str)) else str(value)
 
 
 def _summary(tag: str, content: Any) -> Any:

@@ -12,6 +12,7 @@ from forecast.checkpoint import checkpoints, newest_checkpoint
 from forecast.claim import claimed
 from forecast.errors import InputError
 from forecast.files import sha256
+from forecast.nested import flatten
 from forecast.run import CONFIG, MANIFEST, RESULT, Run
 
 BUDGET = ("max_epochs", "max_steps", "max_time")
@@ -190,11 +191,3 @@ def _settled(config: Mapping[str, Any], budget: bool) -> dict[str, Any]:
     kept = {key: value for key, value in config.items() if key not in FREE}
     training = {key: value for key, value in config["training"].items() if key not in free}
     return flatten({**kept, "training": training})
-
-
-def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Give the values under dotted keys; a list is a value."""
-    flat: dict[str, Any] = {}
-    for key, value in config.items():
-        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return flat

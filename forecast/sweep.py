@@ -9,15 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from forecast.configuration import COMPLAINTS, one_line
 from forecast.errors import InputError, Interrupted
-from forecast.folders import configuration_folder
+from forecast.hydra_words import compose_first, for_multirun, put_overrides
 from forecast.sweep_job import Sweep, failures, run_job
 from forecast.sweep_names import canonical, parse, sweep_name
-from forecast.sweep_settings import check_swept, read_sweep
+from forecast.sweep_settings import check_words, read_sweep
 from forecast.sweep_table import report
 
 RECORD = "multirun.yaml"
@@ -70,42 +69,30 @@ def run_sweep(arguments: Namespace, call: Callable[[Callable[[DictConfig], Any]]
 def _prepare(arguments: Namespace) -> Sweep:
     """Check what all jobs share, and name the sweep on the command line where it has no name."""
     try:
-        overrides = parse(arguments.overrides)
-        check_swept(overrides)
-        last = {override.get_key_element(): override for override in overrides}.values()  # as Hydra takes them
-        constants = [override for override in last if not override.is_sweep_override()]
-        config = _compose(arguments, [str(override.input_line) for override in constants])
+        words = list(arguments.overrides)
+        check_words(parse(words))
+        config = compose_first(arguments, words)
         settings = read_sweep(config)
         name = settings.name
         if name is None:
-            name = sweep_name(arguments.overrides)
-            sys.argv.append(f"sweep.name={name}")  # for Hydra, which composes each job from the command line
-            constants += parse([f"sweep.name={name}"])
+            name = sweep_name(words)
+            words.append(f"sweep.name={name}")
+        words = for_multirun(arguments, words)
+        put_overrides(arguments, words)  # Hydra composes each job from the command line
         config.sweep.name = name
         folder = Path(str(config.hydra.sweep.dir))
     except COMPLAINTS as error:
         raise InputError(one_line(error)) from None
     if (file := next((place for place in (folder, *folder.parents) if place.is_file()), None)) is not None:
         raise InputError(f"output_dir={config.output_dir}: {file} is a file: choose another folder")
+    last = {override.get_key_element(): override for override in parse(words)}.values()  # as Hydra takes them
     return Sweep(
         folder=folder,
         objective=settings.objective,
-        constants=frozenset(canonical(override) for override in constants),
+        constants=frozenset(canonical(override) for override in last if not override.is_sweep_override()),
         script=sys.argv[0],
         token=secrets.token_hex(8),
     )
-
-
-def _compose(arguments: Namespace, words: list[str]) -> DictConfig:
-    """Give what all jobs share; what is swept has its default."""
-    if arguments.config_dir and not any(word.startswith("hydra.searchpath=") for word in words):
-        words = [*words, f"hydra.searchpath=['file://{Path(arguments.config_dir).resolve()}']"]
-    home = configuration_folder() / (arguments.config_path or "")
-    with initialize_config_dir(version_base="1.3", config_dir=str(home.resolve())):
-        config = compose(arguments.config_name or "config", words, return_hydra_config=True)
-    OmegaConf.set_struct(config, False)
-    OmegaConf.set_readonly(config, False)
-    return config
 
 
 def _signal(end: BaseException) -> int | None:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from hydra.core.hydra_config import HydraConfig
@@ -19,6 +18,7 @@ from forecast.configuration import plain_values
 from forecast.errors import InputError, Interrupted
 from forecast.files import replacing, write_json
 from forecast.memory import reset_peak_memory
+from forecast.nested import look_up
 from forecast.run import CONFIG, MANIFEST
 from forecast.sweep_names import is_seed, job_name, parse, swept_words
 from forecast.training import train
@@ -83,9 +83,7 @@ def _run(sweep: Sweep, config: DictConfig, overrides: Sequence[str], words: Sequ
     with _typed_alone(sweep.script, overrides):
         _, result = train(plain, folder=folder)
     (folder / FAILED).unlink(missing_ok=True)  # of a second process that wanted this folder meanwhile
-    value: Any = result
-    for part in sweep.objective.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
+    value = look_up(result, sweep.objective)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(f"sweep.objective={sweep.objective}: is no number in {folder / 'result.json'}: choose another")
     return float(value)

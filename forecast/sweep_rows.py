@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 
 from forecast.metrics import skill
-from forecast.resume import FREE, flatten
+from forecast.nested import flatten, look_up
+from forecast.resume import FREE
 from forecast.run import CONFIG, MANIFEST, RESULT
 from forecast.sweep_job import FAILED, JOB
 from forecast.table import NAMES
@@ -68,7 +69,7 @@ def _read_job(folder: Path) -> dict[str, Any]:
     if result is None:
         return row
     return row | {
-        **{name: _at(result, path) for name, path in (SCORES | FIGURES).items()},
+        **{name: look_up(result, path) for name, path in (SCORES | FIGURES).items()},
         "seed": result["seed"],
         "of": _fingerprint(result["config"]),
         "baselines": result["baselines"],
@@ -104,13 +105,13 @@ def _baselines(finished: pd.DataFrame) -> list[dict[str, Any]]:
         alike: dict[str, list[pd.Series]] = {}
         for _, job in finished.iterrows():
             if scored := job["baselines"].get(name):
-                alike.setdefault(f"{_at(scored, 'test.scaled.mse'):.6g}", []).append(job)
+                alike.setdefault(f"{look_up(scored, 'test.scaled.mse'):.6g}", []).append(job)
         for group in alike.values():
             words = [job["configuration"].split(" ") for job in group]
             shared = [word for word in words[0] if all(word in other for other in words)]
             first = group[0]["baselines"]
-            naive = _at(first.get("seasonal_naive"), SCORES["test_mse"])
-            numbers = {column: _at(first[name], path) for column, path in SCORES.items()}
+            naive = look_up(first.get("seasonal_naive"), SCORES["test_mse"])
+            numbers = {column: look_up(first[name], path) for column, path in SCORES.items()}
             gain = None if naive is None else skill(numbers["test_mse"], naive)
             label = " ".join([NAMES[name], *(shared if len(alike) > 1 else [])])
             rows.append({"row": name, "configuration": label, **numbers, "skill": gain})
@@ -121,12 +122,6 @@ def _fingerprint(config: dict[str, Any]) -> str:
     """Give what makes a run another than one of another seed."""
     kept = {key: value for key, value in flatten(config).items() if key.split(".")[0] not in (*FREE, "seed")}
     return json.dumps(kept, sort_keys=True)
-
-
-def _at(content: Any, path: str) -> Any:
-    for part in path.split("."):
-        content = content.get(part) if isinstance(content, dict) else None
-    return content
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -26,8 +26,8 @@ class SweepSettings:
     objective: str
 
 
-def check_swept(overrides: Sequence[Override]) -> None:
-    """Refuse to sweep what all jobs have in common.
+def check_words(overrides: Sequence[Override]) -> None:
+    """Refuse to sweep what all jobs have in common, and to place them elsewhere than the program does.
 
     Raises
     ------
@@ -35,6 +35,10 @@ def check_swept(overrides: Sequence[Override]) -> None:
         Naming the word.
     """
     for override in overrides:
+        if override.key_or_group == "hydra.sweep" or override.key_or_group.startswith("hydra.sweep."):
+            raise InputError(
+                f"{override.input_line}: the folders of a sweep are the program's: set output_dir, sweep.name"
+            )
         if override.is_sweep_override() and override.key_or_group.split(".")[0] in ONE_FOR_ALL:
             raise InputError(f"{override.input_line}: all jobs of a sweep share one {override.key_or_group}: give one")
 

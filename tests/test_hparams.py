@@ -1,9 +1,9 @@
-from forecast.hparams import flatten, session_start
+from forecast.hparams import session_start, table_values
 
 
 def test_a_configuration_is_flattened_to_plain_values_by_dotted_name() -> None:
     config = {"seed": 1, "model": {"d_model": 8, "path": {"on": True, "rate": 0.1}}, "data": {"names": ["a", "b"]}}
-    assert flatten({**config, "resume": None, "empty": {}}) == {
+    assert table_values({**config, "resume": None, "empty": {}}) == {
         "seed": 1,
         "model.d_model": 8,
         "model.path.on": True,

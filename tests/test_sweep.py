@@ -57,8 +57,13 @@ class Tee(io.StringIO):
 
 def command(folder: Path, *words: str, multirun: bool = True) -> Ended:
     """Run `python train.py -m <words>` into `folder`."""
+    return typed(*(["-m"] if multirun else []), *SHARED, f"output_dir={folder}", *words)
+
+
+def typed(*words: str) -> Ended:
+    """Run `python train.py <words>`."""
     ended, handlers = Ended(), {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    argv = ["train.py", *(["-m"] if multirun else []), *SHARED, f"output_dir={folder}", *words]
+    argv = ["train.py", *words]
     with (
         pytest.MonkeyPatch.context() as patch,
         redirect_stdout(Tee(ended.out, ended.both)),
@@ -162,6 +167,64 @@ def test_a_job_gives_its_objective_to_hydra(fake: Any, returned: list[float], tm
     fake(lambda config: float(config["seed"]))
     assert command(tmp_path, "seed=1,2", f"sweep.objective={objective}").code == 0
     assert returned == ([1.0, 2.0] if objective.startswith("validation") else [10.0, 20.0])
+
+
+# --- where words stand, and what they are composed over
+
+
+@pytest.mark.parametrize("name", ["named", None])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-m", "ROOT", "seed=1,2"],
+        ["ROOT", "seed=1,2", "-m"],
+        ["ROOT", "-m", "seed=1,2"],
+        ["-m", "ROOT", "--config-dir", "DIR", "seed=1,2"],
+        ["ROOT", "seed=1,2", "-m", "--config-dir", "DIR"],
+        ["--config-dir", "DIR", "ROOT", "--multirun", "seed=1,2", "own=here"],
+    ],
+)
+def test_options_may_stand_anywhere(fake: Any, tmp_path: Path, words: list[str], name: str | None) -> None:
+    (tmp_path / "conf" / "own").mkdir(parents=True)
+    (tmp_path / "conf" / "own" / "here.yaml").write_text("# @package _global_\nhorizon: 7\n")
+    places = {"ROOT": f"output_dir={tmp_path / 'out'}", "DIR": str(tmp_path / "conf"), "own=here": "+own=here"}
+    horizons: list[int] = []
+    called = fake(lambda config: horizons.append(config["horizon"]) or 0.5)
+    ended = typed(*(places.get(word, word) for word in words), *([f"sweep.name={name}"] if name else []))
+    assert (ended.code, ended.errors, called) == (0, [], ["seed-1", "seed-2"])
+    (folder,) = (tmp_path / "out" / "sweeps").iterdir()
+    assert folder.name == name or (name is None and folder.name.startswith("sweep-"))
+    assert horizons == ([7, 7] if "own=here" in words else [96, 96])
+
+
+@pytest.mark.parametrize(
+    ("words", "jobs", "said"),
+    [
+        (["data=etth1,etth2", "data.sha256=null"], ["data-etth1", "data-etth2"], {("etth1", None), ("etth2", None)}),
+        (["data=csv,etth1", "data.path='a b.csv'"], ["data-csv", "data-etth1"], {("csv", None), ("etth1", ...)}),
+        (["data=glob(ettm*)", "data.sha256=x"], ["data-ettm1", "data-ettm2"], {("ettm1", "x"), ("ettm2", "x")}),
+        (["data=etth1", "data.sha256=a,b"], ["sha256-a", "sha256-b"], {("etth1", "a"), ("etth1", "b")}),
+    ],
+)
+def test_a_key_that_only_the_swept_group_has_can_be_set(
+    fake: Any, tmp_path: Path, words: list[str], jobs: list[str], said: set[Any]
+) -> None:
+    seen: list[dict[str, Any]] = []
+    called = fake(lambda config: seen.append(config["data"]) or 0.5)
+    ended = typed("-m", f"output_dir={tmp_path}", *words)
+    assert (ended.code, ended.errors, called) == (0, [], jobs)
+    assert len(seen) == len(said)
+    for data, (name, digest) in zip(seen, sorted(said, key=str), strict=True):
+        assert (data["name"], data["sha256"]) == (name, data["sha256"] if digest is ... else digest)
+        assert "data.path='a b.csv'" not in words or data["path"] == "a b.csv"
+
+
+def test_the_composed_mode_makes_a_sweep(fake: Any, tmp_path: Path) -> None:
+    for mode in ("MULTIRUN", "RunMode.MULTIRUN"):
+        called = fake(lambda config: 0.5)
+        ended = command(tmp_path / mode, f"hydra.mode={mode}", "seed=1,2", multirun=False)
+        assert (ended.code, ended.errors, called) == (0, [], ["seed-1", "seed-2"])
+        assert [path.name.startswith("sweep-") for path in (tmp_path / mode / "sweeps").iterdir()] == [True]
 
 
 # --- jobs that fail
@@ -339,6 +402,13 @@ def test_no_job_starts_after_an_interruption(fake: Any, tmp_path: Path, raised: 
         (["seed=1,2", "resume=outputs/a"], "resume=outputs/a: each job of a sweep resumes itself"),
         (["seed=1,2", "trainer.devices=2"], "trainer.devices=2"),
         (["hydra/launcher=nope", "seed=1,2"], "nope"),
+        (["seed=1,2", "hydra.sweep.subdir=${hydra.job.num}"], "hydra.sweep.subdir="),
+        (["seed=1,2", "hydra.sweep.dir=elsewhere"], "hydra.sweep.dir=elsewhere: the folders of a sweep are"),
+        (["seed=1,2", "hydra.mode=RUN"], "hydra.mode=RUN: is one run"),
+        (["seed=1,2", "--cfg", "job"], "--multirun and --cfg"),
+        (["seed=1,2", "--info", "config"], "--multirun and --info"),
+        (["seed=1,2", "--resolve"], "--resolve"),
+        (["seed=1,2", "--config-dir", "nowhere"], "--config-dir nowhere"),
     ],
 )
 def test_what_no_sweep_can_be_is_one_line_before_any_job(

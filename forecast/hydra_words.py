@@ -1,0 +1,131 @@
+"""The words of Hydra's command line: where they stand, and what they compose to before Hydra takes over."""
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from hydra import compose, initialize_config_dir
+from hydra._internal.utils import get_args_parser  # the parser that hydra.main uses: there is no public one
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import IntervalSweep, Override, OverrideType
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+
+from forecast.configuration import COMPLAINTS
+from forecast.errors import InputError
+from forecast.folders import configuration_folder
+from forecast.sweep_names import parse
+
+
+def read_command_line() -> Namespace:
+    """Give the command line as Hydra's parser reads it, the overrides wherever they stand.
+
+    Raises
+    ------
+    InputError
+        If it asks for two things at once.
+    """
+    arguments = get_args_parser().parse_intermixed_args()
+    put_overrides(arguments, arguments.overrides)
+    if arguments.help or arguments.hydra_help:
+        return arguments
+    asked = {name: getattr(arguments, name) for name in ("run", "multirun", "cfg", "shell_completion", "info")}
+    given = [f"--{name.replace('_', '-')}" for name, value in asked.items() if value]
+    if len(given) > 1:
+        raise InputError(f"{' and '.join(given)}: give one of them")
+    if arguments.resolve and not arguments.cfg:
+        raise InputError("--resolve: is about what --cfg shows: give both, or neither")
+    if arguments.config_dir and not Path(arguments.config_dir).is_dir():
+        raise InputError(f"--config-dir {arguments.config_dir}: no such folder: choose another")
+    return arguments
+
+
+def put_overrides(arguments: Namespace, words: Sequence[str]) -> None:
+    """Have Hydra, which reads `sys.argv`, take these overrides in the place of those that it was given.
+
+    They come first, all together: Hydra's parser does not take them on both sides of an option.
+    """
+    old, options = list(arguments.overrides), []
+    for word in sys.argv[1:]:
+        if old and word == old[0]:
+            old.pop(0)
+        else:
+            options.append(word)
+    arguments.overrides = list(words)
+    sys.argv[1:] = [*words, *options]
+
+
+def is_sweep(arguments: Namespace) -> bool:
+    """Say whether jobs are asked for, by -m or by what is composed.
+
+    Raises
+    ------
+    InputError
+        If one says so and the other does not.
+    """
+    if any(getattr(arguments, name) for name in ("help", "hydra_help", "cfg", "shell_completion", "info")):
+        return False
+    mode = None
+    with suppress(*COMPLAINTS):  # they are made where there is more to say
+        mode = compose_first(arguments, arguments.overrides).hydra.mode
+    if arguments.multirun and mode == RunMode.RUN:
+        raise InputError("hydra.mode=RUN: is one run, and -m asks for several: leave one of them out")
+    return bool(arguments.multirun or mode == RunMode.MULTIRUN)
+
+
+def compose_first(arguments: Namespace, words: Sequence[str]) -> DictConfig:
+    """Give the configuration of the words, each that sweeps at the first of its values."""
+    if arguments.config_dir and not any(word.startswith("hydra.searchpath=") for word in words):
+        words = [*words, f"hydra.searchpath=['file://{Path(arguments.config_dir).resolve()}']"]
+    home = configuration_folder() / (arguments.config_path or "")
+    with initialize_config_dir(version_base="1.3", config_dir=str(home.resolve())):
+        parser = OverridesParser.create(GlobalHydra.instance().config_loader())
+        firsts = [_first(override) for override in parser.parse_overrides(list(words))]
+        known = [word for word in firsts if word is not None]
+        config = compose(arguments.config_name or "config", known, return_hydra_config=True)
+    OmegaConf.set_struct(config, False)
+    OmegaConf.set_readonly(config, False)
+    return config
+
+
+def for_multirun(arguments: Namespace, words: Sequence[str]) -> list[str]:
+    """Give the words as a multirun of Hydra takes them.
+
+    Hydra composes them once with what is swept left out, and there refuses an override of a key that only
+    what is swept brings in, as in data=etth1,etth2 data.sha256=null. Such a word is given as ++data.sha256=null.
+    """
+    overrides = parse(words)
+    constants = [override for override in overrides if not override.is_sweep_override()]
+    if _composes(arguments, constants):
+        return list(words)
+    groups = [override for override in constants if "." not in override.key_or_group]
+    return [
+        f"++{word}" if _changes(override) and not _composes(arguments, [*groups, override]) else word
+        for word, override in zip(words, overrides, strict=True)
+    ]
+
+
+def _changes(override: Override) -> bool:
+    plain = override.type == OverrideType.CHANGE and not override.is_sweep_override()
+    return plain and "." in override.key_or_group and not override.is_hydra_override()
+
+
+def _composes(arguments: Namespace, overrides: Sequence[Override]) -> bool:
+    try:
+        compose_first(arguments, [str(override.input_line) for override in overrides])
+    except COMPLAINTS:
+        return False
+    return True
+
+
+def _first(override: Override) -> str | None:
+    if not override.is_sweep_override():
+        return str(override.input_line)
+    value = override.value()
+    if isinstance(value, IntervalSweep):
+        return f"{override.get_key_element()}={value.start}"
+    first = next(iter(override.sweep_string_iterator()), None)
+    return None if first is None else f"{override.get_key_element()}={first}"
