@@ -48,6 +48,11 @@ def write_json(path: Path, content: Any) -> None:
         file.write(text.encode() + b"\n")
 
 
+def read_json(path: Path) -> Any:
+    """Give what `write_json` wrote, None where there is no file."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
 def _finite(content: Any) -> Any:
     if isinstance(content, dict):
         return {key: _finite(value) for key, value in content.items()}

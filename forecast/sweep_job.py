@@ -4,10 +4,11 @@ import json
 import math
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from hydra.core.hydra_config import HydraConfig
@@ -15,12 +16,13 @@ from omegaconf import DictConfig
 
 from forecast.cli import explain
 from forecast.configuration import plain_values
-from forecast.errors import InputError, Interrupted
-from forecast.files import replacing, write_json
+from forecast.errors import Interrupted
+from forecast.files import read_json, replacing, write_json
 from forecast.memory import reset_peak_memory
 from forecast.nested import look_up
 from forecast.run import CONFIG, MANIFEST
-from forecast.sweep_names import is_seed, job_name, parse, swept_words
+from forecast.sweep_folder import job_folder
+from forecast.sweep_names import canonical, in_order, is_seed, job_name, parse, swept_words
 from forecast.training import train
 
 JOB, FAILED, TRACEBACK = "job.json", "failed.json", "traceback.txt"
@@ -62,7 +64,9 @@ def run_job(sweep: Sweep, config: DictConfig) -> float:
     words = swept_words(overrides, sweep.constants)
     folder = sweep.folder / job_name(words)
     try:
-        return _run(sweep, config, overrides, words, folder)
+        plain = plain_values(config)
+        folder = job_folder(folder, plain)
+        return _run(sweep, plain, overrides, words, folder)
     except Interrupted as end:
         print(f"{folder.name}: {end}", file=sys.stderr, flush=True)
         raise SystemExit(end.exit_code) from None  # passes through Hydra, so that no further job starts
@@ -71,30 +75,40 @@ def run_job(sweep: Sweep, config: DictConfig) -> float:
         return math.nan
 
 
-def _run(sweep: Sweep, config: DictConfig, overrides: Sequence[str], words: Sequence[str], folder: Path) -> float:
+def _run(
+    sweep: Sweep, config: Mapping[str, Any], overrides: Sequence[str], words: Sequence[str], folder: Path
+) -> float:
     for name in (FAILED, TRACEBACK):
         (folder / name).unlink(missing_ok=True)
-    plain = plain_values(config)
     _describe(folder, words)
     if not (folder / MANIFEST).is_file():
         verb = "goes on" if (folder / CONFIG).is_file() else "starts"
         print(f"job {HydraConfig.get().job.num + 1}: {folder.name} {verb}", flush=True)
     reset_peak_memory(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     with _typed_alone(sweep.script, overrides):
-        _, result = train(plain, folder=folder)
+        _, result = train(config, folder=folder)
     (folder / FAILED).unlink(missing_ok=True)  # of a second process that wanted this folder meanwhile
     value = look_up(result, sweep.objective)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"sweep.objective={sweep.objective}: is no number in {folder / 'result.json'}: choose another")
-    return float(value)
+    number = math.nan if value is None else float(value)  # a result that was read has null for NaN
+    if math.isnan(number):
+        print(f"{folder.name}: sweep.objective={sweep.objective}: is no number here", file=sys.stderr, flush=True)
+    return number
 
 
 def _describe(folder: Path, words: Sequence[str]) -> None:
-    """Note what makes this job another than the rest of its sweep; the table has its rows from it."""
+    """Note what makes this job another than the rest of its sweep; the table has its rows from it.
+
+    What the job was asked for with before is kept, and what these words say beyond it is added.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / JOB).is_file():
-        configuration = [word for word, override in zip(words, parse(words), strict=True) if not is_seed(override)]
-        write_json(folder / JOB, {"overrides": words, "configuration": configuration})
+    before = read_json(folder / JOB)
+    known = parse(before["overrides"]) if before else []
+    keys = {override.get_key_element() for override in known}
+    new = [override for override in parse(words) if override.get_key_element() not in keys]
+    if before is None or new:
+        every = in_order([*known, *new])
+        configuration = [canonical(override) for override in every if not is_seed(override)]
+        write_json(folder / JOB, {"overrides": [*map(canonical, every)], "configuration": configuration})
 
 
 @contextmanager

@@ -36,7 +36,12 @@ def sweep_name(words: Iterable[str]) -> str:
 def swept_words(words: Iterable[str], constants: Collection[str]) -> list[str]:
     """Give those overrides of a job that other jobs of its sweep do not share, sorted, the seed last."""
     found = [override for override in parse(words) if canonical(override) not in constants]
-    return [canonical(override) for override in sorted(found, key=lambda each: (is_seed(each), canonical(each)))]
+    return [canonical(override) for override in in_order(found)]
+
+
+def in_order(overrides: Iterable[Override]) -> list[Override]:
+    """Give the overrides sorted, the seed last."""
+    return sorted(overrides, key=lambda each: (is_seed(each), canonical(each)))
 
 
 def is_seed(override: Override) -> bool:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pandas as pd
 
+from forecast.files import read_json
 from forecast.metrics import skill
 from forecast.nested import flatten, look_up
-from forecast.resume import FREE
+from forecast.resume import BUDGET, FREE, FREE_TRAINING
 from forecast.run import CONFIG, MANIFEST, RESULT
 from forecast.sweep_job import FAILED, JOB
 from forecast.table import NAMES
@@ -41,39 +42,51 @@ FIGURES = {
 
 NUMBERS, COUNTS = [*SCORES, *FIGURES], ["parameters", "steps"]
 
+COLUMNS = [
+    *("job", "configuration", "overrides", "seed", "status", "error", *NUMBERS, "device", "precision"),
+    *("folder", "of", "baselines"),
+]
+"""Of the table over the jobs."""
+
 
 def read_jobs(sweep: Path) -> pd.DataFrame:
     """Give a row a job, in the order of their names: what was swept, the numbers, the status, the folder.
 
-    A job is finished, has failed (then `error` says why and its numbers are empty), or is unfinished.
+    A job is finished, has failed (then `error` says why and its numbers are empty), or is unfinished. One that
+    failed for the finished run of another that its folder holds has a row beside that one's. A finished job is a
+    repeat where one before it has its configuration, its seed and its device.
     """
     folders = {path.parent for name in (JOB, CONFIG, FAILED) for path in sweep.glob(f"*/{name}")}
-    rows = [_read_job(folder) for folder in sorted(folders, key=_natural)]
-    columns = ["job", "configuration", "overrides", "seed", "status", "error", *NUMBERS, "folder", "of", "baselines"]
-    return pd.DataFrame(rows, columns=columns)
+    rows = [row for folder in sorted(folders, key=_natural) for row in _read_job(folder)]
+    first: dict[tuple[str, int], str] = {}
+    for row in rows:
+        if row.get("of") is None:
+            continue
+        if (job := first.setdefault((row["of"], row["seed"]), row["job"])) != row["job"]:
+            row |= {"of": None, "status": "repeat", "error": f"the configuration and the seed of {job}, not counted"}
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _read_job(folder: Path) -> dict[str, Any]:
-    words = _read(folder / JOB) or {"overrides": [folder.name], "configuration": [folder.name]}
-    failed = _read(folder / FAILED)
-    result = _read(folder / RESULT) if failed is None and (folder / MANIFEST).is_file() else None
-    status = result["status"] if result else "failed" if failed else "unfinished"
+def _read_job(folder: Path) -> list[dict[str, Any]]:
+    words = read_json(folder / JOB) or {"overrides": [folder.name], "configuration": [folder.name]}
+    failed = read_json(folder / FAILED)
+    result = read_json(folder / RESULT) if (folder / MANIFEST).is_file() else None
     row = {
         "job": folder.name,
         "configuration": " ".join(words["configuration"]),
         "overrides": " ".join(words["overrides"]),
-        "status": status,
-        "error": failed["error"] if failed else None,
+        "status": "unfinished",
         "folder": str(folder),
     }
-    if result is None:
-        return row
-    return row | {
-        **{name: look_up(result, path) for name, path in (SCORES | FIGURES).items()},
-        "seed": result["seed"],
-        "of": _fingerprint(result["config"]),
-        "baselines": result["baselines"],
-    }
+    rows = []
+    if result is not None:
+        numbers = {name: look_up(result, path) for name, path in (SCORES | FIGURES).items()}
+        facts = {key: result.get(key) for key in ("status", "seed", "device", "precision", "baselines")}
+        rows.append({**row, **numbers, **facts, "of": _fingerprint(result)})
+    if failed is not None:
+        overrides = " ".join(failed.get("overrides", words["overrides"]))
+        rows.append({**row, "overrides": overrides, "status": "failed", "error": failed["error"]})
+    return rows or [row]
 
 
 def summarise(jobs: pd.DataFrame) -> pd.DataFrame:
@@ -83,19 +96,38 @@ def summarise(jobs: pd.DataFrame) -> pd.DataFrame:
     """
     finished = jobs[jobs["of"].notna()]
     rows: list[dict[str, Any]] = []
-    for (configuration, _), group in finished.groupby(["configuration", "of"], sort=False):
+    for _, group in finished.groupby("of", sort=False):
         numbers = group[NUMBERS].astype(float)
         spread = numbers.drop(columns=COUNTS).std(ddof=1).add_suffix("_sd")
-        status = " ".join(sorted(set(group["status"])))
-        row = {"row": "model", "configuration": configuration, "n": len(group), "status": status}
-        rows.append(row | dict(numbers.mean()) | dict(spread))
+        facts = {
+            "configuration": max(group["configuration"], key=len),  # some may have been asked for with fewer words
+            "n": len(group),
+            "status": " ".join(sorted(set(group["status"]))),
+            "device": group["device"].iloc[0],
+            "precision": group["precision"].iloc[0],
+        }
+        rows.append({"row": "model"} | facts | dict(numbers.mean()) | dict(spread))
+    _tell_apart(rows)
     rows += _baselines(finished)
     rest = jobs[jobs["of"].isna()]
     for job in rest.to_dict("records"):
         rows.append({"row": "job", "configuration": job["overrides"], "status": job["status"], "error": job["error"]})
     measured = [name for name in NUMBERS if name not in COUNTS]
     numbers_and_spreads = [*(f"{name}{end}" for name in measured for end in ("", "_sd")), *COUNTS]
-    return pd.DataFrame(rows, columns=["row", "configuration", "n", "status", *numbers_and_spreads, "error"])
+    columns = ["row", "configuration", "n", "status", *numbers_and_spreads, "device", "precision", "error"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _tell_apart(rows: list[dict[str, Any]]) -> None:
+    """Add device and precision to the words of rows that differ in them and not in their words."""
+    alike: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        alike.setdefault(row["configuration"], []).append(row)
+    for group in alike.values():
+        for key in ("device", "precision"):
+            if len({row[key] for row in group}) > 1:
+                for row in group:
+                    row["configuration"] = f"{row['configuration']} ({row[key]})".strip()
 
 
 def _baselines(finished: pd.DataFrame) -> list[dict[str, Any]]:
@@ -118,14 +150,13 @@ def _baselines(finished: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def _fingerprint(config: dict[str, Any]) -> str:
-    """Give what makes a run another than one of another seed."""
-    kept = {key: value for key, value in flatten(config).items() if key.split(".")[0] not in (*FREE, "seed")}
-    return json.dumps(kept, sort_keys=True)
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+def _fingerprint(result: dict[str, Any]) -> str:
+    """Give what makes a run another than one of another seed: its configuration, and what it ran on and in."""
+    free = {*FREE, "seed"}
+    aside = {f"training.{key}" for key in FREE_TRAINING if key not in BUDGET}
+    values = flatten(result["config"]).items()
+    kept = {key: value for key, value in values if key.split(".")[0] not in free and key not in aside}
+    return json.dumps([kept, result.get("device"), result.get("precision")], sort_keys=True)
 
 
 def _natural(folder: Path) -> list[Any]:

@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from forecast.checks import check_options
 from forecast.errors import InputError
 from forecast.sweep_names import LONGEST, NAME
+from forecast.sweep_rows import FIGURES
 
 OF_THE_TEST_PART = ("test", "baselines")
 """What no search may look at: it would choose by the part that is to be scored once."""
@@ -76,6 +77,6 @@ def _check_objective(path: str) -> None:
     if any(part in OF_THE_TEST_PART for part in parts):
         raise InputError(f"sweep.objective={path}: is of the test part: choose one of validation, as validation.skill")
     scores = [f"validation.{unit}.{score}" for unit in ("scaled", "original") for score in ("mse", "mae")]
-    known = [*scores, "validation.skill"]
-    if parts[0] not in ("speed", "model") and path not in known:
-        raise InputError(f"sweep.objective={path}: choose {', '.join(known)}, or a number of speed or model")
+    others = [place for place in FIGURES.values() if place.split(".")[0] in ("speed", "model")]
+    if path not in (known := [*scores, "validation.skill", *others]):
+        raise InputError(f"sweep.objective={path}: no result has it: choose {', '.join(known)}")

@@ -55,7 +55,7 @@ def report(sweep: Path) -> None:
 def sweep_table(rows: pd.DataFrame, jobs: pd.DataFrame, name: str) -> Table:
     """Give the table that is printed: the configurations, the baselines, the jobs that did not finish."""
     done = int(jobs["of"].notna().sum())
-    title = f"{name}: {done} of {len(jobs)} jobs finished"
+    title = f"{name}: {done} of {int((jobs['status'] != 'repeat').sum())} jobs finished"
     table = Table(title=title, caption=CAPTION, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("configuration", overflow="fold")
     for heading in HEADINGS.values():

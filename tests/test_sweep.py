@@ -11,15 +11,19 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from forecast import command_line, sweep, sweep_job
 from forecast.claim import claimed
 from forecast.errors import InputError, Interrupted, NotFiniteError
+from forecast.files import write_json
+from forecast.nested import look_up
+from forecast.sweep_folder import job_folder
 from forecast.sweep_names import LONGEST, NAME, canonical, job_name, parse, sweep_name, swept_words
 from forecast.task import ForecastTask
 from forecast.training import train
-from tests.small import QUICK, SIMULATED, SMALL, quick, snapshot
+from tests.small import QUICK, SIMULATED, SMALL, changed, quick, snapshot
 
 SHARED = [*SIMULATED, *SMALL["patch_informer"], *QUICK]
 SIX = ["attention=full,probsparse,linear", "seed=1,2"]
@@ -314,12 +318,39 @@ def test_a_failure_of_an_earlier_command_is_shown_and_is_no_failure_of_this_one(
     assert [path.parent.name for path in tmp_path.rglob("failed.json")] == ["seed-1"]
 
 
-def test_an_objective_that_is_no_number_is_told(fake: Any, returned: list[float], tmp_path: Path) -> None:
-    fake(lambda config: 0.5)
-    ended = command(tmp_path, "seed=1,2", "sweep.objective=speed.nothing")
-    assert (ended.code, len(ended.errors)) == (1, 2)
-    assert "sweep.objective=speed.nothing" in ended.errors[0]
-    assert all(math.isnan(value) for value in returned)
+@pytest.mark.parametrize("value", [math.nan, None])
+def test_an_objective_that_is_no_number_is_told_and_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch, returned: list[float], tmp_path: Path, value: float | None
+) -> None:
+    monkeypatch.setattr(sweep_job, "train", lambda *given, **named: (None, {"speed": {"step_ms_p50": value}}))
+    ended = command(tmp_path, "seed=1,2", "sweep.name=s", "sweep.objective=speed.step_ms_p50")
+    told = "sweep.objective=speed.step_ms_p50: is no number here"
+    assert (ended.code, ended.errors) == (0, [f"seed-1: {told}", f"seed-2: {told}"])
+    assert [math.isnan(each) for each in returned] == [True, True]
+    assert not list(tmp_path.rglob("failed.json"))
+
+
+def test_an_objective_that_a_finished_run_lacks_leaves_it_as_it_is(tmp_path: Path, returned: list[float]) -> None:
+    words = ["sweep.name=s", "training.max_steps=2", "sweep.objective=validation.skill"]
+    assert command(tmp_path, *words).code == 0
+    folder = tmp_path / "sweeps" / "s" / "job"
+    result = read(folder / "result.json")
+    del result["validation"]["skill"]  # as of a series without a season
+    (folder / "result.json").write_text(json.dumps(result))
+    ended = command(tmp_path, *words)
+    assert (ended.code, len(ended.errors)) == (0, 1)
+    assert [math.isnan(value) for value in returned] == [False, True]
+    assert "1 of 1 jobs finished" in ended.out.getvalue()
+    assert not (folder / "failed.json").exists()
+
+
+def test_every_objective_that_may_be_chosen_is_in_a_result(six: tuple[Path, Ended], tmp_path: Path) -> None:
+    line = command(tmp_path, "seed=1,2", "sweep.objective=model.nonsense").errors[0]
+    choices = line.partition("choose ")[2].split(", ")
+    assert len(choices) > 15
+    result = read(six[0] / "attention-full_seed-1" / "result.json")
+    for path in choices:
+        assert path.rpartition(".")[2] in look_up(result, path.rpartition(".")[0])
 
 
 # --- sweeps that meet
@@ -330,14 +361,58 @@ def test_a_sweep_neither_writes_over_another_of_its_name_nor_into_a_job_at_work(
     assert command(tmp_path, "sweep.name=s").code == 0
     before = snapshot(folder)
     other = command(tmp_path, "sweep.name=s", "optimizer.lr=0.004")
+    longer = command(tmp_path, "sweep.name=s", "training.max_steps=13")
     with claimed(folder):
         meanwhile = command(tmp_path, "sweep.name=s")
-    for ended, said in ((other, "optimizer.lr is 0.003 there and 0.004 here"), (meanwhile, "another process")):
+    for ended, said in (
+        (other, "optimizer.lr is 0.003 there and 0.004 here: choose another sweep.name, or remove the folder"),
+        (longer, "training.max_steps is 12 there and 13 here: choose another sweep.name, or remove the folder"),
+        (meanwhile, "another process"),
+    ):
         assert (ended.code, ended.started, len(ended.errors)) == (1, [], 1)
         assert said in ended.errors[0]
+        assert "1 of 2 jobs finished" in ended.out.getvalue()
+        assert said in ended.out.getvalue()
     after = snapshot(folder)
     assert {path: after[path] for path in before} == before
     assert {Path(path).name for path in set(after) - set(before)} == {"failed.json"}
+    assert command(tmp_path, "sweep.name=s").code == 0
+    assert snapshot(folder) == before
+
+
+def test_a_sweep_that_grows_trains_nothing_twice(tmp_path: Path) -> None:
+    short = ["sweep.name=grow", "training.max_steps=2"]
+    assert command(tmp_path, *short).started == ["job"]
+    for words, started, jobs in (
+        (["seed=1,2"], ["seed-2"], 2),
+        (["attention=full", "seed=1,2"], [], 2),
+        (["seed=1,2", "trainer.log_every_n_steps=2", "training.progress=true"], [], 2),
+        (
+            ["attention=full,mean", "seed=1,3"],
+            [f"attention-{name}" for name in ("full_seed-3", "mean_seed-1", "mean_seed-3")],
+            5,
+        ),
+        (["training.precision=auto,32-true"], [], 5),
+        (["training.max_steps=2,3"], ["max_steps-3"], 6),
+    ):
+        ended = command(tmp_path, *short, *words)
+        assert (ended.code, ended.errors, ended.started) == (0, [], started)
+        assert f"{jobs} of {jobs} jobs finished" in ended.out.getvalue()
+    table = pd.read_csv(tmp_path / "sweeps" / "grow" / "sweep.csv")
+    models = table[table["row"] == "model"]
+    assert sorted(models["n"]) == [1, 2, 3]
+    (words,) = models.loc[models["n"] == 3, "configuration"]
+    assert "attention=full" in words
+
+
+def test_what_auto_comes_to_finds_no_job_of_another_precision(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("forecast.precision._amx_bf16", lambda: False)
+    config = quick(tmp_path, "training.precision=bf16-mixed")
+    (tmp_path / "other").mkdir()
+    write_json(tmp_path / "other" / "config.json", config)
+    for precision, found in (("bf16-mixed", "other"), ("32-true", "job"), ("auto", "job")):
+        wanted = changed(config, training__precision=precision)
+        assert job_folder(tmp_path / "job", wanted) == tmp_path / found
 
 
 # --- what ends a sweep
@@ -395,6 +470,9 @@ def test_no_job_starts_after_an_interruption(fake: Any, tmp_path: Path, raised: 
         (["seed=1,2", "sweep.objective=baselines.linear.validation.scaled.mse"], "is of the test part"),
         (["seed=1,2", "sweep.objective=linear_path.test.scaled.mse"], "is of the test part"),
         (["seed=1,2", "sweep.objective=validation.mse"], "choose validation.scaled.mse"),
+        (["seed=1,2", "sweep.objective=model.nonsense"], "sweep.objective=model.nonsense: no result has it"),
+        (["seed=1,2", "sweep.objective=speed"], "sweep.objective=speed: no result has it"),
+        (["seed=1,2", "sweep.objective=model.steps.x"], "sweep.objective=model.steps.x: no result has it"),
         (["seed=1,2", "sweep.name=a/b"], "sweep.name=a/b"),
         (["seed=1,2", "sweep.name=.."], "sweep.name=.."),
         (["sweep.name=a,b"], "sweep.name=a,b"),

@@ -141,11 +141,54 @@ def test_jobs_without_a_result_are_rows_with_their_line(sweep: Path, capsys: pyt
     assert list(rows.index[-2:]) == ["horizon-5", "horizon-9000"]
 
 
-def test_a_failure_under_another_configuration_hides_the_scores_of_the_first(sweep: Path) -> None:
-    (sweep / "attention-linear_seed-1" / "failed.json").write_text(json.dumps({"error": "holds another run"}))
+def test_a_failure_beside_a_finished_run_hides_no_score_and_is_told(
+    sweep: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed = {"error": "holds another run", "overrides": ["attention=linear", "lr=1"]}
+    (sweep / "attention-linear_seed-1" / "failed.json").write_text(json.dumps(failed))
     rows = rows_of(sweep)
-    assert "attention=linear" not in rows
-    assert rows["attention=linear seed=1"]["status"] == "failed"
+    assert (rows["attention=linear"]["test_mse"], rows["attention=linear"]["n"]) == (0.35, 1)
+    assert rows["attention=linear lr=1"]["status"] == "failed"
+    report(sweep)
+    assert "failed: attention-linear_seed-1: holds another run" in capsys.readouterr().out
+
+
+def test_a_configuration_and_seed_are_counted_once(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    again = (sweep / "attention-full_seed-2").rename(sweep / "seed-2")
+    job(sweep, "full", TEST_MSE[2], seed=2, training={"progress": False, "checkpoint_minutes": 3})
+    (again / "job.json").write_text(json.dumps({"overrides": ["seed=2"], "configuration": []}))
+    rows = rows_of(sweep)
+    assert rows["attention=full"]["n"] == 3
+    assert rows["attention=full"]["test_mse"] == pytest.approx(0.33)
+    report(sweep)
+    out = capsys.readouterr().out
+    assert "4 of 4 jobs finished" in out
+    assert "repeat: seed-2: the configuration and the seed of attention-full_seed-2" in out
+
+
+def test_seeds_that_were_asked_for_with_fewer_words_are_of_the_same_row(sweep: Path) -> None:
+    folder = sweep / "attention-full_seed-1"
+    (folder / "job.json").write_text(json.dumps({"overrides": ["seed=1"], "configuration": []}))
+    assert rows_of(sweep)["attention=full"]["n"] == 3
+
+
+def test_another_budget_is_another_row(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        job(tmp_path, "full", 0.3, seed=seed, training={"max_steps": seed})
+    rows = summarise(read_jobs(tmp_path))
+    assert list(rows.loc[rows["row"] == "model", "n"]) == [1, 1]
+
+
+@pytest.mark.parametrize("key", ["device", "precision"])
+def test_what_ran_elsewhere_or_in_another_precision_is_not_averaged(sweep: Path, key: str) -> None:
+    for seed in TEST_MSE:
+        path = sweep / f"attention-full_seed-{seed}" / "result.json"
+        result = json.loads(path.read_text())
+        path.write_text(json.dumps({**result, key: "one" if seed == 1 else "other"}))
+    rows = rows_of(sweep)
+    assert [rows[f"attention=full ({value})"]["n"] for value in ("one", "other")] == [1, 2]
+    assert rows["attention=full (one)"]["test_mse"] == TEST_MSE[1]
+    assert rows["attention=linear"]["n"] == 1
 
 
 def test_the_files_have_every_column_and_the_numbers_of_the_table(sweep: Path) -> None:
