@@ -1,11 +1,10 @@
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor
 
 from forecast.attention import _pieces, build
 from tests.attention.cases import gradients, prefix, tensors
+from tests.attention.watching import largest_tensor
 
 SIZE = _pieces.PIECE_LENGTH
 
@@ -80,18 +79,7 @@ def test_the_last_causal_row_is_the_one_without_causality() -> None:
 
 
 def test_the_causal_form_holds_no_state_for_each_position() -> None:
-    largest = 0
-
-    class Watch(torch.overrides.TorchFunctionMode):
-        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            nonlocal largest
-            result = function(*args, **(kwargs or {}))
-            if isinstance(result, Tensor):
-                largest = max(largest, result.numel())
-            return result
-
     length, width = 16 * SIZE, 32
     inputs = [torch.randn(1, 1, length, width) for _ in range(3)]
-    with Watch():
-        build("efficient", num_heads=1, head_dim=width, causal=True)(*inputs)
+    largest = largest_tensor(lambda: build("efficient", num_heads=1, head_dim=width, causal=True)(*inputs))
     assert length * width <= largest <= length * SIZE

@@ -4,6 +4,7 @@ from torch import Tensor
 
 from forecast.attention import _pieces, build
 from tests.attention.cases import gradients, tensors
+from tests.attention.watching import largest_tensor
 
 SIZE = _pieces.PIECE_LENGTH
 
@@ -42,18 +43,7 @@ def test_small_features_survive_bfloat16() -> None:
 
 
 def test_the_causal_form_holds_no_state_for_each_position() -> None:
-    largest = 0
-
-    class Watch(torch.overrides.TorchFunctionMode):
-        def __torch_function__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-            nonlocal largest
-            result = function(*args, **(kwargs or {}))
-            if isinstance(result, Tensor):
-                largest = max(largest, result.numel())
-            return result
-
     length, width = 16 * SIZE, 32
     inputs = [torch.randn(1, 1, length, width) for _ in range(3)]
-    with Watch():
-        build("linear", num_heads=1, head_dim=width, causal=True)(*inputs)
+    largest = largest_tensor(lambda: build("linear", num_heads=1, head_dim=width, causal=True)(*inputs))
     assert length * SIZE <= largest <= 2 * length * SIZE

@@ -3,12 +3,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from forecast.attention import _sampling, build, probsparse
 from forecast.attention.probsparse import ProbSparseAttention
 from tests.attention.cases import gradients, prefix, tensors
 from tests.attention.reference import log_count, sample
+from tests.attention.watching import largest_tensor
 
 USUAL = {"factor": 5, "sampling": "shared", "measure": "sampled_mean"}
 SAMPLINGS = ["shared", "per_query"]
@@ -190,22 +190,11 @@ def test_the_highest_are_those_of_topk_and_ties_go_to_the_first() -> None:
     assert _sampling.highest(torch.tensor([[[0.0, -1.0, -0.0, 2.0, -1.0, 0.0]]]), 6).tolist() == [[[3, 0, 2, 5, 1, 4]]]
 
 
-def test_nothing_as_large_as_all_pairs_is_held() -> None:
-    largest = 0
-
-    class Watch(torch.overrides.TorchFunctionMode):
-        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            nonlocal largest
-            result = function(*args, **(kwargs or {}))
-            if isinstance(result, Tensor):
-                largest = max(largest, result.numel())
-            return result
-
+@pytest.mark.parametrize("causal", [False, True])
+def test_nothing_as_large_as_all_pairs_is_held(causal: bool) -> None:
     length = 2048
     inputs = [torch.randn(1, 1, length, 4) for _ in range(3)]
-    for causal in (False, True):
-        with Watch():
-            built(1, 4, causal=causal)(*inputs)
+    largest = largest_tensor(lambda: built(1, 4, causal=causal)(*inputs))
     assert 0 < largest <= length * 5 * math.ceil(math.log(length))
 
 
