@@ -22,8 +22,8 @@ def test_killed_at_random_instants_it_ends_where_it_would_have(tmp_path: Path) -
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     report = json.loads(ended.stdout.splitlines()[-1])
-    print({key: report[key] for key in ("killed", "resumed")})
-    assert report["killed"] >= TRIALS
+    print("resumed:", report["resumed"])
+    assert len(report["runs"]) == TRIALS
     assert report["resumed"] >= TRIALS // 4
     for run in report["runs"]:
         assert run == report["whole"]
