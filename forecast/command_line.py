@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import hydra
@@ -30,17 +30,10 @@ def _run() -> None:
     if is_sweep(arguments):
         run_sweep(arguments, call=_compose_and_call)
         return
-    failures: list[Exception] = []
-
-    def job(config: DictConfig) -> None:
-        try:
-            _train_and_print(config)
-        except Exception as error:  # Hydra would print a line of its own; raised again below
-            failures.append(error)
-
-    _compose_and_call(job)
-    if failures:
-        raise failures[0]
+    composed: list[tuple[DictConfig, list[str]]] = []
+    _compose_and_call(lambda config: composed.append((config, list(HydraConfig.get().overrides.task))))
+    for config, overrides in composed:  # none where Hydra only answered a question, as to --help
+        _train_and_print(config, overrides)
 
 
 def _compose_and_call(job: Callable[[DictConfig], Any]) -> None:
@@ -51,8 +44,7 @@ def _compose_and_call(job: Callable[[DictConfig], Any]) -> None:
         raise InputError(one_line(error)) from None
 
 
-def _train_and_print(config: DictConfig) -> None:
-    overrides = HydraConfig.get().overrides.task
+def _train_and_print(config: DictConfig, overrides: Sequence[str]) -> None:
     for word in overrides:
         if word.lstrip("+~").startswith("sweep."):
             raise InputError(f"{word}: is about the jobs of a sweep: add -m, or leave it out")
