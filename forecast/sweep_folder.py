@@ -6,7 +6,7 @@ from typing import Any
 
 from forecast.errors import InputError
 from forecast.precision import choose_precision
-from forecast.resume import BUDGET, differences, read_config
+from forecast.resume import differences, read_config
 from forecast.run import CONFIG
 from forecast.settings import choose_device, read_training
 
@@ -20,7 +20,7 @@ def job_folder(named: Path, config: Mapping[str, Any]) -> Path:
         If `named` holds another configuration, or what is needed of this one cannot be used.
     """
     there = (named / CONFIG).is_file()
-    differing = _clashes(config, read_config(named)) if there else []
+    differing = differences(config, read_config(named), budget=True) if there else []
     if there and not differing:
         return named
     settings = read_training(config["training"])
@@ -37,17 +37,6 @@ def job_folder(named: Path, config: Mapping[str, Any]) -> Path:
 
 def _holds(folder: Path, config: Mapping[str, Any]) -> bool:
     try:
-        return not _clashes(config, read_config(folder))
+        return not differences(config, read_config(folder), budget=True)
     except InputError:  # a damaged folder is nobody's but that job's
         return False
-
-
-def _clashes(wanted: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
-    """Give a line for each value that makes another job of it: the length of the run does too."""
-    ours, theirs = wanted["training"], stored["training"]
-    lengths = [
-        f"training.{key} is {theirs.get(key)} there and {ours.get(key)} here"
-        for key in BUDGET
-        if theirs.get(key) != ours.get(key)
-    ]
-    return [*differences(wanted, stored), *lengths]
