@@ -112,7 +112,8 @@ def fit(
         return _read_end(task, speed, resumed)
     with warnings.catch_warnings():  # Lightning 2.6 walks its loaders in a way that torch 2.13 calls old
         warnings.filterwarnings("ignore", message=r"`isinstance\(treespec, LeafSpec\)` is deprecated")
-        warnings.filterwarnings("ignore", message="The number of training batches")  # few are left: no matter
+        if resumed is not None:  # few steps may be left to do
+            warnings.filterwarnings("ignore", message="The number of training batches")
         trainer.fit(task, datamodule=data)
     best = keeper.best or Best(trainer.global_step, float("nan"), copy_weights(task))
     task.load_state_dict(best.weights)

@@ -38,7 +38,7 @@ def check_logger(config: Mapping[str, Any]) -> None:
         raise InputError(f"logger.{key}: no option of {kind.__name__}, or settled by output_dir")
 
 
-def make_logger(config: Mapping[str, Any], folder: str, purge_step: int | None = None) -> Logger:
+def make_logger(config: Mapping[str, Any], folder: str, purge_step: int = 0) -> Logger:
     """Give the logger, writing into `folder`.
 
     Parameters
@@ -48,7 +48,7 @@ def make_logger(config: Mapping[str, Any], folder: str, purge_step: int | None =
         Other loggers have nothing of the kind and are not told.
     """
     kind = get_class(str(config["_target_"]))
-    more = {"purge_step": purge_step or 0} if issubclass(kind, TensorBoardLogger) else {}
+    more = {"purge_step": purge_step} if issubclass(kind, TensorBoardLogger) else {}
     logger: Logger = instantiate(config, save_dir=folder, **more)
     return logger
 

@@ -1,6 +1,5 @@
 """One job of a sweep: a run in a folder of its own, whose failure is told at once and stops no other job."""
 
-import json
 import math
 import sys
 import traceback
@@ -140,6 +139,6 @@ def failures(sweep: Sweep) -> list[str]:
     found = [
         path.parent.name
         for path in sweep.folder.glob(f"*/{FAILED}")
-        if json.loads(path.read_text(encoding="utf-8"))["sweep"] == sweep.token
+        if (facts := read_json(path)) is not None and facts["sweep"] == sweep.token
     ]
     return sorted(found)
