@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from forecast.attention import _pieces, build
 from forecast.attention.base import Attention
 from forecast.benchmarking.costs import memory_growth_of
 from forecast.benchmarking.peak import peak_bytes
@@ -50,3 +51,23 @@ def test_memory_grows_no_faster_than_declared(case: Case, backward: bool) -> Non
 def test_no_form_goes_position_by_position(case: Case) -> None:
     attention = case.build(max_key_length=LONG)
     assert number_of_steps(lambda: attention(*inputs_of(LONG))) < LONG / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "causal", "outputs"),
+    [
+        ("linear", False, 1.4),
+        ("efficient", False, 1.4),
+        ("taylor", False, 1.4),
+        ("linear", True, 1.9),
+        ("efficient", True, 1.9),
+    ],
+)
+def test_a_forecast_holds_its_output_and_one_part_of_the_way_to_it(
+    name: str, causal: bool, outputs: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heads, length, width = 2, 2048, 8
+    monkeypatch.setattr(_pieces, "LOOP_ELEMENTS_CPU", heads * width * _pieces.PIECE_LENGTH)
+    attention = build(name, num_heads=heads, head_dim=width, causal=causal)
+    inputs = [torch.randn(1, heads, length, width) for _ in range(3)]
+    assert peak_bytes(lambda: attention(*inputs), CPU) < outputs * heads * length * width * 4

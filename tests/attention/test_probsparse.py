@@ -211,9 +211,10 @@ def test_a_sample_for_each_query_is_never_gathered_whole(monkeypatch: pytest.Mon
     assert 0 < largest_tensor(lambda: attention(*inputs)) <= samples < samples * width
 
 
-def test_the_measure_has_no_gradient() -> None:
-    # With equal values the output is constant; a gradient could come only through the measure.
-    query, key, value = tensors(length=50)
-    output = built(factor=1)(query, key, torch.ones_like(value))
-    assert all(gradient.abs().max() < 1e-14 for gradient in gradients(output, query, key))
-    assert not built().choose(query, key, None, None).requires_grad
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_the_measure_keeps_nothing_for_a_gradient(sampling: str) -> None:
+    query, key, _ = tensors(length=50)
+    attention = built(factor=1, sampling=sampling)
+    positions, drawn = attention.sample(50, 50, key.device, None)
+    assert query.requires_grad
+    assert not attention.measure_queries(query, key, None, positions, drawn).requires_grad

@@ -89,3 +89,15 @@ def test_the_causal_form_holds_no_state_for_each_position() -> None:
     inputs = [torch.randn(1, 1, length, width) for _ in range(3)]
     largest = largest_tensor(lambda: build("taylor", num_heads=1, head_dim=width, causal=True)(*inputs))
     assert length * SIZE <= largest <= 2 * length * SIZE
+
+
+@pytest.mark.parametrize(("mean_weight", "first"), [(2e-4, 0.25), (5e-5, 0.5)])
+def test_small_weights_count_down_to_the_threshold_and_below_it_all_are_alike(mean_weight: float, first: float) -> None:
+    # 1 + cos of the angle between query and key: half and one and a half times the mean weight
+    cosine = torch.tensor([0.5, 1.5], dtype=torch.float64) * mean_weight - 1
+    key = torch.stack([cosine, (1 - cosine**2).sqrt()], dim=-1).expand(1, 2, 2, 2)
+    query = torch.tensor([1.0, 0.0], dtype=torch.float64).expand(1, 2, 1, 2)
+    value = torch.eye(2, dtype=torch.float64).expand(1, 2, 2, 2)
+    expected = torch.tensor([first, 1 - first], dtype=torch.float64).expand(1, 2, 1, 2)
+    torch.testing.assert_close(built(head_dim=2)(query, key, value), expected)
+    torch.testing.assert_close(built(head_dim=2).attention_map(query, key), expected)
