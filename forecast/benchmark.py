@@ -1,13 +1,14 @@
-"""Measure on your own machine: `python -m forecast.benchmark`, or `python -m forecast.benchmark attention --help`."""
+"""Measure on your own machine: `python -m forecast.benchmark`, or `python -m forecast.benchmark latency --help`."""
 
 import argparse
 import sys
 from collections.abc import Sequence
 
-from forecast.benchmarking import attention, options
+from forecast.benchmarking import attention, latency, latency_options, options
 from forecast.cli import finish
 
 DEFAULT = "attention"
+RUNS = {"attention": attention.run, "latency": latency.run}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,10 +25,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             description="Measure each attention mechanism within a layer, and alone over growing lengths.",
         )
     )
+    latency_options.add_options(
+        benchmarks.add_parser(
+            "latency",
+            help="a run's forecasts: p50 and p95 of one window and a batch, as trained, compiled and exported",
+            description="Measure a run's forecasts, from a checked tensor of the last rows to original units.",
+        )
+    )
     if not given or (given[0].startswith("-") and given[0] not in ("-h", "--help")):
         given.insert(0, DEFAULT)
     chosen = parser.parse_args(given)
-    return finish(lambda: attention.run(chosen, given))
+    return finish(lambda: RUNS[chosen.benchmark](chosen, given))
 
 
 if __name__ == "__main__":

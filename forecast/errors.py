@@ -22,3 +22,9 @@ class Interrupted(Exception):
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)
         self.exit_code = 128 + number
+
+
+class ParityError(ArithmeticError):
+    """An exported model does not forecast what the run does that it was made from; it is not written."""
+
+    exit_code = 1

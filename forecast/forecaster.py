@@ -1,30 +1,38 @@
 """A trained run, ready to forecast a table: no trainer, no Lightning."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
+from forecast.context import Context
 from forecast.data.calendar import calendar_features, future_index
 from forecast.data.policies import Policies
 from forecast.data.scaler import Scaler
 from forecast.data.series import Series, series_from_frame
 from forecast.data.table import check_names, read_table
 from forecast.errors import InputError
-from forecast.model.informer import Informer
+from forecast.exporting.opened import FORMATS, open_exported
+from forecast.model.original_units import OriginalUnits
 from forecast.model.presets import Sizes
-from forecast.run import MANIFEST, Architecture, Run
+from forecast.run import DAMAGE, MANIFEST, Architecture, Run
+
+Model = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
+"""Takes the parts of a `Context` and gives the forecast (B, h, C_out), float64, original units."""
 
 
 @dataclass(frozen=True)
 class Forecaster:
     """The model of a run with what it needs of its training: roles, scaler, calendar, frequency, repairs."""
 
-    network: Informer
+    model: Model
     scaler: Scaler
     targets: list[str]
     past_covariates: list[str]
@@ -46,13 +54,35 @@ class Forecaster:
         """
         run = Run.open(path)
         network = run.load_model()
-        manifest = run.manifest()
-        sizes = Architecture.from_dict(manifest["architecture"]).sizes
+
+        def model(scaler: Scaler) -> Model:
+            return OriginalUnits(network, torch.tensor(scaler.mean), torch.tensor(scaler.scale)).eval()
+
+        return cls._of(run.manifest(), model, run.path / MANIFEST)
+
+    @classmethod
+    def load_exported(cls, path: Path, run: str | os.PathLike[str] | None = None) -> "Forecaster":
+        """Give the forecaster of a file that `forecast.export` wrote, which carries all that it needs.
+
+        Raises
+        ------
+        InputError
+            If it is no such file, a package that opens it is missing, or it was not made from `run`.
+        """
+        exported = open_exported(path)
+        if run is not None:
+            exported.check_made_from(Run.open(run))
+        return cls._of(exported.facts, lambda _: exported, path)
+
+    @classmethod
+    def _of(cls, manifest: dict[str, Any], model: Callable[[Scaler], Model], where: Path) -> "Forecaster":
+        """Give the forecaster that a manifest describes; `where` names it in messages."""
         try:
-            data = manifest["data"]
+            sizes = Architecture.from_dict(manifest["architecture"]).sizes
+            data, scaler = manifest["data"], Scaler.from_dict(manifest["scaler"])
             forecaster = cls(
-                network=network,
-                scaler=Scaler.from_dict(manifest["scaler"]),
+                model=model(scaler),
+                scaler=scaler,
                 targets=data["targets"],
                 past_covariates=data["past_covariates"],
                 time_column=data["time_column"],
@@ -63,9 +93,9 @@ class Forecaster:
                 horizon=sizes.horizon,
             )
             forecaster._check(sizes)
-        except (KeyError, TypeError, ValueError) as error:
-            where = run.path / MANIFEST
-            raise InputError(f"{where}: does not fit the model ({error}): the folder is damaged") from None
+        except DAMAGE as error:
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            raise InputError(f"{where}: does not fit the model ({reason}): it is damaged") from None
         return forecaster
 
     def _check(self, sizes: Sizes) -> None:
@@ -91,6 +121,11 @@ class Forecaster:
         """The columns that an input must have, in the model's order."""
         return [*self.targets, *self.past_covariates]
 
+    @property
+    def target_scale(self) -> Tensor:
+        """One deviation of each target's training part, shape (C_out,), float64, original units."""
+        return torch.tensor(self.scaler.scale[: len(self.targets)])
+
     def read(self, path: str | os.PathLike[str]) -> Series:
         """Read and check a CSV or Parquet file with the columns and at the frequency of training."""
         return self._checked(read_table(Path(path)), str(path))
@@ -115,20 +150,29 @@ class Forecaster:
             If the table is flawed, too short, or not of training's columns or frequency.
         """
         series = frame if isinstance(frame, Series) else self._checked(frame, "the frame")
-        context = series.frame[self.columns].iloc[-self.context_length :]
-        dates = future_index(context.index[-1], self.frequency, self.horizon)
-        past = self.scaler.transform(context.to_numpy(np.float64)).astype(np.float32)
-        known = calendar_features(pd.DatetimeIndex(context.index.append(dates)), self.cycles)
-        observed = series.observed_of(self.columns) if self.policies.masks_past else None
+        context, dates = self.context(series)
         with torch.inference_mode():
-            forecast = self.network(
-                torch.from_numpy(past)[None],
-                torch.from_numpy(known[: self.context_length])[None],
-                torch.from_numpy(known[self.context_length :])[None],
-                None if observed is None else torch.from_numpy(observed[-self.context_length :])[None],
-            )
-        values = self.scaler.inverse(forecast[0].double().numpy(), self.targets)
+            values = self.model(*context)[0].numpy()
         return pd.DataFrame(values, index=dates.rename(self.time_column), columns=self.targets)
+
+    def context(self, series: Series, stop: int | None = None) -> tuple[Context, pd.DatetimeIndex]:
+        """Give what the model takes to forecast what follows row `stop - 1` of `series`, and the dates of that.
+
+        `stop` is at least `context_length`; None is the end.
+        """
+        end = len(series.frame) if stop is None else stop
+        rows = slice(end - self.context_length, end)
+        context = series.frame[self.columns].iloc[rows]
+        dates = future_index(context.index[-1], self.frequency, self.horizon)
+        known = torch.from_numpy(calendar_features(pd.DatetimeIndex(context.index.append(dates)), self.cycles))
+        observed = series.observed_of(self.columns) if self.policies.masks_past else None
+        window = Context(
+            past=torch.tensor(context.to_numpy(np.float64))[None],
+            past_known=known[None, : self.context_length],
+            future_known=known[None, self.context_length :],
+            past_observed=None if observed is None else torch.tensor(observed[rows])[None],
+        )
+        return window, dates
 
     def _checked(self, frame: pd.DataFrame, source: str) -> Series:
         present = [str(name) for name in frame.columns]
@@ -206,5 +250,11 @@ class Forecaster:
 
 
 def load(path: str | os.PathLike[str]) -> Forecaster:
-    """Give the forecaster of the finished run at `path` ("latest" for the newest under outputs/)."""
-    return Forecaster.load(Path(path) if str(path) != "latest" else "latest")
+    """Give the forecaster of the finished run at `path`, or of a file that `forecast.export` wrote.
+
+    "latest" is the newest run under outputs/.
+    """
+    if str(path) == "latest":
+        return Forecaster.load("latest")
+    place = Path(path)
+    return Forecaster.load_exported(place) if place.suffix in FORMATS and not place.is_dir() else Forecaster.load(place)

@@ -17,22 +17,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m forecast.predict",
         description="Forecast the steps after a file's last row, dated and in original units, with a picture.",
     )
-    parser.add_argument("--run", default="latest", help="folder of a finished run; latest: the newest under outputs/")
+    parser.add_argument("--run", help="folder of a finished run; latest, the default: the newest under outputs/")
+    parser.add_argument(
+        "--model",
+        type=Path,
+        help="a file that forecast.export wrote, in place of a run; with --run: it must be of that run. A .pt2 is a "
+        "program: take it only from somebody you trust",
+    )
     parser.add_argument("--input", required=True, type=Path, help="CSV or Parquet with the columns of training")
     parser.add_argument(
         "--output", default=Path("forecast.csv"), type=Path, help=".csv or .parquet; a .png goes beside"
     )
     options = parser.parse_args(arguments)
-    return finish(lambda: predict(options.run, options.input, options.output))
+    return finish(lambda: predict(options.run, options.input, options.output, options.model))
 
 
-def predict(run: str, source: Path, output: Path) -> None:
+def predict(run: str | None, source: Path, output: Path, model: Path | None = None) -> None:
     """Write the forecast of what follows `source` to `output`, and a picture beside it.
 
     Raises
     ------
     InputError
-        If run, input or output cannot be used; nothing is written then.
+        If run, model, input or output cannot be used; nothing is written then.
     """
     if output.suffix.lower() not in FORMATS:
         raise InputError(f"{output}: --output must end in {' or '.join(FORMATS)}")
@@ -46,9 +52,11 @@ def predict(run: str, source: Path, output: Path) -> None:
         raise InputError(f"{output}: --output is the file of --input: choose another")
     from forecast.files import replacing
     from forecast.forecaster import Forecaster
-    from forecast.picture import draw_forecast
 
-    forecaster = Forecaster.load(run)
+    if model is None:
+        forecaster = Forecaster.load("latest" if run is None else run)
+    else:
+        forecaster = Forecaster.load_exported(model, run)
     series = forecaster.read(source)
     for note in series.notes:
         print(f"{source}: {note}")
@@ -58,6 +66,8 @@ def predict(run: str, source: Path, output: Path) -> None:
             forecast.to_csv(file, lineterminator="\n")
         else:
             forecast.to_parquet(file)
+    from forecast.picture import draw_forecast  # here, since the forecast need not wait for what draws it
+
     draw_forecast(
         picture, series.measured, forecast, title=f"{source.name}: {len(forecast)} steps from {forecast.index[0]}"
     )

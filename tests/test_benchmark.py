@@ -11,8 +11,8 @@ import torch
 
 from forecast import attention
 from forecast.benchmark import main
-from forecast.benchmarking import attention as benchmark
 from forecast.benchmarking import options
+from forecast.benchmarking.folder import open_folder
 from forecast.benchmarking.request import plan_of
 from tests.small import ROOT
 
@@ -153,7 +153,7 @@ def test_an_output_that_is_a_file_is_refused_before_anything_is_measured(
     assert (tmp_path / "file").read_text() == "mine"
 
 
-@pytest.mark.parametrize("words", [["--heads", "0"], ["--seconds", "-1"], ["--limit", "soon"], ["latency"]])
+@pytest.mark.parametrize("words", [["--heads", "0"], ["--seconds", "-1"], ["--limit", "soon"], ["delays"]])
 def test_an_option_out_of_range_is_argparse_s_own_complaint(words: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(words)
@@ -162,7 +162,7 @@ def test_an_option_out_of_range_is_argparse_s_own_complaint(words: list[str]) ->
 
 def test_each_new_folder_has_a_name_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert benchmark._open_folder(None) != benchmark._open_folder(None)
+    assert open_folder(None) != open_folder(None)
 
 
 @pytest.mark.slow

@@ -411,6 +411,34 @@ def test_forecasting_imports_no_lightning(code: str, tiny_run: TinyRun) -> None:
     assert ended.stdout.strip() == ("['torch']" if "load" in code else "[]")
 
 
+FORECASTS_WITHOUT = {
+    *("lightning", "hydra", "omegaconf", "sklearn", "scipy", "tensorboard", "rich", "sympy"),
+    *("onnx", "onnxruntime", "onnxscript", "torch._dynamo", "torch._inductor"),
+}
+"""What `predict` must not import: each costs a person who waits for a forecast time, and none is needed for one."""
+
+
+@pytest.mark.slow
+def test_a_forecast_imports_nothing_that_only_training_or_export_needs(tiny_run: TinyRun, tmp_path: Path) -> None:
+    words = ["--run", str(tiny_run.path), "--input", str(tiny_run.source), "--output", str(tmp_path / "next.csv")]
+    script = (
+        "import sys\nfrom forecast.predict import main\nbefore = set(sys.modules)\n"
+        f"code = main({words!r})\n"
+        f"print(code, sorted({FORECASTS_WITHOUT!r} & set(sys.modules)), sorted({{'torch', 'pandas'}} & before))\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert ended.stdout.splitlines()[-1] == "0 [] []", ended.stderr
+
+
+def test_the_forecast_is_written_before_what_draws_it_is_imported(
+    tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = []
+    monkeypatch.setattr("forecast.picture.draw_forecast", lambda *_, **__: there.append((tmp_path / "f.csv").is_file()))
+    assert forecast(tiny_run.path, tiny_run.source, tmp_path / "f.csv") == 0
+    assert there == [True]
+
+
 class Hostile:
     """Unpickled, it makes a file: the canary."""
 

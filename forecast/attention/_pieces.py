@@ -27,11 +27,16 @@ def loop(first: Tensor, *others: Tensor | None) -> Iterator[tuple[Any, ...]]:
     """Yield (B, ·, N, ·) tensors some positions at a time, whole pieces of `PIECE_LENGTH`; None stays None."""
     kept = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (first, *others))
     elements = LOOP_ELEMENTS_CPU if first.device.type == "cpu" and not kept else LOOP_ELEMENTS
-    batch, heads, _, width = first.shape
-    size = max(1, elements // max(1, batch * heads * width * PIECE_LENGTH)) * PIECE_LENGTH
+    heads, _, width = first.shape[1:]
+    size = max(1, elements // max(1, batch_to_reckon_with(first) * heads * width * PIECE_LENGTH)) * PIECE_LENGTH
     # split and not slices: its gradient is written once, and not once for each
     parts = [repeat(None) if tensor is None else tensor.split(size, dim=2) for tensor in (first, *others)]
     return zip(*parts, strict=False)
+
+
+def batch_to_reckon_with(tensor: Tensor) -> int:
+    """Return the batch rows that pieces are sized by: one in a program exported for any number of them."""
+    return 1 if torch.compiler.is_exporting() else tensor.shape[0]
 
 
 def join(parts: Iterator[Tensor], length: int) -> Tensor:

@@ -55,13 +55,15 @@ def running_softmax_sums(
 
 def _running_tops(keys: Tensor, top: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the largest key up to each position, before each piece, and up to the end."""
-    tops = keys.detach().clone()
+    tops = keys.detach()
     for half in _powers(tops.shape[-2]):
         first, second = _halves(tops, half)
-        second.copy_(second.maximum(first[..., -1:, :]))
-    through = torch.cat([top, tops[:, :, :, -1]], dim=2).cummax(dim=2).values
-    before = through[:, :, :-1].unsqueeze(3)  # (B, H, pieces, 1, E)
-    return tops.maximum(before), before, through[:, :, -1:]
+        tops = _joined(first, second.maximum(first[..., -1:, :]))
+    largest = [top]  # so far: what cummax gives, which ONNX does not have
+    for own in tops[:, :, :, -1].unbind(dim=2):
+        largest.append(largest[-1].maximum(own.unsqueeze(2)))
+    before = torch.stack(largest[:-1], dim=2)  # (B, H, pieces, 1, E)
+    return tops.maximum(before), before, largest[-1]
 
 
 def _halvings(keys: Tensor, tops: Tensor) -> list[tuple[int, Tensor, Tensor]]:
@@ -86,7 +88,12 @@ def _halves(pieces: Tensor, half: int) -> tuple[Tensor, Tensor]:
 
 def _add_to_second(pieces: Tensor, half: int, added: Tensor) -> Tensor:
     first, second = _halves(pieces, half)
-    return torch.stack([first, second + added], dim=-3).flatten(-4, -2)
+    return _joined(first, second + added)
+
+
+def _joined(first: Tensor, second: Tensor) -> Tensor:
+    """Return what `_halves` gives these halves of."""
+    return torch.stack([first, second], dim=-3).flatten(-4, -2)
 
 
 def _carry(carried: Tensor, kept: Tensor, added: Tensor) -> tuple[Tensor, Tensor]:

@@ -89,8 +89,8 @@ def highest(measure: Tensor, count: int) -> Tensor:
     Of equal measures the first position wins, on every device and whatever padding follows, which topk
     alone does not promise.
     """
-    # A float32 read as an integer keeps its order once the negative ones are reversed; -0 becomes 0.
-    bits = measure.float().view(torch.int32).long()
-    ordered = torch.where(bits < 0, -(2**31) - bits, bits)
-    position = torch.arange(measure.shape[-1], device=measure.device)
-    return ((ordered << 32) - position).topk(count, dim=-1).indices
+    # A float32 leaves 29 bits of a float64 free: the place, from 1 on, takes up to 24 of them off, or, where there
+    # is only a 0 to take it off, the smallest numbers. Integers with a place do as well, but ONNX cannot make them.
+    value = measure.to(torch.float32).clamp(max=torch.finfo(torch.float32).max).to(torch.float64)
+    place = torch.arange(1, measure.shape[-1] + 1, device=measure.device, dtype=torch.float64)
+    return (value - value.abs() * (place * 2.0**-51) - place * 1e-300).topk(count, dim=-1).indices

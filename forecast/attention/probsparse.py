@@ -5,6 +5,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from forecast.attention._pieces import batch_to_reckon_with
 from forecast.attention._sampling import (
     allowed_positions_of,
     fixed_fractions,
@@ -126,9 +127,9 @@ class ProbSparseAttention(Attention):
         self, query: Tensor, key: Tensor, mask: Tensor | None, positions: Tensor, drawn: Tensor | None
     ) -> Tensor:
         """Return M for each query given the sample, shape (B, H, L), in at least float32."""
-        batch, heads, length, width = query.shape
+        heads, length, width = query.shape[1:]
         shared = positions.shape[1] == 1
-        held = batch * heads * positions.shape[2] * (1 if shared else width)
+        held = batch_to_reckon_with(query) * heads * positions.shape[2] * (1 if shared else width)
         size = max(1, (PIECE_ELEMENTS_CPU if query.device.type == "cpu" else PIECE_ELEMENTS) // held)
         num_keys: int | Tensor = key.shape[2] if mask is None else mask.sum(dim=1)[:, None, None]
         dtype = at_least_float32(query)

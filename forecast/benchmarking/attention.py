@@ -1,14 +1,10 @@
 """The attention benchmark: every mechanism within a layer, and alone over growing lengths."""
 
-import secrets
 import shlex
 from argparse import Namespace
 from collections.abc import Sequence
-from datetime import datetime
-from pathlib import Path
 
-from forecast.benchmarking.options import ROOT
-from forecast.errors import InputError
+from forecast.benchmarking.folder import open_folder
 
 WIDTH = 120
 
@@ -36,7 +32,7 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
         torch.set_num_threads(options.threads)
     plan = plan_of(options)
     facts = facts_of(plan.device, options.dtype, arguments)
-    folder = _open_folder(options.output)
+    folder = open_folder(options.output)
     rows: list[Row] = []
     with progress(plan.num_cases(), quiet=options.quiet) as (say, advance):
         say("the machine's limits")
@@ -53,13 +49,3 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
         show(Console(width=max(Console().width, WIDTH)), sheets)
     written = [name for name in (CASES, SUMMARY, TABLES, PICTURE) if (folder / name).is_file()]
     print(f"{shlex.quote(str(folder))}: {', '.join(written)}")
-
-
-def _open_folder(wanted: Path | None) -> Path:
-    """Return the folder for the files, made if need be; what it holds stays until it is replaced."""
-    folder = wanted or ROOT / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{secrets.token_hex(3)}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise InputError(f"{folder}: is no folder: choose another --output") from None
-    return folder

@@ -1,0 +1,57 @@
+"""Windows to compare forms of a model on: of the run's own data where they are there, else of random rows."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from forecast.context import Context, stack
+from forecast.data.calendar import future_index
+from forecast.data.series import Series
+from forecast.data.sources import load_source
+from forecast.files import read_json
+from forecast.forecaster import Forecaster
+from forecast.run import CONFIG, RESULT, Run
+
+SEED, RANDOM_WINDOWS = 0, 256
+
+
+def series_of(run: Run, forecaster: Forecaster, source: Path | None) -> tuple[Series, str]:
+    """Give rows for the run's forecaster, and where they are from, in words.
+
+    Those of the file `source`, or without one what the run was trained on: the file where it still lies, or
+    the simulation. Where neither can be had they are drawn at random.
+
+    Raises
+    ------
+    InputError
+        If `source` cannot be used.
+    """
+    if source is not None:
+        return forecaster.read(source), str(source)
+    try:
+        path = read_json(run.path / RESULT)["data"]["path"]
+        if path is not None:
+            return forecaster.read(path), path
+        config = json.loads((run.path / CONFIG).read_text(encoding="utf-8"))
+        return load_source(config["data"]).series, "the simulation"
+    except (OSError, LookupError, TypeError, ValueError):
+        return random_series(forecaster), f"random rows ({run.path} names no data that can be read here)"
+
+
+def random_series(forecaster: Forecaster) -> Series:
+    """Give seeded normal rows at the level and deviation of training, a tenth of them filled where a run masks."""
+    rows = forecaster.context_length + RANDOM_WINDOWS - 1
+    generator = np.random.default_rng(SEED)
+    shape = (rows, len(forecaster.columns))
+    values = forecaster.scaler.mean + forecaster.scaler.scale * generator.standard_normal(shape)
+    dates = future_index(pd.Timestamp("2024-01-01"), forecaster.frequency, rows)
+    observed = generator.random(shape) > 0.1 if forecaster.policies.masks_past else None
+    return Series(pd.DataFrame(values, dates, forecaster.columns), forecaster.frequency, observed=observed)
+
+
+def windows_of(series: Series, forecaster: Forecaster, count: int) -> Context:
+    """Give at most `count` windows, spread evenly, that of the last rows among them."""
+    stops = np.unique(np.linspace(len(series.frame), forecaster.context_length, count).astype(int))
+    return stack([forecaster.context(series, int(stop))[0] for stop in stops])
