@@ -10,7 +10,7 @@ import torch
 
 from forecast import attention
 from forecast.benchmark import main
-from forecast.benchmarking import attention as benchmark
+from forecast.benchmarking.folder import open_folder
 from tests.small import ROOT
 
 TINY = [
@@ -147,7 +147,7 @@ def test_an_option_out_of_range_is_argparse_s_own_complaint(words: list[str]) ->
 
 def test_each_new_folder_has_a_name_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert benchmark._open_folder(None) != benchmark._open_folder(None)
+    assert open_folder(None) != open_folder(None)
 
 
 @pytest.mark.slow

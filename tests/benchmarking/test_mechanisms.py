@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from forecast import attention
-from forecast.benchmarking import mechanisms
+from forecast.benchmarking import words
 from forecast.benchmarking.mechanisms import choose, parse, reference_label
 from forecast.errors import InputError
 
@@ -20,7 +20,7 @@ def test_a_new_mechanism_is_measured_once_its_two_files_are_there(
     (tmp_path / "attention").mkdir()
     for name in attention.available():
         (tmp_path / "attention" / f"{name}.yaml").write_text(
-            (mechanisms.configuration_folder() / "attention" / f"{name}.yaml").read_text()
+            (words.configuration_folder() / "attention" / f"{name}.yaml").read_text()
         )
     (tmp_path / "attention" / "mine.yaml").write_text("# mine\nname: mine\nwidth: 3\n")
     (tmp_path / "mine.py").write_text(
@@ -31,7 +31,7 @@ def test_a_new_mechanism_is_measured_once_its_two_files_are_there(
         "        super().__init__(**layer)\n"
     )
     monkeypatch.setattr(attention, "__path__", [*attention.__path__, str(tmp_path)])
-    monkeypatch.setattr(mechanisms, "configuration_folder", lambda: tmp_path)
+    monkeypatch.setattr(words, "configuration_folder", lambda: tmp_path)
     mine = next(variant for variant in choose([]) if variant.name == "mine")
     assert (mine.label, mine.arguments, mine.time_cost) == ("mine", {"width": 3}, "O(L³)")
 
