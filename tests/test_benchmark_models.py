@@ -50,7 +50,7 @@ def test_peers_leaves_every_comparison_and_says_what_differs(
         ("fp32", "fp32"), ("bf16", "bf16"), ("bf16", "fp32"),
     }  # fmt: skip
     tables, printed = (tmp_path / "tables.md").read_text(encoding="utf-8"), capsys.readouterr().out
-    for words in ("Training step: ours beside", "Inference: ours beside", "negative log-likelihood", "start token"):
+    for words in ("Training step, batch 2: ours", "Inference, batch 2: ours", "negative log-likelihood", "start token"):
         assert words in tables
         assert words in " ".join(printed.split())
     assert "both decode the horizon" in tables
@@ -103,7 +103,18 @@ def test_max_context_leaves_each_trial_and_each_mechanism_s_largest(
         return Trial(look_back, 1000 * look_back, 0.5, "" if fits else "memory: took 2.00 GiB")
 
     monkeypatch.setattr(tries, "try_in_child", try_it)
-    words = ["--mechanisms", "linear", "linformer", "--memory-gib", "1", "--shortest", "64", "--longest", "1000"]
+    words = [
+        "--mechanisms",
+        "full",
+        "linear",
+        "linformer",
+        "--memory-gib",
+        "1",
+        "--shortest",
+        "64",
+        "--longest",
+        "1000",
+    ]
     words += ["--batch", "3", "--dtype", "bf16", "--device", "cpu", "--model", f"patch_informer:patch_length=1,{SIZES}"]
     assert main(["max-context", *words, "--output", str(tmp_path)]) == 0
     assert sorted(file.name for file in tmp_path.iterdir()) == ["cases.csv", "summary.csv", "tables.md"]

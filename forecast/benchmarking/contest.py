@@ -47,7 +47,7 @@ def hold(task: Task, passes: str, peers: tuple[Peer, Peer], precisions: Sequence
             for _ in range(WARM_UP[device.type]):
                 run()
         held = {peer.label: peer.held_bytes(training=passes == TRAINING) for peer in peers}
-        peaks = {key: held[key[0]] + peak_bytes(run, device) for key, run in runs.items()}
+        peaks = {key: held[key[0]] + _clean_peak(run, device) for key, run in runs.items()}
         gc.collect()
         named = {" ".join(key): key for key in runs}
         times = interleave(
@@ -102,3 +102,9 @@ def _row(contest: Contest, our_precision: str, their_precision: str) -> Row:
 
 def _timed(run: Callable[[], object], device: torch.device) -> Callable[[], float]:
     return lambda: seconds_of(run, device)
+
+
+def _clean_peak(run: Callable[[], object], device: torch.device) -> int:
+    """Give the peak of a pass in which nothing that was there before is thrown away."""
+    gc.collect()
+    return peak_bytes(run, device)

@@ -46,13 +46,18 @@ def reference_label() -> str:
 
 
 def choose(words: Sequence[str]) -> tuple[Variant, ...]:
-    """Return the variants that `words` name, all of the folder for none, the fused softmax first.
+    """Return the variants that `words` name, all of the folder for none, the fused softmax first whatever they say.
 
     A word is a mechanism, or `name:key=value,key=value` for values other than those of its YAML file.
     """
-    chosen = [parse(word) for word in words or (*attention.available(), *BESIDE)]
-    found = {variant.label: variant for variant in [parse(FUSED), *chosen]}
+    found = {variant.label: variant for variant in (parse(FUSED), *named(words))}
     return tuple(found.values())
+
+
+def named(words: Sequence[str]) -> tuple[Variant, ...]:
+    """Return the variants that `words` name and no other, all of the folder for none, each once."""
+    found = [parse(word) for word in words or (*attention.available(), *BESIDE)]
+    return tuple({variant.label: variant for variant in found}.values())
 
 
 def parse(word: str, option: str = "--mechanisms") -> Variant:

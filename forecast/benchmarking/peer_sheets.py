@@ -10,8 +10,7 @@ from forecast.benchmarking.sheets import Sheet
 from forecast.benchmarking.text import decimals, mebibytes, three_digits
 
 HEADINGS = (
-    "windows", "ours in", "theirs in", "ours windows/s", "theirs windows/s", "times as fast", "middle half",
-    "least to most", "ours peak MiB", "theirs peak MiB", "share of peak",
+    "windows", "arithmetic", "windows/s", "theirs", "times as fast", "least to most", "peak MiB", "theirs", "share",
 )  # fmt: skip
 
 
@@ -19,7 +18,8 @@ def peer_sheets(rows: Sequence[Row], differences: Sequence[str]) -> Iterator[She
     """Give a table of training steps and one of inference; what differs stands beneath the first."""
     notes = {
         TRAINING: (
-            "training step: forward, loss, backward and the update, without clipping; median of the pairs",
+            "training step: forward, loss, backward and the update, without clipping; medians of the pairs, the least "
+            "and most of their ratios; arithmetic: of ours, of theirs",
             "peak: weights, buffers and the optimizer's state, and what a pass allocates above them",
             *differences,
         ),
@@ -32,7 +32,10 @@ def peer_sheets(rows: Sequence[Row], differences: Sequence[str]) -> Iterator[She
     for passes, said in notes.items():
         shown = [row for row in rows if row["passes"] == passes]
         if shown:
-            title = f"{passes.capitalize()}: ours beside the Informer of transformers {shown[0]['transformers']}"
+            title = (
+                f"{passes.capitalize()}, batch {shown[0]['batch']}: ours beside the Informer of transformers "
+                f"{shown[0]['transformers']}"
+            )
             yield Sheet(title, HEADINGS, [_cells(row) for row in shown], said)
 
 
@@ -63,13 +66,11 @@ def differences_of(preset: Preset, theirs: Mapping[str, Any], optimizer: Mapping
 
 def _cells(row: Row) -> list[str]:
     return [
-        f"{row['look_back']:,} → {row['horizon']:,}, batch {row['batch']}",
-        row["ours_precision"],
-        row["theirs_precision"],
+        f"{row['look_back']:,} → {row['horizon']:,}",
+        f"{row['ours_precision']}, {row['theirs_precision']}",
         three_digits(row["ours_windows_per_s"]),
         three_digits(row["theirs_windows_per_s"]),
         decimals(row["times_as_fast"]),
-        f"{decimals(row['times_as_fast_lower'])} to {decimals(row['times_as_fast_upper'])}",
         f"{decimals(row['times_as_fast_least'])} to {decimals(row['times_as_fast_most'])}",
         mebibytes(row["ours_peak_bytes"]),
         mebibytes(row["theirs_peak_bytes"]),

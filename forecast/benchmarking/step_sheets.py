@@ -10,8 +10,8 @@ from forecast.benchmarking.task import Task
 from forecast.benchmarking.text import per_cent, spread, three_digits
 
 LIMIT_HEADINGS = (
-    "windows", "in", "windows/s", "step ms", "forward", "backward", "optimizer", "GFLOP", "product GFLOP/s",
-    "% of it", "% without optimizer", "optimizer %",
+    "windows", "in", "windows/s", "step ms", "forward", "backward", "update", "% update", "GFLOP", "limit GFLOP/s",
+    "% limit", "% without update",
 )  # fmt: skip
 OUTSIDE = "outside of operations"
 """What no operation explains: Python, launches, waiting."""
@@ -65,12 +65,13 @@ def operation_rows(task: Task, precision: str, found: Sequence[Operation], step_
 def limit_sheet(rows: Sequence[Row]) -> Sheet:
     """Give the table of the steps beside the limit."""
     notes = (
-        "product: the fastest of the encoder layer's own products (projection, into d_ff, out of it) in the same "
+        "limit: the fastest of the encoder layer's own products (projection, into d_ff, out of it) in the same "
         "arithmetic, timed right before the steps and right after; the higher of the two counts",
         "GFLOP: products, convolutions and attention of a step, forward and backward, a multiplication with its "
-        "addition as 2; forward, backward and optimizer are timed by themselves, in turn with whole steps",
+        "addition as 2; forward, backward and update are timed by themselves, in turn with whole steps",
     )
-    return Sheet("Our training step beside the matrix product", LIMIT_HEADINGS, [_limit_cells(r) for r in rows], notes)
+    title = f"Our training step beside the matrix product, batch {rows[0]['batch']}"
+    return Sheet(title, LIMIT_HEADINGS, [_limit_cells(r) for r in rows], notes)
 
 
 def operation_sheets(rows: Sequence[Row], top: int) -> Iterator[Sheet]:
@@ -96,12 +97,13 @@ def _step_of(row: Row) -> str:
 def _limit_cells(row: Row) -> list[str]:
     width = spread((row["step_upper_ms"] - row["step_lower_ms"]) / 2)
     return [
-        f"{row['look_back']:,} → {row['horizon']:,}, batch {row['batch']}",
+        f"{row['look_back']:,} → {row['horizon']:,}",
         row["precision"],
         three_digits(row["windows_per_s"]),
         f"{three_digits(row['step_median_ms'])} ±{width}",
         *(three_digits(row[f"{part}_median_ms"]) for part in ("forward", "backward", "update")),
+        per_cent(row["update_share"]),
         three_digits(row["operations"] / 1e9),
         three_digits(max(row["product_gflops_before"], row["product_gflops_after"])),
-        *(per_cent(row[key]) for key in ("share_of_product", "share_of_product_without_update", "update_share")),
+        *(per_cent(row[key]) for key in ("share_of_product", "share_of_product_without_update")),
     ]

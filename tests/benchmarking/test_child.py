@@ -13,7 +13,7 @@ from forecast.benchmarking.child import try_in_child
 from forecast.benchmarking.mechanisms import parse
 from forecast.benchmarking.search import Trial
 from forecast.benchmarking.trial import Ask
-from forecast.benchmarking.tries import attempt_of
+from forecast.benchmarking.tries import Watch, attempt_of
 from tests.benchmarking.test_trial import ASK, GIB
 
 
@@ -73,7 +73,7 @@ def test_a_look_back_that_the_last_one_foretells_to_be_too_slow_is_not_tried(mon
         return Trial(ask.task.context_length, 1, 10.0)
 
     monkeypatch.setattr(tries, "try_in_child", try_it)
-    attempt = attempt_of(replace(ASK, variant=parse("full")), 39.0, lambda _: None)
+    attempt = attempt_of(replace(ASK, variant=parse("full")), 39.0, Watch())
     assert attempt(100).fits
     assert attempt(200) == Trial(200, why="time: would take about 40 s, the limit is 39 s")
     assert attempt(150).fits
@@ -83,9 +83,11 @@ def test_a_look_back_that_the_last_one_foretells_to_be_too_slow_is_not_tried(mon
 def test_a_gpu_is_tried_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tries, "try_here", lambda ask: Trial(ask.task.context_length, 7, 1.0))
     said: list[str] = []
-    attempt = attempt_of(replace(ASK, device="cuda"), 39.0, said.append)
+    added: list[Trial] = []
+    attempt = attempt_of(replace(ASK, device="cuda"), 39.0, Watch(said.append, lambda _, trial: added.append(trial)))
     assert attempt(2048) == Trial(2048, 7, 1.0)
     assert said == ["probsparse factor=3: 2,048"]
+    assert added == [Trial(2048, 7, 1.0)]
 
 
 @pytest.mark.slow
