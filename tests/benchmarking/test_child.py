@@ -98,7 +98,7 @@ def test_a_real_child_fits_or_runs_out_and_says_which() -> None:
     assert small.fits
     assert small.peak_bytes is not None
     assert 2**26 < small.peak_bytes < GIB
-    scores = 2 * 2 * 8192 * 8192 * 4
+    scores = 2 * 2 * 16_384**2 * 4
     assert scores > GIB
-    large = try_in_child(replace(explicit, task=replace(explicit.task, context_length=8192)), limit=60)
+    large = try_in_child(replace(explicit, task=replace(explicit.task, context_length=16_384)), limit=60)
     assert large.why.startswith("memory: "), json.dumps(large.why)
