@@ -1,4 +1,4 @@
-"""How many operations a forecast costs, counted while one is made."""
+"""How many operations a forecast or a training step costs, counted while one is made."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,20 +22,43 @@ def flops_per_window(network: Informer, windows: Windows) -> int:
 
 
 def operations(call: Callable[[], Any]) -> int:
-    """Give the operations of what `call` computes.
+    """Give the operations of what `call` computes, without gradients.
 
     A multiplication with its addition counts as 2. Counted are the products of matrices, convolutions and
     the fused softmax attention; what works number by number (softmax, norms, means) is not.
     """
-    fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # torch counts the others itself
-    with torch.no_grad(), FlopCounterMode(display=False, custom_mapping={fused: _fused_softmax}) as counter:
+    with torch.no_grad():
+        return training_operations(call)
+
+
+def training_operations(call: Callable[[], Any]) -> int:
+    """Give the operations of what `call` computes, its backward pass included if it makes one; see `operations`."""
+    aten = torch.ops.aten  # torch counts the fused kernels of other devices itself
+    fused = {
+        aten._scaled_dot_product_flash_attention_for_cpu: _fused_softmax,
+        aten._scaled_dot_product_flash_attention_for_cpu_backward: _fused_softmax_backward,
+    }
+    with FlopCounterMode(display=False, custom_mapping=fused) as counter:
         call()
     return int(counter.get_total_flops())
 
 
 def _fused_softmax(query: torch.Size, key: torch.Size, value: torch.Size, *_: Any, **__: Any) -> int:
     """Give the operations of QKᵀ and of the weights times V; a causal mask saves none, as in torch's own count."""
+    pairs, width, value_width = _sizes(query, value)
+    return 2 * pairs * (width + value_width)
+
+
+def _fused_softmax_backward(
+    gradient: torch.Size, query: torch.Size, key: torch.Size, value: torch.Size, *_: Any, **__: Any
+) -> int:
+    """Give the operations of QKᵀ, made anew, and of the four products of the gradients, as in torch's own count."""
+    pairs, width, value_width = _sizes(query, value)
+    return 2 * pairs * (3 * width + 2 * value_width)
+
+
+def _sizes(query: torch.Size, value: torch.Size) -> tuple[int, int, int]:
+    """Give the pairs of a query and a key over all heads, and the widths of query and value."""
     *batch, num_queries, width = query
     num_keys, value_width = value[-2:]
-    rows = torch.Size(batch).numel() * num_queries
-    return 2 * rows * num_keys * (width + value_width)
+    return torch.Size(batch).numel() * num_queries * num_keys, width, value_width

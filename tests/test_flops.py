@@ -8,7 +8,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from forecast import attention
-from forecast.flops import flops_per_window, operations
+from forecast.flops import flops_per_window, operations, training_operations
 from forecast.model.presets import Sizes
 from tests.examples import FULL, LINEAR, make_model, make_windows
 from tests.small import compose
@@ -104,3 +104,22 @@ def test_counting_leaves_the_mode_and_the_random_state_as_they_were() -> None:
     flops_per_window(model, windows)
     assert {name: module.training for name, module in model.named_modules()} == before
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_layer_s_training_step_costs_its_forward_pass_three_times() -> None:
+    layer = torch.nn.Linear(WIDTH, 3 * WIDTH)
+    inputs = torch.randn(QUERIES, WIDTH, requires_grad=True)
+    forward = 2 * QUERIES * WIDTH * 3 * WIDTH
+    assert operations(lambda: layer(inputs)) == forward
+    assert training_operations(lambda: layer(inputs).sum().backward()) == 3 * forward
+
+
+@pytest.mark.parametrize(("implementation", "products"), [("fused", 7), ("explicit", 6)])
+def test_softmax_attention_in_training_costs_its_products_and_the_scores_once_more_where_fused(
+    implementation: str, products: int
+) -> None:
+    node = {**compose("attention=full")["attention"], "implementation": implementation}
+    built = attention.build(**node, num_heads=HEADS, head_dim=WIDTH, max_key_length=KEYS)
+    query, key, value = (torch.randn(1, HEADS, length, WIDTH, requires_grad=True) for length in (QUERIES, KEYS, KEYS))
+    found = training_operations(lambda: built(query, key, value).sum().backward())
+    assert found == products * 2 * HEADS * QUERIES * KEYS * WIDTH

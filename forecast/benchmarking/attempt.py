@@ -63,7 +63,7 @@ def attempt(
     except InputError as refused:
         return Attempt(skipped=f"refused: {refused}")
     except RuntimeError as error:
-        if not _out_of_memory(error):
+        if not ran_out_of_memory(error):
             raise
     if device.type == "cuda":
         torch.cuda.empty_cache()
@@ -90,6 +90,7 @@ def _too_much(case: Case, earlier: Earlier, device: torch.device, repetitions: i
     return too_large(peak, free_bytes(device)) or too_long(passes * seconds, limit)
 
 
-def _out_of_memory(error: RuntimeError) -> bool:
+def ran_out_of_memory(error: RuntimeError) -> bool:
+    """Tell whether a device, or the CPU, had no memory left; any other error is a fault."""
     # a CPU's allocator has no error of its own
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

@@ -1,12 +1,9 @@
 """The attention benchmark: every mechanism within a layer, and alone over growing lengths."""
 
-import shlex
 from argparse import Namespace
 from collections.abc import Sequence
 
 from forecast.benchmarking.folder import open_folder
-
-WIDTH = 120
 
 
 def run(options: Namespace, arguments: Sequence[str]) -> None:
@@ -18,14 +15,13 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
         If they do not go together; nothing is written then.
     """
     import torch
-    from rich.console import Console
 
     from forecast.benchmarking.facts import facts_of
     from forecast.benchmarking.limits import measure_limits
     from forecast.benchmarking.measure import Measured, Watch, measure
     from forecast.benchmarking.progress import progress
     from forecast.benchmarking.record import Row, rows_of
-    from forecast.benchmarking.report import CASES, PICTURE, SUMMARY, TABLES, show, write_report, write_unfinished
+    from forecast.benchmarking.report import tell, write_report, write_unfinished
     from forecast.benchmarking.request import plan_of
 
     if options.threads:
@@ -45,7 +41,4 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
 
         measure(plan, Watch(say, add))
     sheets = write_report(folder, rows, plan.variants, plan.fit_from, facts)
-    if not options.quiet:
-        show(Console(width=max(Console().width, WIDTH)), sheets)
-    written = [name for name in (CASES, SUMMARY, TABLES, PICTURE) if (folder / name).is_file()]
-    print(f"{shlex.quote(str(folder))}: {', '.join(written)}")
+    tell(folder, sheets, quiet=options.quiet)

@@ -1,20 +1,21 @@
-"""Where a benchmark's files go."""
+"""The folder that a benchmark leaves its files in."""
 
 import secrets
 from datetime import datetime
 from pathlib import Path
 
-from forecast.benchmarking.options import ROOT
 from forecast.errors import InputError
+
+ROOT = Path("outputs/benchmark")
 
 
 def open_folder(wanted: Path | None) -> Path:
-    """Return the folder for the files, made if need be; what it holds stays until it is replaced.
+    """Give the folder for the files, made if need be; what it holds stays until it is replaced.
 
     Raises
     ------
     InputError
-        If a file stands there.
+        If something else stands there.
     """
     folder = wanted or ROOT / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{secrets.token_hex(3)}"
     try:

@@ -28,12 +28,18 @@ def measure_limits(device: torch.device, dtype: torch.dtype) -> Limits:
     Each byte copied counts twice: it is read and it is written.
     """
     side, copied = SIDE[device.type], COPIED[device.type]
-    left, right = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
-    product = torch.empty(side, side, device=device, dtype=dtype)
-    operations = 2 * side**3 / _fastest(lambda: torch.mm(left, right, out=product), device)
+    operations = product_rate(side, side, side, device, dtype)
     source = torch.randn(copied // 4, device=device)
     target = torch.empty_like(source)
     return Limits(operations, 2 * copied / _fastest(lambda: target.copy_(source), device))
+
+
+def product_rate(rows: int, inner: int, columns: int, device: torch.device, dtype: torch.dtype) -> float:
+    """Return the operations a second of (rows, inner) times (inner, columns), the fastest of ten after a warm-up."""
+    left = torch.randn(rows, inner, device=device).to(dtype)
+    right = torch.randn(inner, columns, device=device).to(dtype)
+    product = torch.empty(rows, columns, device=device, dtype=dtype)
+    return 2 * rows * inner * columns / _fastest(lambda: torch.mm(left, right, out=product), device)
 
 
 def _fastest(run: Callable[[], object], device: torch.device) -> float:

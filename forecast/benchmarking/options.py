@@ -1,9 +1,9 @@
 """The command line of the attention benchmark."""
 
 import argparse
-from pathlib import Path
 
-ROOT = Path("outputs/benchmark")
+from forecast.benchmarking.option_types import add_run_options, positive, seconds
+
 TABLES = ("layer", "lengths")
 
 
@@ -12,9 +12,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--tables", nargs="+", choices=TABLES, default=TABLES, help="layer: with projections; lengths: the sweep")
     add("--mechanisms", nargs="+", default=[], help="words such as linear, or probsparse:sampling=per_query; all")
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU where there is one")
     add("--dtype", choices=("fp32", "bf16", "fp16"), default="fp32", help="of inputs and weights; fp16: CUDA only")
-    add("--threads", type=positive, help="of the CPU; torch's own choice if not given")
     add("--shortest", type=positive, default=256, help="length that the sweep begins with (%(default)s)")
     add("--longest", type=positive, default=65_536, help="length that it doubles up to (%(default)s)")
     add("--batch", type=positive, default=1, help="rows of the sweep (%(default)s)")
@@ -29,27 +27,4 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--layer-length", type=positive, default=16_384, help="tokens of the layer (%(default)s)")
     add("--d-model", type=positive, default=512, help="width of the layer (%(default)s)")
     add("--layer-repetitions", type=positive, default=50, help="passes of each layer (%(default)s)")
-    add("--output", type=Path, help=f"folder for the files; a new one under {ROOT} if not given")
-    add("--quiet", action="store_true", help="no progress and no tables, only where the files are")
-
-
-def positive(text: str) -> int:
-    """Read a command line's integer of at least 1."""
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
-
-
-positive.__name__ = "integer of at least 1"  # as argparse complains
-
-
-def seconds(text: str) -> float:
-    """Read a command line's time, at least 0."""
-    value = float(text)
-    if not value >= 0:
-        raise ValueError
-    return value
-
-
-seconds.__name__ = "number of seconds"
+    add_run_options(parser)

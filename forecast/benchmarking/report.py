@@ -1,5 +1,6 @@
 """What a run leaves in its folder, each file there whole or not at all, and what it prints."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from forecast.benchmarking.sheets import Sheet, crossing_sheet, exponent_sheet, 
 from forecast.benchmarking.summary import summarise, sweeps_of
 from forecast.files import replacing
 
-CASES, SUMMARY, TABLES, PICTURE = "cases.csv", "summary.csv", "tables.md", "lengths.png"
+CASES, SUMMARY, OPERATIONS = "cases.csv", "summary.csv", "operations.csv"
+TABLES, PICTURE = "tables.md", "lengths.png"
 UNFINISHED = "cases.unfinished.csv"
 """What is left of a run that was stopped: an earlier record in the same folder stays as it is."""
+WIDTH = 120
 
 
 def write_unfinished(folder: Path, rows: Sequence[Row]) -> None:
@@ -35,27 +38,36 @@ def write_report(
         lines = [summarise(sweep, variant, fit_from) for variant in variants]
         sheets += [*sweep_sheets(sweep), exponent_sheet(lines, sweep.title), crossing_sheet(lines, sweep.title)]
         summaries += lines
-    for stale in (SUMMARY, PICTURE):  # of an earlier run that swept lengths
-        (folder / stale).unlink(missing_ok=True)
-    _write(folder / CASES, to_csv(rows))
-    _write(folder / TABLES, "\n".join([heading(rows[0], facts), *map(markdown, sheets)]).encode())
+    write_record(folder, heading(rows[0], facts), sheets, {CASES: rows, SUMMARY: summaries})
     if sweeps:
-        _write(folder / SUMMARY, to_csv(summaries))
         draw_sweeps(folder / PICTURE, sweeps, f"{facts['machine']}, {facts['dtype']}")
-    (folder / UNFINISHED).unlink(missing_ok=True)
     return sheets
 
 
+def write_record(folder: Path, head: str, sheets: Sequence[Sheet], files: Mapping[str, Sequence[Row]]) -> None:
+    """Write rows as CSV by file name, those that there are, and the tables under `head`, over an earlier record."""
+    for stale in (SUMMARY, OPERATIONS, PICTURE):  # of an earlier run that had them
+        (folder / stale).unlink(missing_ok=True)
+    for name, rows in files.items():
+        if rows:
+            _write(folder / name, to_csv(rows))
+    _write(folder / TABLES, "\n".join([head, *map(markdown, sheets)]).encode())
+    (folder / UNFINISHED).unlink(missing_ok=True)
+
+
 def heading(row: Row, facts: Mapping[str, Any]) -> str:
-    """Give the lines above the tables: the machine, its limits of this run, the command."""
+    """Give the lines above the attention benchmark's tables: the machine, its limits of this run, the command."""
     limits = f"matrix product {row['product_gflops']:,.0f} GFLOP/s, copy {row['copy_gbs']:,.1f} GB/s (read and write)"
-    return (
-        "# Attention: time and memory\n\n"
-        f"{facts['machine']}, torch {facts['torch']}, {facts['dtype']}, {facts['date']}, "
-        f"commit {facts['commit']}.\n"
-        f"Measured limits of the machine in this run: {limits}.\n"
-        f"`{facts['command']}`\n"
+    said = f"Measured limits of the machine in this run: {limits}."
+    return heading_of("Attention: time and memory", facts, said)
+
+
+def heading_of(title: str, facts: Mapping[str, Any], *said: str) -> str:
+    """Give the lines above a run's tables: the machine, what has to be said of all of them, the command."""
+    machine = (
+        f"{facts['machine']}, torch {facts['torch']}, {facts['dtype']}, {facts['date']}, commit {facts['commit']}."
     )
+    return "\n".join([f"# {title}", "", machine, *said, f"`{facts['command']}`", ""])
 
 
 def markdown(sheet: Sheet) -> str:
@@ -64,6 +76,14 @@ def markdown(sheet: Sheet) -> str:
     lines += [_line(cells) for cells in sheet.cells]
     lines += ["", *(f"- {note}" for note in sheet.notes), ""] if sheet.notes else [""]
     return "\n".join(lines)
+
+
+def tell(folder: Path, sheets: Sequence[Sheet], *, quiet: bool) -> None:
+    """Print the tables unless `quiet`, and where the files are."""
+    if not quiet:
+        show(Console(width=max(Console().width, WIDTH)), sheets)
+    written = [name for name in (CASES, SUMMARY, OPERATIONS, TABLES, PICTURE) if (folder / name).is_file()]
+    print(f"{shlex.quote(str(folder))}: {', '.join(written)}")
 
 
 def show(console: Console, sheets: Sequence[Sheet]) -> None:

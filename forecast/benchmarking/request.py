@@ -49,9 +49,20 @@ def powers_of_two(shortest: int, longest: int) -> tuple[int, ...]:
     InputError
         If there is none.
     """
+    check_order(shortest, longest)
+    return tuple(shortest * 2**n for n in range((longest // shortest).bit_length()))
+
+
+def check_order(shortest: int, longest: int) -> None:
+    """Refuse a longest length below the shortest.
+
+    Raises
+    ------
+    InputError
+        Naming both.
+    """
     if longest < shortest:
         raise InputError(f"--longest {longest} is below --shortest {shortest}: raise the one or lower the other")
-    return tuple(shortest * 2**n for n in range((longest // shortest).bit_length()))
 
 
 def choose_device(wanted: str, dtype: torch.dtype) -> torch.device:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from forecast import attention
-from forecast.benchmarking import mechanisms
+from forecast.benchmarking import words
 from forecast.benchmarking.mechanisms import choose, parse, reference_label
 from forecast.checking import arguments
 from forecast.errors import InputError
@@ -22,7 +22,7 @@ def test_a_new_mechanism_is_measured_once_its_two_files_are_there(
     (tmp_path / "attention").mkdir()
     for name in attention.available():
         (tmp_path / "attention" / f"{name}.yaml").write_text(
-            (mechanisms.configuration_folder() / "attention" / f"{name}.yaml").read_text()
+            (words.configuration_folder() / "attention" / f"{name}.yaml").read_text()
         )
     (tmp_path / "attention" / "mine.yaml").write_text("# mine\nname: mine\nwidth: 3\n")
     (tmp_path / "mine.py").write_text(
@@ -33,7 +33,7 @@ def test_a_new_mechanism_is_measured_once_its_two_files_are_there(
         "        super().__init__(**layer)\n"
     )
     monkeypatch.setattr(attention, "__path__", [*attention.__path__, str(tmp_path)])
-    monkeypatch.setattr(mechanisms, "configuration_folder", lambda: tmp_path)
+    monkeypatch.setattr(words, "configuration_folder", lambda: tmp_path)
     mine = next(variant for variant in choose([]) if variant.name == "mine")
     assert (mine.label, mine.arguments, mine.time_cost) == ("mine", {"width": 3}, "O(L³)")
 
@@ -42,12 +42,12 @@ def test_a_new_mechanism_is_measured_once_its_two_files_are_there(
 def test_a_file_that_refers_to_others_says_what_it_says_for_a_training(
     content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(mechanisms.configuration_folder(), tmp_path / "conf")
+    shutil.copytree(words.configuration_folder(), tmp_path / "conf")
     (tmp_path / "conf" / "attention" / "mine.yaml").write_text(f"name: mine\n{content}")
     (tmp_path / "conf" / "attention" / "mine_before.yaml").write_text("reach: 96\n")
-    for module in (mechanisms, arguments):
+    for module in (words, arguments):
         monkeypatch.setattr(module, "configuration_folder", lambda: tmp_path / "conf")
-    assert mechanisms.usual_arguments("mine") == {"reach": 96}
+    assert words.configured("attention", "mine") == {"reach": 96}
 
 
 def test_the_fused_softmax_comes_first_whatever_is_chosen_and_nothing_twice() -> None:

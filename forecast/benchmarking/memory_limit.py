@@ -1,0 +1,30 @@
+"""How much memory a search for the largest look-back may take."""
+
+import torch
+
+from forecast.benchmarking.room import SHARE, free_bytes
+from forecast.errors import InputError
+
+
+def memory_bytes(wanted_gib: float | None, device: torch.device) -> int:
+    """Give the bytes that were asked for, or those of the device: all of a GPU, four fifths of what a CPU has free.
+
+    Raises
+    ------
+    InputError
+        If the device has less than was asked for, or does not say what it has and nothing was asked for.
+    """
+    if device.type == "cuda":
+        there: int | None = torch.cuda.get_device_properties(device).total_memory
+        own = there
+    else:
+        there = free_bytes(device)
+        own = None if there is None else int(SHARE * there)
+    if wanted_gib is None:
+        if own is None:
+            raise InputError("the system does not say how much memory is free: give --memory-gib")
+        return own
+    wanted = int(wanted_gib * 2**30)
+    if there is not None and wanted > there:
+        raise InputError(f"--memory-gib {wanted_gib:g}: {there / 2**30:.1f} GiB are there: ask for less")
+    return wanted

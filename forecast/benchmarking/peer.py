@@ -1,0 +1,90 @@
+"""A model that takes part in a benchmark: its training step and its forecast, on the same windows each time."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A model with its optimizer and its windows.
+
+    Attributes
+    ----------
+    label
+        As tables say it.
+    loss
+        Gives the loss on the windows, with its graph.
+    forecast
+        Gives what the model makes of the windows in place of a forecast.
+    """
+
+    label: str
+    model: nn.Module
+    optimizer: Optimizer
+    loss: Callable[[], Tensor]
+    forecast: Callable[[], object]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.model.parameters()).device
+
+    @property
+    def num_parameters(self) -> int:
+        """The numbers that are learned."""
+        return sum(parameter.numel() for parameter in self.model.parameters() if parameter.requires_grad)
+
+    def held_bytes(self, *, training: bool) -> int:
+        """Give the bytes held between two passes: weights and buffers, in training the optimizer's state too."""
+        state = [value for values in self.optimizer.state.values() for value in values.values()] if training else []
+        held = [*self.model.parameters(), *self.model.buffers(), *(value for value in state if torch.is_tensor(value))]
+        return sum(tensor.numel() * tensor.element_size() for tensor in held)
+
+
+def training_step(peer: Peer, precision: str) -> Callable[[], object]:
+    """Give what makes one step, forward, backward and update; the model is in training mode from here on."""
+    peer.model.train()
+
+    def step() -> object:
+        with arithmetic(peer.device, precision):
+            loss = peer.loss()
+        loss.backward()
+        peer.optimizer.step()
+        peer.optimizer.zero_grad(set_to_none=True)
+        return loss.detach()
+
+    return step
+
+
+def inference(peer: Peer, precision: str) -> Callable[[], object]:
+    """Give what makes one batch of forecasts; the model is in evaluation mode from here on."""
+    peer.model.eval()
+
+    def forecast() -> object:
+        with torch.inference_mode(), arithmetic(peer.device, precision):
+            return peer.forecast()
+
+    return forecast
+
+
+def arithmetic(device: torch.device, precision: str) -> AbstractContextManager[object]:
+    """Compute in bf16 where torch's autocast does so, for "bf16"; in float32 for "fp32"."""
+    return torch.autocast(device.type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
+
+
+def prepare_optimizer(peer: Peer) -> None:
+    """Make the optimizer's state, which it would make at the end of its first step; no weight moves."""
+    rates = [group["lr"] for group in peer.optimizer.param_groups]
+    for group in peer.optimizer.param_groups:
+        group["lr"] = 0.0
+        for parameter in group["params"]:
+            parameter.grad = torch.zeros_like(parameter)
+    peer.optimizer.step()
+    peer.optimizer.zero_grad(set_to_none=True)
+    for group, rate in zip(peer.optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate

@@ -1,0 +1,32 @@
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from forecast.benchmarking import memory_limit
+from forecast.benchmarking.memory_limit import memory_bytes
+from forecast.errors import InputError
+from tests.benchmarking.made import CPU
+
+GIB = 2**30
+
+
+def test_a_cpu_gives_four_fifths_of_what_is_free_unless_asked_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_limit, "free_bytes", lambda device: 10 * GIB)
+    assert memory_bytes(None, CPU) == 8 * GIB
+    assert memory_bytes(9.5, CPU) == int(9.5 * GIB)
+    with pytest.raises(InputError, match=r"^--memory-gib 11: 10.0 GiB are there: ask for less$"):
+        memory_bytes(11, CPU)
+
+
+def test_a_system_that_says_nothing_has_to_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_limit, "free_bytes", lambda device: None)
+    assert memory_bytes(2, CPU) == 2 * GIB
+    with pytest.raises(InputError, match="give --memory-gib"):
+        memory_bytes(None, CPU)
+
+
+def test_a_gpu_gives_all_that_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=80 * GIB))
+    assert memory_bytes(None, torch.device("cuda")) == 80 * GIB
+    assert memory_bytes(40, torch.device("cuda")) == 40 * GIB
