@@ -83,6 +83,8 @@ def _measure(candidates: "list[Candidate]", quiet: bool) -> list[str]:
     from forecast.checking import suite, tables
 
     torch.set_num_threads(1)  # thousands of tiny products: threads would wait for one another
+    for candidate in candidates:
+        candidate.build()  # what is refused is refused before anything is measured
     findings = [suite.examine(candidate) for candidate in candidates]
     failures = [tables.failure(finding) for row in findings for finding in row if not finding.passed]
     if not quiet:

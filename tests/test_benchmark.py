@@ -1,3 +1,4 @@
+import argparse
 import csv
 import signal
 import subprocess
@@ -11,6 +12,8 @@ import torch
 from forecast import attention
 from forecast.benchmark import main
 from forecast.benchmarking import attention as benchmark
+from forecast.benchmarking import options
+from forecast.benchmarking.request import plan_of
 from tests.small import ROOT
 
 TINY = [
@@ -93,6 +96,18 @@ def test_half_precision_and_own_values_are_measured(tmp_path: Path) -> None:
         ("probsparse per_query", "bf16", "forward"),
     }
     assert int(rows[0]["least_bytes"]) == 4 * 16 * 2 * 8 * 2
+
+
+def test_unless_told_otherwise_the_layer_and_the_lengths_are_those_of_the_readme() -> None:
+    parser = argparse.ArgumentParser()
+    options.add_options(parser)
+    plan = plan_of(parser.parse_args(["--device", "cpu"]))
+    assert plan.layer_repetitions == 50
+    assert [(shape.length, shape.d_model) for shape in plan.layer_shapes()] == [(16_384, 512)] * 3
+    assert [(shape.num_heads, shape.head_dim) for shape in plan.layer_shapes()] == [(1, 512), (2, 32), (8, 64)]
+    assert [shape.length for shape in plan.sweeps()[0]] == [2**n for n in range(8, 17)]
+    assert [shape.passes for sweep in plan.sweeps() for shape in sweep[:1]] == ["forward", "forward+backward"]
+    assert {variant.name for variant in plan.variants} == set(attention.available())
 
 
 def test_a_run_that_is_stopped_leaves_what_it_has_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

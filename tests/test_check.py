@@ -121,15 +121,17 @@ def test_every_promise_is_kept_on_cuda() -> None:
     assert main(["--device", "cuda"]) == 0
 
 
-def test_a_class_that_hides_its_cost_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("word", ["--markdown", "--quiet"])
+def test_a_class_that_hides_its_cost_is_refused_before_anything_is_measured(
+    word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Secretive(Attention):
         attend = MeanAttention.attend
         weigh = MeanAttention.weigh
 
     put_in_place_of_mean(monkeypatch, Secretive)
-    assert main(["mean", "--markdown"]) == 2
+    monkeypatch.setattr("forecast.checking.suite.examine", None)
+    assert main(["mean", word]) == 2
     assert 'attention=mean: Secretive declares no time_cost, such as "O(L² E)"' in capsys.readouterr().err
 
 

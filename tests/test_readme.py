@@ -59,6 +59,39 @@ def test_the_result_table_is_the_record() -> None:
         assert any(record["label"] in row for row in rows), record["label"]
 
 
+def test_the_measured_table_is_the_benchmark_s_record() -> None:
+    folder = ROOT / "benchmarks" / "attention"
+    cases = [_cases(folder / "cases.csv"), _cases(folder / "long" / "cases.csv")]
+    at = [("forward", "4096", 0), ("forward", "16384", 0), ("forward", "262144", 1), ("forward+backward", "8192", 0)]
+    for mechanism in dict.fromkeys(name for name, *_ in cases[0]):
+        short, long, longest, both = (cases[run].get((mechanism, *case)) for *case, run in at)
+        cells = [_number(short, "median_ms"), _number(long, "median_ms"), _times(cases[0], long, "forward", 0)]
+        cells += [_number(long, "peak_mib"), _number(longest, "median_ms"), _number(both, "median_ms")]
+        cells += [_times(cases[0], both, "forward+backward", 1), _number(both, "peak_mib")]
+        assert f"| `{mechanism}` | {' | '.join(cells)} |" in README
+
+
+def _cases(path: Path) -> dict[tuple[str, ...], dict[str, str]]:
+    rows = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+    kept = [row for row in rows if row["table"] == "lengths" and row["causal"] == "False" and row["median_ms"]]
+    mib = [{**row, "peak_mib": str(float(row["peak_bytes"]) / 2**20)} for row in kept]
+    return {(row["mechanism"], row["passes"], row["length"]): row for row in mib}
+
+
+def _number(case: dict[str, str] | None, key: str) -> str:
+    if case is None:
+        return ""
+    value = float(case[key])
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _times(cases: dict[tuple[str, ...], dict[str, str]], case: dict[str, str] | None, passes: str, digits: int) -> str:
+    if case is None:
+        return ""
+    fused = cases["full", passes, case["length"]]
+    return f"{float(fused['median_ms']) / float(case['median_ms']):,.{digits}f}"
+
+
 def test_every_file_that_the_readme_names_is_there() -> None:
     for name in re.findall(r"\]\(([\w/.]+)\)", README) + re.findall(r"`((?:forecast|conf|data)/[\w/]+\.\w+)`", README):
         if "mine" not in name:

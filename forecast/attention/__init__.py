@@ -3,13 +3,14 @@
 import importlib
 import inspect
 import pkgutil
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, get_args
 
 from forecast.attention._lengths import mask_from_lengths
-from forecast.attention.base import Attention
+from forecast.attention.base import Attention, CausalAbility
 from forecast.errors import InputError
 
-__all__ = ["available", "build", "mask_from_lengths"]
+__all__ = ["available", "build", "check_arguments", "mask_from_lengths"]
 
 _NOT_MECHANISMS = {"base", "multi_head"}
 _FROM_THE_LAYER = {"num_heads", "head_dim", "causal", "max_key_length"}
@@ -44,7 +45,8 @@ def build(
     Raises
     ------
     InputError
-        For an unknown name, an unknown or missing argument, or a request that the mechanism refuses.
+        For an unknown name, an unknown or missing argument, a class that declares no costs or an
+        unknown causal ability, or a request that the mechanism refuses.
     """
     mechanism = _find(name)
     parameters = {
@@ -64,6 +66,18 @@ def build(
     return mechanism(num_heads=num_heads, head_dim=head_dim, causal=causal, max_key_length=max_key_length, **arguments)
 
 
+def check_arguments(arguments: Mapping[str, Any]) -> None:
+    """Refuse, among a mechanism's own arguments, what `build` is given by the layer.
+
+    Raises
+    ------
+    InputError
+        Naming the first such key.
+    """
+    if decided := sorted(_FROM_THE_LAYER & set(arguments)):
+        raise InputError(f"attention.{decided[0]}: the model decides it, not the mechanism: see conf/model/")
+
+
 def _find(name: str) -> type[Attention]:
     # Only what the folder lists is imported: no dotted path can come in through a configuration.
     if name not in available():
@@ -79,4 +93,16 @@ def _find(name: str) -> type[Attention]:
             f"attention={name}: forecast/attention/{name}.py must define one subclass of Attention, "
             f"it defines {len(found)}"
         )
+    _check_declared(name, found[0])
     return found[0]
+
+
+def _check_declared(name: str, mechanism: type[Attention]) -> None:
+    for attribute in ("time_cost", "memory_cost"):
+        if not hasattr(mechanism, attribute):
+            raise InputError(f'attention={name}: {mechanism.__name__} declares no {attribute}, such as "O(L² E)"')
+    if mechanism.causal_ability not in get_args(CausalAbility):
+        raise InputError(
+            f"attention={name}: causal_ability must be one of {', '.join(get_args(CausalAbility))}, "
+            f"not {mechanism.causal_ability!r}"
+        )

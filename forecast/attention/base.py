@@ -120,6 +120,7 @@ class Attention(nn.Module, ABC):
         """
         self._check(query, key, value, mask, query_mask)
         dtype = value.dtype
+        mask = without_padded_queries(mask, query_mask)
         query, key = hide(query, query_mask), hide(key, mask)
         output = self.attend(query, key, hide(value, mask), mask, query_mask)
         return hide(output, query_mask).to(dtype)
@@ -133,6 +134,7 @@ class Attention(nn.Module, ABC):
         mechanism that draws at random in training mode draws anew here.
         """
         self._check(query, key, None, mask, query_mask)
+        mask = without_padded_queries(mask, query_mask)
         return hide(self.weigh(hide(query, query_mask), hide(key, mask), mask, query_mask), query_mask)
 
     def positive_integer(self, name: str, value: object) -> int:
@@ -170,6 +172,12 @@ class Attention(nn.Module, ABC):
                 f"{self.name} needs queries and keys of one length, not {length} and {key_length}: "
                 "set attention@cross_attention=full"
             )
+        self.check_masks(batch, length, key_length, mask, query_mask)
+
+    def check_masks(
+        self, batch: int, length: int, key_length: int, mask: Tensor | None, query_mask: Tensor | None
+    ) -> None:
+        """Raise ValueError if a mask is not boolean or not of a shape that the mechanism takes."""
         if mask is not None:
             shapes: list[tuple[int, ...]] = [(batch, key_length)]
             if self.accepts_pair_mask:
@@ -194,6 +202,13 @@ def hide(tensor: Tensor, mask: Tensor | None) -> Tensor:
     if tensor.ndim == 4:
         seen = seen[:, None]
     return tensor.masked_fill(~seen[..., None], 0)
+
+
+def without_padded_queries(mask: Tensor | None, query_mask: Tensor | None) -> Tensor | None:
+    """Return the mask in which a padded query attends to nothing, so that a key only it may attend is hidden."""
+    if mask is None or mask.ndim == 2 or query_mask is None:
+        return mask
+    return mask & query_mask[..., None]
 
 
 def allowed_pairs(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> Tensor | None:

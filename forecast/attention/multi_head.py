@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from forecast.attention.base import Attention, hide
+from forecast.attention.base import Attention, hide, without_padded_queries
 from forecast.errors import InputError
 
 
@@ -72,7 +72,14 @@ class MultiHeadAttention(nn.Module):
         -------
         Tensor
             Shape (B, L, D).
+
+        Raises
+        ------
+        ValueError
+            As `Attention.forward`.
         """
+        self.attention.check_masks(query.shape[0], query.shape[1], key.shape[1], mask, query_mask)
+        mask = without_padded_queries(mask, query_mask)
         # Before the projections, too: their weights would get 0 × NaN as a gradient from padding.
         query, key, value = hide(query, query_mask), hide(key, mask), hide(value, mask)
         heads = self.attention(

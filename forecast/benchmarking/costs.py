@@ -10,6 +10,9 @@ from forecast.benchmarking.fit import slope
 _POWERS = {"": 1, "²": 2, "³": 3}
 _LOGARITHM = re.compile(r"log [LS]")
 _LENGTH = re.compile(r"[LS]([²³]?)")
+# A product that can be read: lengths with a power, their logarithms, and what does not grow: numbers and letters,
+# but for N and T, which others call lengths.
+_PRODUCT = re.compile(r"\s*\d*(?:log [LS](?![²³])|(?:[A-MO-SU-Z]|[a-mo-su-z](?![a-z]))[²³]?|[\s·\u00d7])*")
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,11 @@ def cost_of(declared: str, words: Collection[str]) -> str | None:
 
 
 def growth_of(declared: str, words: Collection[str]) -> Growth | None:
-    """Return how the declared cost of a case grows with the length; arguments as in `cost_of`."""
+    """Return how the declared cost of a case grows with the length, None where nobody can say.
+
+    Arguments as in `cost_of`. Read are L and S, squared or cubed, and their logarithms, as in
+    `O(L log L · E)`; another way of writing is not guessed at.
+    """
     cost = cost_of(declared, words)
     return None if cost is None else _read(cost)
 
@@ -59,9 +66,11 @@ def memory_growth_of(declared: str, words: Collection[str]) -> Growth | None:
     return Growth(1) if growth is not None and growth.power < 1 else growth
 
 
-def _read(cost: str) -> Growth:
+def _read(cost: str) -> Growth | None:
     terms = []
     for term in cost.split("+"):
+        if not _PRODUCT.fullmatch(term):
+            return None
         rest = _LOGARITHM.sub("", term)
         power = sum(_POWERS[exponent] for exponent in _LENGTH.findall(rest))
         terms.append((power, len(_LOGARITHM.findall(term))))

@@ -1,6 +1,7 @@
 """Which attention mechanisms are measured: every one of the folder, with the values of its YAML file."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,8 @@ BESIDE = ("full:implementation=explicit",)
 """Measured beside the mechanisms as their files have them."""
 
 _ANY_LENGTH = 4096
+
+_REFERENCE = re.compile(r"\$\{|^defaults:", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ def parse(word: str) -> Variant:
     differing = {key: value for key, value in changed.items() if usual.get(key) != value}
     said = [value if isinstance(value, str) else f"{key}={value}" for key, value in differing.items()]
     arguments = usual | changed
+    attention.check_arguments(arguments)
     built = attention.build(name, **arguments, num_heads=1, head_dim=8, max_key_length=_ANY_LENGTH)
     return Variant(" ".join([name, *said]), name, arguments, built.time_cost, built.memory_cost)
 
@@ -86,7 +90,13 @@ def usual_arguments(name: str) -> dict[str, Any]:
     file = configuration_folder() / "attention" / f"{name}.yaml"
     if not file.is_file():
         raise InputError(f"{file}: no such file: a mechanism has its arguments there")
-    loaded = OmegaConf.to_container(OmegaConf.load(file), resolve=True)
+    if _REFERENCE.search(file.read_text(encoding="utf-8")):
+        # composed as for a training; Hydra takes a second, which the others are spared
+        from forecast.checking.arguments import attention_arguments
+
+        loaded: Any = attention_arguments([name])[name]
+    else:
+        loaded = OmegaConf.to_container(OmegaConf.load(file), resolve=True)
     assert isinstance(loaded, dict)
     return {str(key): value for key, value in loaded.items() if key != "name"}
 

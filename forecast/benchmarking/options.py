@@ -24,7 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--no-backward", action="store_true", help="sweep the forward pass alone")
     add("--seconds", type=_seconds, default=2.0, help="time to repeat a case of the sweep for (%(default)s)")
     add("--repetitions", type=_positive, default=5, help="at the least, however long they take (%(default)s)")
-    add("--limit", type=_seconds, default=120.0, help="skip cases that would take more seconds in all (%(default)s)")
+    add("--limit", type=_seconds, default=120.0, help="skip what of the sweep would take more seconds (%(default)s)")
     add("--fit-from", type=_positive, default=2048, help="shortest length to fit exponents on (%(default)s)")
     add("--layer-length", type=_positive, default=16_384, help="tokens of the layer (%(default)s)")
     add("--d-model", type=_positive, default=512, help="width of the layer (%(default)s)")

@@ -5,6 +5,7 @@ from typing import Any
 
 from hydra import compose, initialize_config_dir
 
+from forecast.attention import check_arguments
 from forecast.configuration import COMPLAINTS, one_line, plain_values
 from forecast.errors import InputError
 from forecast.folders import configuration_folder
@@ -33,4 +34,5 @@ def attention_arguments(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     for name, file in files.items():
         if composed[name].get("name") != name:
             raise InputError(f"{file}: must say `name: {name}`, as the file is called")
+        check_arguments(composed[name])
     return {name: composed[name] for name in names}

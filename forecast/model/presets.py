@@ -185,6 +185,9 @@ def _heads(
     if head_dim is None and d_model % num_heads:
         raise InputError(f"model.d_model {d_model} is not divisible by model.num_heads {num_heads}: set model.head_dim")
     width = d_model // num_heads if head_dim is None else head_dim
+    if "name" not in mechanism:
+        raise InputError(f"attention.name is not given: choose one of {', '.join(attention.available())}")
+    attention.check_arguments(mechanism)
     kernel = attention.build(
         **mechanism, num_heads=num_heads, head_dim=width, causal=causal, max_key_length=max_key_length
     )

@@ -77,6 +77,8 @@ class Uncausal(Attention):
 
     causal_ability: ClassVar[CausalAbility] = "no"
     cross: ClassVar[bool] = False
+    time_cost: ClassVar[str] = "O(L)"
+    memory_cost: ClassVar[str] = "O(L)"
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Any, query_mask: Any) -> Tensor:
         return value
@@ -104,6 +106,19 @@ def test_causal_is_refused_at_construction_where_it_cannot_be(monkeypatch: pytes
     assert isinstance(build("mean", **SIZES), Uncausal)
     with pytest.raises(InputError, match="attention=mean cannot be causal: set attention@decoder_attention=full"):
         build("mean", **SIZES, causal=True)
+
+
+class Boastful(Uncausal):
+    """Declares an ability that there is none of."""
+
+    causal_ability = "always"  # type: ignore[assignment]
+
+
+def test_an_ability_that_there_is_none_of_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    module_with(monkeypatch, Boastful)
+    message = "attention=mean: causal_ability must be one of strict, values only, no, not 'always'"
+    with pytest.raises(InputError, match=message):
+        build("mean", **SIZES)
 
 
 def test_cross_is_refused_where_it_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:

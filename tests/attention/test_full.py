@@ -84,3 +84,19 @@ def test_batches_too_large_for_a_kernel_are_cut_into_pieces(
     monkeypatch.setattr(full.functional, "scaled_dot_product_attention", counted)
     torch.testing.assert_close(built("fused", causal)(*inputs, mask), whole)
     assert sizes == [2, 2, 1]
+
+
+@pytest.mark.parametrize("implementation", ["fused", "explicit"])
+def test_what_only_a_padded_query_may_attend_reaches_neither_output_nor_gradient(implementation: str) -> None:
+    query, key, value = tensors(length=6)
+    query_mask = prefix([6, 4], 6)
+    mask = torch.ones(6, 6, dtype=torch.bool).tril().expand(2, 6, 6)  # one a query, as lengths 1 to 6 make it
+    poisoned = [x.detach().clone() for x in (query, key, value)]
+    for x in poisoned:
+        x[1, :, 4:] = torch.nan
+        x.requires_grad_()
+    attention = built(implementation)
+    output = attention(*poisoned, mask, query_mask)
+    torch.testing.assert_close(output, attention(query, key, value, mask, query_mask), rtol=0, atol=0)
+    assert all(gradient.isfinite().all() for gradient in gradients(output, *poisoned))
+    assert attention.attention_map(*poisoned[:2], mask, query_mask).isfinite().all()

@@ -74,6 +74,35 @@ def test_masked_nan_reaches_neither_output_nor_weights(case: Case) -> None:
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
 
 
+def test_what_only_a_padded_query_may_attend_reaches_neither_output_nor_weights() -> None:
+    heads = layer(next(case for case in CASES if case.name == "full"))
+    query_mask = prefix([6, 4], 6)
+    mask = torch.ones(6, 6, dtype=torch.bool).tril().expand(2, 6, 6)
+    x = torch.randn(2, 6, 12, dtype=torch.float64).masked_fill(~query_mask[..., None], torch.nan)
+    output = heads(x, x, x, mask, query_mask)
+    output.sum().backward()
+    assert output.isfinite().all()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in heads.parameters())
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        (torch.ones(2, 5, dtype=torch.bool), r"linear takes a mask of shape \(2, 6\), not \(2, 5\)"),
+        (torch.ones(2, 6, 6, dtype=torch.bool), r"linear takes a mask of shape \(2, 6\), not \(2, 6, 6\)"),
+        (torch.ones(2, 6), "mask must be boolean"),
+        (torch.ones(2, 6, dtype=torch.int64), "mask must be boolean"),
+    ],
+)
+def test_a_mask_that_does_not_fit_is_refused_as_the_mechanism_does(mask: torch.Tensor, message: str) -> None:
+    heads = MultiHeadAttention(8, 2, build("linear", num_heads=2, head_dim=4))
+    x = torch.randn(2, 6, 8)
+    with pytest.raises(ValueError, match=message):
+        heads(x, x, x, mask)
+    with pytest.raises(ValueError, match="query_mask"):
+        heads(x, x, x, None, mask)
+
+
 def test_the_mechanism_is_part_of_the_module() -> None:
     class Weighted(type(build("mean", num_heads=1, head_dim=1))):  # type: ignore[misc]
         pass

@@ -77,19 +77,22 @@ def test_the_choice_looks_ahead_as_declared() -> None:
 def test_an_example_worked_by_hand(
     monkeypatch: pytest.MonkeyPatch, measure: str, expected: list[float], chosen: list[int]
 ) -> None:
-    query = torch.tensor([[2.0], [-3.0], [4.0], [1.0]]).reshape(1, 1, 4, 1)
-    key = torch.tensor([[0.0], [1.0], [2.0], [-1.0]]).reshape(1, 1, 4, 1)
+    # Vectors of width 4, so that scores of the softmax are halved; the queries look at the first number alone.
+    query = torch.zeros(1, 1, 4, 4)
+    query[..., 0] = torch.tensor([2.0, -3.0, 4.0, 1.0])
+    key = torch.full((1, 1, 4, 4), 9.0)
+    key[..., 0] = torch.tensor([0.0, 1.0, 2.0, -1.0])
     value = torch.tensor([1.0, 2.0, 3.0, 6.0]).reshape(1, 1, 4, 1)
     # Two keys for each query, drawn with replacement: u = U = ⌈ln 4⌉ = 2.
     positions = torch.tensor([[1, 1], [0, 1], [1, 0], [1, 1]])[None]
-    attention = built(1, 1, factor=1, sampling="per_query", measure=measure)
+    attention = built(1, 4, factor=1, sampling="per_query", measure=measure)
     monkeypatch.setattr(attention, "sample", lambda *_: (positions, None))
 
     assert attention.measure_queries(query, key, None, positions, None).flatten().tolist() == expected
     assert attention.choose(query, key, None, None).flatten().tolist() == chosen
     output = attention(query, key, value).flatten().tolist()
     for i, q in enumerate([2.0, -3.0, 4.0, 1.0]):
-        weights = [math.exp(q * k) if i in chosen else 1.0 for k in (0.0, 1.0, 2.0, -1.0)]
+        weights = [math.exp(q * k / 2) if i in chosen else 1.0 for k in (0.0, 1.0, 2.0, -1.0)]
         by_hand = sum(w * v for w, v in zip(weights, (1, 2, 3, 6), strict=True)) / sum(weights)
         assert output[i] == pytest.approx(by_hand, rel=1e-6)
 
@@ -196,6 +199,16 @@ def test_nothing_as_large_as_all_pairs_is_held(causal: bool) -> None:
     inputs = [torch.randn(1, 1, length, 4) for _ in range(3)]
     largest = largest_tensor(lambda: built(1, 4, causal=causal)(*inputs))
     assert 0 < largest <= length * 5 * math.ceil(math.log(length))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_sample_for_each_query_is_never_gathered_whole(monkeypatch: pytest.MonkeyPatch, causal: bool) -> None:
+    length, width = 2048, 4
+    samples = length * log_count(5, length)
+    monkeypatch.setattr(probsparse, "PIECE_ELEMENTS_CPU", samples)
+    inputs = [torch.randn(1, 1, length, width) for _ in range(3)]
+    attention = built(1, width, causal=causal, sampling="per_query")
+    assert 0 < largest_tensor(lambda: attention(*inputs)) <= samples < samples * width
 
 
 def test_the_measure_has_no_gradient() -> None:

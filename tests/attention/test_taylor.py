@@ -2,8 +2,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from forecast.attention import build, taylor
+from forecast.attention import _pieces, build, taylor
 from tests.attention.cases import gradients, prefix, tensors
+from tests.attention.watching import largest_tensor
+
+SIZE = _pieces.PIECE_LENGTH
 
 
 def built(causal: bool = False, head_dim: int = 8) -> torch.nn.Module:
@@ -79,3 +82,10 @@ def test_weights_are_never_negative_and_their_sum_stays_above_the_threshold() ->
     weights = built(causal=True, head_dim=2).attention_map(query, key)
     assert weights.min() >= -taylor.SMALLEST_MEAN_WEIGHT
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones(2, 2, 200))
+
+
+def test_the_causal_form_holds_no_state_for_each_position() -> None:
+    length, width = 16 * SIZE, 32
+    inputs = [torch.randn(1, 1, length, width) for _ in range(3)]
+    largest = largest_tensor(lambda: build("taylor", num_heads=1, head_dim=width, causal=True)(*inputs))
+    assert length * SIZE <= largest <= 2 * length * SIZE

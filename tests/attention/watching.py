@@ -1,4 +1,4 @@
-"""What a computation holds on its way."""
+"""What a computation holds on its way, and how many steps it takes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,16 +9,24 @@ from torch import Tensor
 
 def largest_tensor(call: Callable[[], Any]) -> int:
     """Give the number of elements of the largest tensor that a function of torch gives in `call`."""
-    largest = 0
+    return max(sizes_of(call), default=0)
+
+
+def number_of_steps(call: Callable[[], Any]) -> int:
+    """Give how many functions of torch are called in `call`."""
+    return len(sizes_of(call))
+
+
+def sizes_of(call: Callable[[], Any]) -> list[int]:
+    """Give the number of elements that each function of torch gives in `call`, 0 where it is no tensor."""
+    sizes = []
 
     class Watch(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            nonlocal largest
             result = function(*args, **(kwargs or {}))
-            if isinstance(result, Tensor):
-                largest = max(largest, result.numel())
+            sizes.append(result.numel() if isinstance(result, Tensor) else 0)
             return result
 
     with Watch():
         call()
-    return largest
+    return sizes

@@ -18,7 +18,20 @@ from forecast.benchmarking.mechanisms import parse
         ("O(L log S · E)", Growth(1, 1)),
         ("O(E²)", Growth(0)),
         ("O(L E + L² )", Growth(2)),
+        ("O(2 L r E)", Growth(1)),
+        ("O(LE²)", Growth(1)),
         ("quick", None),
+        # read by halves these would be taken for L or L², and a fit be measured against that
+        ("O(L^2 E)", None),
+        ("O(L**2)", None),
+        ("O(L √L)", None),
+        ("O(L sqrt L)", None),
+        ("O(L log₂ L)", None),
+        ("O(L log² L)", None),
+        ("O(L log L²)", None),
+        ("O(L log(L))", None),
+        ("O(L E + L^2)", None),
+        ("O(N²)", None),
     ],
 )
 def test_a_declared_cost_is_read(declared: str, growth: Growth | None) -> None:

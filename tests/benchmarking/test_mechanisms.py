@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import pytest
@@ -5,6 +6,7 @@ import pytest
 from forecast import attention
 from forecast.benchmarking import mechanisms
 from forecast.benchmarking.mechanisms import choose, parse, reference_label
+from forecast.checking import arguments
 from forecast.errors import InputError
 
 
@@ -36,6 +38,18 @@ def test_a_new_mechanism_is_measured_once_its_two_files_are_there(
     assert (mine.label, mine.arguments, mine.time_cost) == ("mine", {"width": 3}, "O(L³)")
 
 
+@pytest.mark.parametrize("content", ["reach: ${horizon}\n", "defaults: [mine_before, _self_]\n"])
+def test_a_file_that_refers_to_others_says_what_it_says_for_a_training(
+    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(mechanisms.configuration_folder(), tmp_path / "conf")
+    (tmp_path / "conf" / "attention" / "mine.yaml").write_text(f"name: mine\n{content}")
+    (tmp_path / "conf" / "attention" / "mine_before.yaml").write_text("reach: 96\n")
+    for module in (mechanisms, arguments):
+        monkeypatch.setattr(module, "configuration_folder", lambda: tmp_path / "conf")
+    assert mechanisms.usual_arguments("mine") == {"reach": 96}
+
+
 def test_the_fused_softmax_comes_first_whatever_is_chosen_and_nothing_twice() -> None:
     assert [variant.label for variant in choose(["mean"])] == ["full", "mean"]
     assert [variant.label for variant in choose(["mean", "full", "mean:"])] == ["full", "mean"]
@@ -57,6 +71,7 @@ def test_a_label_says_what_differs_from_the_file() -> None:
         ("probsparse:factor=[", "factor must be an integer of at least 1, not '['"),
         ("probsparse:factor=0", "factor must be an integer of at least 1, not 0"),
         ("linear:factor=3", "attention=linear has no argument factor"),
+        ("linear:num_heads=3", "attention.num_heads: the model decides it"),
     ],
 )
 def test_a_word_that_means_nothing_is_refused(word: str, message: str) -> None:

@@ -67,6 +67,13 @@ def test_a_layer_has_a_table_for_each_layout() -> None:
     assert first.cells[1][:6] == ["linear", "2", "2", "2 to 2", "0.50", "1"]
 
 
+def test_a_layer_tells_its_mean_from_its_median() -> None:
+    (row,) = sweep_rows({"full": {64: 4.0}})
+    (sheet,) = layer_sheets([row | {"table": "layer", "mean_ms": 5.0, "lower_ms": 3.0, "upper_ms": 7.0}])
+    shown = dict(zip(sheet.headings, sheet.cells[0], strict=True))
+    assert (shown["mean ms"], shown["median ms"], shown["middle half ms"]) == ("5", "4", "3 to 7")
+
+
 def test_markdown_and_screen_show_the_same_cells() -> None:
     sheet = Sheet("A title", ("mechanism", "ms"), [["full", "1.5"]], ("something else",))
     assert markdown(sheet).splitlines() == [

@@ -59,3 +59,9 @@ def test_a_file_that_names_another_mechanism_is_refused(folder: Path, content: s
     (folder / "attention" / "mine.yaml").write_text(content)
     with pytest.raises(InputError, match=r"mine\.yaml: must say `name: mine`"):
         attention_arguments(["mine"])
+
+
+def test_a_file_that_sets_what_the_model_decides_is_refused(folder: Path) -> None:
+    (folder / "attention" / "mine.yaml").write_text("name: mine\ncausal: true\n")
+    with pytest.raises(InputError, match=r"attention\.causal: the model decides it"):
+        attention_arguments(["mine"])

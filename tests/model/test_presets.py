@@ -162,3 +162,15 @@ def test_projections_fit_the_length_that_distilling_leaves_to_each_layer(preset:
     assert [attention.key_projection.shape for attention in attentions] == [(min(30, n), n) for n in lengths]
     for attention in attentions:  # every column is used: the length is not only enough, it is the right one
         assert attention.value_projection.grad.abs().sum(dim=0).all()
+
+
+@pytest.mark.parametrize("preset", OPTIONS)
+@pytest.mark.parametrize("key", ["num_heads", "head_dim", "causal", "max_key_length"])
+def test_what_the_model_decides_is_refused_among_the_arguments_of_a_mechanism(preset: str, key: str) -> None:
+    with pytest.raises(InputError, match=f"attention.{key}: the model decides it"):
+        build(preset, SIZES, Mechanisms({**FULL, key: 2}, FULL, FULL), **OPTIONS[preset])
+
+
+def test_a_mechanism_without_its_name_is_refused() -> None:
+    with pytest.raises(InputError, match=r"attention\.name is not given: choose one of efficient, full"):
+        build("patch_informer", SIZES, Mechanisms({"implementation": "fused"}, FULL, FULL), **OPTIONS["patch_informer"])
