@@ -15,6 +15,7 @@ from lightning.pytorch.callbacks import Callback, RichProgressBar, Timer
 from lightning.pytorch.loggers import Logger
 
 from forecast.callbacks.checkpoints import TIME, Best, Checkpoints, copy_weights, stopped_by
+from forecast.callbacks.profile import Profile
 from forecast.callbacks.speed import Speed
 from forecast.data.datamodule import ForecastData
 from forecast.errors import InputError
@@ -103,7 +104,7 @@ def fit(
         check_val_every_n_epoch=None,
         num_sanity_val_steps=0,
         logger=logger,
-        callbacks=[speed, *callbacks, *([RichProgressBar()] if settings.progress else []), timer, keeper],
+        callbacks=[speed, *callbacks, *_asked_for(settings, folder.parent), timer, keeper],
         enable_checkpointing=False,
         enable_progress_bar=settings.progress,
         enable_model_summary=False,
@@ -120,6 +121,11 @@ def fit(
     status = stopped_by(trainer)
     assert status is not None
     return Fit(steps=trainer.global_step, best_step=best.step, speed=speed.figures(), status=status)
+
+
+def _asked_for(settings: TrainingSettings, folder: Path) -> list[Callback]:
+    bars = [RichProgressBar()] if settings.progress else []
+    return [*bars, *([Profile(folder)] if settings.profile else [])]
 
 
 def _is_over(resumed: dict[str, Any], total_steps: int) -> bool:

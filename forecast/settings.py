@@ -71,6 +71,8 @@ class TrainingSettings:
     linear_path_rate: float
     checkpoint_minutes: float
     progress: bool
+    profile: bool
+    activation_checkpointing: bool
 
     def total_steps(self, num_windows: int) -> int:
         """Give the length of the run in steps: `max_epochs` or `max_steps`, whichever comes first."""

@@ -86,6 +86,7 @@ def _train(beginning: Beginning, folder: Path | None) -> tuple[Run, dict[str, An
     )
     architecture = _architecture(config, data)
     network = architecture.build()
+    network.checkpoint_activations(settings.activation_checkpointing)
     data.to(device)
     ridge = fit_ridge(data.parts["train"], data.parts["validation"])
     from_ridge = _start_linear_path(network, architecture, ridge)

@@ -46,6 +46,12 @@ def images(folder: Path, tag: str) -> dict[int, Image.Image]:
     return {image.step: Image.open(io.BytesIO(image.encoded_image_string)).convert("RGB") for image in found}
 
 
+def texts(folder: Path, tag: str) -> dict[int, str]:
+    """Give the texts under a tag by step."""
+    found = events(folder).Tensors(f"{tag}/text_summary")
+    return {entry.step: entry.tensor_proto.string_val[0].decode() for entry in found}
+
+
 def hparams_tab(folder: Path) -> dict[str, tuple[dict[str, Any], dict[str, float]]]:
     """Give the lines of the HParams tab of all runs below `folder`: run → (hyper-parameters, metrics)."""
     multiplexer = EventMultiplexer()

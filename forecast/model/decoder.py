@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from forecast.attention.multi_head import MultiHeadAttention
+from forecast.model.activations import run_layer
 from forecast.model.encoder import FeedForward, Residual
 
 
@@ -43,9 +44,10 @@ class Decoder(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(layers)
         self.norm = nn.LayerNorm(d_model)
+        self.activation_checkpointing = False
 
     def forward(self, tokens: Tensor, memory: Tensor) -> Tensor:
         for layer in self.layers:
-            tokens = layer(tokens, memory)
+            tokens = run_layer(layer, tokens, memory, checkpointing=self.activation_checkpointing)
         normed: Tensor = self.norm(tokens)
         return normed

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from torch import Tensor, nn
 
 from forecast.attention.multi_head import MultiHeadAttention
+from forecast.model.activations import run_layer
 from forecast.model.dropout import Dropout
 
 
@@ -97,10 +98,11 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.distilling = nn.ModuleList(distilling)
         self.norm = nn.LayerNorm(d_model)
+        self.activation_checkpointing = False
 
     def forward(self, tokens: Tensor) -> Tensor:
         for number, layer in enumerate(self.layers):
-            tokens = layer(tokens)
+            tokens = run_layer(layer, tokens, checkpointing=self.activation_checkpointing)
             if number < len(self.distilling):
                 tokens = self.distilling[number](tokens)
         normed: Tensor = self.norm(tokens)

@@ -98,6 +98,11 @@ class Informer(nn.Module):
             forecast = forecast + self.linear_path(past[..., : self.num_targets])
         return self.normalization.restore(forecast, statistics)
 
+    def checkpoint_activations(self, wanted: bool) -> None:
+        """Have the backward pass compute each layer again, in place of holding all that it computed on its way."""
+        self.encoder.activation_checkpointing = wanted
+        self.decoder.activation_checkpointing = wanted
+
     def forward_linear_path(self, past: Tensor, past_observed: Tensor | None = None) -> Tensor:
         """Give the forecast of the linear path alone (B, h, C_out); the model must have one."""
         assert self.linear_path is not None
