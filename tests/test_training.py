@@ -22,9 +22,9 @@ from forecast.errors import InputError, NotFiniteError
 from forecast.evaluate import evaluate
 from forecast.model.informer import Informer
 from forecast.run import Architecture, Run
-from forecast.settings import TRAINER_KEYS_OF_OURS
 from forecast.table import print_table
 from forecast.task import ForecastTask
+from forecast.trainer_settings import TRAINER_KEYS_OF_OURS
 from forecast.training import train
 from tests.conftest import TinyRun
 from tests.small import CONTEXT, HORIZON, QUICK, ROOT, SMALL, changed, hourly, quick, snapshot, write
