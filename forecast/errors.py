@@ -22,3 +22,11 @@ class Interrupted(Exception):
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)
         self.exit_code = 128 + number
+
+
+class ProcessFailed(Exception):
+    """Another process of the same run failed and took this one with it; the message says which, and why."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code

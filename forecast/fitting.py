@@ -19,6 +19,8 @@ from forecast.callbacks.speed import Speed
 from forecast.data.datamodule import ForecastData
 from forecast.errors import InputError
 from forecast.evaluate import evaluate
+from forecast.parallel.group import ALONE, Group
+from forecast.parallel.strategy import leave_signals_alone, spread
 from forecast.settings import TrainingSettings, parse_time
 from forecast.task import ForecastTask
 
@@ -48,6 +50,7 @@ def fit(
     logger: Logger,
     start_is_candidate: bool,
     resumed: dict[str, Any] | None = None,
+    group: Group = ALONE,
 ) -> Fit:
     """Train `task`, then put its best weights by validation in place.
 
@@ -60,6 +63,8 @@ def fit(
         Of the checkpoints.
     resumed
         The content of the checkpoint to go on from; None begins anew.
+    group
+        The processes that train together; all of them have to call this, each with its own task and data.
 
     Raises
     ------
@@ -71,6 +76,11 @@ def fit(
         If the data are not those of the checkpoint.
     """
     fingerprint = _fingerprint(data)
+    for rank, other in enumerate(group.gather(fingerprint)):
+        if other != fingerprint:
+            raise InputError(
+                f"the data of process {rank} are not those of process {group.rank}: give all the same file"
+            )
     if resumed is not None and resumed["data"] != fingerprint:
         raise InputError(
             f"{folder.parent}: the data are not those that this run began with: bring them back, or begin "
@@ -81,10 +91,11 @@ def fit(
             f"{folder.parent}: has made {resumed['step']:,} steps, {task.total_steps:,} are asked for: "
             "give training.max_steps or max_epochs more, or begin a new run with resume=false"
         )
+    data.group = task.group = group
     data.total_steps = task.total_steps
     data.first_step = 0 if resumed is None else int(resumed["step"])
     best = _start(task, data, device) if start_is_candidate and resumed is None else None
-    speed = Speed()
+    speed, shows_progress = Speed(), settings.progress and group.leads
     timer = Timer(None if settings.max_time is None else parse_time(settings.max_time), verbose=False)
     keeper = Checkpoints(
         folder,
@@ -95,7 +106,7 @@ def fit(
         after_save=speed.go_on,
     )
     trainer = lightning.Trainer(
-        **{**trainer_options, "accelerator": "gpu" if device.type == "cuda" else "cpu"},
+        **{**trainer_options, **spread(group), "accelerator": "gpu" if device.type == "cuda" else "cpu"},
         precision=precision,  # type: ignore[arg-type]
         max_steps=task.total_steps,
         max_epochs=1,
@@ -103,11 +114,13 @@ def fit(
         check_val_every_n_epoch=None,
         num_sanity_val_steps=0,
         logger=logger,
-        callbacks=[speed, *callbacks, *([RichProgressBar()] if settings.progress else []), timer, keeper],
+        callbacks=[speed, *callbacks, *([RichProgressBar()] if shows_progress else []), timer, keeper],
         enable_checkpointing=False,
-        enable_progress_bar=settings.progress,
+        enable_progress_bar=shows_progress,
         enable_model_summary=False,
     )
+    if group.size > 1:
+        leave_signals_alone(trainer)
     if resumed is not None and _is_over(resumed, task.total_steps):
         return _read_end(task, speed, resumed)
     with warnings.catch_warnings():  # Lightning 2.6 walks its loaders in a way that torch 2.13 calls old
@@ -141,7 +154,7 @@ def _read_end(task: ForecastTask, speed: Speed, resumed: dict[str, Any]) -> Fit:
 def _start(task: ForecastTask, data: ForecastData, device: torch.device) -> Best:
     """Give the weights before the first step with their validation MSE."""
     task.to(device).eval()
-    scored = evaluate(task, data.parts["validation"], data.evaluation_batch_size)
+    scored = evaluate(task, data.parts["validation"], data.evaluation_batch_size, group=data.group)
     task.train()  # Lightning trains in the mode it finds
     return Best(step=0, mse=scored.sums.scaled()["mse"], weights=copy_weights(task))
 

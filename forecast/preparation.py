@@ -13,9 +13,11 @@ from forecast.baselines import Ridge, fit_ridge
 from forecast.callbacks.configured import configured
 from forecast.data.datamodule import ForecastData
 from forecast.data.sources import load_source
+from forecast.errors import InputError
 from forecast.losses import loss_by_name
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms
+from forecast.parallel.group import ALONE, Group
 from forecast.precision import choose_precision
 from forecast.run import Architecture
 from forecast.settings import TrainingSettings, read_root, read_training
@@ -48,8 +50,17 @@ class Preparation:
     callbacks: list[Callback]
 
 
-def prepare(config: Mapping[str, Any]) -> Preparation:
-    """Give what the training that `config` describes is made of, the data on its device.
+def prepare(config: Mapping[str, Any], group: Group = ALONE, ridge: Ridge | None = None) -> Preparation:
+    """Give what the training that `config` describes is made of, the data on this process's device.
+
+    Parameters
+    ----------
+    config
+        Plain values, the configuration.
+    group
+        The processes that are to train together.
+    ridge
+        The linear map, where another process has fitted it.
 
     Raises
     ------
@@ -57,7 +68,7 @@ def prepare(config: Mapping[str, Any]) -> Preparation:
         If the configuration or the data cannot be used.
     """
     root, settings = read_root(config), read_training(config["training"])
-    device = choose_device(config["trainer"])
+    device = choose_device(config["trainer"], group.place.local_rank)
     precision = choose_precision(settings.precision, device)
     loss_by_name(root.loss)
     lightning.seed_everything(root.seed, verbose=False)
@@ -71,10 +82,11 @@ def prepare(config: Mapping[str, Any]) -> Preparation:
         evaluation_batch_size=settings.evaluation_batch_size,
         seed=root.seed,
     )
+    _check_shares(settings.batch_size, data, group)
     architecture = _architecture(config, data)
     network = architecture.build()
     data.to(device)
-    ridge = fit_ridge(data.parts["train"], data.parts["validation"])
+    ridge = ridge or fit_ridge(data.parts["train"], data.parts["validation"])
     starts_from_ridge = _start_linear_path(network, architecture, ridge)
     task = ForecastTask(
         network,
@@ -100,6 +112,18 @@ def prepare(config: Mapping[str, Any]) -> Preparation:
         task=task,
         callbacks=configured(config["callbacks"]),
     )
+
+
+def _check_shares(batch_size: int, data: ForecastData, group: Group) -> None:
+    """Refuse a batch that the processes cannot share evenly, and more processes than windows to validate on."""
+    if batch_size % group.size:
+        raise InputError(
+            f"training.batch_size={batch_size}: {group.size} processes share it evenly: give a multiple of that"
+        )
+    if (windows := len(data.parts["validation"])) < group.size:
+        raise InputError(
+            f"trainer.devices: {group.size} processes have {windows} validation windows to share: use fewer"
+        )
 
 
 def _architecture(config: Mapping[str, Any], data: ForecastData) -> Architecture:

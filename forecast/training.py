@@ -3,15 +3,23 @@
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from lightning.pytorch.loggers.logger import DummyLogger, Logger
+
+from forecast.baselines import Ridge
 from forecast.claim import claimed
-from forecast.errors import InputError
+from forecast.errors import InputError, Interrupted
 from forecast.files import write_json
-from forecast.fitting import fit
+from forecast.fitting import Fit, fit
 from forecast.outcome import write_outcome
+from forecast.parallel.group import Group
+from forecast.parallel.place import Place
+from forecast.parallel.team import Dismissal, Team
 from forecast.preparation import Preparation, prepare
+from forecast.results import Row
 from forecast.resume import Beginning, begin
 from forecast.run import CONFIG, Run
 from forecast.run_logger import check_logger, log_end, log_start, make_logger
@@ -45,46 +53,98 @@ def train(
         If a loss or gradient is not finite.
     Interrupted
         If a signal ended the training, which can be resumed.
+    ProcessFailed
+        If another process of the run failed.
     """
-    read_root(config)
-    with begin(config, folder=folder, overrides=overrides) as beginning:
-        if beginning.result is not None:
-            assert beginning.run is not None
-            print(f"{beginning.run.path}: finished before, nothing is left to do")
-            return beginning.run, beginning.result
-        return _train(beginning, folder)
+    with Team() as team:
+        read_root(config)
+        with begin(config, folder=folder, overrides=overrides) as beginning:
+            if beginning.result is not None:
+                assert beginning.run is not None
+                print(f"{beginning.run.path}: finished before, nothing is left to do")
+                return beginning.run, beginning.result
+            return _train(beginning, folder, team)
 
 
-def _train(beginning: Beginning, folder: Path | None) -> tuple[Run, dict[str, Any]]:
-    made = prepare(beginning.config)
-    config, data, network = made.config, made.data, made.network
+@dataclass(frozen=True)
+class Work:
+    """What the process that leads hands out to the others of its run; they find their own data."""
+
+    config: dict[str, Any]
+    ridge: Ridge
+    run: Run
+    resumed: dict[str, Any] | None
+
+
+def follow(place: Place) -> None:
+    """Train beside the process that leads, which alone writes and prints, until the last window is scored."""
+    group = Group(place)
+    group.connect()
+    try:
+        work: Work | Dismissal = group.hand_out()
+        if isinstance(work, Dismissal):
+            raise SystemExit(int(work.failed))
+        made = prepare(work.config, group, work.ridge)
+        _fit_and_score(made, work.run, work.resumed, DummyLogger(), group)
+    except Interrupted:
+        pass  # the one that leads has saved the step, and says so
+    finally:
+        group.close()
+
+
+def _train(beginning: Beginning, folder: Path | None, team: Team) -> tuple[Run, dict[str, Any]]:
+    group = team.assemble(beginning.config["trainer"])
+    made = prepare(beginning.config, group)
+    config, data = made.config, made.data
     check_logger(config["logger"])
     with _folder(beginning, folder, config) as run:
         if beginning.checkpoint is None:
             run.clear()
         write_json(run.path / CONFIG, config)
         resumed = beginning.checkpoint
-        _introduce(made, run, resumed)
+        _introduce(made, run, resumed, group)
         logger = make_logger(config["logger"], str(run.path), purge_step=0 if resumed is None else resumed["step"])
         log_start(logger, config)
-        outcome = fit(
-            made.task,
+        ridge = replace(made.ridge, weight=made.ridge.weight.cpu())  # every process has a device of its own
+        group.hand_out(Work(config, ridge, run, resumed))
+        outcome, rows = _fit_and_score(made, run, resumed, logger, group)
+        team.part()
+        result = write_outcome(
+            run,
+            config,
             data,
-            run.checkpoints,
-            settings=made.settings,
+            made.network,
+            rows,
+            made.ridge,
+            outcome,
             precision=made.precision,
             device=made.device,
-            trainer_options=config["trainer"],
-            callbacks=made.callbacks,
-            logger=logger,
-            start_is_candidate=made.starts_from_ridge,
-            resumed=resumed,
+            processes=group.size,
         )
-        rows = score(network.to(made.device).eval(), data, made.ridge)
-        result = write_outcome(run, config, data, network, rows, made.ridge, outcome, made.precision, made.device)
         log_end(logger, result, rows)
         run.close(made.architecture, data.manifest())
     return run, result
+
+
+def _fit_and_score(
+    made: Preparation, run: Run, resumed: dict[str, Any] | None, logger: Logger, group: Group
+) -> tuple[Fit, dict[str, Row | None]]:
+    """Train, and score the best weights; all processes of `group` do this together."""
+    outcome = fit(
+        made.task,
+        made.data,
+        run.checkpoints,
+        settings=made.settings,
+        precision=made.precision,
+        device=made.device,
+        trainer_options=made.config["trainer"],
+        callbacks=made.callbacks,
+        logger=logger,
+        start_is_candidate=made.starts_from_ridge,
+        resumed=resumed,
+        group=group,
+    )
+    return outcome, score(made.network.to(made.device).eval(), made.data, made.ridge, group)
 
 
 @contextmanager
@@ -101,7 +161,7 @@ def _folder(beginning: Beginning, folder: Path | None, config: Mapping[str, Any]
         yield run
 
 
-def _introduce(made: Preparation, run: Run, resumed: Mapping[str, Any] | None) -> None:
+def _introduce(made: Preparation, run: Run, resumed: Mapping[str, Any] | None, group: Group) -> None:
     config, data, ridge = made.config, made.data, made.ridge
     for note in data.notes:
         print(f"{config['data']['name']}: {note}")
@@ -111,7 +171,8 @@ def _introduce(made: Preparation, run: Run, resumed: Mapping[str, Any] | None) -
     print(f"{config['model']['name']}, attention {config['attention']['name']}: {parameters:,} parameters")
     print(f"linear baseline: look-back {ridge.look_back}, penalty {ridge.penalty:.2g}, 1 window in {ridge.every}")
     done = "" if resumed is None else f", going on after step {resumed['step']:,}"
-    print(f"training: {made.task.total_steps:,} steps into {shlex.quote(str(run.path))}{done}", flush=True)
+    together = f" by {group.size} processes" if group.size > 1 else ""
+    print(f"training: {made.task.total_steps:,} steps{together} into {shlex.quote(str(run.path))}{done}", flush=True)
 
 
 def main() -> None:
