@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from forecast.cli import explain
-from forecast.errors import Interrupted, ProcessFailed
+from forecast.errors import InputError, Interrupted, NotFiniteError, ProcessFailed
 from forecast.parallel.group import ON_THIS_MACHINE
 
 LOOK_EVERY = 0.5
@@ -19,6 +19,10 @@ LOOK_EVERY = 0.5
 
 PATIENCE = 10
 """Seconds that the leading process has to notice by itself that another one failed, and a child to end."""
+
+
+KNOWN = (InputError.exit_code, NotFiniteError.exit_code, 4)
+"""Exit codes of a process that has said in one line why it ended."""
 
 
 class Children:
@@ -93,13 +97,15 @@ class Children:
         rank = min(ended, key=lambda each: (self._processes[each].returncode > 0, self._log(each).stat().st_mtime))
         code, text = self._processes[rank].returncode, self._log(rank).read_text(errors="replace").strip()
         who, last = f"process {rank} of {self.size}", text.splitlines()[-1] if text else "it left no message"
+        if code not in KNOWN and text:
+            print(f"{who}:\n{text}", file=sys.stderr)
         if code < 0 or code > 128:
             name = signal.Signals(-code if code < 0 else code - 128).name
-            return ProcessFailed(f"{who}: was ended by {name}: if nobody sent it, the memory may have run out", 1)
-        if code == 1:
-            print(f"{who}:\n{text}", file=sys.stderr)
+            why = ", see above" if text else ": if nobody sent it, the memory may have run out"
+            return ProcessFailed(f"{who}: was ended by {name}{why}", 1)
+        if code not in KNOWN:
             last = f"{last}: a fault of the program, see above"
-        return ProcessFailed(f"{who}: {last.removeprefix('error: ')}", code)
+        return ProcessFailed(f"{who}: {last.removeprefix(f'[rank{rank}]: ').removeprefix('error: ')}", code)
 
     def _watch(self) -> None:
         """End this process where another has failed and it waits for that one, deep in a library, for ever."""

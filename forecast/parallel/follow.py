@@ -1,9 +1,11 @@
 """One more process of a run: `python -m forecast.parallel.follow <rank> <size> <meeting>`; `Children` starts it."""
 
 import os
+import shutil
 import signal
 import sys
 import threading
+from pathlib import Path
 
 
 def main() -> None:
@@ -20,7 +22,8 @@ def main() -> None:
 
 
 def _end_with_the_leader() -> None:
-    sys.stdin.buffer.read()
+    os.read(sys.stdin.fileno(), 1)  # not through a buffer, whose lock a process that ends could not have
+    shutil.rmtree(Path(sys.argv[3].removeprefix("file://")).parent, ignore_errors=True)
     os._exit(0)
 
 

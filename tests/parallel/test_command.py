@@ -33,14 +33,14 @@ def typed(*words: str) -> list[str]:
     return [sys.executable, str(ROOT / "train.py"), *words]
 
 
-def environment() -> dict[str, str]:
-    return {**{key: value for key, value in os.environ.items() if key != "PYTHONPATH"}, "OMP_NUM_THREADS": "1"}
+def environment(path: str = "") -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
 
-def ended(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+def ended(folder: Path, *words: str, path: str = "") -> "subprocess.CompletedProcess[str]":
     """Give how the command ended, typed in `folder`."""
     return subprocess.run(
-        typed(*words), cwd=folder, env=environment(), capture_output=True, text=True, timeout=300, check=False
+        typed(*words), cwd=folder, env=environment(path), capture_output=True, text=True, timeout=300, check=False
     )
 
 
@@ -166,6 +166,22 @@ def test_a_process_that_is_killed_takes_the_run_with_it_in_one_line(tmp_path: Pa
     assert process.returncode == 1
     (line,) = errors.splitlines()
     assert line.startswith("error: process 1 of 2: was ended by SIGKILL")
+    assert not list(tmp_path.rglob(MANIFEST))
+
+
+def test_a_fault_in_another_process_is_shown_and_ends_all(tmp_path: Path) -> None:
+    (tmp_path / "faulty.py").write_text(
+        "from lightning.pytorch.callbacks import Callback\n"
+        "class Faulty(Callback):\n"
+        "    def on_train_batch_end(self, trainer, *_):\n"
+        "        assert trainer.global_rank == 0 or trainer.global_step < 3, 'broken'\n"
+    )
+    words = [*SIMULATED, *SMALL["patch_informer"], *QUICK, *TWO, "+callbacks.faulty._target_=faulty.Faulty"]
+    end = ended(tmp_path, *words, path=str(tmp_path))
+    assert end.returncode == 1
+    assert "Traceback" in end.stderr
+    last = end.stderr.splitlines()[-1]
+    assert last == "error: process 1 of 2: AssertionError: broken: a fault of the program, see above"
     assert not list(tmp_path.rglob(MANIFEST))
 
 
