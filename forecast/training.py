@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -80,16 +80,13 @@ def follow(place: Place) -> None:
     """Train beside the process that leads, which alone writes and prints, until the last window is scored."""
     group = Group(place)
     group.connect()
-    try:
-        work: Work | Dismissal = group.hand_out()
-        if isinstance(work, Dismissal):
-            raise SystemExit(int(work.failed))
-        made = prepare(work.config, group, work.ridge)
+    work: Work | Dismissal = group.hand_out()
+    if isinstance(work, Dismissal):
+        raise SystemExit(int(work.failed))
+    made = prepare(work.config, group, work.ridge)
+    with suppress(Interrupted):  # the one that leads has saved the step, and says so
         _fit_and_score(made, work.run, work.resumed, DummyLogger(), group)
-    except Interrupted:
-        pass  # the one that leads has saved the step, and says so
-    finally:
-        group.close()
+    group.close()  # not after a fault: the others would notice before this process has said what it was
 
 
 def _train(beginning: Beginning, folder: Path | None, team: Team) -> tuple[Run, dict[str, Any]]:
