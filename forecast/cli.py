@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
-from forecast.errors import InputError, Interrupted, NotFiniteError, ParityError
+from forecast.errors import InputError, Interrupted, NotFiniteError, ParityError, ProcessFailed
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 
@@ -27,7 +27,7 @@ def finish(tool: Callable[[], None]) -> int:
         if isinstance(end.__context__, KeyboardInterrupt):  # Lightning makes exit code 1 of it
             return _say("interrupted", 130)
         raise
-    except (InputError, NotFiniteError, ParityError, OSError) as error:
+    except (InputError, NotFiniteError, ParityError, ProcessFailed, OSError) as error:
         if (known := explain(error)) is None:
             raise
         return _say(*known)
@@ -36,7 +36,7 @@ def finish(tool: Callable[[], None]) -> int:
 
 def explain(error: Exception) -> tuple[str, int] | None:
     """Give the line and the exit code of what is nobody's bug, None for a fault of the program."""
-    if isinstance(error, (InputError, NotFiniteError, ParityError)):
+    if isinstance(error, (InputError, NotFiniteError, ParityError, ProcessFailed)):
         return str(error), error.exit_code
     if isinstance(error, PermissionError):
         return f"{error.filename}: not permitted: choose a place you may read and write", 2

@@ -14,9 +14,10 @@ from forecast.configuration import COMPLAINTS, one_line, plain_values
 from forecast.errors import InputError
 from forecast.folders import configuration_folder
 from forecast.hydra_words import is_sweep, read_command_line
+from forecast.parallel.place import started_place
 from forecast.sweep import run_sweep
 from forecast.table import print_next_commands, print_table
-from forecast.training import train
+from forecast.training import follow, train
 
 
 def main() -> None:
@@ -48,6 +49,10 @@ def _train_and_print(config: DictConfig, overrides: Sequence[str]) -> None:
     for word in overrides:
         if word.lstrip("+~").startswith("sweep."):
             raise InputError(f"{word}: is about the jobs of a sweep: add -m, or leave it out")
+    place = started_place(os.environ)
+    if place is not None and place.rank > 0:
+        follow(place)
+        return
     run, result = train(plain_values(config), overrides=overrides)
     print_table(result)
     print_next_commands(run, result)

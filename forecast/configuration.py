@@ -12,6 +12,9 @@ from forecast.errors import InputError
 COMPLAINTS = (HydraException, OmegaConfBaseException)
 """What Hydra raises about a command line or a file that it cannot compose."""
 
+LAUNCHERS = {"joblib": "joblib", "submitit": "slurm"}
+"""How the names of launchers begin that need an extra, and the extra."""
+
 
 def plain_values(config: DictConfig) -> dict[str, Any]:
     """Give the configuration as plain values, interpolations resolved.
@@ -37,6 +40,7 @@ def one_line(error: Exception) -> str:
     message = re.sub(r"To append to your config use .*", "No such option here: see the files of conf/", message)
     if type(error).__name__ == "OverrideParseException":
         message += "; a value with blanks, brackets, ~ or = is quoted twice: 'data.path=\"my file [1].csv\"'"
-    if "hydra/launcher/joblib" in message:
-        message += "; install it: pip install -e '.[joblib]'"
+    for launcher, extra in LAUNCHERS.items():
+        if f"hydra/launcher/{launcher}" in message:
+            message += f"; install it: pip install -e '.[{extra}]'"
     return message

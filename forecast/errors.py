@@ -28,3 +28,11 @@ class ParityError(ArithmeticError):
     """An exported model does not forecast what the run does that it was made from; it is not written."""
 
     exit_code = 1
+
+
+class ProcessFailed(Exception):
+    """Another process of the same run failed and took this one with it; the message says which, and why."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code

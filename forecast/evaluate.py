@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from forecast.data.windows import Batch, Windows
 from forecast.metrics import ErrorSums
+from forecast.parallel.group import ALONE, Group
 
 Forecaster = Callable[[Batch], Tensor]
 
@@ -20,6 +21,9 @@ MAX_RESIDUALS = 2**25
 @dataclass(frozen=True)
 class Evaluation:
     """What a pass over a part gives.
+
+    Where several processes share the windows, the sums are those of all windows on each of them, the rest
+    only on the one that leads.
 
     Parameters
     ----------
@@ -41,27 +45,47 @@ class Evaluation:
     windows_per_s: float
 
 
-@torch.inference_mode()
-def evaluate(forecaster: Forecaster, windows: Windows, batch_size: int, *, keep_residuals: bool = False) -> Evaluation:
+def evaluate(
+    forecaster: Forecaster,
+    windows: Windows,
+    batch_size: int,
+    *,
+    keep_residuals: bool = False,
+    group: Group = ALONE,
+) -> Evaluation:
     """Score `forecaster`, which maps a batch to its forecast (B, h, C_out), on every one of `windows`.
+
+    The processes of `group` take a share each; all of them have to call this.
 
     Raises
     ------
     AssertionError
         If a window was not counted: a score over part of the windows is not a score.
     """
+    own = _evaluate_share(forecaster, windows, batch_size, group.share(len(windows)), keep_residuals)
+    whole = own if group.size == 1 else _put_together(own, group)
+    if group.leads:
+        assert len(whole.origin) == len(windows), f"{len(whole.origin)} of {len(windows)} windows were scored"
+    return whole
+
+
+@torch.inference_mode()
+def _evaluate_share(
+    forecaster: Forecaster, windows: Windows, batch_size: int, share: range, keep_residuals: bool
+) -> Evaluation:
     device = windows.values.device
     sums = ErrorSums.zeros(windows.horizon, windows.num_targets, device)
     step = -(-len(windows) * windows.horizon * windows.num_targets // MAX_RESIDUALS)
-    pieces: list[tuple[Tensor, Tensor, Tensor]] = []
-    residuals: list[Tensor] = []
-    seen, timed, seconds = 0, 0, 0.0
-    for batch in windows.batches(batch_size):
+    none, no_scores = torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64)
+    pieces: list[tuple[Tensor, Tensor, Tensor]] = [(none, no_scores, no_scores)]
+    residuals: list[Tensor] = [torch.empty(0, windows.horizon, windows.num_targets)]
+    seen, timed, seconds = share.start, 0, 0.0
+    for batch in windows.batches(batch_size, share):
         started = time.perf_counter()
         forecast = forecaster(batch)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
-        if seen:
+        if seen > share.start:
             timed, seconds = timed + len(forecast), seconds + time.perf_counter() - started
         mse, mae = sums.update(forecast, batch.future, batch.future_observed)
         pieces.append((batch.origin.cpu(), mse.cpu(), mae.cpu()))
@@ -71,7 +95,7 @@ def evaluate(forecaster: Forecaster, windows: Windows, batch_size: int, *, keep_
                 residual = torch.where(batch.future_observed, residual, torch.nan)
             residuals.append(residual[(-seen) % step :: step].cpu())
         seen += len(forecast)
-    assert seen == len(windows), f"{seen} of {len(windows)} windows were scored"
+    assert seen == share.stop, f"{seen - share.start} of {len(share)} windows were scored"
     origin, window_mse, window_mae = (torch.cat(part).numpy() for part in zip(*pieces, strict=True))
     return Evaluation(
         sums=sums,
@@ -80,4 +104,21 @@ def evaluate(forecaster: Forecaster, windows: Windows, batch_size: int, *, keep_
         mae=window_mae,
         residuals=torch.cat(residuals).numpy() if keep_residuals else None,
         windows_per_s=timed / seconds if seconds else float("nan"),
+    )
+
+
+def _put_together(own: Evaluation, group: Group) -> Evaluation:
+    """Give the evaluation of all windows from that of each process's share, in order of time."""
+    sums = own.sums.over(group)
+    parts = group.collect((own.origin, own.mse, own.mae, own.residuals, own.windows_per_s))
+    if parts is None:
+        return replace(own, sums=sums)
+    origin, mse, mae, residuals, rates = zip(*parts, strict=True)
+    return Evaluation(
+        sums=sums,
+        origin=np.concatenate(origin),
+        mse=np.concatenate(mse),
+        mae=np.concatenate(mae),
+        residuals=None if own.residuals is None else np.concatenate(residuals),
+        windows_per_s=sum(rates),
     )

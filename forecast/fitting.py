@@ -20,6 +20,8 @@ from forecast.callbacks.speed import Speed
 from forecast.data.datamodule import ForecastData
 from forecast.errors import InputError
 from forecast.evaluate import evaluate
+from forecast.parallel.group import ALONE, Group
+from forecast.parallel.strategy import leave_signals_alone, spread
 from forecast.settings import TrainingSettings, parse_time
 from forecast.task import ForecastTask
 
@@ -49,6 +51,7 @@ def fit(
     logger: Logger,
     start_is_candidate: bool,
     resumed: dict[str, Any] | None = None,
+    group: Group = ALONE,
 ) -> Fit:
     """Train `task`, then put its best weights by validation in place.
 
@@ -61,6 +64,8 @@ def fit(
         Of the checkpoints.
     resumed
         The content of the checkpoint to go on from; None begins anew.
+    group
+        The processes that train together; all of them have to call this, each with its own task and data.
 
     Raises
     ------
@@ -72,6 +77,11 @@ def fit(
         If the data are not those of the checkpoint.
     """
     fingerprint = _fingerprint(data)
+    for rank, other in enumerate(group.gather(fingerprint)):
+        if other != fingerprint:
+            raise InputError(
+                f"the data of process {rank} are not those of process {group.rank}: give all the same file"
+            )
     if resumed is not None and resumed["data"] != fingerprint:
         raise InputError(
             f"{folder.parent}: the data are not those that this run began with: bring them back, or begin "
@@ -82,10 +92,11 @@ def fit(
             f"{folder.parent}: has made {resumed['step']:,} steps, {task.total_steps:,} are asked for: "
             "give training.max_steps or max_epochs more, or begin a new run with resume=false"
         )
+    data.group = task.group = group
     data.total_steps = task.total_steps
     data.first_step = 0 if resumed is None else int(resumed["step"])
     best = _start(task, data, device) if start_is_candidate and resumed is None else None
-    speed = Speed()
+    speed, shows_progress = Speed(), settings.progress and group.leads
     timer = Timer(None if settings.max_time is None else parse_time(settings.max_time), verbose=False)
     keeper = Checkpoints(
         folder,
@@ -96,7 +107,7 @@ def fit(
         after_save=speed.go_on,
     )
     trainer = lightning.Trainer(
-        **{**trainer_options, "accelerator": "gpu" if device.type == "cuda" else "cpu"},
+        **{**trainer_options, **spread(group), "accelerator": "gpu" if device.type == "cuda" else "cpu"},
         precision=precision,  # type: ignore[arg-type]
         max_steps=task.total_steps,
         max_epochs=1,
@@ -104,11 +115,13 @@ def fit(
         check_val_every_n_epoch=None,
         num_sanity_val_steps=0,
         logger=logger,
-        callbacks=[speed, *callbacks, *_asked_for(settings, folder.parent), timer, keeper],
+        callbacks=[speed, *callbacks, *_asked_for(settings, folder.parent, group), timer, keeper],
         enable_checkpointing=False,
-        enable_progress_bar=settings.progress,
+        enable_progress_bar=shows_progress,
         enable_model_summary=False,
     )
+    if group.size > 1:
+        leave_signals_alone(trainer)
     if resumed is not None and _is_over(resumed, task.total_steps):
         return _read_end(task, speed, resumed)
     with warnings.catch_warnings():  # Lightning 2.6 walks its loaders in a way that torch 2.13 calls old
@@ -123,9 +136,11 @@ def fit(
     return Fit(steps=trainer.global_step, best_step=best.step, speed=speed.figures(), status=status)
 
 
-def _asked_for(settings: TrainingSettings, folder: Path) -> list[Callback]:
+def _asked_for(settings: TrainingSettings, folder: Path, group: Group) -> list[Callback]:
+    """Give what shows or records the training: of several processes, that of the one that leads."""
     bars = [RichProgressBar()] if settings.progress else []
-    return [*bars, *([Profile(folder)] if settings.profile else [])]
+    profiles = [Profile(folder)] if settings.profile else []
+    return [*bars, *profiles] if group.leads else []
 
 
 def _is_over(resumed: dict[str, Any], total_steps: int) -> bool:
@@ -147,7 +162,7 @@ def _read_end(task: ForecastTask, speed: Speed, resumed: dict[str, Any]) -> Fit:
 def _start(task: ForecastTask, data: ForecastData, device: torch.device) -> Best:
     """Give the weights before the first step with their validation MSE."""
     task.to(device).eval()
-    scored = evaluate(task, data.parts["validation"], data.evaluation_batch_size)
+    scored = evaluate(task, data.parts["validation"], data.evaluation_batch_size, group=data.group)
     task.train()  # Lightning trains in the mode it finds
     return Best(step=0, mse=scored.sums.scaled()["mse"], weights=copy_weights(task))
 

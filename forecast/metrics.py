@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from forecast.parallel.group import Group
+
 Scores = dict[str, float]
 
 
@@ -42,6 +44,12 @@ class ErrorSums:
         self.count += weight.sum(0)
         targets = weight.sum((1, 2))
         return squared.sum((1, 2)) / targets, absolute.sum((1, 2)) / targets
+
+    def over(self, group: Group) -> "ErrorSums":
+        """Give the sums over the windows of all processes, the same digits on each of them."""
+        if group.size == 1:
+            return self
+        return ErrorSums(*group.total(torch.stack([self.squared, self.absolute, self.count])))
 
     def scaled(self) -> Scores:
         """Give MSE and MAE of the z-scores over all counted targets (the papers' numbers)."""

@@ -30,8 +30,10 @@ def write_outcome(
     rows: Mapping[str, Row | None],
     ridge: Ridge,
     fit: Fit,
+    *,
     precision: str,
     device: torch.device,
+    processes: int,
 ) -> dict[str, Any]:
     """Write errors, quantiles, the last test window's forecast, weights and result: all but the manifest.
 
@@ -45,6 +47,7 @@ def write_outcome(
         "seed": config["seed"],
         "status": fit.status,
         "device": results.device_name(device),
+        "processes": processes,
         "precision": precision,
         "versions": results.versions(),
         "commit": results.commit(),

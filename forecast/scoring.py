@@ -6,21 +6,22 @@ from forecast.data.datamodule import ForecastData
 from forecast.data.windows import Batch
 from forecast.evaluate import Forecaster, evaluate
 from forecast.model.informer import Informer
+from forecast.parallel.group import ALONE, Group
 from forecast.results import Row
 
 
-def score(network: Informer, data: ForecastData, ridge: Ridge) -> dict[str, Row | None]:
+def score(network: Informer, data: ForecastData, ridge: Ridge, group: Group = ALONE) -> dict[str, Row | None]:
     """Give each forecaster's evaluations of the validation and test parts, in float32.
 
     `linear_path` is None where the model has none; `seasonal_naive` where the training part is shorter than
-    a season.
+    a season. The processes of `group` share the windows; the one that leads has them all in the end.
     """
 
     def row(forecaster: Forecaster, *, keep_residuals: bool = False) -> Row:
-        size = data.evaluation_batch_size
+        size, parts = data.evaluation_batch_size, data.parts
         return Row(
-            validation=evaluate(forecaster, data.parts["validation"], size, keep_residuals=keep_residuals),
-            test=evaluate(forecaster, data.parts["test"], size),
+            validation=evaluate(forecaster, parts["validation"], size, keep_residuals=keep_residuals, group=group),
+            test=evaluate(forecaster, parts["test"], size, group=group),
         )
 
     def model(batch: Batch):  # type: ignore[no-untyped-def]

@@ -1,5 +1,6 @@
 """What happens around the jobs of a multirun: one folder for all, checks before the first, a table after the last."""
 
+import os
 import secrets
 import signal
 import sys
@@ -14,6 +15,7 @@ from omegaconf import DictConfig
 from forecast.configuration import COMPLAINTS, one_line
 from forecast.errors import InputError, Interrupted
 from forecast.hydra_words import compose_first, for_multirun, put_overrides
+from forecast.parallel.place import started_place
 from forecast.sweep_job import Sweep, failures, run_job
 from forecast.sweep_names import canonical, parse, sweep_name
 from forecast.sweep_settings import check_words, read_sweep
@@ -68,6 +70,11 @@ def run_sweep(arguments: Namespace, call: Callable[[Callable[[DictConfig], Any]]
 
 def _prepare(arguments: Namespace) -> Sweep:
     """Check what all jobs share, and name the sweep on the command line where it has no name."""
+    if (place := started_place(os.environ)) is not None:
+        raise InputError(
+            f"-m: {place.size} processes were started, and each would run the whole sweep: start one, and give jobs "
+            "side by side with hydra/launcher=joblib, or a GPU each with hydra/launcher=submitit_slurm"
+        )
     try:
         words = list(arguments.overrides)
         check_words(parse(words))

@@ -8,7 +8,8 @@ from forecast.errors import InputError
 from forecast.precision import choose_precision
 from forecast.resume import differences, read_config
 from forecast.run import CONFIG
-from forecast.settings import choose_device, read_training
+from forecast.settings import read_training
+from forecast.trainer_settings import choose_device
 
 
 def job_folder(named: Path, config: Mapping[str, Any]) -> Path:

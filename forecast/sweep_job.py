@@ -22,6 +22,7 @@ from forecast.nested import look_up
 from forecast.run import CONFIG, MANIFEST
 from forecast.sweep_folder import job_folder
 from forecast.sweep_names import canonical, in_order, is_seed, job_name, parse, swept_words
+from forecast.trainer_settings import check_one_process
 from forecast.training import train
 
 JOB, FAILED, TRACEBACK = "job.json", "failed.json", "traceback.txt"
@@ -64,6 +65,7 @@ def run_job(sweep: Sweep, config: DictConfig) -> float:
     folder = sweep.folder / job_name(words)
     try:
         plain = plain_values(config)
+        check_one_process(plain["trainer"])
         folder = job_folder(folder, plain)
         return _run(sweep, plain, overrides, words, folder)
     except Interrupted as end:

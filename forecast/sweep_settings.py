@@ -11,6 +11,7 @@ from forecast.checks import check_options
 from forecast.errors import InputError
 from forecast.sweep_names import LONGEST, NAME
 from forecast.sweep_rows import FIGURES
+from forecast.trainer_settings import check_one_process
 
 OF_THE_TEST_PART = ("test", "baselines")
 """What no search may look at: it would choose by the part that is to be scored once."""
@@ -64,11 +65,10 @@ def read_sweep(config: DictConfig) -> SweepSettings:
             f"sweep.name={settings.name}: must be 1 to {LONGEST} of the letters A-Z a-z 0-9 . _ -, the first no sign"
         )
     _check_objective(settings.objective)
-    resume, devices = config.get("resume"), OmegaConf.select(config, "trainer.devices", default=1)
+    resume = config.get("resume")
     if resume not in (None, False, "auto"):
         raise InputError(f"resume={resume}: each job of a sweep resumes itself: leave it out")
-    if devices != 1:
-        raise InputError(f"trainer.devices={devices}: each job of a sweep trains on one device: set it to 1")
+    check_one_process({key: OmegaConf.select(config, f"trainer.{key}", default=1) for key in ("devices", "num_nodes")})
     return settings
 
 

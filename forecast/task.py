@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import lightning
+import numpy as np
 import torch
 from lightning.pytorch.utilities.types import LRSchedulerConfigType, OptimizerLRSchedulerConfig
 from torch import Tensor
@@ -17,6 +18,7 @@ from forecast.finite import FiniteGuard
 from forecast.losses import loss_by_name
 from forecast.metrics import ErrorSums
 from forecast.model.informer import Informer
+from forecast.parallel.group import ALONE
 
 SEED_STRIDE = 1_000_003
 """A prime between the seeds of two runs, so that step n of one is not step n + 1 of the other."""
@@ -40,7 +42,12 @@ class ForecastTask(lightning.LightningModule):
     total_steps
         Steps of the whole run.
     seed
-        With the number of the step it settles all randomness of that step.
+        With the number of the step, and of the process, it settles all randomness of that step.
+
+    Attributes
+    ----------
+    group
+        The processes that share each batch; set before a fit.
     """
 
     def __init__(
@@ -64,6 +71,7 @@ class ForecastTask(lightning.LightningModule):
         self.linear_path_rate = linear_path_rate
         self.total_steps = total_steps
         self.seed = seed
+        self.group = ALONE
         self.guard = FiniteGuard()
         self.sums: ErrorSums | None = None
         self._last_loss: Tensor | None = None
@@ -74,14 +82,16 @@ class ForecastTask(lightning.LightningModule):
         return forecast
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        """Make the step's randomness a function of the seed and the step alone."""
-        torch.manual_seed(self.seed * SEED_STRIDE + self.global_step)
+        """Make the step's randomness a function of the seed, the step and the process alone."""
+        torch.manual_seed(step_seed(self.seed, self.global_step, self.group.rank))
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Give the loss of a batch."""
+        """Give the loss of this process's part of a batch, weighed so that the mean over all is that of the batch."""
         loss = self.loss(self(batch), batch.future, batch.future_observed)
+        if self.group.size > 1 and batch.future_observed is not None:
+            loss = loss * self._share_of(batch.future_observed.sum())
         self._last_loss = loss.detach()
-        self.log("train/loss", self._last_loss, batch_size=len(batch.origin))
+        self.log("train/loss", self._mean_where_logged(self._last_loss), batch_size=len(batch.origin))
         return loss
 
     def configure_gradient_clipping(self, optimizer: Optimizer, *_: Any, **__: Any) -> None:
@@ -116,9 +126,10 @@ class ForecastTask(lightning.LightningModule):
     def on_validation_epoch_end(self) -> None:
         """Log the scores over all validation windows."""
         assert self.sums is not None
+        self.sums = self.sums.over(self.group)
         scores = self.sums.scaled()
-        self.log("val/mse", scores["mse"], prog_bar=True)
-        self.log("val/mae", scores["mae"])
+        self.log("val/mse", scores["mse"], prog_bar=True, sync_dist=True)  # each has the same number already
+        self.log("val/mae", scores["mae"], sync_dist=True)
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         """Make the optimizer and a schedule that moves at every step.
@@ -137,6 +148,24 @@ class ForecastTask(lightning.LightningModule):
         scheduler = _make("scheduler", self.make_scheduler, optimizer, self.total_steps)
         schedule: LRSchedulerConfigType = {"scheduler": scheduler, "interval": "step", "name": "train/learning_rate"}
         return {"optimizer": optimizer, "lr_scheduler": schedule}
+
+    def _share_of(self, observed: Tensor) -> Tensor:
+        """Give the targets of this process over the mean of all: each may have another number to take a mean of."""
+        return observed * self.group.size / self.group.summed(observed).clamp(min=1)
+
+    def _mean_where_logged(self, loss: Tensor) -> Tensor:
+        """Give the mean over all processes at the steps that Lightning writes down, and the own loss at others."""
+        step = self.global_step + 1
+        every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
+        if self.group.size == 1 or (step % every and step < self.total_steps):
+            return loss
+        return self.group.summed(loss) / self.group.size
+
+
+def step_seed(seed: int, step: int, rank: int) -> int:
+    """Give the seed of a step's randomness: dropout, sampling; another one on each process."""
+    first = seed * SEED_STRIDE + step
+    return first if rank == 0 else int(np.random.SeedSequence([first, rank]).generate_state(1)[0])
 
 
 def _make(group: str, make: Callable[..., Any], *arguments: Any) -> Any:

@@ -1,34 +1,30 @@
-"""From a configuration to a finished run folder: seed, data, model, fit, test on the best, result."""
+"""From a configuration to a finished run folder: prepare, fit, test on the best, result."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import lightning
-import torch
-from hydra.utils import instantiate
+from lightning.pytorch.loggers.logger import DummyLogger, Logger
 
-from forecast.baselines import Ridge, fit_ridge
-from forecast.callbacks.configured import configured
+from forecast.baselines import Ridge
 from forecast.claim import claimed
-from forecast.data.datamodule import ForecastData
-from forecast.data.sources import load_source
-from forecast.errors import InputError
+from forecast.errors import InputError, Interrupted
 from forecast.files import write_json
-from forecast.fitting import fit
-from forecast.losses import loss_by_name
-from forecast.model.informer import Informer
-from forecast.model.presets import Mechanisms
+from forecast.fitting import Fit, fit
 from forecast.outcome import write_outcome
-from forecast.precision import choose_precision
+from forecast.parallel.group import Group
+from forecast.parallel.place import Place
+from forecast.parallel.team import Dismissal, Team
+from forecast.preparation import Preparation, prepare
+from forecast.results import Row
 from forecast.resume import Beginning, begin
-from forecast.run import CONFIG, Architecture, Run
+from forecast.run import CONFIG, Run
 from forecast.run_logger import check_logger, log_end, log_start, make_logger
 from forecast.scoring import score
-from forecast.settings import choose_device, read_root, read_training
-from forecast.task import ForecastTask
+from forecast.settings import read_root
 
 
 def train(
@@ -57,79 +53,95 @@ def train(
         If a loss or gradient is not finite.
     Interrupted
         If a signal ended the training, which can be resumed.
+    ProcessFailed
+        If another process of the run failed.
     """
-    read_root(config)
-    with begin(config, folder=folder, overrides=overrides) as beginning:
-        if beginning.result is not None:
-            assert beginning.run is not None
-            print(f"{beginning.run.path}: finished before, nothing is left to do")
-            return beginning.run, beginning.result
-        return _train(beginning, folder)
+    with Team() as team:
+        read_root(config)
+        with begin(config, folder=folder, overrides=overrides) as beginning:
+            if beginning.result is not None:
+                assert beginning.run is not None
+                print(f"{beginning.run.path}: finished before, nothing is left to do")
+                return beginning.run, beginning.result
+            return _train(beginning, folder, team)
 
 
-def _train(beginning: Beginning, folder: Path | None) -> tuple[Run, dict[str, Any]]:
-    config = beginning.config
-    root, settings = read_root(config), read_training(config["training"])
-    device = choose_device(config["trainer"])
-    precision = choose_precision(settings.precision, device)
-    loss_by_name(root.loss)
-    lightning.seed_everything(root.seed, verbose=False)
-    torch.backends.cudnn.allow_tf32 = False  # convolutions too are float32 where float32 is said
-    data = ForecastData(
-        load_source(config["data"]),
-        config["data"]["split"],
-        context_length=root.context_length,
-        horizon=root.horizon,
-        batch_size=settings.batch_size,
-        evaluation_batch_size=settings.evaluation_batch_size,
-        seed=root.seed,
-    )
-    architecture = _architecture(config, data)
-    network = architecture.build()
-    network.checkpoint_activations(settings.activation_checkpointing)
-    data.to(device)
-    ridge = fit_ridge(data.parts["train"], data.parts["validation"])
-    from_ridge = _start_linear_path(network, architecture, ridge)
-    task = ForecastTask(
-        network,
-        loss=root.loss,
-        make_optimizer=instantiate(config["optimizer"], _partial_=True),
-        make_scheduler=instantiate(config["scheduler"], _partial_=True),
-        max_grad_norm=settings.max_grad_norm,
-        linear_path_rate=settings.linear_path_rate,
-        total_steps=settings.total_steps(len(data.parts["train"])),
-        seed=root.seed,
-    )
-    task.configure_optimizers()  # what is out of its range is refused before there is a folder
-    callbacks = configured(config["callbacks"])
+@dataclass(frozen=True)
+class Work:
+    """What the process that leads hands out to the others of its run; they find their own data."""
+
+    config: dict[str, Any]
+    ridge: Ridge
+    run: Run
+    resumed: dict[str, Any] | None
+
+
+def follow(place: Place) -> None:
+    """Train beside the process that leads, which alone writes and prints, until the last window is scored."""
+    group = Group(place)
+    group.connect()
+    work: Work | Dismissal = group.hand_out()
+    if isinstance(work, Dismissal):
+        raise SystemExit(int(work.failed))
+    made = prepare(work.config, group, work.ridge)
+    with suppress(Interrupted):  # the one that leads has saved the step, and says so
+        _fit_and_score(made, work.run, work.resumed, DummyLogger(), group)
+    group.close()  # not after a fault: the others would notice before this process has said what it was
+
+
+def _train(beginning: Beginning, folder: Path | None, team: Team) -> tuple[Run, dict[str, Any]]:
+    group = team.assemble(beginning.config["trainer"])
+    made = prepare(beginning.config, group)
+    config, data = made.config, made.data
     check_logger(config["logger"])
-    config = {**config, "training": {**config["training"], "precision": precision}}
     with _folder(beginning, folder, config) as run:
         if beginning.checkpoint is None:
             run.clear()
         write_json(run.path / CONFIG, config)
         resumed = beginning.checkpoint
-        _introduce(config, data, network, task, ridge, run, resumed)
+        _introduce(made, run, resumed, group)
         logger = make_logger(config["logger"], str(run.path), purge_step=0 if resumed is None else resumed["step"])
         log_start(logger, config)
-        outcome = fit(
-            task,
+        ridge = replace(made.ridge, weight=made.ridge.weight.cpu())  # every process has a device of its own
+        group.hand_out(Work(config, ridge, run, resumed))
+        outcome, rows = _fit_and_score(made, run, resumed, logger, group)
+        team.part()
+        result = write_outcome(
+            run,
+            config,
             data,
-            run.checkpoints,
-            settings=settings,
-            precision=precision,
-            device=device,
-            trainer_options=config["trainer"],
-            callbacks=callbacks,
-            logger=logger,
-            start_is_candidate=from_ridge,
-            resumed=resumed,
+            made.network,
+            rows,
+            made.ridge,
+            outcome,
+            precision=made.precision,
+            device=made.device,
+            processes=group.size,
         )
-        rows = score(network.to(device).eval(), data, ridge)
-        result = write_outcome(run, config, data, network, rows, ridge, outcome, precision, device)
         log_end(logger, result, rows)
-        run.close(architecture, data.manifest())
+        run.close(made.architecture, data.manifest())
     return run, result
+
+
+def _fit_and_score(
+    made: Preparation, run: Run, resumed: dict[str, Any] | None, logger: Logger, group: Group
+) -> tuple[Fit, dict[str, Row | None]]:
+    """Train, and score the best weights; all processes of `group` do this together."""
+    outcome = fit(
+        made.task,
+        made.data,
+        run.checkpoints,
+        settings=made.settings,
+        precision=made.precision,
+        device=made.device,
+        trainer_options=made.config["trainer"],
+        callbacks=made.callbacks,
+        logger=logger,
+        start_is_candidate=made.starts_from_ridge,
+        resumed=resumed,
+        group=group,
+    )
+    return outcome, score(made.network.to(made.device).eval(), made.data, made.ridge, group)
 
 
 @contextmanager
@@ -146,41 +158,18 @@ def _folder(beginning: Beginning, folder: Path | None, config: Mapping[str, Any]
         yield run
 
 
-def _architecture(config: Mapping[str, Any], data: ForecastData) -> Architecture:
-    options = dict(config["model"])
-    own = config["attention"]
-    mechanisms = Mechanisms(
-        encoder=own, decoder=config.get("decoder_attention") or own, cross=config["cross_attention"]
-    )
-    return Architecture(preset=options.pop("name"), options=options, mechanisms=mechanisms, sizes=data.sizes)
-
-
-def _start_linear_path(network: Informer, architecture: Architecture, ridge: Ridge) -> bool:
-    """Put the closed form in the linear path if that is asked for, and say whether it was."""
-    if network.linear_path is None or architecture.options["linear_path"] != "ridge":
-        return False
-    network.linear_path.start_from(ridge.weight)
-    return True
-
-
-def _introduce(
-    config: Mapping[str, Any],
-    data: ForecastData,
-    network: Informer,
-    task: ForecastTask,
-    ridge: Ridge,
-    run: Run,
-    resumed: Mapping[str, Any] | None,
-) -> None:
+def _introduce(made: Preparation, run: Run, resumed: Mapping[str, Any] | None, group: Group) -> None:
+    config, data, ridge = made.config, made.data, made.ridge
     for note in data.notes:
         print(f"{config['data']['name']}: {note}")
     windows = ", ".join(f"{len(part):,} {name}" for name, part in data.parts.items())
-    parameters = sum(parameter.numel() for parameter in network.parameters())
+    parameters = sum(parameter.numel() for parameter in made.network.parameters())
     print(f"{config['data']['name']}: {len(data.index):,} rows, {len(data.source.targets)} targets; windows: {windows}")
     print(f"{config['model']['name']}, attention {config['attention']['name']}: {parameters:,} parameters")
     print(f"linear baseline: look-back {ridge.look_back}, penalty {ridge.penalty:.2g}, 1 window in {ridge.every}")
     done = "" if resumed is None else f", going on after step {resumed['step']:,}"
-    print(f"training: {task.total_steps:,} steps into {shlex.quote(str(run.path))}{done}", flush=True)
+    together = f" by {group.size} processes" if group.size > 1 else ""
+    print(f"training: {made.task.total_steps:,} steps{together} into {shlex.quote(str(run.path))}{done}", flush=True)
 
 
 def main() -> None:

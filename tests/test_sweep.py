@@ -478,7 +478,9 @@ def test_no_job_starts_after_an_interruption(fake: Any, tmp_path: Path, raised: 
         (["sweep.name=a,b"], "sweep.name=a,b"),
         (["output_dir=a,b"], "output_dir=a,b"),
         (["seed=1,2", "resume=outputs/a"], "resume=outputs/a: each job of a sweep resumes itself"),
-        (["seed=1,2", "trainer.devices=2"], "trainer.devices=2"),
+        (["seed=1,2", "trainer.devices=2"], "trainer.devices=2: each job of a sweep is one process"),
+        (["seed=1,2", "trainer=ddp"], "hydra/launcher=joblib, or a GPU each with hydra/launcher=submitit_slurm"),
+        (["seed=1,2", "+trainer.num_nodes=2"], "trainer.num_nodes=2: each job of a sweep is one process"),
         (["hydra/launcher=nope", "seed=1,2"], "nope"),
         (["seed=1,2", "hydra.sweep.subdir=${hydra.job.num}"], "hydra.sweep.subdir="),
         (["seed=1,2", "hydra.sweep.dir=elsewhere"], "hydra.sweep.dir=elsewhere: the folders of a sweep are"),
@@ -499,6 +501,27 @@ def test_what_no_sweep_can_be_is_one_line_before_any_job(
     assert line.startswith("error: ")
     assert said in line
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sweep_that_torchrun_started_several_times_is_refused(
+    fake: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = fake(lambda config: 0.5)
+    names = {"TORCHELASTIC_RUN_ID": "x", "RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+    for name, value in names.items():
+        monkeypatch.setenv(name, value)
+    ended = command(tmp_path, "seed=1,2")
+    assert (ended.code, called) == (2, [])
+    (line,) = ended.errors
+    assert "-m: 2 processes were started, and each would run the whole sweep" in line
+
+
+def test_a_job_that_would_start_processes_fails_alone(fake: Any, tmp_path: Path) -> None:
+    called = fake(lambda config: 0.5)
+    ended = command(tmp_path, "trainer.devices=1,2", "sweep.name=s")
+    assert (ended.code, called) == (1, ["devices-1"])
+    failed = read(tmp_path / "sweeps" / "s" / "devices-2" / "failed.json")
+    assert failed["error"].startswith("trainer.devices=2: each job of a sweep is one process")
 
 
 def test_an_output_folder_that_is_a_file_is_refused(fake: Any, tmp_path: Path) -> None:

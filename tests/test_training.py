@@ -22,9 +22,9 @@ from forecast.errors import InputError, NotFiniteError
 from forecast.evaluate import evaluate
 from forecast.model.informer import Informer
 from forecast.run import Architecture, Run
-from forecast.settings import TRAINER_KEYS_OF_OURS
 from forecast.table import print_table
 from forecast.task import ForecastTask
+from forecast.trainer_settings import TRAINER_KEYS_OF_OURS
 from forecast.training import train
 from tests.conftest import TinyRun
 from tests.small import CONTEXT, HORIZON, QUICK, ROOT, SMALL, changed, hourly, quick, snapshot, write
@@ -368,7 +368,9 @@ WRONG: list[dict[str, Any]] = [
     {"data__frequency": "h"},
     {"data__time_column": "date"}, {"attention__name": "os.system"}, {"attention__name": "../base"},
     {"attention__name": "base"}, {"attention__foo": 1}, {"attention__implementation": "foo"},
-    {"trainer__devices": 2}, {"trainer__devices": "auto"}, {"trainer__accelerator": "tpu"},
+    {"trainer__devices": 0}, {"trainer__devices": "auto"}, {"trainer__devices": "x"}, {"trainer__accelerator": "tpu"},
+    {"trainer__num_nodes": 2}, {"trainer__num_nodes": 0}, {"trainer__strategy": "fsdp"},
+    {"training__batch_size": 17, "trainer__devices": 2},
     {"trainer__log_every_n_steps": "x"}, {"trainer__log_every_n_steps": 0}, {"trainer__foo": 1},
     {"trainer__limit_val_batches": 2}, {"trainer__limit_train_batches": 2}, {"trainer__accumulate_grad_batches": 2},
     {"trainer__fast_dev_run": True}, {"trainer__num_sanity_val_steps": 2}, {"trainer__benchmark": "x"},

@@ -41,7 +41,8 @@ class Checkpoints(Callback):
     """Keeps the best weights, and writes the run's whole state.
 
     It writes after each validation, every `minutes` between them, at the end, and when a signal asks the
-    run to stop; a checkpoint holds the best weights too, so that one file is enough. It comes last among
+    run to stop; a checkpoint holds the best weights too, so that one file is enough. Of several processes the
+    one that leads writes, and a signal to any of them stops all at the same step. It comes last among
     the callbacks: their state is then that of the same step.
 
     Lightning's own restoring of its loops is not used: it counts in epochs, this run in steps. What is
@@ -99,9 +100,10 @@ class Checkpoints(Callback):
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Any, batch_idx: int
     ) -> None:
         """Save between two steps where it is time to, and stop where a signal asks for it."""
-        if self.stop.number is not None:
+        assert isinstance(pl_module, ForecastTask)
+        if number := pl_module.group.largest(self.stop.number or 0):
             self._save(trainer, pl_module)
-            self._interrupt(trainer)
+            self._interrupt(trainer, number)
         if time.monotonic() - self._saved_at >= self.seconds:
             self._save(trainer, pl_module)
             self.after_save()
@@ -116,9 +118,10 @@ class Checkpoints(Callback):
         dataloader_idx: int = 0,
     ) -> None:
         """Save the step before this validation, which is then still due, where a signal asks to stop."""
-        if self.stop.number is not None:
+        assert isinstance(pl_module, ForecastTask)
+        if self.stop.number is not None and pl_module.group.size == 1:  # several have not as many batches each
             self._save(trainer, pl_module, validation_due=True)
-            self._interrupt(trainer)
+            self._interrupt(trainer, self.stop.number)
 
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Note the weights if they are the best so far, and save."""
@@ -131,10 +134,11 @@ class Checkpoints(Callback):
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Save the end, from which only the evaluation is left to do."""
+        assert isinstance(pl_module, ForecastTask)
         self._save(trainer, pl_module, finished=True)
         self.stop.forget()
-        if self.stop.number is not None:
-            self._interrupt(trainer)
+        if number := pl_module.group.largest(self.stop.number or 0):
+            self._interrupt(trainer, number)
 
     def on_exception(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, exception: BaseException
@@ -151,6 +155,9 @@ class Checkpoints(Callback):
         finished: bool = False,
     ) -> None:
         assert isinstance(pl_module, ForecastTask)
+        if not pl_module.group.leads:
+            self._saved_at = time.monotonic()
+            return
         pl_module.guard.read()  # nothing that is not finite is ever saved
         scheduler = trainer.lr_scheduler_configs[0].scheduler
         content = {
@@ -170,11 +177,10 @@ class Checkpoints(Callback):
         write_checkpoint(self.folder, trainer.global_step, content)
         self._saved_at = time.monotonic()
 
-    def _interrupt(self, trainer: lightning.Trainer) -> None:
-        assert self.stop.number is not None
+    def _interrupt(self, trainer: lightning.Trainer, number: int) -> None:
         reached = f"step {trainer.global_step:,} of {trainer.max_steps:,}"
         where = shlex.quote(f"resume={self.folder.parent}")
-        raise Interrupted(f"interrupted at {reached}, which is saved: {where}", self.stop.number)
+        raise Interrupted(f"interrupted at {reached}, which is saved: {where}", number)
 
 
 def _states(trainer: lightning.Trainer) -> dict[str, Any]:
@@ -206,7 +212,8 @@ def restore(trainer: lightning.Trainer, task: ForecastTask, content: dict[str, A
         for name in vars(counter):
             setattr(counter, name, step)
     loop._batches_that_stepped = step  # where the next point of a curve goes
-    trainer.should_stop = content["stopped_by"] == EARLY or (content["stopped_by"] == TIME and _out_of_time(trainer))
+    over = content["stopped_by"] == EARLY or (content["stopped_by"] == TIME and _out_of_time(trainer))
+    trainer.should_stop = task.group.hand_out(over)  # their clocks differ
 
 
 def stopped_by(trainer: lightning.Trainer) -> str | None:

@@ -65,7 +65,7 @@ class Speed(Callback):
         """Note how long the step took."""
         self._steps += 1
         if self._steps > WARM_UP_STEPS:
-            self.timings.windows += len(batch.origin)
+            self.timings.windows += len(batch.origin) * trainer.world_size
             ended = self._event()
             if self._begun is not None and ended is not None:
                 self._events.append((self._begun, ended))

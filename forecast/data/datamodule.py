@@ -18,20 +18,22 @@ from forecast.data.split import split_rows
 from forecast.data.windows import Batch, Windows, start_rows
 from forecast.errors import InputError
 from forecast.model.presets import Sizes
+from forecast.parallel.group import ALONE
 
 
 class EvaluationBatches:
-    """Every window of a part once, in order; what a validation loop iterates."""
+    """Every window of a part once, or those at the positions `share`, in order; what a validation loop iterates."""
 
-    def __init__(self, windows: Windows, batch_size: int) -> None:
+    def __init__(self, windows: Windows, batch_size: int, share: range | None = None) -> None:
         self.windows = windows
         self.batch_size = batch_size
+        self.share = range(len(windows)) if share is None else share
 
     def __len__(self) -> int:
-        return -(-len(self.windows) // self.batch_size)
+        return -(-len(self.share) // self.batch_size)
 
     def __iter__(self) -> "Any":
-        return self.windows.batches(self.batch_size)
+        return self.windows.batches(self.batch_size, self.share)
 
 
 class ForecastData(lightning.LightningDataModule):
@@ -46,7 +48,7 @@ class ForecastData(lightning.LightningDataModule):
     context_length, horizon
         T and h, in steps.
     batch_size, evaluation_batch_size
-        Windows a batch in training and elsewhere.
+        Windows a batch: in training of all processes together, elsewhere of each.
     seed
         Of the training order.
 
@@ -59,6 +61,8 @@ class ForecastData(lightning.LightningDataModule):
     ----------
     left_out
         Windows of each part that are not kept since a fill in their context knows the future.
+    group
+        The processes that share the windows of a loop; set before a fit, with the steps.
     """
 
     def __init__(
@@ -84,6 +88,7 @@ class ForecastData(lightning.LightningDataModule):
         self.source, self.seed = source, seed
         self.batch_size, self.evaluation_batch_size = batch_size, evaluation_batch_size
         self.total_steps = self.first_step = 0
+        self.group = ALONE
         columns = [*source.targets, *source.past_covariates]
         frame = source.series.frame[columns]
         self.index = pd.DatetimeIndex(frame.index)
@@ -160,12 +165,21 @@ class ForecastData(lightning.LightningDataModule):
             )
 
     def train_dataloader(self) -> ShuffledBatches:
-        """Give the run's batches from `first_step` to `total_steps`."""
-        return ShuffledBatches(self.parts["train"], self.batch_size, self.seed, self.total_steps, self.first_step)
+        """Give this process's part of the run's batches, from `first_step` to `total_steps`."""
+        return ShuffledBatches(
+            self.parts["train"],
+            self.batch_size,
+            self.seed,
+            self.total_steps,
+            self.first_step,
+            rank=self.group.rank,
+            processes=self.group.size,
+        )
 
     def val_dataloader(self) -> EvaluationBatches:
-        """Give every validation window."""
-        return EvaluationBatches(self.parts["validation"], self.evaluation_batch_size)
+        """Give this process's part of the validation windows."""
+        windows = self.parts["validation"]
+        return EvaluationBatches(windows, self.evaluation_batch_size, self.group.share(len(windows)))
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
         """Give the batch as it is: it was gathered on the device."""

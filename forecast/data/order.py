@@ -29,6 +29,8 @@ class ShuffledBatches:
         Batches of the whole run.
     first
         The absolute number of the first batch to give.
+    rank, processes
+        Of each batch, this process is given the windows `rank`, `rank` + `processes`, … alone.
 
     Attributes
     ----------
@@ -36,12 +38,24 @@ class ShuffledBatches:
         When the newest batch was asked for and when it was there, as `time.perf_counter` says it.
     """
 
-    def __init__(self, windows: Windows, batch_size: int, seed: int, total: int, first: int = 0) -> None:
+    def __init__(
+        self,
+        windows: Windows,
+        batch_size: int,
+        seed: int,
+        total: int,
+        first: int = 0,
+        *,
+        rank: int = 0,
+        processes: int = 1,
+    ) -> None:
         self.windows = windows
         self.batch_size = batch_size
         self.seed = seed
         self.total = total
         self.first = first
+        self.rank = rank
+        self.processes = processes
         self.asked = self.given = 0.0
         self._pass = -1
         self._order = torch.empty(0, dtype=torch.int64)
@@ -52,12 +66,13 @@ class ShuffledBatches:
     def __iter__(self) -> Iterator[Batch]:
         for number in range(self.first, self.total):
             self.asked = time.perf_counter()
-            batch = self.windows.batch(self._on_device(self.indices(number)))
+            own = self.indices(number)[self.rank :: self.processes]
+            batch = self.windows.batch(self._on_device(own))
             self.given = time.perf_counter()
             yield batch
 
     def indices(self, number: int) -> Tensor:
-        """Give the windows (B,) of batch `number`, counted from the start of the run."""
+        """Give the windows (B,) of batch `number`, counted from the start of the run, of all processes together."""
         position, stop = number * self.batch_size, (number + 1) * self.batch_size
         pieces = []
         while position < stop:

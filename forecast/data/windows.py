@@ -127,8 +127,9 @@ class Windows:
             origin=first + length,
         )
 
-    def batches(self, batch_size: int) -> Iterator[Batch]:
-        """Give every window once, in order of time; the last batch may be smaller."""
-        positions = torch.arange(len(self), device=self.starts.device)
-        for index in positions.split(batch_size):
+    def batches(self, batch_size: int, share: range | None = None) -> Iterator[Batch]:
+        """Give every window, or those at the positions `share`, once and in order; the last batch may be smaller."""
+        share = range(len(self)) if share is None else share
+        positions = torch.arange(share.start, share.stop, device=self.starts.device)
+        for index in positions.split(batch_size) if share else ():
             yield self.batch(index)

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from forecast.attention.multi_head import MultiHeadAttention
 from forecast.model.activations import run_layer
+from forecast.model.batch_normalization import BatchNorm
 from forecast.model.dropout import Dropout
 
 
@@ -75,7 +76,7 @@ class Distilling(nn.Module):
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.convolution = nn.Conv1d(d_model, d_model, 3, padding=1, padding_mode="replicate")
-        self.norm = nn.BatchNorm1d(d_model)
+        self.norm = BatchNorm(d_model)
         self.activation = nn.ELU()
         self.pool = nn.MaxPool1d(3, stride=2, padding=1)
 

@@ -74,3 +74,15 @@ def test_batches_hold_the_windows_that_the_indices_name() -> None:
         for row, position in enumerate(batches.indices(number).tolist()):
             assert torch.equal(batch.past[row], WINDOWS.values[position : position + 8])
             assert torch.equal(batch.future[row], WINDOWS.values[position + 8 : position + 11, :2])
+
+
+@pytest.mark.parametrize("processes", [1, 2, 4])
+def test_the_processes_share_each_batch_of_one_order(processes: int) -> None:
+    whole = [batch.origin.tolist() for batch in ShuffledBatches(WINDOWS, 16, seed=2, total=12, first=3)]
+    loaders = [
+        ShuffledBatches(WINDOWS, 16, seed=2, total=12, first=3, rank=rank, processes=processes)
+        for rank in range(processes)
+    ]
+    for origins, *parts in zip(whole, *loaders, strict=True):
+        assert {len(part.origin) for part in parts} == {16 // processes}
+        assert sorted(origin for part in parts for origin in part.origin.tolist()) == sorted(origins)

@@ -1,0 +1,71 @@
+"""Batch normalisation whose batch is that of all processes which train together."""
+
+from typing import Any
+
+import torch
+import torch.distributed as distributed
+from torch import Tensor, nn
+
+
+class BatchNorm(nn.BatchNorm1d):
+    """Normalises each channel over batch and time, (B, D, L) to the same.
+
+    In one process, and in evaluation, it is torch's own. Where several train together, each with the same
+    number of windows, mean and variance are those of all their windows: the number of processes does not
+    change what is learnt. Torch's `SyncBatchNorm` does the same, on GPUs alone.
+
+    References
+    ----------
+    Ioffe and Szegedy, "Batch Normalization", ICML 2015, arXiv:1502.03167.
+    """
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Give the normalised features."""
+        if not (self.training and _several()):
+            normed: Tensor = super().forward(features)
+            return normed
+        with torch.autocast(features.device.type, enabled=False):
+            return self._over_all(features.float()).to(features.dtype)
+
+    def _over_all(self, features: Tensor) -> Tensor:
+        processes = distributed.get_world_size()
+        mean = _add_up(features.mean((0, 2), keepdim=True)) / processes  # (1, D, 1)
+        centred = features - mean
+        variance = _add_up(centred.square().mean((0, 2), keepdim=True)) / processes
+        self._track(mean, variance, processes * features.shape[0] * features.shape[2])
+        scaled: Tensor = centred * (variance + self.eps).rsqrt()
+        return scaled * self.weight[:, None] + self.bias[:, None]
+
+    @torch.no_grad()
+    def _track(self, mean: Tensor, variance: Tensor, count: int) -> None:
+        """Move the statistics of evaluation towards those of this batch, as torch does."""
+        assert self.momentum is not None
+        assert self.num_batches_tracked is not None
+        self.num_batches_tracked += 1
+        unbiased = variance * count / max(1, count - 1)
+        for kept, new in ((self.running_mean, mean), (self.running_var, unbiased)):
+            assert kept is not None
+            kept.lerp_(new.flatten(), self.momentum)
+
+
+class _Sum(torch.autograd.Function):
+    """Adds up a tensor over all processes; so is the gradient, as each process's loss depends on each summand."""
+
+    @staticmethod
+    def forward(context: Any, tensor: Tensor) -> Tensor:
+        total = tensor.detach().clone(memory_format=torch.contiguous_format)
+        distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> Tensor:
+        return _add_up(gradients[0])
+
+
+def _several() -> bool:
+    return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
+
+
+def _add_up(tensor: Tensor) -> Tensor:
+    total: Tensor = _Sum.apply(tensor)  # type: ignore[no-untyped-call]
+    return total

@@ -1,0 +1,144 @@
+"""From a configuration to all that a training needs: seed, data, model, task; nothing is written."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import lightning
+import torch
+from hydra.utils import instantiate
+from lightning.pytorch.callbacks import Callback
+
+from forecast.baselines import Ridge, fit_ridge
+from forecast.callbacks.configured import configured
+from forecast.data.datamodule import ForecastData
+from forecast.data.sources import load_source
+from forecast.errors import InputError
+from forecast.losses import loss_by_name
+from forecast.model.informer import Informer
+from forecast.model.presets import Mechanisms
+from forecast.parallel.group import ALONE, Group
+from forecast.precision import choose_precision
+from forecast.run import Architecture
+from forecast.settings import TrainingSettings, read_root, read_training
+from forecast.task import ForecastTask
+from forecast.trainer_settings import choose_device
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What a training is made of.
+
+    Parameters
+    ----------
+    config
+        The configuration, its precision settled.
+    starts_from_ridge
+        Whether the model's linear path starts from the closed form, and so is good before the first step.
+    """
+
+    config: dict[str, Any]
+    settings: TrainingSettings
+    device: torch.device
+    precision: str
+    data: ForecastData
+    architecture: Architecture
+    network: Informer
+    ridge: Ridge
+    starts_from_ridge: bool
+    task: ForecastTask
+    callbacks: list[Callback]
+
+
+def prepare(config: Mapping[str, Any], group: Group = ALONE, ridge: Ridge | None = None) -> Preparation:
+    """Give what the training that `config` describes is made of, the data on this process's device.
+
+    Parameters
+    ----------
+    config
+        Plain values, the configuration.
+    group
+        The processes that are to train together.
+    ridge
+        The linear map, where another process has fitted it.
+
+    Raises
+    ------
+    InputError
+        If the configuration or the data cannot be used.
+    """
+    root, settings = read_root(config), read_training(config["training"])
+    device = choose_device(config["trainer"], group.place.local_rank)
+    precision = choose_precision(settings.precision, device)
+    loss_by_name(root.loss)
+    lightning.seed_everything(root.seed, verbose=False)
+    torch.backends.cudnn.allow_tf32 = False  # convolutions too are float32 where float32 is said
+    data = ForecastData(
+        load_source(config["data"]),
+        config["data"]["split"],
+        context_length=root.context_length,
+        horizon=root.horizon,
+        batch_size=settings.batch_size,
+        evaluation_batch_size=settings.evaluation_batch_size,
+        seed=root.seed,
+    )
+    _check_shares(settings.batch_size, data, group)
+    architecture = _architecture(config, data)
+    network = architecture.build()
+    network.checkpoint_activations(settings.activation_checkpointing)
+    data.to(device)
+    ridge = ridge or fit_ridge(data.parts["train"], data.parts["validation"])
+    starts_from_ridge = _start_linear_path(network, architecture, ridge)
+    task = ForecastTask(
+        network,
+        loss=root.loss,
+        make_optimizer=instantiate(config["optimizer"], _partial_=True),
+        make_scheduler=instantiate(config["scheduler"], _partial_=True),
+        max_grad_norm=settings.max_grad_norm,
+        linear_path_rate=settings.linear_path_rate,
+        total_steps=settings.total_steps(len(data.parts["train"])),
+        seed=root.seed,
+    )
+    task.configure_optimizers()  # what is out of its range is refused before there is a folder
+    return Preparation(
+        config={**config, "training": {**config["training"], "precision": precision}},
+        settings=settings,
+        device=device,
+        precision=precision,
+        data=data,
+        architecture=architecture,
+        network=network,
+        ridge=ridge,
+        starts_from_ridge=starts_from_ridge,
+        task=task,
+        callbacks=configured(config["callbacks"]),
+    )
+
+
+def _check_shares(batch_size: int, data: ForecastData, group: Group) -> None:
+    """Refuse a batch that the processes cannot share evenly, and more processes than windows to validate on."""
+    if batch_size % group.size:
+        raise InputError(
+            f"training.batch_size={batch_size}: {group.size} processes share it evenly: give a multiple of that"
+        )
+    if (windows := len(data.parts["validation"])) < group.size:
+        raise InputError(
+            f"trainer.devices: {group.size} processes have {windows} validation windows to share: use fewer"
+        )
+
+
+def _architecture(config: Mapping[str, Any], data: ForecastData) -> Architecture:
+    options = dict(config["model"])
+    own = config["attention"]
+    mechanisms = Mechanisms(
+        encoder=own, decoder=config.get("decoder_attention") or own, cross=config["cross_attention"]
+    )
+    return Architecture(preset=options.pop("name"), options=options, mechanisms=mechanisms, sizes=data.sizes)
+
+
+def _start_linear_path(network: Informer, architecture: Architecture, ridge: Ridge) -> bool:
+    """Put the closed form in the linear path if that is asked for, and say whether it was."""
+    if network.linear_path is None or architecture.options["linear_path"] != "ridge":
+        return False
+    network.linear_path.start_from(ridge.weight)
+    return True
