@@ -15,7 +15,7 @@ from tests.small import quick
 BOARD = {"_target_": "forecast.board.Board"}
 
 
-def started(folder: Path, steps: range, level: float, purge_step: int | None = None) -> Board:
+def started(folder: Path, steps: range, level: float, purge_step: int = 0) -> Board:
     """Give a board as a run leaves it that stops after `steps`."""
     board = make_logger(BOARD, str(folder), purge_step)
     assert isinstance(board, Board)
@@ -37,7 +37,7 @@ def test_a_run_has_one_event_file_and_nothing_else_of_the_logger(tiny_run: TinyR
 @pytest.mark.parametrize("target", ["forecast.board.Board", "lightning.pytorch.loggers.TensorBoardLogger"])
 def test_a_run_that_goes_on_has_each_step_of_a_curve_once(tmp_path: Path, target: str) -> None:
     places = {} if target == BOARD["_target_"] else {"name": "", "version": ""}
-    for steps, level, purge_step in ((range(13), 100.0, None), (range(10, 20), 0.0, 10)):
+    for steps, level, purge_step in ((range(13), 100.0, 0), (range(10, 20), 0.0, 10)):
         logger: Any = make_logger({"_target_": target, **places}, str(tmp_path), purge_step)
         for step in steps:
             logger.log_metrics({"train/loss": level + step}, step)
