@@ -1,5 +1,7 @@
 """What several tests share: one small finished run, and the real data where they lie beside the project."""
 
+import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def one_thread() -> None:
     """Compute in one thread: with models this small, threads mostly wait for one another."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def signals_and_threads() -> Iterator[None]:
+    """Undo what a tool that is called in the tests' own process changes in it."""
+    handler, threads = signal.getsignal(signal.SIGTERM), torch.get_num_threads()
+    yield
+    signal.signal(signal.SIGTERM, handler)
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")

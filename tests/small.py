@@ -1,5 +1,6 @@
 """Small runs: configurations composed as the command line composes them, over tables made here."""
 
+import csv
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,11 @@ def write(path: Path, table: pd.DataFrame) -> Path:
     """Write the table as CSV."""
     table.to_csv(path, index=False)
     return path
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Give the rows of a CSV file as text."""
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
 def snapshot(*folders: Path) -> dict[str, bytes | None]:

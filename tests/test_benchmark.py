@@ -1,9 +1,6 @@
 import argparse
-import csv
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +11,7 @@ from forecast.benchmark import main
 from forecast.benchmarking import options
 from forecast.benchmarking.folder import open_folder
 from forecast.benchmarking.request import plan_of
-from tests.small import ROOT
+from tests.small import ROOT, read_rows
 
 TINY = [
     "--shortest", "16", "--longest", "64", "--heads", "2", "--head-dim", "8", "--fit-from", "16", "--seconds", "0",
@@ -24,25 +21,20 @@ LABELS = {*attention.available(), "full explicit"}
 FILES = ["cases.csv", "lengths.png", "summary.csv", "tables.md"]
 
 
+pytestmark = pytest.mark.usefixtures("signals_and_threads")
+
+
 @pytest.fixture(autouse=True)
-def _small_limits_and_signals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("forecast.benchmarking.limits.SIDE", {"cpu": 64, "cuda": 64})
     monkeypatch.setattr("forecast.benchmarking.limits.COPIED", {"cpu": 2**12, "cuda": 2**12})
-    handler, threads = signal.getsignal(signal.SIGTERM), torch.get_num_threads()
-    yield
-    signal.signal(signal.SIGTERM, handler)
-    torch.set_num_threads(threads)
-
-
-def read(path: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
 def test_a_run_leaves_every_case_the_tables_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "new" / "folder"
     assert main(["attention", *TINY, "--causal", "--threads", "1", "--output", str(folder)]) == 0
     assert sorted(file.name for file in folder.iterdir()) == FILES
-    rows = read(folder / "cases.csv")
+    rows = read_rows(folder / "cases.csv")
     assert len(rows) == len(LABELS) * (3 + 4 * 3)
     assert {row["mechanism"] for row in rows} == LABELS
     layouts = {(row["heads"], row["head_dim"], row["repetitions"]) for row in rows if row["table"] == "layer"}
@@ -58,7 +50,7 @@ def test_a_run_leaves_every_case_the_tables_and_a_picture(tmp_path: Path, capsys
         assert float(row["median_ms"]) <= float(row["upper_ms"])
         assert row["mechanism"] != "full" or float(row["times_fused"]) == 1
         assert int(row["peak_bytes"]) > 0
-    summary = read(folder / "summary.csv")
+    summary = read_rows(folder / "summary.csv")
     assert len(summary) == 4 * len(LABELS)
     assert {row["time_fitted_from"] for row in summary if row["time_exponent"]} == {"16"}
     tables, printed = (folder / "tables.md").read_text(encoding="utf-8"), capsys.readouterr().out
@@ -90,7 +82,7 @@ def test_without_a_word_attention_is_measured_into_a_new_folder_of_its_own(
 def test_half_precision_and_own_values_are_measured(tmp_path: Path) -> None:
     words = ["--mechanisms", "probsparse:sampling=per_query", "--dtype", "bf16", "--no-backward", "--tables", "lengths"]
     assert main([*TINY, *words, "--quiet", "--output", str(tmp_path)]) == 0
-    rows = read(tmp_path / "cases.csv")
+    rows = read_rows(tmp_path / "cases.csv")
     assert {(row["mechanism"], row["dtype"], row["passes"]) for row in rows} == {
         ("full", "bf16", "forward"),
         ("probsparse per_query", "bf16", "forward"),
@@ -117,7 +109,7 @@ def test_a_run_that_is_stopped_leaves_what_it_has_measured(tmp_path: Path, monke
     monkeypatch.setattr("forecast.benchmarking.report.write_report", stop)
     assert main([*TINY, "--mechanisms", "mean", "--quiet", "--output", str(tmp_path)]) == 130
     assert [file.name for file in tmp_path.iterdir()] == ["cases.unfinished.csv"]
-    assert len(read(tmp_path / "cases.unfinished.csv")) == 2 * (3 + 2 * 3)
+    assert len(read_rows(tmp_path / "cases.unfinished.csv")) == 2 * (3 + 2 * 3)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,6 @@
 """The benchmarks that train whole models, from the command line to the files."""
 
-import csv
-import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,22 +10,14 @@ from forecast.benchmark import main
 from forecast.benchmarking import tries
 from forecast.benchmarking.search import Trial
 from forecast.benchmarking.trial import Ask
+from tests.small import read_rows
 
 SMALL = ["--windows", "24:6", "48:12", "--batch", "2", "--channels", "3", "--device", "cpu", "--threads", "1"]
 SIZES = "d_model=16,num_heads=2,d_ff=32"
 MODEL = ["--model", f"informer:start_length=0,{SIZES}"]
 
 
-@pytest.fixture(autouse=True)
-def _signals_and_threads() -> Iterator[None]:
-    handler, threads = signal.getsignal(signal.SIGTERM), torch.get_num_threads()
-    yield
-    signal.signal(signal.SIGTERM, handler)
-    torch.set_num_threads(threads)
-
-
-def read(path: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
 
 def test_peers_leaves_every_comparison_and_says_what_differs(
@@ -37,7 +26,7 @@ def test_peers_leaves_every_comparison_and_says_what_differs(
     transformers = pytest.importorskip("transformers")
     assert main(["peers", *SMALL, *MODEL, "--pairs", "3", "--output", str(tmp_path)]) == 0
     assert sorted(file.name for file in tmp_path.iterdir()) == ["cases.csv", "tables.md"]
-    rows = read(tmp_path / "cases.csv")
+    rows = read_rows(tmp_path / "cases.csv")
     assert len(rows) == 2 * 2 * 3
     for row in rows:
         assert (row["pairs"], row["transformers"], row["threads"]) == ("3", transformers.__version__, "1")
@@ -72,7 +61,7 @@ def test_step_leaves_the_share_of_the_limit_and_the_operations(
     words = ["--repetitions", "2", "--top", "3", "--attention", "probsparse:factor=2", "--output", str(tmp_path)]
     assert main(["step", *SMALL, *MODEL, *words]) == 0
     assert sorted(file.name for file in tmp_path.iterdir()) == ["cases.csv", "operations.csv", "tables.md"]
-    rows = read(tmp_path / "cases.csv")
+    rows = read_rows(tmp_path / "cases.csv")
     assert [(row["look_back"], row["precision"]) for row in rows] == [
         ("24", "fp32"), ("24", "bf16"), ("48", "fp32"), ("48", "bf16"),
     ]  # fmt: skip
@@ -81,7 +70,7 @@ def test_step_leaves_the_share_of_the_limit_and_the_operations(
         assert 0 < float(row["update_share"]) < 1
         assert int(row["operations"]) > 0
     assert int(rows[0]["operations"]) == int(rows[1]["operations"])
-    operations = read(tmp_path / "operations.csv")
+    operations = read_rows(tmp_path / "operations.csv")
     assert {row["kind"] for row in operations} == {"products", "optimizer", "rest"}
     tables, printed = (tmp_path / "tables.md").read_text(encoding="utf-8"), capsys.readouterr().out
     assert tables.count("## Where a step's time goes, 24 → 6, batch 2, fp32") == 1
@@ -118,11 +107,11 @@ def test_max_context_leaves_each_trial_and_each_mechanism_s_largest(
     words += ["--batch", "3", "--dtype", "bf16", "--device", "cpu", "--model", f"patch_informer:patch_length=1,{SIZES}"]
     assert main(["max-context", *words, "--output", str(tmp_path)]) == 0
     assert sorted(file.name for file in tmp_path.iterdir()) == ["cases.csv", "summary.csv", "tables.md"]
-    full, linear, linformer = read(tmp_path / "summary.csv")
+    full, linear, linformer = read_rows(tmp_path / "summary.csv")
     assert 256 <= int(full["look_back"]) <= 300 < int(full["does_not_fit"]) <= 1.1 * int(full["look_back"])
     assert (linear["look_back"], linear["does_not_fit"], linear["peak_bytes"]) == ("1000", "", "1000000")
     assert (linformer["look_back"], linformer["why"]) == ("", "refused: cannot")
-    assert {row["memory_gib"] for row in read(tmp_path / "cases.csv")} == {"1.0"}
+    assert {row["memory_gib"] for row in read_rows(tmp_path / "cases.csv")} == {"1.0"}
     tables = (tmp_path / "tables.md").read_text(encoding="utf-8")
     assert "The largest look-back within 1.00 GiB" in tables
     assert "- linear: fits as far as was asked" in tables
@@ -135,7 +124,7 @@ def test_max_context_searches_with_real_steps(tmp_path: Path) -> None:
     words = ["--mechanisms", "mean", "--memory-gib", "4", "--shortest", "64", "--longest", "128", "--batch", "1"]
     words += ["--device", "cpu", "--model", f"patch_informer:patch_length=1,{SIZES}", "--quiet"]
     assert main(["max-context", *words, "--output", str(tmp_path)]) == 0
-    for row in read(tmp_path / "summary.csv"):
+    for row in read_rows(tmp_path / "summary.csv"):
         assert (row["look_back"], row["does_not_fit"]) == ("128", "")
         assert 2**26 < int(row["peak_bytes"]) < 4 * 2**30
 

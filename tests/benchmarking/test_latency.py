@@ -1,6 +1,3 @@
-import csv
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,20 +8,12 @@ from forecast.benchmarking.latency_forms import Form
 from forecast.benchmarking.latency_report import rows_of
 from forecast.exporting import extra
 from tests.conftest import TinyRun
+from tests.small import read_rows
 
 QUICK = ["--repetitions", "3", "--seconds", "0", "--device", "cpu", "--threads", "1"]
 
 
-@pytest.fixture(autouse=True)
-def _signals_and_threads() -> Iterator[None]:
-    handler, threads = signal.getsignal(signal.SIGTERM), torch.get_num_threads()
-    yield
-    signal.signal(signal.SIGTERM, handler)
-    torch.set_num_threads(threads)
-
-
-def read(path: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
 
 def test_each_form_is_timed_alone_and_in_a_batch_and_forecasts_the_same(
@@ -33,7 +22,7 @@ def test_each_form_is_timed_alone_and_in_a_batch_and_forecasts_the_same(
     words = ["--run", str(tiny_run.path), "--batch", "3", "--forms", "eager", "pt2", "predict"]
     assert main(["latency", *QUICK, *words, "--output", str(tmp_path)]) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["latency.csv", "latency.md"]
-    rows = read(tmp_path / "latency.csv")
+    rows = read_rows(tmp_path / "latency.csv")
     assert [(row["form"], row["batch"]) for row in rows] == [
         (form, batch) for batch in "13" for form in ("eager", "pt2", "predict")
     ]
@@ -58,7 +47,7 @@ def test_each_form_is_timed_alone_and_in_a_batch_and_forecasts_the_same(
 def test_compiled_and_onnx_forecast_the_same_where_they_can_be_had(tiny_run: TinyRun, tmp_path: Path) -> None:
     words = ["--run", str(tiny_run.path), "--batch", "2", "--forms", "compiled", "onnx", "--quiet"]
     assert main(["latency", *QUICK, *words, "--output", str(tmp_path)]) == 0
-    for row in read(tmp_path / "latency.csv"):
+    for row in read_rows(tmp_path / "latency.csv"):
         assert row["skipped"] or float(row["difference"]) < 1e-4
         assert bool(row["skipped"]) == (not row["p50_ms"])
 
@@ -69,7 +58,7 @@ def test_a_form_whose_packages_are_missing_is_left_out_with_a_word(
     monkeypatch.setattr(extra, "find_spec", lambda _: None)
     words = ["--run", str(tiny_run.path), "--batch", "1", "--forms", "onnx", "eager", "--quiet"]
     assert main(["latency", *QUICK, *words, "--output", str(tmp_path)]) == 0
-    onnx, eager = read(tmp_path / "latency.csv")
+    onnx, eager = read_rows(tmp_path / "latency.csv")
     assert 'pip install -e ".[export]"' in onnx["skipped"]
     assert eager["p50_ms"]
     assert "onnx, 1 at a time: " in (tmp_path / "latency.md").read_text(encoding="utf-8")
