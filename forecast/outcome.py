@@ -56,6 +56,7 @@ def write_outcome(
             "parameters": sum(parameter.numel() for parameter in network.parameters()),
             "steps": fit.steps,
             "best_step": fit.best_step,
+            "share": network.share,
         },
         "linear_fit": {"look_back": ridge.look_back, "penalty": ridge.penalty, "every": ridge.every},
         "speed": {

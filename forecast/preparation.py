@@ -138,7 +138,7 @@ def _architecture(config: Mapping[str, Any], data: ForecastData) -> Architecture
 
 def _start_linear_path(network: Informer, architecture: Architecture, ridge: Ridge) -> bool:
     """Put the closed form in the linear path if that is asked for, and say whether it was."""
-    if network.linear_path is None or architecture.options["linear_path"] != "ridge":
+    if network.linear_path is None or architecture.options["linear_path"] == "zero":
         return False
     network.linear_path.start_from(ridge.weight)
     return True

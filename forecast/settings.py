@@ -112,7 +112,9 @@ def read_training(config: Mapping[str, Any]) -> TrainingSettings:
     for key in ("max_steps", "batch_size", "evaluation_batch_size"):
         if getattr(settings, key) is not None:
             check_least(getattr(settings, key), 1, f"training.{key}")
-    for key in ("max_epochs", "validations_per_epoch", "max_grad_norm", "linear_path_rate", "checkpoint_minutes"):
+    if not 0 <= settings.linear_path_rate < float("inf"):
+        raise InputError(f"training.linear_path_rate={settings.linear_path_rate}: must be at least 0 and finite")
+    for key in ("max_epochs", "validations_per_epoch", "max_grad_norm", "checkpoint_minutes"):
         value = getattr(settings, key)
         if value is not None and not 0 < value < float("inf"):
             raise InputError(f"training.{key}={value}: must be above 0 and finite")

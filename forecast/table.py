@@ -87,7 +87,9 @@ def print_next_commands(run: Run, result: Mapping[str, Any]) -> None:
     best, steps = result["model"]["best_step"], result["model"]["steps"]
     start = " (the closed form itself: on validation, training added nothing to it)" if best == 0 else ""
     print(f"speed: {speed_line(result['speed'])}")
-    print(f"best on validation: step {best:,} of {steps:,}{start}; {result['status']}")
+    share = result["model"].get("share")
+    mean = f", {share:.0%} encoder-decoder, the rest linear path" if share else ""
+    print(f"best on validation: step {best:,} of {steps:,}{mean}{start}; {result['status']}")
     print(f"run folder: {folder}")
     print(f"look at it: tensorboard --logdir {shlex.quote(str(run.path.parent))}")
     print(f"forecast:   python -m forecast.predict --run {folder} --input {source} --output forecast.csv")

@@ -19,6 +19,7 @@ from forecast.losses import loss_by_name
 from forecast.metrics import ErrorSums
 from forecast.model.informer import Informer
 from forecast.parallel.group import ALONE
+from forecast.share import ShareSums
 
 SEED_STRIDE = 1_000_003
 """A prime between the seeds of two runs, so that step n of one is not step n + 1 of the other."""
@@ -38,7 +39,7 @@ class ForecastTask(lightning.LightningModule):
     max_grad_norm
         Gradients are scaled down to this norm; None leaves them.
     linear_path_rate
-        The linear path's learning rate as a fraction of the others'.
+        The linear path's learning rate as a fraction of the others'; 0 leaves it where it starts.
     total_steps
         Steps of the whole run.
     seed
@@ -73,7 +74,9 @@ class ForecastTask(lightning.LightningModule):
         self.seed = seed
         self.group = ALONE
         self.guard = FiniteGuard()
-        self.sums: ErrorSums | None = None
+        self.sums: ErrorSums | ShareSums | None = None
+        if network.linear_path is not None:
+            network.linear_path.requires_grad_(linear_path_rate > 0)
         self._last_loss: Tensor | None = None
 
     def forward(self, batch: Batch) -> Tensor:
@@ -87,7 +90,7 @@ class ForecastTask(lightning.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Give the loss of this process's part of a batch, weighed so that the mean over all is that of the batch."""
-        loss = self.loss(self(batch), batch.future, batch.future_observed)
+        loss = self._loss_of(batch)
         if self.group.size > 1 and batch.future_observed is not None:
             loss = loss * self._share_of(batch.future_observed.sum())
         self._last_loss = loss.detach()
@@ -117,16 +120,22 @@ class ForecastTask(lightning.LightningModule):
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Add a batch to the sums, in float32 whatever training runs in."""
-        with torch.autocast(self.device.type, enabled=False):
-            forecast = self(batch)
+        truth = batch.future, batch.future_observed
         if self.sums is None:
-            self.sums = ErrorSums.zeros(forecast.shape[1], forecast.shape[2], forecast.device)
-        self.sums.update(forecast, batch.future, batch.future_observed)
+            self.sums = self._no_sums(*batch.future.shape[1:])
+        with torch.autocast(self.device.type, enabled=False):
+            if isinstance(self.sums, ShareSums):
+                self.sums.update(*self._apart(batch), *truth)
+            else:
+                self.sums.update(self(batch), *truth)
 
     def on_validation_epoch_end(self) -> None:
-        """Log the scores over all validation windows."""
+        """Log the scores over all validation windows, and take the share that they settle."""
         assert self.sums is not None
         self.sums = self.sums.over(self.group)
+        if isinstance(self.sums, ShareSums):
+            self.network.combination.share.fill_(self.sums.share)  # type: ignore[operator]
+            self.log("val/share", self.sums.share, sync_dist=True)
         scores = self.sums.scaled()
         self.log("val/mse", scores["mse"], prog_bar=True, sync_dist=True)  # each has the same number already
         self.log("val/mae", scores["mae"], sync_dist=True)
@@ -148,6 +157,23 @@ class ForecastTask(lightning.LightningModule):
         scheduler = _make("scheduler", self.make_scheduler, optimizer, self.total_steps)
         schedule: LRSchedulerConfigType = {"scheduler": scheduler, "interval": "step", "name": "train/learning_rate"}
         return {"optimizer": optimizer, "lr_scheduler": schedule}
+
+    def _loss_of(self, batch: Batch) -> Tensor:
+        """Give the loss; of two forecasts that learn by themselves the sum of theirs."""
+        truth = batch.future, batch.future_observed
+        if not self.network.is_weighted:
+            return self.loss(self(batch), *truth)
+        decoded, linear = self._apart(batch)
+        loss = self.loss(decoded, *truth)
+        return loss + self.loss(linear, *truth) if self.linear_path_rate else loss
+
+    def _no_sums(self, horizon: int, num_targets: int) -> ErrorSums | ShareSums:
+        if self.network.is_weighted:
+            return ShareSums.zeros(self.device)
+        return ErrorSums.zeros(horizon, num_targets, self.device)
+
+    def _apart(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        return self.network.forward_apart(batch.past, batch.past_known, batch.future_known, batch.past_observed)
 
     def _share_of(self, observed: Tensor) -> Tensor:
         """Give the targets of this process over the mean of all: each may have another number to take a mean of."""

@@ -22,6 +22,9 @@ from forecast.task import ForecastTask
 STEPS, TIME, EARLY = "finished", "out of time", "stopped early"
 """What ends a training: its last step, `training.max_time`, or a callback that asks for it."""
 
+ROUNDING = 1e-9
+"""Part of an MSE that no weights are better by: sums over the same errors in another order differ by less."""
+
 
 @dataclass(frozen=True)
 class Best:
@@ -128,7 +131,7 @@ class Checkpoints(Callback):
         assert isinstance(pl_module, ForecastTask)
         assert pl_module.sums is not None
         mse = pl_module.sums.scaled()["mse"]  # in float64, as that of the start
-        if self.best is None or mse < self.best.mse:
+        if self.best is None or mse < self.best.mse * (1 - ROUNDING):
             self.best = Best(trainer.global_step, mse, copy_weights(pl_module))
         self._save(trainer, pl_module)
 

@@ -38,7 +38,7 @@ class Figures(Callback):
         self._batch: Batch | None = None
         self._panels: ForecastPanels | None = None
 
-    def on_validation_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Forecast the windows with the model as it stands, in evaluation mode, and draw them."""
         board = trainer.logger
         if not isinstance(board, Board):

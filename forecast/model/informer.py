@@ -4,6 +4,7 @@ from typing import Protocol
 
 from torch import Tensor, nn
 
+from forecast.model.combination import Sum, WeightedMean
 from forecast.model.decoder import Decoder
 from forecast.model.encoder import Encoder
 from forecast.model.linear_path import LinearPath
@@ -45,7 +46,9 @@ class Informer(nn.Module):
     normalization
         A module that is `Normalization`.
     linear_path
-        Added to the forecast, or None.
+        Forecasts beside the encoder-decoder, or None.
+    combination
+        What makes one forecast of the two.
     num_targets
         C_out.
 
@@ -66,6 +69,7 @@ class Informer(nn.Module):
         decoder: Decoder,
         normalization: nn.Module,
         linear_path: LinearPath | None,
+        combination: Sum | WeightedMean,
         num_targets: int,
     ) -> None:
         super().__init__()
@@ -74,6 +78,7 @@ class Informer(nn.Module):
         self.decoder = decoder
         self.add_module("normalization", normalization)
         self.linear_path = linear_path
+        self.combination = combination
         self.num_targets = num_targets
 
     def forward(
@@ -91,12 +96,35 @@ class Informer(nn.Module):
             Shape (B, T, C_in), False where `past` is not to be read; None where all of it is.
         """
         past, statistics = self.normalization.normalize(past, past_observed)
+        forecast = self._decode(past, past_known, future_known)
+        if self.linear_path is not None:
+            forecast = self.combination(forecast, self.linear_path(past[..., : self.num_targets]))
+        return self.normalization.restore(forecast, statistics)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether the encoder-decoder and the linear path are trained by themselves, and their mean weighted."""
+        return isinstance(self.combination, WeightedMean)
+
+    @property
+    def share(self) -> float | None:
+        """The encoder-decoder's weight in that mean; None where there is none."""
+        return round(float(self.combination.share), 6) if isinstance(self.combination, WeightedMean) else None
+
+    def forward_apart(
+        self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Give the forecasts of the encoder-decoder and of the linear path, (B, h, C_out) each; it must have one."""
+        assert self.linear_path is not None
+        past, statistics = self.normalization.normalize(past, past_observed)
+        decoded = self._decode(past, past_known, future_known)
+        linear = self.linear_path(past[..., : self.num_targets])
+        return self.normalization.restore(decoded, statistics), self.normalization.restore(linear, statistics)
+
+    def _decode(self, past: Tensor, past_known: Tensor, future_known: Tensor) -> Tensor:
         memory = self.encoder(self.tokens.source(past, past_known))
         queries = self.tokens.queries(past, past_known, future_known)
-        forecast = self.tokens.read_out(self.decoder(queries, memory))
-        if self.linear_path is not None:
-            forecast = forecast + self.linear_path(past[..., : self.num_targets])
-        return self.normalization.restore(forecast, statistics)
+        return self.tokens.read_out(self.decoder(queries, memory))
 
     def checkpoint_activations(self, wanted: bool) -> None:
         """Have the backward pass compute each layer again, in place of holding all that it computed on its way."""

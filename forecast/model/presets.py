@@ -12,6 +12,7 @@ from forecast import attention
 from forecast.attention.multi_head import MultiHeadAttention
 from forecast.checks import check_least, check_options
 from forecast.errors import InputError
+from forecast.model.combination import Sum, WeightedMean
 from forecast.model.decoder import Decoder, DecoderLayer
 from forecast.model.encoder import Distilling, Encoder, EncoderLayer
 from forecast.model.informer import Informer
@@ -83,8 +84,8 @@ def patch_informer(
 ) -> Informer:
     """Give the model of patches, window normalisation, learned horizon queries and a linear path.
 
-    `stride` is `patch_length` where it is None. `linear_path` is "ridge" or "zero", which say where its
-    training starts, or False.
+    `stride` is `patch_length` where it is None. `linear_path` is "ridge" or "zero", which say where the training
+    of the sum starts, or "weighted", the closed form in a weighted mean with the encoder-decoder, or False.
     """
     stride = patch_length if stride is None else stride
     if not 1 <= stride <= patch_length <= sizes.context_length:
@@ -94,15 +95,16 @@ def patch_informer(
         )
     if channels not in ("independent", "mixed"):
         raise InputError(f"model.channels {channels!r}: choose independent or mixed")
-    if linear_path not in ("ridge", "zero", False):
-        raise InputError(f"model.linear_path {linear_path!r}: choose ridge, zero or false")
+    if linear_path not in ("ridge", "zero", "weighted", False):
+        raise InputError(f"model.linear_path {linear_path!r}: choose weighted, ridge, zero or false")
     tokens = PatchTokens(
         **vars(sizes), d_model=d_model, dropout=dropout, patch_length=patch_length, stride=stride, channels=channels
     )
     heads = partial(_heads, d_model=d_model, num_heads=num_heads, head_dim=head_dim)
     layer: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout, "norm_first": True}
     path = LinearPath(sizes.context_length, sizes.horizon) if linear_path else None
-    if path is not None:  # what the path leaves is learnt from nothing, so that training starts at the path
+    weighted = linear_path == "weighted"
+    if path is not None and not weighted:  # what it leaves is learnt from nothing: training starts at the path
         nn.init.zeros_(tokens.head.weight)
         nn.init.zeros_(tokens.head.bias)
     source, query = tokens.source_length, tokens.query_length
@@ -120,6 +122,7 @@ def patch_informer(
         ),
         normalization=WindowNormalization(),
         linear_path=path,
+        combination=WeightedMean() if weighted else Sum(),
         num_targets=sizes.num_targets,
     )
 
@@ -169,6 +172,7 @@ def informer(
         ),
         normalization=NoNormalization(),
         linear_path=None,
+        combination=Sum(),
         num_targets=sizes.num_targets,
     )
 

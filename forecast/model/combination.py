@@ -1,0 +1,33 @@
+"""How the encoder-decoder's forecast and the linear path's become one."""
+
+import torch
+from torch import Tensor, nn
+
+
+class Sum(nn.Module):
+    """Adds the two: the encoder-decoder learns what the linear path leaves, and both are trained as one."""
+
+    def forward(self, decoded: Tensor, linear: Tensor) -> Tensor:
+        return decoded + linear
+
+
+class WeightedMean(nn.Module):
+    """Gives the weighted mean of two forecasts that are each trained by themselves.
+
+    The encoder-decoder's weight is `share`, between 0 and 1, settled by validation: it begins at 0, the linear
+    path alone. What forecasts by itself errs in its own way, and the errors of the two partly cancel; what learns
+    the other's residuals learns their noise as well.
+
+    References
+    ----------
+    Bates and Granger, "The Combination of Forecasts", Operational Research Quarterly 20 (1969).
+    """
+
+    share: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("share", torch.zeros(()))
+
+    def forward(self, decoded: Tensor, linear: Tensor) -> Tensor:
+        return linear + self.share * (decoded - linear)

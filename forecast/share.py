@@ -1,0 +1,71 @@
+"""Which weighted mean of two forecasts errs least, from one pass over them."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from forecast.metrics import Scores
+from forecast.parallel.group import Group
+
+SHARES = tuple(tenths / 10 for tenths in range(11))
+"""Weights of the encoder-decoder that are tried; finer ones would fit the noise of the validation part."""
+
+
+@dataclass
+class ShareSums:
+    """Sums of errors of every weighted mean in `SHARES`, in float64.
+
+    Parameters
+    ----------
+    squared
+        Shape (3,): of the linear path's error e, and of the difference d that the other forecast makes: sums of
+        e², e d and d². The error of a share s is e + s d.
+    absolute
+        Shape (11,): sums of |e + s d|, a share each.
+    count
+        Shape (): targets counted.
+    """
+
+    squared: Tensor
+    absolute: Tensor
+    count: Tensor
+
+    @classmethod
+    def zeros(cls, device: torch.device | str = "cpu") -> "ShareSums":
+        """Give sums over nothing."""
+        return cls(*(torch.zeros(shape, dtype=torch.float64, device=device) for shape in ((3,), (len(SHARES),), ())))
+
+    def update(self, decoded: Tensor, linear: Tensor, future: Tensor, observed: Tensor | None = None) -> None:
+        """Add a batch of both forecasts, (B, h, C) each; targets where `observed` is False are left out."""
+        error, difference = linear - future, decoded - linear
+        if observed is not None:
+            error, difference = torch.where(observed, error, 0), torch.where(observed, difference, 0)
+        self.absolute += torch.stack([(error + share * difference).abs().sum(dtype=torch.float64) for share in SHARES])
+        error, difference = error.double(), difference.double()
+        products = [error.square(), error * difference, difference.square()]
+        self.squared += torch.stack([product.sum() for product in products])
+        self.count += error.numel() if observed is None else observed.sum()
+
+    def over(self, group: Group) -> "ShareSums":
+        """Give the sums over the windows of all processes, the same digits on each of them."""
+        if group.size == 1:
+            return self
+        whole = group.total(torch.cat([self.squared, self.absolute, self.count[None]]))
+        return ShareSums(whole[:3], whole[3:-1], whole[-1])
+
+    @property
+    def share(self) -> float:
+        """The share whose mean square error is least; of equal ones the smallest."""
+        return SHARES[int(self._mse().argmin())]
+
+    def scaled(self) -> Scores:
+        """Give MSE and MAE of the z-scores at that share."""
+        best = SHARES.index(self.share)
+        return {"mse": float(self._mse()[best]), "mae": float(self.absolute[best] / self.count)}
+
+    def _mse(self) -> Tensor:
+        share = torch.tensor(SHARES, dtype=torch.float64, device=self.squared.device)
+        own, both, other = self.squared
+        mse: Tensor = (own + 2 * share * both + share.square() * other) / self.count
+        return mse

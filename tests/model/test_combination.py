@@ -1,0 +1,78 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from forecast.data.windows import Batch
+from forecast.evaluate import evaluate
+from forecast.preparation import Preparation, prepare
+from forecast.training import train
+from tests.small import SIMULATED, quick
+
+WEIGHTED = [*SIMULATED, "model.linear_path=weighted", "model.dropout=0"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Preparation:
+    return prepare(quick(tmp_path_factory.mktemp("made") / "outputs", *WEIGHTED))
+
+
+def some(made: Preparation) -> Batch:
+    return made.data.parts["train"].batch(torch.arange(16))
+
+
+def test_a_weighted_model_starts_as_its_linear_path_and_ends_as_its_encoder_decoder(made: Preparation) -> None:
+    batch, network = some(made), made.network.eval()
+    inputs = (batch.past, batch.past_known, batch.future_known, batch.past_observed)
+    decoded, linear = network.forward_apart(*inputs)
+    assert not torch.allclose(decoded, linear, atol=1e-2)
+    torch.testing.assert_close(linear, network.forward_linear_path(batch.past, batch.past_observed))
+    for share, expected in ((0.0, linear), (1.0, decoded), (0.25, 0.25 * decoded + 0.75 * linear)):
+        network.combination.share.fill_(share)  # type: ignore[operator]
+        torch.testing.assert_close(network(*inputs), expected)
+    network.combination.share.fill_(0)  # type: ignore[operator]
+
+
+def test_each_of_the_two_learns_as_if_the_other_were_not_there(made: Preparation) -> None:
+    batch, task = some(made), made.task
+    task.network.train()
+    decoded, linear = task.network.forward_apart(*batch[:4])
+    path = task.network.linear_path.weight  # type: ignore[union-attr]
+    others = task.network.encoder.layers[0].feed_forward[0].weight  # type: ignore[index]
+    apart = [
+        torch.autograd.grad(task.loss(decoded, batch.future, None), others)[0],
+        torch.autograd.grad(task.loss(linear, batch.future, None), path)[0],
+    ]
+    together = torch.autograd.grad(task._loss_of(batch), (others, path))
+    torch.testing.assert_close(list(together), apart)
+
+
+@pytest.mark.parametrize("rate", [0, 0.1])
+def test_the_path_stays_the_closed_form_only_at_a_rate_of_nothing(rate: float, tmp_path: Path) -> None:
+    _, result = train(quick(tmp_path / "outputs", *WEIGHTED, f"training.linear_path_rate={rate}", "optimizer.lr=0.01"))
+    path, ridge = (row["test"]["scaled"]["mse"] for row in (result["linear_path"], result["baselines"]["linear"]))
+    assert (path == pytest.approx(ridge, rel=1e-4)) == (rate == 0)
+
+
+def test_validation_never_gives_a_mean_that_is_worse_than_the_closed_form(tmp_path: Path) -> None:
+    words = [*WEIGHTED, "training.linear_path_rate=0", "training.max_steps=40", "optimizer.lr=0.01"]
+    run, result = train(quick(tmp_path / "outputs", *words))
+    share = run.load_model().share
+    assert share == result["model"]["share"]
+    assert share is not None
+    model, path = (row["validation"]["scaled"]["mse"] for row in (result, result["linear_path"]))
+    assert (share > 0) == (result["model"]["best_step"] > 0)
+    assert model < path if share else model == path
+
+
+def test_the_score_that_chooses_the_step_is_that_of_the_stored_mean(tmp_path: Path) -> None:
+    made = prepare(quick(tmp_path / "outputs", *WEIGHTED))
+    task = made.task
+    for batch in made.data.val_dataloader():
+        task.validation_step(batch, 0)
+    sums = task.sums
+    task.log = lambda *_, **__: None  # type: ignore[method-assign, assignment]
+    task.on_validation_epoch_end()
+    assert sums is not None
+    found = evaluate(lambda batch: made.network.eval()(*batch[:4]), made.data.parts["validation"], 64).sums.scaled()
+    assert sums.scaled() == pytest.approx(found, rel=1e-5)

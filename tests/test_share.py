@@ -1,0 +1,58 @@
+import pytest
+import torch
+
+from forecast.metrics import ErrorSums
+from forecast.share import SHARES, ShareSums
+
+SIZES = (40, 6, 2)
+
+
+def forecasts(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Give two forecasts and the truth: each errs on its own, the second less."""
+    generator = torch.Generator().manual_seed(seed)
+    future = torch.randn(SIZES, generator=generator)
+    decoded = future + torch.randn(SIZES, generator=generator)
+    linear = future + 0.6 * torch.randn(SIZES, generator=generator)
+    return decoded, linear, future
+
+
+def summed(decoded: torch.Tensor, linear: torch.Tensor, future: torch.Tensor, *observed: torch.Tensor) -> ShareSums:
+    sums = ShareSums.zeros()
+    for batch in zip(*(tensor.split(7) for tensor in (decoded, linear, future, *observed)), strict=True):
+        sums.update(*batch)
+    return sums
+
+
+def test_the_share_and_its_scores_are_those_of_the_best_mean_written_out() -> None:
+    decoded, linear, future = forecasts()
+    scores = {}
+    for share in SHARES:
+        sums = ErrorSums.zeros(*SIZES[1:])
+        sums.update(share * decoded + (1 - share) * linear, future)
+        scores[share] = sums.scaled()
+    best = min(scores, key=lambda share: scores[share]["mse"])
+    assert 0 < best < 1
+    found = summed(decoded, linear, future)
+    assert found.share == best
+    assert found.scaled() == pytest.approx(scores[best], rel=1e-6)
+
+
+def test_a_forecast_that_is_perfect_takes_all_and_one_that_only_harms_takes_nothing() -> None:
+    decoded, linear, future = forecasts()
+    assert summed(future, linear, future).share == 1
+    assert summed(decoded, future, future).share == 0
+
+
+def test_two_forecasts_that_are_one_leave_the_linear_path() -> None:
+    _, linear, future = forecasts()
+    assert summed(linear, linear, future).share == 0
+
+
+def test_targets_that_were_not_measured_settle_nothing() -> None:
+    decoded, linear, future = forecasts()
+    observed = torch.rand(SIZES, generator=torch.Generator().manual_seed(1)) < 0.7
+    broken = torch.where(observed, decoded, torch.nan)
+    found = summed(broken, linear, future, observed)
+    sums = ErrorSums.zeros(*SIZES[1:])
+    sums.update(found.share * decoded + (1 - found.share) * linear, future, observed)
+    assert found.scaled() == pytest.approx(sums.scaled(), rel=1e-6)
