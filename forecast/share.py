@@ -42,8 +42,9 @@ class ShareSums:
         if observed is not None:
             error, difference = torch.where(observed, error, 0), torch.where(observed, difference, 0)
         self.absolute += torch.stack([(error + share * difference).abs().sum(dtype=torch.float64) for share in SHARES])
-        error, difference = error.double(), difference.double()
-        products = [error.square(), error * difference, difference.square()]
+        exact = linear.double() - future.double()  # as every evaluation, so that a share of 0 scores as the path does
+        exact, difference = (exact if observed is None else torch.where(observed, exact, 0)), difference.double()
+        products = [exact.square(), exact * difference, difference.square()]
         self.squared += torch.stack([product.sum() for product in products])
         self.count += error.numel() if observed is None else observed.sum()
 
