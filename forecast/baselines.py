@@ -42,7 +42,7 @@ class SeasonalNaive:
         step = torch.arange(self.windows.horizon, device=batch.origin.device)
         back = step % self.period - self.period  # within the season that ends at the origin
         rows = batch.origin[:, None] + back  # (B, h)
-        return self.windows.values[rows][..., : self.windows.num_targets]
+        return self.windows.values_at(rows)[..., : self.windows.num_targets]
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class _NormalEquations:
     @classmethod
     def of(cls, windows: Windows, look_back: int) -> "_NormalEquations":
         sums = [
-            torch.zeros(shape, dtype=torch.float64, device=windows.values.device)
+            torch.zeros(shape, dtype=torch.float64, device=windows.device)
             for shape in ((look_back, look_back), (look_back, windows.horizon), ())
         ]
         for batch in windows.batches(512):

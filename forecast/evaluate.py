@@ -73,7 +73,7 @@ def evaluate(
 def _evaluate_share(
     forecaster: Forecaster, windows: Windows, batch_size: int, share: range, keep_residuals: bool
 ) -> Evaluation:
-    device = windows.values.device
+    device = windows.device
     sums = ErrorSums.zeros(windows.horizon, windows.num_targets, device)
     step = -(-len(windows) * windows.horizon * windows.num_targets // MAX_RESIDUALS)
     none, no_scores = torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64)

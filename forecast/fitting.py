@@ -27,6 +27,9 @@ from forecast.task import ForecastTask
 
 logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
 
+HASHED_ROWS = 2**16
+"""Rows of a table that are hashed at a time."""
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -96,7 +99,7 @@ def fit(
     data.total_steps = task.total_steps
     data.first_step = 0 if resumed is None else int(resumed["step"])
     best = _start(task, data, device) if start_is_candidate and resumed is None else None
-    speed, shows_progress = Speed(), settings.progress and group.leads
+    speed, shows_progress = Speed(task.arithmetic), settings.progress and group.leads
     timer = Timer(None if settings.max_time is None else parse_time(settings.max_time), verbose=False)
     keeper = Checkpoints(
         folder,
@@ -174,5 +177,6 @@ def _fingerprint(data: ForecastData) -> str:
     for tensor in (train.values, train.known, train.observed, train.starts, data.parts["validation"].starts):
         if tensor is not None:
             digest.update(f"{tensor.dtype} {tuple(tensor.shape)} ".encode())
-            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+            for piece in tensor.split(HASHED_ROWS):  # a table need not fit into memory
+                digest.update(piece.detach().cpu().contiguous().flatten().numpy())
     return digest.hexdigest()

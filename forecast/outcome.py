@@ -91,6 +91,7 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "first_test_target": str(data.index[int(test.starts[0]) + test.context_length]),
         "windows": {part: len(windows) for part, windows in data.parts.items()},
         "windows_left_out": data.left_out,
+        "placement": data.placement.facts(),
         "policies": asdict(data.source.series.policies),
         "notes": list(data.notes),
     }

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import lightning
@@ -12,6 +13,8 @@ from lightning.pytorch.callbacks import Callback
 from forecast.baselines import Ridge, fit_ridge
 from forecast.callbacks.configured import configured
 from forecast.data.datamodule import ForecastData
+from forecast.data.mapped import Address
+from forecast.data.placement import Placing
 from forecast.data.sources import load_source
 from forecast.errors import InputError
 from forecast.losses import loss_by_name
@@ -50,8 +53,10 @@ class Preparation:
     callbacks: list[Callback]
 
 
-def prepare(config: Mapping[str, Any], group: Group = ALONE, ridge: Ridge | None = None) -> Preparation:
-    """Give what the training that `config` describes is made of, the data on this process's device.
+def prepare(
+    config: Mapping[str, Any], group: Group = ALONE, ridge: Ridge | None = None, table: Address | None = None
+) -> Preparation:
+    """Give what the training that `config` describes is made of, the data where this process trains from.
 
     Parameters
     ----------
@@ -61,6 +66,8 @@ def prepare(config: Mapping[str, Any], group: Group = ALONE, ridge: Ridge | None
         The processes that are to train together.
     ridge
         The linear map, where another process has fitted it.
+    table
+        Where the scaled table is, if another process of this machine has written it to a file.
 
     Raises
     ------
@@ -80,6 +87,7 @@ def prepare(config: Mapping[str, Any], group: Group = ALONE, ridge: Ridge | None
         horizon=root.horizon,
         batch_size=settings.batch_size,
         evaluation_batch_size=settings.evaluation_batch_size,
+        placing=Placing(settings.data_placement, device, group.place.local_size, Path(root.output_dir), table),
         seed=root.seed,
     )
     _check_shares(settings.batch_size, data, group)

@@ -22,7 +22,7 @@ FREE_GROUPS = ("trainer", "logger")
 """Groups that do not make another run of it."""
 
 FREE = (*FREE_GROUPS, "resume", "output_dir", "sweep")
-FREE_TRAINING = (*BUDGET, "progress", "checkpoint_minutes", "profile", "activation_checkpointing")
+FREE_TRAINING = (*BUDGET, "progress", "checkpoint_minutes", "profile", "activation_checkpointing", "data_placement")
 
 
 @dataclass

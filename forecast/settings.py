@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from forecast.checks import check_least, check_options
+from forecast.data.placement import PLACEMENTS
 from forecast.data.settings import check_data, check_seed, check_whole
 from forecast.errors import InputError
 
@@ -45,6 +46,7 @@ class TrainingSettings:
     progress: bool
     profile: bool
     activation_checkpointing: bool
+    data_placement: str
 
     def total_steps(self, num_windows: int) -> int:
         """Give the length of the run in steps: `max_epochs` or `max_steps`, whichever comes first."""
@@ -120,6 +122,9 @@ def read_training(config: Mapping[str, Any]) -> TrainingSettings:
             raise InputError(f"training.{key}={value}: must be above 0 and finite")
     if settings.max_epochs is None and settings.max_steps is None:
         raise InputError("training.max_epochs=None and training.max_steps=None: give one of them: a run has an end")
+    if settings.data_placement not in PLACEMENTS:
+        choices = f"{', '.join(PLACEMENTS[:-1])} or {PLACEMENTS[-1]}"
+        raise InputError(f"training.data_placement={settings.data_placement}: choose {choices}")
     if settings.max_time is not None:
         parse_time(settings.max_time)
     return settings

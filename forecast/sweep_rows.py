@@ -31,7 +31,7 @@ FIGURES = {
         key: f"speed.{key}"
         for key in (
             *("train_windows_per_s", "inference_windows_per_s", "step_ms_p50", "step_ms_p95", "data_wait_share"),
-            *("peak_memory_mib", "flops_per_window", "logging_share", "fit_seconds"),
+            *("arithmetic_share", "peak_memory_mib", "flops_per_window", "logging_share", "fit_seconds"),
         )
     },
     "best_step": "model.best_step",

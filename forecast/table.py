@@ -67,7 +67,8 @@ def speed_line(speed: Mapping[str, float | None]) -> str:
     return (
         f"{shown('train_windows_per_s', ',.0f')} windows/s in training "
         f"(step {shown('step_ms_p50', '.1f')} ms, p95 {shown('step_ms_p95', '.1f')} ms; "
-        f"{shown('data_wait_share', '.1%')} of it waiting for data), "
+        f"{shown('data_wait_share', '.1%')} of it waiting for data, "
+        f"{shown('arithmetic_share', '.1%')} in forward, backward and update), "
         f"{shown('inference_windows_per_s', ',.0f')} in inference; "
         f"peak memory {shown('peak_memory_mib', ',.0f')} MiB; "
         f"{(speed.get('flops_per_window') or math.nan) / 1e6:,.1f} MFLOPs a window; "

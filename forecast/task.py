@@ -1,5 +1,6 @@
 """The Lightning shell: loss, validation scores, optimizer; nothing architectural."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from forecast.metrics import ErrorSums
 from forecast.model.informer import Informer
 from forecast.parallel.group import ALONE
 from forecast.share import ShareSums
+from forecast.stopwatch import Stopwatch
 
 SEED_STRIDE = 1_000_003
 """A prime between the seeds of two runs, so that step n of one is not step n + 1 of the other."""
@@ -49,6 +51,9 @@ class ForecastTask(lightning.LightningModule):
     ----------
     group
         The processes that share each batch; set before a fit.
+    arithmetic
+        Runs in the forward and backward passes, the clipping and the update of training steps, by the host's
+        clock: on a GPU, which goes on by itself, it says nothing.
     """
 
     def __init__(
@@ -77,7 +82,9 @@ class ForecastTask(lightning.LightningModule):
         self.sums: ErrorSums | ShareSums | None = None
         if network.linear_path is not None:
             network.linear_path.requires_grad_(linear_path_rate > 0)
+        self.arithmetic = Stopwatch()
         self._last_loss: Tensor | None = None
+        self._update_began = 0.0
 
     def forward(self, batch: Batch) -> Tensor:
         """Give the forecast (B, h, C_out) of a batch."""
@@ -90,12 +97,18 @@ class ForecastTask(lightning.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Give the loss of this process's part of a batch, weighed so that the mean over all is that of the batch."""
-        loss = self._loss_of(batch)
+        with self.arithmetic:
+            loss = self._loss_of(batch)
         if self.group.size > 1 and batch.future_observed is not None:
             loss = loss * self._share_of(batch.future_observed.sum())
         self._last_loss = loss.detach()
         self.log("train/loss", self._mean_where_logged(self._last_loss), batch_size=len(batch.origin))
         return loss
+
+    def backward(self, loss: Tensor, *arguments: Any, **options: Any) -> None:
+        """Compute the gradients."""
+        with self.arithmetic:
+            super().backward(loss, *arguments, **options)
 
     def configure_gradient_clipping(self, optimizer: Optimizer, *_: Any, **__: Any) -> None:
         """Clip, and refuse a step whose loss or gradients are not finite.
@@ -103,10 +116,12 @@ class ForecastTask(lightning.LightningModule):
         Not Lightning's own clipping, which a fused optimizer under bf16-mixed does not allow.
         """
         limit = float("inf") if self.max_grad_norm is None else self.max_grad_norm
-        norm = clip_grad_norm_(self.network.parameters(), limit)
+        with self.arithmetic:
+            norm = clip_grad_norm_(self.network.parameters(), limit)
         assert self._last_loss is not None
         self.guard.check(self._last_loss, norm, self.network.parameters(), self.global_step)
         self.log("train/gradient_norm", norm)
+        self._update_began = time.perf_counter()
 
     def on_train_batch_end(self, *_: Any) -> None:
         """Ask for a validation after the last step, wherever it falls."""
@@ -154,6 +169,7 @@ class ForecastTask(lightning.LightningModule):
         optimizer = _make("optimizer", self.make_optimizer, groups)
         if path:
             optimizer.param_groups[1]["lr"] *= self.linear_path_rate
+        optimizer.register_step_post_hook(self._note_update)  # within the step Lightning makes both passes first
         scheduler = _make("scheduler", self.make_scheduler, optimizer, self.total_steps)
         schedule: LRSchedulerConfigType = {"scheduler": scheduler, "interval": "step", "name": "train/learning_rate"}
         return {"optimizer": optimizer, "lr_scheduler": schedule}
@@ -174,6 +190,11 @@ class ForecastTask(lightning.LightningModule):
 
     def _apart(self, batch: Batch) -> tuple[Tensor, Tensor]:
         return self.network.forward_apart(batch.past, batch.past_known, batch.future_known, batch.past_observed)
+
+    def _note_update(self, *_: Any) -> None:
+        now = time.perf_counter()
+        self.arithmetic.seconds += now - self._update_began
+        self._update_began = now  # torch calls this twice where a step calls that of the class above it
 
     def _share_of(self, observed: Tensor) -> Tensor:
         """Give the targets of this process over the mean of all: each may have another number to take a mean of."""

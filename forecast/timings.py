@@ -23,6 +23,9 @@ class Timings:
         latter is NaN where the logger has no clock.
     peak_memory_mib
         The highest of all pieces.
+    arithmetic_seconds, logged_seconds
+        Of the training loop's time after the warm-up: forward, backward and update of its steps, 0 where nobody
+        measured them; the logger, which `training_seconds` leaves out.
     """
 
     step_ms: list[float] = field(default_factory=list)
@@ -32,20 +35,25 @@ class Timings:
     fit_seconds: float = 0.0
     logging_seconds: float = 0.0
     peak_memory_mib: float = 0.0
+    arithmetic_seconds: float = 0.0
+    logged_seconds: float = 0.0
 
     def figures(self) -> dict[str, float]:
         """Give the speed figures by name; NaN where the run was too short to measure.
 
         `train_windows_per_s` is what a clock on the wall sees of the training loop: batches, steps, the
         loop's own work and progress bars are in; warm-up, validation, checkpoints and logging are out.
+        `arithmetic_share` is of the same time with the logging in it.
         """
         nan = float("nan")
         measured = self.training_seconds > 0 and self.windows > 0
+        loop = self.training_seconds + self.logged_seconds
         return {
             "train_windows_per_s": self.windows / self.training_seconds if measured else nan,
             "step_ms_p50": float(np.percentile(self.step_ms, 50)) if self.step_ms else nan,
             "step_ms_p95": float(np.percentile(self.step_ms, 95)) if self.step_ms else nan,
             "data_wait_share": self.waited_seconds / self.training_seconds if measured else nan,
+            "arithmetic_share": self.arithmetic_seconds / loop if measured and self.arithmetic_seconds else nan,
             "peak_memory_mib": self.peak_memory_mib or nan,
             "fit_seconds": self.fit_seconds,
             "logging_share": self.logging_seconds / self.fit_seconds if self.fit_seconds > 0 else nan,

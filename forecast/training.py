@@ -11,6 +11,7 @@ from lightning.pytorch.loggers.logger import DummyLogger, Logger
 
 from forecast.baselines import Ridge
 from forecast.claim import claimed
+from forecast.data.mapped import Address
 from forecast.errors import InputError, Interrupted
 from forecast.files import write_json
 from forecast.fitting import Fit, fit
@@ -72,6 +73,7 @@ class Work:
 
     config: dict[str, Any]
     ridge: Ridge
+    table: Address | None
     run: Run
     resumed: dict[str, Any] | None
 
@@ -83,7 +85,8 @@ def follow(place: Place) -> None:
     work: Work | Dismissal = group.hand_out()
     if isinstance(work, Dismissal):
         raise SystemExit(int(work.failed))
-    made = prepare(work.config, group, work.ridge)
+    beside_it = place.rank < place.local_size  # on the machine of the process that leads
+    made = prepare(work.config, group, work.ridge, work.table if beside_it else None)
     with suppress(Interrupted):  # the one that leads has saved the step, and says so
         _fit_and_score(made, work.run, work.resumed, DummyLogger(), group)
     group.close()  # not after a fault: the others would notice before this process has said what it was
@@ -103,7 +106,7 @@ def _train(beginning: Beginning, folder: Path | None, team: Team) -> tuple[Run, 
         logger = make_logger(config["logger"], str(run.path), purge_step=0 if resumed is None else resumed["step"])
         log_start(logger, config)
         ridge = replace(made.ridge, weight=made.ridge.weight.cpu())  # every process has a device of its own
-        group.hand_out(Work(config, ridge, run, resumed))
+        group.hand_out(Work(config, ridge, data.address, run, resumed))
         outcome, rows = _fit_and_score(made, run, resumed, logger, group)
         team.part()
         result = write_outcome(
@@ -165,6 +168,7 @@ def _introduce(made: Preparation, run: Run, resumed: Mapping[str, Any] | None, g
     windows = ", ".join(f"{len(part):,} {name}" for name, part in data.parts.items())
     parameters = sum(parameter.numel() for parameter in made.network.parameters())
     print(f"{config['data']['name']}: {len(data.index):,} rows, {len(data.source.targets)} targets; windows: {windows}")
+    print(f"{config['data']['name']}: {data.placement}")
     print(f"{config['model']['name']}, attention {config['attention']['name']}: {parameters:,} parameters")
     print(f"linear baseline: look-back {ridge.look_back}, penalty {ridge.penalty:.2g}, 1 window in {ridge.every}")
     done = "" if resumed is None else f", going on after step {resumed['step']:,}"

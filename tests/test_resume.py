@@ -451,3 +451,22 @@ def test_a_timed_save_is_not_part_of_a_step(tmp_path: Path, monkeypatch: pytest.
     speed = result["speed"]
     assert speed["step_ms_p50"] < 200
     assert speed["train_windows_per_s"] > 16 / 0.2
+
+
+@pytest.mark.parametrize(("first", "then"), [("mapped", "device"), ("auto", "mapped")])
+def test_it_may_go_on_with_its_table_elsewhere_and_ends_where_it_would_have(
+    config: dict[str, Any],
+    whole: tuple[Run, dict[str, Any]],
+    first: str,
+    then: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = {**config, "output_dir": str(tmp_path)}
+    interrupt(monkeypatch, "training_step", lambda task, _: task.global_step == 5)
+    with pytest.raises(Interrupted):
+        train(changed(config, training__data_placement=first))
+    run, result = train(changed(config, training__data_placement=then))
+    assert result["data"]["placement"]["wanted"] == then
+    assert len(list(run.path.parent.iterdir())) == 1
+    assert_same(run, result, whole)

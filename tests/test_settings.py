@@ -123,3 +123,8 @@ def test_a_duration_is_read_as_days_hours_minutes_seconds(text: str, duration: t
 def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(InputError, match="must be dd:hh:mm:ss, such as 00:00:10:00 for ten minutes"):
         parse_time(text)
+
+
+def test_a_placement_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^training.data_placement=disk: choose auto, device or mapped$"):
+        read_training(training(data_placement="disk"))

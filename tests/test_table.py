@@ -58,6 +58,7 @@ def test_the_speed_is_one_line_with_units_and_what_was_not_measured_is_nan() -> 
         "step_ms_p50": 51.84,
         "step_ms_p95": 60.0,
         "data_wait_share": 0.021,
+        "arithmetic_share": 0.934,
         "peak_memory_mib": 1043.2,
         "fit_seconds": 30.0,
         "logging_share": 0.008,
@@ -66,7 +67,17 @@ def test_the_speed_is_one_line_with_units_and_what_was_not_measured_is_nan() -> 
     }
     line = speed_line(speed)
     assert "\n" not in line
-    for words in ("1,234 windows/s", "51.8 ms", "p95 60.0 ms", "2.1%", "4,567", "1,043 MiB", "16.4 MFLOPs", "0.8%"):
+    for words in (
+        "1,234 windows/s",
+        "51.8 ms",
+        "p95 60.0 ms",
+        "2.1% of it",
+        "93.4% in",
+        "4,567",
+        "1,043 MiB",
+        "16.4 MFLOPs",
+        "0.8%",
+    ):
         assert words in line
     assert "nan windows/s" in speed_line({**speed, "train_windows_per_s": None})  # as result.json has it
     assert "nan windows/s" in speed_line({**speed, "train_windows_per_s": math.nan})

@@ -1,4 +1,27 @@
-from forecast.task import SEED_STRIDE, step_seed
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from forecast import task as module
+from forecast.callbacks.speed import WARM_UP_STEPS
+from forecast.task import SEED_STRIDE, ForecastTask, step_seed
+from forecast.training import train
+from tests.small import quick
+
+PAUSE = 0.02
+
+
+class SlowDescent(torch.optim.SGD):
+    """Takes its time over an update, after the passes."""
+
+    def step(self, closure: Any = None) -> Any:
+        loss = super().step(closure)
+        time.sleep(PAUSE)
+        return loss
 
 
 def test_a_process_alone_and_the_one_that_leads_draw_the_same() -> None:
@@ -8,3 +31,32 @@ def test_a_process_alone_and_the_one_that_leads_draw_the_same() -> None:
 def test_each_step_of_each_process_has_a_seed_of_its_own_in_the_32_bits_that_are_read() -> None:
     places = [(seed, step, rank) for seed in (0, 1, 2) for step in range(200) for rank in range(8)]
     assert len({step_seed(*place) % 2**32 for place in places}) == len(places)
+
+
+def test_the_clock_of_a_step_runs_in_both_passes_the_clipping_and_the_update_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forward, clip, asked = ForecastTask.forward, module.clip_grad_norm_, module.step_seed
+
+    def slow_passes(self: ForecastTask, batch: Any) -> Tensor:
+        forecast = forward(self, batch)
+        if forecast.requires_grad:
+            time.sleep(PAUSE)
+            forecast.register_hook(lambda _: time.sleep(PAUSE))
+        return forecast
+
+    def slow_clip(*arguments: Any) -> Tensor:
+        time.sleep(PAUSE)
+        return clip(*arguments)
+
+    def slow_seed(*arguments: int) -> int:
+        time.sleep(PAUSE)  # the loop's own work
+        return asked(*arguments)
+
+    monkeypatch.setattr(ForecastTask, "forward", slow_passes)
+    monkeypatch.setattr(module, "clip_grad_norm_", slow_clip)
+    monkeypatch.setattr(module, "step_seed", slow_seed)
+    config = quick(tmp_path, f"training.max_steps={WARM_UP_STEPS + 4}")
+    descent = {"_target_": "tests.test_task.SlowDescent", "lr": 0.001}
+    _, result = train({**config, "optimizer": descent})
+    assert 0.6 < result["speed"]["arithmetic_share"] < 0.82  # four pauses of five

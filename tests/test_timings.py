@@ -8,12 +8,13 @@ from forecast.timings import Timings
 
 
 def test_the_figures_are_ratios_of_the_sums() -> None:
-    timings = Timings([1.0, 2.0, 3.0, 4.0], 400, 8.0, 2.0, 20.0, 0.5, 700.0)
+    timings = Timings([1.0, 2.0, 3.0, 4.0], 400, 8.0, 2.0, 20.0, 0.5, 700.0, 7.5, 2.0)
     assert timings.figures() == {
         "train_windows_per_s": 50.0,
         "step_ms_p50": 2.5,
         "step_ms_p95": pytest.approx(3.85),
         "data_wait_share": 0.25,
+        "arithmetic_share": 0.75,
         "peak_memory_mib": 700.0,
         "fit_seconds": 20.0,
         "logging_share": 0.025,
@@ -25,8 +26,14 @@ def test_a_run_that_was_not_measured_has_no_figures() -> None:
 
 
 def test_the_state_passes_through_a_checkpoint_that_holds_plain_data_only() -> None:
-    timings = Timings([1.5, 2.25], 64, 3.0, 0.5, 4.0, 0.25, 10.0)
+    timings = Timings([1.5, 2.25], 64, 3.0, 0.5, 4.0, 0.25, 10.0, 2.0, 0.125)
     file = io.BytesIO()
     torch.save(timings.state_dict(), file)
     file.seek(0)
     assert Timings.from_state_dict(torch.load(file, weights_only=True)) == timings
+
+
+def test_what_an_older_checkpoint_does_not_know_of_is_not_measured() -> None:
+    state = Timings([1.5, 2.25], 64, 3.0).state_dict()
+    del state["arithmetic_seconds"], state["logged_seconds"]
+    assert math.isnan(Timings.from_state_dict(state).figures()["arithmetic_share"])

@@ -8,9 +8,10 @@ from torch import Tensor
 
 from forecast.benchmarking.case import Case, prepare
 from forecast.benchmarking.peak import peak_bytes
-from forecast.benchmarking.room import Earlier, free_bytes, too_large, too_long
+from forecast.benchmarking.room import Earlier, too_large, too_long
 from forecast.benchmarking.timing import seconds_of
 from forecast.errors import InputError
+from forecast.free_memory import free_bytes
 
 WARM_UP = {"cpu": 1, "cuda": 3}
 """Passes before anything is measured: kernels are chosen and loaded in them."""

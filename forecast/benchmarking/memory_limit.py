@@ -2,8 +2,9 @@
 
 import torch
 
-from forecast.benchmarking.room import SHARE, free_bytes
+from forecast.benchmarking.room import SHARE
 from forecast.errors import InputError
+from forecast.free_memory import free_bytes
 
 
 def memory_bytes(wanted_gib: float | None, device: torch.device) -> int:

@@ -2,18 +2,12 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
-
-import torch
 
 from forecast.benchmarking.costs import growth_of, memory_growth_of
 from forecast.benchmarking.text import three_digits
 
 SHARE = 0.8
 """Of the free memory that a case may want: the prediction is no promise, and others run too."""
-
-_MEMINFO = Path("/proc/meminfo")
-_GROUP = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True)
@@ -51,29 +45,3 @@ def too_long(wanted: float, limit: float) -> str:
         if wanted <= limit
         else f"time: would take about {three_digits(wanted)} s, the limit is {three_digits(limit)} s"
     )
-
-
-def free_bytes(device: torch.device) -> int | None:
-    """Return the memory that can still be allocated, None where the system does not say."""
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    known = [value for value in (_available(_MEMINFO), _left_in_group(_GROUP)) if value is not None]
-    return min(known, default=None)
-
-
-def _available(meminfo: Path) -> int | None:
-    if not meminfo.is_file():
-        return None
-    lines = meminfo.read_text(encoding="ascii", errors="ignore").splitlines()
-    return next((int(line.split()[1]) * 2**10 for line in lines if line.startswith("MemAvailable:")), None)
-
-
-def _left_in_group(folder: Path) -> int | None:
-    """Return what a container's own limit leaves, where there is one."""
-    try:
-        limit = (folder / "memory.max").read_text(encoding="ascii").strip()
-        used = int((folder / "memory.current").read_text(encoding="ascii"))
-    except OSError:
-        return None
-    return None if limit == "max" else max(0, int(limit) - used)

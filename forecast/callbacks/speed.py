@@ -9,6 +9,7 @@ from lightning.pytorch.callbacks import Callback
 
 from forecast.board import Board
 from forecast.memory import peak_memory_mib, reset_peak_memory
+from forecast.stopwatch import Stopwatch
 from forecast.timings import Timings
 
 WARM_UP_STEPS = 10
@@ -20,10 +21,18 @@ class Speed(Callback):
 
     Throughput and data wait are read from the host's clock, the device being waited for wherever the clock
     is stopped. On CUDA the time of a step is the device's own, from events, which make nothing wait.
+
+    Parameters
+    ----------
+    arithmetic
+        Runs while a step computes; None where nobody says. On CUDA it is not read: the host's clock does not
+        see there what the device does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, arithmetic: Stopwatch | None = None) -> None:
         self.timings = Timings()
+        self._arithmetic = Stopwatch() if arithmetic is None else arithmetic
+        self._computed_before = 0.0  # of the step that runs
         self._device = torch.device("cpu")
         self._steps = 0  # since this start
         self._mark: float | None = None  # since when the training loop runs uncounted; None: it stands still
@@ -53,6 +62,7 @@ class Speed(Callback):
         """Note how long the batch was waited for."""
         loader: Any = trainer.train_dataloader
         self._stop(loader.asked)
+        self._computed_before = self._arithmetic.seconds
         if self._steps >= WARM_UP_STEPS:
             self._mark, self._logged_at_mark = loader.asked, self._logged()
             self.timings.waited_seconds += loader.given - loader.asked
@@ -66,6 +76,8 @@ class Speed(Callback):
         self._steps += 1
         if self._steps > WARM_UP_STEPS:
             self.timings.windows += len(batch.origin) * trainer.world_size
+            if self._device.type == "cpu":
+                self.timings.arithmetic_seconds += self._arithmetic.seconds - self._computed_before
             ended = self._event()
             if self._begun is not None and ended is not None:
                 self._events.append((self._begun, ended))
@@ -123,6 +135,7 @@ class Speed(Callback):
         if self._mark is not None:
             logged = 0.0 if self._board is None else self._logged() - self._logged_at_mark
             self.timings.training_seconds += now - self._mark - logged
+            self.timings.logged_seconds += logged
             self._mark = None
 
     def _halt(self) -> None:

@@ -11,7 +11,10 @@ import torch
 
 from forecast.data.calendar import calendar_cycles, calendar_features
 from forecast.data.gaps import causal_starts, check_measured
+from forecast.data.mapped import Address
 from forecast.data.order import ShuffledBatches
+from forecast.data.placement import IN_MEMORY, Placing, place
+from forecast.data.recipe import Recipe
 from forecast.data.scaler import Scaler
 from forecast.data.sources import Source
 from forecast.data.split import split_rows
@@ -51,11 +54,16 @@ class ForecastData(lightning.LightningDataModule):
         Windows a batch: in training of all processes together, elsewhere of each.
     seed
         Of the training order.
+    placing
+        Where the scaled table may be kept.
 
     Raises
     ------
     InputError
-        If a part is too short for its windows, or has nothing measured to fit or score.
+        If a part is too short for its windows, or has nothing measured to fit or score, or the table is asked
+        for where there is no room for it.
+    OSError
+        If a disk has no room for a table that goes into a file.
 
     Attributes
     ----------
@@ -63,6 +71,8 @@ class ForecastData(lightning.LightningDataModule):
         Windows of each part that are not kept since a fill in their context knows the future.
     group
         The processes that share the windows of a loop; set before a fit, with the steps.
+    placement
+        Where the table is kept.
     """
 
     def __init__(
@@ -75,6 +85,7 @@ class ForecastData(lightning.LightningDataModule):
         batch_size: int,
         evaluation_batch_size: int,
         seed: int,
+        placing: Placing = IN_MEMORY,
     ) -> None:
         super().__init__()
         for name, value in [
@@ -94,25 +105,40 @@ class ForecastData(lightning.LightningDataModule):
         self.index = pd.DatetimeIndex(frame.index)
         self.split = split_rows(len(frame), **split)
         raw = frame.to_numpy(np.float64)
-        observed = source.series.observed_of(columns)
         train = slice(self.split.train.start, self.split.train.stop)
-        self.scaler = Scaler.fit(raw[train], columns, None if observed is None else observed[train])
+        self.scaler = Scaler.fit(raw[train], columns, source.series.observed_of(columns, train))
         span = self.index[max(train.stop - 1, 0)] - self.index[train.start]
         self.cycles = calendar_cycles(source.series.frequency, span)
+        placed = place(self._recipes(raw, columns), placing)
+        self.placement, self._file = placed.placement, placed.file
+        values, known, *observed = placed.tensors
         table = Windows(
-            values=torch.from_numpy(self.scaler.transform(raw).astype(np.float32)),
-            known=torch.from_numpy(calendar_features(self.index, self.cycles)),
+            values=values,
+            known=known,
             starts=torch.empty(0, dtype=torch.int64),
             context_length=context_length,
             horizon=horizon,
             num_targets=len(source.targets),
-            observed=None if observed is None else torch.from_numpy(np.ascontiguousarray(observed)),
+            observed=observed[0] if observed else None,
             past_masked=source.series.policies.masks_past,
+            mapped_for=None if placed.file is None else torch.device("cpu"),
         )
         self.parts: dict[str, Windows] = {}
         self.left_out: dict[str, int] = {}
         for part, rows in vars(self.split).items():
             self.parts[part], self.left_out[part] = self._cut(table, rows, part)
+
+    def _recipes(self, raw: np.ndarray, columns: list[str]) -> list[Recipe]:
+        """Give how the table comes about: z-scores, calendar and, where values were filled, which were measured."""
+        series, rows, cycles = self.source.series, len(raw), self.cycles
+        recipes = [
+            Recipe(rows, len(columns), np.float32, lambda piece: self.scaler.transform(raw[piece])),
+            Recipe(rows, 2 * len(cycles), np.float32, lambda piece: calendar_features(self.index[piece], cycles)),
+        ]
+        if series.observed is not None:
+            observed = series.observed_of
+            recipes.append(Recipe(rows, len(columns), np.bool_, lambda piece: np.asarray(observed(columns, piece))))
+        return recipes
 
     def _cut(self, table: Windows, targets: range, part: str) -> tuple[Windows, int]:
         """Give the windows of a part, and how many are left out."""
@@ -152,17 +178,17 @@ class ForecastData(lightning.LightningDataModule):
         """One standard deviation of each target's training part, in its unit, shape (C_out,)."""
         return np.asarray(self.scaler.scale[: len(self.source.targets)])
 
+    @property
+    def address(self) -> Address | None:
+        """Where another process of this machine finds the table; None where it is in memory."""
+        return None if self._file is None else self._file.address
+
     def to(self, device: torch.device) -> None:
-        """Move the table, which all parts share, to `device`; batches are then gathered there."""
+        """Have batches on `device`, and the table too, which all parts share, unless it is in a file."""
         moved = self.parts["train"].to(device)
-        for part, windows in self.parts.items():
-            self.parts[part] = replace(
-                windows,
-                values=moved.values,
-                known=moved.known,
-                observed=moved.observed,
-                starts=windows.starts.to(device),
-            )
+        self.parts = {
+            part: replace(moved, starts=windows.starts.to(moved.starts.device)) for part, windows in self.parts.items()
+        }
 
     def train_dataloader(self) -> ShuffledBatches:
         """Give this process's part of the run's batches, from `first_step` to `total_steps`."""
@@ -182,7 +208,7 @@ class ForecastData(lightning.LightningDataModule):
         return EvaluationBatches(windows, self.evaluation_batch_size, self.group.share(len(windows)))
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
-        """Give the batch as it is: it was gathered on the device."""
+        """Give the batch as it is: it is on the device already."""
         return batch
 
     def manifest(self) -> dict[str, Any]:

@@ -64,10 +64,10 @@ class ShuffledBatches:
         return max(1, self.total - self.first)  # a loop over none would not even begin
 
     def __iter__(self) -> Iterator[Batch]:
-        for number in range(self.first, self.total):
+        batches = self.windows.stream(self._own(number) for number in range(self.first, self.total))
+        for _ in range(self.first, self.total):
             self.asked = time.perf_counter()
-            own = self.indices(number)[self.rank :: self.processes]
-            batch = self.windows.batch(self._on_device(own))
+            batch = next(batches)
             self.given = time.perf_counter()
             yield batch
 
@@ -82,9 +82,11 @@ class ShuffledBatches:
             position += len(piece)
         return torch.cat(pieces)
 
-    def _on_device(self, index: Tensor) -> Tensor:
-        """Move `index`; a copy from pageable memory would wait until the device has done all it was given."""
+    def _own(self, number: int) -> Tensor:
+        """Give this process's windows of batch `number`, where they can be looked up."""
+        index = self.indices(number)[self.rank :: self.processes]
         device = self.windows.starts.device
+        # a copy from pageable memory would wait until the device has done all it was given
         return (index.pin_memory() if device.type == "cuda" else index).to(device, non_blocking=True)
 
     def _shuffled(self, number_of_pass: int) -> Tensor:

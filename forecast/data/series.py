@@ -47,12 +47,13 @@ class Series:
         """The frame with NaN where a value was filled."""
         return self.frame if self.observed is None else self.frame.where(self.observed)
 
-    def observed_of(self, columns: Sequence[str]) -> np.ndarray | None:
-        """Give the columns of `observed`, in their order."""
+    def observed_of(self, columns: Sequence[str], rows: slice | None = None) -> np.ndarray | None:
+        """Give the columns of `observed`, in their order; of all rows, or of those of a slice."""
         if self.observed is None:
             return None
         names = list(self.frame.columns)
-        return np.asarray(self.observed[:, [names.index(name) for name in columns]])
+        part = self.observed if rows is None else self.observed[rows]
+        return np.asarray(part[:, [names.index(name) for name in columns]])
 
 
 def read_series(

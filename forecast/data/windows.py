@@ -1,12 +1,13 @@
 """Windows of one table, cut by an array of start rows and gathered a batch at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from forecast.data.ahead import ahead
 from forecast.errors import InputError
 
 
@@ -58,6 +59,15 @@ def start_rows(targets: range, context_length: int, horizon: int, *, part: str) 
     return torch.arange(first - context_length, first - context_length + count)
 
 
+class _Gathered(NamedTuple):
+    """Whole windows, where the table is: (B, T + h) rows of each array, and the first row (B,) of each window."""
+
+    values: Tensor
+    known: Tensor
+    observed: Tensor | None
+    first: Tensor
+
+
 @dataclass(frozen=True)
 class Windows:
     """Windows over one table: nothing is copied until a batch is asked for.
@@ -78,6 +88,8 @@ class Windows:
         Shape (N, C_in), False where a value was filled; None where none was.
     past_masked
         Whether batches hand on the past's part of `observed`; where they do not, fills are read as values.
+    mapped_for
+        Where the batches of a table go that lies in a file; None: it is in memory, batches are where it is.
     """
 
     values: Tensor
@@ -88,12 +100,20 @@ class Windows:
     num_targets: int
     observed: Tensor | None = None
     past_masked: bool = True
+    mapped_for: torch.device | None = None
 
     def __len__(self) -> int:
         return len(self.starts)
 
+    @property
+    def device(self) -> torch.device:
+        """Where batches are."""
+        return self.values.device if self.mapped_for is None else self.mapped_for
+
     def to(self, device: torch.device | str) -> "Windows":
-        """Give the same windows with their table on `device`."""
+        """Give the same windows with their batches on `device`, and with their table there too unless it is mapped."""
+        if self.mapped_for is not None:
+            return replace(self, mapped_for=torch.device(device))
         observed = None if self.observed is None else self.observed.to(device)
         return replace(
             self,
@@ -108,14 +128,45 @@ class Windows:
         offset = (len(self) - 1) % step
         return replace(self, starts=self.starts[offset::step])
 
+    def values_at(self, rows: Tensor) -> Tensor:
+        """Give the z-scores (…, C_in) of `rows` (…,), numbers of rows of the table, on `device`."""
+        return self.values[rows.to(self.values.device)].to(self.device)
+
     def batch(self, index: Tensor) -> Batch:
-        """Gather the windows at the positions `index` (B,)."""
+        """Gather the windows at the positions `index` (B,), which are where `starts` is."""
+        return self._cut(self._gather(index))
+
+    def batches(self, batch_size: int, share: range | None = None) -> Iterator[Batch]:
+        """Give every window, or those at the positions `share`, once and in order; the last batch may be smaller."""
+        share = range(len(self)) if share is None else share
+        positions = torch.arange(share.start, share.stop, device=self.starts.device)
+        return self.stream(positions.split(batch_size) if share else ())
+
+    def stream(self, indices: Iterable[Tensor]) -> Iterator[Batch]:
+        """Give the batch of each of `indices` in turn; of a mapped table the next one is read in the meantime."""
+        gathered = map(self._gather, indices)
+        return map(self._cut, gathered if self.mapped_for is None else ahead(gathered))
+
+    def _gather(self, index: Tensor) -> _Gathered:
+        pinned = self.mapped_for is not None and self.mapped_for.type == "cuda"
+        length = self.context_length + self.horizon
+        first = _taken(self.starts, index, pinned)
+        return _Gathered(
+            values=_taken(_every_slice(self.values, length), first, pinned),
+            known=_taken(_every_slice(self.known, length), first, pinned),
+            observed=None if self.observed is None else _taken(_every_slice(self.observed, length), first, pinned),
+            first=first,
+        )
+
+    def _cut(self, gathered: _Gathered) -> Batch:
+        """Part the past from the future, on the device: views, no copies."""
+        # what is pinned is copied while the host goes on; the allocator keeps it until that is done
+        moved = [None if each is None else each.to(self.device, non_blocking=True) for each in gathered]
+        values, known, observed, first = moved
+        assert values is not None
+        assert known is not None
+        assert first is not None
         length, targets = self.context_length, self.num_targets
-        first = self.starts[index]
-        steps = torch.arange(length + self.horizon, device=first.device)
-        rows = first[:, None] + steps  # (B, T + h)
-        values, known = self.values[rows], self.known[rows]
-        observed = None if self.observed is None else self.observed[rows]
         return Batch(
             past=values[:, :length],
             past_known=known[:, :length],
@@ -127,9 +178,15 @@ class Windows:
             origin=first + length,
         )
 
-    def batches(self, batch_size: int, share: range | None = None) -> Iterator[Batch]:
-        """Give every window, or those at the positions `share`, once and in order; the last batch may be smaller."""
-        share = range(len(self)) if share is None else share
-        positions = torch.arange(share.start, share.stop, device=self.starts.device)
-        for index in positions.split(batch_size) if share else ():
-            yield self.batch(index)
+
+def _every_slice(table: Tensor, length: int) -> Tensor:
+    """Give the `length` rows from each row on, shape (N - length + 1, length, C): a view."""
+    return table.unfold(0, length, 1).transpose(1, 2)
+
+
+def _taken(table: Tensor, index: Tensor, pinned: bool) -> Tensor:
+    """Give the rows `index` (B,) of `table`, copied once, into memory that a GPU reads by itself if `pinned`."""
+    if not pinned:
+        return table.index_select(0, index)
+    place = torch.empty((len(index), *table.shape[1:]), dtype=table.dtype, pin_memory=True)
+    return torch.index_select(table, 0, index, out=place)

@@ -1,4 +1,6 @@
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -6,6 +8,7 @@ import pytest
 import torch
 
 from forecast.data.datamodule import ForecastData
+from forecast.data.placement import Placing
 from forecast.data.policies import Policies
 from forecast.data.series import Series, series_from_frame
 from forecast.data.sources import Source
@@ -20,7 +23,7 @@ def frame(rows: int = 300) -> pd.DataFrame:
     return pd.DataFrame(values, index=index, columns=["a", "b", "c"])
 
 
-def make(table: pd.DataFrame | None = None, **changes: int) -> ForecastData:
+def make(table: pd.DataFrame | None = None, **changes: Any) -> ForecastData:
     series = Series(frame() if table is None else table, "h")
     options = {"context_length": 24, "horizon": 4, "batch_size": 16, "evaluation_batch_size": 32, "seed": 1, **changes}
     return ForecastData(Source(series, ["c", "a"], ["b"], None), SPLIT, **options)
@@ -85,7 +88,7 @@ def test_moving_the_data_keeps_the_table_shared_and_its_masks() -> None:
     assert {windows.starts.device.type for windows in moved} == {"meta"}
 
 
-def gappy(missing: str, table: pd.DataFrame | None = None, **changes: int) -> ForecastData:
+def gappy(missing: str, table: pd.DataFrame | None = None, **changes: Any) -> ForecastData:
     """Give the data of a table with rows 100 to 109, 220 and 260 absent and a cell of row 30 empty."""
     whole = (frame() if table is None else table).copy()
     whole.iloc[30, 1] = np.nan
@@ -159,3 +162,25 @@ def test_a_size_of_nothing_is_refused_by_name(key: str) -> None:
 def test_a_part_without_a_window_is_refused_with_the_rows_it_needs() -> None:
     with pytest.raises(InputError, match="validation part needs at least 51 rows and has 50"):
         make(horizon=51)
+
+
+@pytest.mark.parametrize("missing", ["error", "mask", "interpolate"])
+def test_a_mapped_table_is_that_in_memory_and_is_shared_by_the_parts(missing: str, tmp_path: Path) -> None:
+    placing = Placing("mapped", folder=tmp_path)
+    make_it = make if missing == "error" else lambda **options: gappy(missing, **options)
+    held, mapped = make_it(), make_it(placing=placing)
+    assert mapped.address is not None
+    assert held.address is None
+    mapped.to(torch.device("cpu"))
+    for part, windows in mapped.parts.items():
+        for name in ("values", "known", "observed", "starts"):
+            ours, theirs = getattr(held.parts[part], name), getattr(windows, name)
+            assert (ours is None) == (theirs is None)
+            assert ours is None or torch.equal(ours, theirs)
+        assert windows.values is mapped.parts["train"].values
+        assert windows.mapped_for == torch.device("cpu")
+    held.total_steps = mapped.total_steps = 9
+    held.first_step = mapped.first_step = 4
+    for ours, theirs in zip(held.train_dataloader(), mapped.train_dataloader(), strict=True):
+        assert torch.equal(ours.past, theirs.past)
+        assert torch.equal(ours.origin, theirs.origin)

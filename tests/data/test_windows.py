@@ -1,9 +1,12 @@
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 import torch
+from torch import Tensor
 
-from forecast.data.windows import start_rows
+from forecast.data.windows import Batch, start_rows
 from forecast.errors import InputError
 from tests.examples import make_windows
 
@@ -124,3 +127,70 @@ def test_moving_the_windows_moves_all_that_a_batch_is_made_of() -> None:
     moved = make_windows(observed=torch.ones(60, 3, dtype=torch.bool)).to("meta")
     batch = moved.batch(torch.zeros(2, dtype=torch.int64, device="meta"))
     assert {tensor.device.type for tensor in batch} == {"meta"}
+
+
+MAPPED = {"mapped_for": torch.device("cpu")}
+
+
+def assert_same(one: Batch, other: Batch) -> None:
+    for name, tensor in one._asdict().items():
+        there = getattr(other, name)
+        assert (tensor is None) == (there is None)
+        assert tensor is None or torch.equal(tensor.cpu(), there.cpu()), name
+
+
+@pytest.mark.parametrize("known", [0, 2])
+def test_a_mapped_table_gives_the_batches_of_one_in_memory(known: int) -> None:
+    windows = make_windows(observed=torch.rand(60, 3) > 0.3, num_known=known)
+    mapped = replace(windows, **MAPPED)
+    for ours, theirs in zip(windows.batches(7), mapped.batches(7), strict=True):
+        assert_same(ours, theirs)
+    index = torch.tensor([4, 40, 4])
+    assert_same(windows.batch(index), mapped.batch(index))
+
+
+def test_the_next_batch_of_a_mapped_table_is_read_ahead_and_no_other() -> None:
+    for windows, read in ((make_windows(), 1), (replace(make_windows(), **MAPPED), 2)):
+        asked: list[int] = []
+        begun = threading.Event()
+
+        def indices(asked: list[int] = asked, begun: threading.Event = begun) -> Iterator[Tensor]:
+            for number in range(5):
+                asked.append(number)
+                if number == 1:
+                    begun.set()
+                yield torch.tensor([number])
+
+        stream = windows.stream(indices())
+        assert int(next(stream).origin) == 8
+        assert begun.wait(5 if read == 2 else 0) == (read == 2)
+        assert len(asked) == read
+        assert [int(batch.origin) for batch in stream] == [9, 10, 11, 12]
+
+
+def test_a_batch_holds_one_copy_of_its_rows() -> None:
+    batch = make_windows().batch(torch.tensor([0, 5]))
+    assert batch.past.untyped_storage().data_ptr() == batch.future.untyped_storage().data_ptr()
+    assert batch.past.untyped_storage().nbytes() == 2 * 11 * 3 * 4
+
+
+def test_a_mapped_table_stays_where_it_is_and_its_batches_move() -> None:
+    windows = replace(make_windows(), **MAPPED)
+    moved = windows.to("meta")
+    assert moved.values is windows.values
+    assert moved.starts is windows.starts
+    assert moved.device.type == "meta"
+    batch = moved.batch(torch.tensor([0, 1]))
+    assert {tensor.device.type for tensor in batch if tensor is not None} == {"meta"}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_batches_of_a_mapped_table_reach_a_gpu_from_pinned_memory_and_are_the_same() -> None:
+    windows = make_windows(observed=torch.rand(60, 3) > 0.3)
+    mapped = replace(windows, **MAPPED).to("cuda:0")
+    assert mapped._gather(torch.tensor([3])).values.is_pinned()
+    for ours, theirs in zip(windows.batches(7), mapped.batches(7), strict=True):
+        assert theirs.past.device.type == "cuda"
+        assert_same(ours, theirs)
+    rows = torch.tensor([[1, 2]], device="cuda")
+    assert torch.equal(mapped.values_at(rows).cpu(), windows.values[[[1, 2]]])

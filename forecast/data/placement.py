@@ -1,0 +1,157 @@
+"""Where a table is kept: on the training device, or in a memory-mapped file where it does not fit there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from forecast.data.mapped import Address, MappedFile
+from forecast.data.recipe import Recipe
+from forecast.errors import InputError
+from forecast.free_memory import free_bytes
+
+CPU = torch.device("cpu")
+
+PLACEMENTS = ("auto", "device", "mapped")
+
+SHARE = 0.5
+"""Of the free memory that a table may take before "auto" maps it: the model and its steps want the rest."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a table is, and what that follows from.
+
+    Parameters
+    ----------
+    wanted
+        One of `PLACEMENTS`.
+    device
+        Where batches are wanted.
+    table_bytes
+        What the table takes.
+    free_bytes
+        What the device has free for it; None where the system does not say.
+    """
+
+    wanted: str
+    device: torch.device
+    table_bytes: int
+    free_bytes: int | None
+
+    @property
+    def mapped(self) -> bool:
+        """Whether it is in a file."""
+        if self.wanted != "auto":
+            return self.wanted == "mapped"
+        return self.free_bytes is not None and self.table_bytes > SHARE * self.free_bytes
+
+    def __str__(self) -> str:
+        there = "an unknown amount" if self.free_bytes is None else _mib(self.free_bytes)
+        where = "in a memory-mapped file" if self.mapped else f"on {self.device}"
+        asked = "" if self.wanted == "auto" else ", as asked"
+        return f"table of {_mib(self.table_bytes)} {where}{asked}; {self.device} has {there} free"
+
+    def facts(self) -> dict[str, Any]:
+        """Give what a result says of it."""
+        return {
+            "where": "mapped" if self.mapped else "device",
+            "wanted": self.wanted,
+            "table_bytes": self.table_bytes,
+            "free_bytes": self.free_bytes,
+        }
+
+
+@dataclass(frozen=True)
+class Placing:
+    """What is asked for of a placement, and what it may use.
+
+    Parameters
+    ----------
+    wanted
+        One of `PLACEMENTS`.
+    device
+        That trains.
+    processes
+        Of the run on this machine: they share the memory of a CPU.
+    folder
+        On whose disk a file may lie; the nearest one above it where it is not there yet.
+    address
+        Of the file that another process of the run has made; a file is made where it cannot be seen from here.
+    """
+
+    wanted: str = "auto"
+    device: torch.device = CPU
+    processes: int = 1
+    folder: Path = Path()
+    address: Address | None = None
+
+    def choose(self, table_bytes: int) -> Placement:
+        """Give the placement of a table of so many bytes.
+
+        Raises
+        ------
+        InputError
+            If the device is asked for and has not the room.
+        """
+        free = free_bytes(self.device)
+        if free is not None and self.device.type == "cpu":
+            free //= self.processes
+        if self.wanted == "device" and free is not None and table_bytes > free:
+            raise InputError(
+                f"training.data_placement=device: the table takes {_mib(table_bytes)}, {self.device} has "
+                f"{_mib(free)} free for it: use auto or mapped"
+            )
+        return Placement(self.wanted, self.device, table_bytes, free)
+
+    def file(self, recipes: Sequence[Recipe]) -> MappedFile:
+        """Give the arrays in the file of the run, made here if need be.
+
+        Raises
+        ------
+        OSError
+            If the disk has not the room.
+        """
+        found = None if self.address is None else MappedFile.open(self.address, recipes)
+        return found or MappedFile.write(recipes, _existing(self.folder))
+
+
+IN_MEMORY = Placing()
+"""On the CPU, and in a file only where memory is short."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A table where it is kept: its arrays on the CPU, and the file that holds them, if one does."""
+
+    placement: Placement
+    tensors: list[Tensor]
+    file: MappedFile | None
+
+
+def place(recipes: Sequence[Recipe], placing: Placing) -> Placed:
+    """Make the arrays of a table where they are to be kept, or where a device's copy is then taken from.
+
+    Raises
+    ------
+    InputError
+        If the device is asked for and has not the room.
+    OSError
+        If a disk has not the room.
+    """
+    placement = placing.choose(sum(recipe.bytes for recipe in recipes))
+    if not placement.mapped:
+        return Placed(placement, [recipe.in_memory() for recipe in recipes], None)
+    file = placing.file(recipes)
+    return Placed(placement, file.tensors, file)
+
+
+def _existing(folder: Path) -> Path:
+    return next(each for each in (folder.absolute(), *folder.absolute().parents) if each.is_dir())
+
+
+def _mib(count: int) -> str:
+    return f"{count / 2**20:,.1f} MiB"
