@@ -68,7 +68,7 @@ class ForecastPanels:
         self._canvas.restore_region(self._background)
         for panel, line in zip(self._panels, self._lines, strict=True):
             panel.draw_artist(line)
-        return _pixels(self._canvas)
+        return pixels_of(self._canvas)
 
     def _draw_background(self) -> None:
         for panel, line in zip(self._panels, self._lines, strict=True):
@@ -105,7 +105,7 @@ def errors_by_step(rows: Mapping[str, Sequence[Scores]]) -> np.ndarray:
     panel.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="lower center", fontsize=FONT_SIZE, ncols=4, frameon=False, borderpad=0)
     canvas.draw()
-    return _pixels(canvas)
+    return pixels_of(canvas)
 
 
 def _margins(figure: Figure, bottom: float, top: float) -> None:
@@ -119,5 +119,6 @@ def _leaves(panel: Axes, line: Line2D) -> bool:
     return bool(values.min() < low or values.max() > high)
 
 
-def _pixels(canvas: FigureCanvasAgg) -> np.ndarray:
+def pixels_of(canvas: FigureCanvasAgg) -> np.ndarray:
+    """Give what was drawn: (height, width, 3), uint8."""
     return np.array(canvas.buffer_rgba(), dtype=np.uint8)[..., :3]

@@ -15,6 +15,7 @@ from lightning.pytorch.callbacks import Callback, RichProgressBar, Timer
 from lightning.pytorch.loggers import Logger
 
 from forecast.callbacks.checkpoints import TIME, Best, Checkpoints, copy_weights, stopped_by
+from forecast.callbacks.probe import Probe
 from forecast.callbacks.profile import Profile
 from forecast.callbacks.speed import Speed
 from forecast.data.datamodule import ForecastData
@@ -33,12 +34,17 @@ HASHED_ROWS = 2**16
 
 @dataclass(frozen=True)
 class Fit:
-    """What a fit leaves: steps made, the step of the best weights (0: the start), the speed, why it ended."""
+    """What a fit leaves.
+
+    Steps made, the step of the best weights (0: the start), the speed, why it ended, and what the probe found at
+    the last validation, None without a probe.
+    """
 
     steps: int
     best_step: int
     speed: dict[str, float]
     status: str
+    probe: dict[str, Any] | None
 
 
 def fit(
@@ -100,6 +106,7 @@ def fit(
     data.first_step = 0 if resumed is None else int(resumed["step"])
     best = _start(task, data, device) if start_is_candidate and resumed is None else None
     speed, shows_progress = Speed(task.arithmetic), settings.progress and group.leads
+    probe = next((callback for callback in callbacks if isinstance(callback, Probe)), None)
     timer = Timer(None if settings.max_time is None else parse_time(settings.max_time), verbose=False)
     keeper = Checkpoints(
         folder,
@@ -126,7 +133,7 @@ def fit(
     if group.size > 1:
         leave_signals_alone(trainer)
     if resumed is not None and _is_over(resumed, task.total_steps):
-        return _read_end(task, speed, resumed)
+        return _read_end(task, speed, probe, resumed)
     with warnings.catch_warnings():  # Lightning 2.6 walks its loaders in a way that torch 2.13 calls old
         warnings.filterwarnings("ignore", message=r"`isinstance\(treespec, LeafSpec\)` is deprecated")
         if resumed is not None:  # few steps may be left to do
@@ -136,7 +143,7 @@ def fit(
     task.load_state_dict(best.weights)
     status = stopped_by(trainer)
     assert status is not None
-    return Fit(steps=trainer.global_step, best_step=best.step, speed=speed.figures(), status=status)
+    return Fit(steps=trainer.global_step, best_step=best.step, status=status, **_kept(speed, probe))
 
 
 def _asked_for(settings: TrainingSettings, folder: Path, group: Group) -> list[Callback]:
@@ -151,14 +158,26 @@ def _is_over(resumed: dict[str, Any], total_steps: int) -> bool:
     return bool(resumed["finished"] and resumed["total_steps"] == total_steps and resumed["stopped_by"] != TIME)
 
 
-def _read_end(task: ForecastTask, speed: Speed, resumed: dict[str, Any]) -> Fit:
+def _kept(speed: Speed, probe: Probe | None) -> dict[str, Any]:
+    """Give the fields of `Fit` that callbacks hold: the speed, with the share of the fit that the probe took."""
+    figures = speed.figures()
+    if probe is None:
+        return {"speed": figures, "probe": None}
+    seconds = figures["fit_seconds"]
+    share = probe.seconds / seconds if seconds > 0 else float("nan")
+    return {"speed": {**figures, "probe_share": share}, "probe": probe.last}
+
+
+def _read_end(task: ForecastTask, speed: Speed, probe: Probe | None, resumed: dict[str, Any]) -> Fit:
     task.load_state_dict(resumed["best"]["weights"])
-    speed.load_state_dict(resumed["callbacks"].get(speed.state_key, {}))
+    for callback in (speed, probe):
+        if callback is not None and callback.state_key in resumed["callbacks"]:
+            callback.load_state_dict(resumed["callbacks"][callback.state_key])
     return Fit(
         steps=resumed["step"],
         best_step=resumed["best"]["step"],
-        speed=speed.figures(),
         status=resumed["stopped_by"],
+        **_kept(speed, probe),
     )
 
 

@@ -8,17 +8,14 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from forecast.data.windows import Windows
 from forecast.model.informer import Informer
+from forecast.model.modes import in_evaluation
 
 
 def flops_per_window(network: Informer, windows: Windows) -> int:
     """Give the operations of one window's forward pass in evaluation mode; the network's mode is left as it was."""
-    modes = {module: module.training for module in network.modules()}
-    network.eval()
     batch = windows.batch(torch.zeros(1, dtype=torch.int64, device=windows.starts.device))
-    found = operations(lambda: network(batch.past, batch.past_known, batch.future_known, batch.past_observed))
-    for module, training in modes.items():
-        module.training = training
-    return found
+    with in_evaluation(network):
+        return operations(lambda: network(batch.past, batch.past_known, batch.future_known, batch.past_observed))
 
 
 def operations(call: Callable[[], Any]) -> int:

@@ -64,6 +64,7 @@ def write_outcome(
             "inference_windows_per_s": model.test.windows_per_s,
             "flops_per_window": flops_per_window(network, data.parts["test"]),
         },
+        "probe": fit.probe,
     }
     result = results.assemble(rows, targets=data.source.targets, scale=data.target_scale, facts=facts)
     with replacing(run.path / "errors.parquet") as file:

@@ -10,6 +10,7 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger
 
 from forecast.board import Board
 from forecast.board_figures import errors_by_step
+from forecast.board_probe import heads
 from forecast.errors import InputError
 from forecast.final_scalars import final_scalars
 from forecast.results import Row
@@ -72,6 +73,8 @@ def log_end(logger: Logger, result: Mapping[str, Any], rows: Mapping[str, Row | 
     if isinstance(logger, Board):
         steps = {name: row.test.sums.by_step() for name, row in rows.items() if row is not None}
         logger.add_image("test/error_by_horizon_step", errors_by_step(steps), step)
+        if result["probe"] is not None:
+            logger.add_image("probe/heads", heads(result["probe"]), step)
         logger.add_text("summary", summary(result), step)
         logger.end_session()
     else:

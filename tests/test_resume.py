@@ -52,12 +52,13 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, method: str, when: Callable[[Fore
 
 
 def assert_same(run: Run, result: dict[str, Any], whole: tuple[Run, dict[str, Any]]) -> None:
-    """Compare weights, best step and scores, digit for digit."""
+    """Compare weights, best step, scores and what the probe found, digit for digit."""
     assert sha256(run.path / "model.safetensors") == sha256(whole[0].path / "model.safetensors")
     for part in ("test", "validation"):
         assert result[part] == whole[1][part]
     assert result["model"] == whole[1]["model"]
     assert result["status"] == whole[1]["status"]
+    assert result["probe"] == whole[1]["probe"]
     assert not [path for path in run.path.rglob("*") if path.name.endswith(".tmp")]
 
 

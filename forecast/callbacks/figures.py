@@ -8,10 +8,11 @@ from lightning.pytorch.callbacks import Callback
 from forecast.baselines import SeasonalNaive
 from forecast.board import Board
 from forecast.board_figures import ForecastPanels
+from forecast.callbacks.options import check_windows
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.data.windows import Batch
-from forecast.errors import InputError
+from forecast.spread import spread
 
 
 class Figures(Callback):
@@ -32,9 +33,7 @@ class Figures(Callback):
     """
 
     def __init__(self, windows: int) -> None:
-        if not isinstance(windows, int) or isinstance(windows, bool) or windows < 1:
-            raise InputError(f"windows={windows}: must be a whole number of at least 1")
-        self.windows = windows
+        self.windows = check_windows(windows)
         self._batch: Batch | None = None
         self._panels: ForecastPanels | None = None
 
@@ -65,12 +64,6 @@ class Figures(Callback):
             titles=[f"{data.source.targets[0]} from {data.index[origin]}" for origin in batch.origin.tolist()],
         )
         return batch, panels
-
-
-def spread(count: int, wanted: int) -> torch.Tensor:
-    """Give `wanted` positions in the middles of as many equal pieces of `count`; all of them if there are fewer."""
-    wanted = min(count, wanted)
-    return (2 * torch.arange(wanted) + 1) * count // (2 * wanted)
 
 
 def _first_target(data: ForecastData, values: torch.Tensor) -> np.ndarray:

@@ -15,8 +15,8 @@ def nodes() -> dict[str, Any]:
 
 
 def test_the_default_group_gives_one_callback_a_node(nodes: dict[str, Any]) -> None:
-    made = configured(nodes)
-    assert [type(callback).__name__ for callback in made] == ["EarlyStopping", "LearningRateMonitor", "Figures"]
+    names = [type(callback).__name__ for callback in configured(nodes)]
+    assert names == ["EarlyStopping", "LearningRateMonitor", "Figures", "Probe"]
     assert configured({}) == []
 
 
@@ -29,6 +29,7 @@ def test_the_default_group_gives_one_callback_a_node(nodes: dict[str, Any]) -> N
         ({"early_stopping__foo": 1}, "'foo'"),
         ({"learning_rate__logging_interval": "foo"}, "callbacks.learning_rate"),
         ({"figures__windows": 0}, "callbacks.figures"),
+        ({"probe__windows": 0}, "callbacks.probe"),
         ({"early_stopping": None}, "takes it out"),
         ({"early_stopping": 5}, "needs a _target_"),
         ({"mine": {"_target_": "builtins.dict"}}, "no callback"),

@@ -7,7 +7,7 @@ import torch
 from PIL import ImageChops
 from safetensors.torch import load_file
 
-from forecast.callbacks.figures import Figures, spread
+from forecast.callbacks.figures import Figures
 from forecast.errors import InputError
 from forecast.task import ForecastTask
 from forecast.training import train
@@ -110,9 +110,3 @@ def test_another_logger_than_the_board_gets_no_pictures(config: dict[str, Any], 
 def test_a_number_of_windows_that_is_none_is_refused(windows: Any) -> None:
     with pytest.raises(InputError, match="windows="):
         Figures(windows)
-
-
-def test_windows_are_spread_over_the_part() -> None:
-    assert spread(600, 3).tolist() == [100, 300, 500]
-    assert spread(2, 3).tolist() == [0, 1]
-    assert spread(1, 3).tolist() == [0]

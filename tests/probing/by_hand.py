@@ -1,0 +1,77 @@
+"""The probe's measures once more, slowly and in float64, a row and a head at a time."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from forecast.attention.base import Attention
+from forecast.attention.linformer import LinformerAttention
+from tests.attention.reference import REFERENCES, over_rows
+
+
+def weights(mechanism: Attention, arguments: dict[str, Any], query: Tensor, key: Tensor) -> Tensor:
+    """Give the map of a mechanism, as what it makes of values that are the unit vectors."""
+    query, key = query.detach().double(), key.detach().double()
+    if isinstance(mechanism, LinformerAttention):  # the one in `reference` takes seconds
+        of_keys, of_values = (each.detach().double()[:, : key.shape[2]] for each in mechanism.parameters())
+        scores = query @ (of_keys @ key).transpose(-1, -2) / math.sqrt(query.shape[-1])
+        return scores.exp() / scores.exp().sum(-1, keepdim=True) @ of_values
+    known = {name: value for name, value in arguments.items() if name not in ("name", "implementation")}
+    units = torch.eye(key.shape[2], dtype=torch.float64).expand(*key.shape[:2], -1, -1)
+    return REFERENCES[mechanism.name](query, key, units, None, mechanism.causal, **known)
+
+
+def softmax(query: Tensor, key: Tensor, causal: bool) -> Tensor:
+    units = torch.eye(key.shape[2], dtype=torch.float64).expand(*key.shape[:2], -1, -1)
+    return REFERENCES["full"](query.detach().double(), key.detach().double(), units, None, causal)
+
+
+def distances(output: Tensor, exact: Tensor) -> list[float]:
+    found = []
+    for head in range(output.shape[1]):
+        pairs = list(zip(output[:, head].flatten().tolist(), exact[:, head].flatten().tolist(), strict=True))
+        found.append(math.sqrt(sum((a - b) ** 2 for a, b in pairs) / sum(b**2 for _, b in pairs)))
+    return found
+
+
+def entropies(rows: Tensor, num_keys: list[int]) -> list[float]:
+    """Give the mean over sequences and queries (B, H, n, S) of −Σ p ln p / ln(keys), of each head."""
+    found = []
+    for head in range(rows.shape[1]):
+        each = []
+        for sequence in rows[:, head].tolist():
+            for row, keys in zip(sequence, num_keys, strict=True):
+                sizes = [abs(weight) for weight in row if weight]
+                if keys > 1:
+                    each.append(-sum(p * math.log(p) for p in (s / sum(sizes) for s in sizes)) / math.log(keys))
+        found.append(sum(each) / len(each))
+    return found
+
+
+def found_shares(query: Tensor, key: Tensor, rows: Tensor, causal: bool, ranked: list[int], wanted: int) -> list[float]:
+    """Give the share of the `wanted` best of the queries `ranked` that were chosen: whose row is not the mean."""
+    query, key = query.detach().double(), key.detach().double()
+    shares: Tensor = torch.zeros(query.shape[:2], dtype=torch.float64)
+    for b in range(query.shape[0]):
+        for h in range(query.shape[1]):
+
+            def measure(i: int, b: int = b, h: int = h) -> float:
+                products = [(query[b, h, i] @ k).item() for k in key[b, h, : i + 1 if causal else None]]
+                return max(products) - sum(products) / len(products)
+
+            best = sorted(ranked, key=measure, reverse=True)[:wanted]
+            shares[b, h] = sum(not _is_mean(rows[b, h, i], i, causal) for i in best) / wanted
+    return [float(share) for share in shares.mean(0)]
+
+
+def _is_mean(row: Tensor, position: int, causal: bool) -> bool:
+    seen = row[: position + 1] if causal else row
+    return len(seen) > 1 and bool((seen - seen.mean()).abs().max() < 1e-12)
+
+
+def mean_output(value: Tensor, like: Tensor, causal: bool) -> Tensor:
+    """Give the plain mean of the allowed values for each query of `like`."""
+    value = value.detach().double()
+    return over_rows(lambda b, h, i: value[b, h, : i + 1 if causal else None].mean(0), like, value)
