@@ -1,19 +1,38 @@
 """What Hydra composed, as plain values, and Hydra's complaints in one line."""
 
 import re
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from forecast.errors import InputError
+from forecast.folders import configuration_folder
 
 COMPLAINTS = (HydraException, OmegaConfBaseException)
 """What Hydra raises about a command line or a file that it cannot compose."""
 
 LAUNCHERS = {"joblib": "joblib", "submitit": "slurm"}
 """How the names of launchers begin that need an extra, and the extra."""
+
+
+def compose_words(words: Sequence[str], folder: Path | None = None) -> DictConfig:
+    """Give the configuration that the words of one training compose to, from `folder` if given.
+
+    Raises
+    ------
+    InputError
+        With Hydra's complaint.
+    """
+    try:
+        with initialize_config_dir(str(folder or configuration_folder()), version_base="1.3"):
+            return compose("config", list(words))
+    except COMPLAINTS as error:
+        raise InputError(one_line(error)) from None
 
 
 def plain_values(config: DictConfig) -> dict[str, Any]:

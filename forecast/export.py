@@ -7,6 +7,7 @@ from pathlib import Path
 
 from forecast.cli import finish
 from forecast.errors import InputError, ParityError
+from forecast.files import check_place, replacing
 
 WINDOWS = 32
 """On which a file is compared with its run before it is written."""
@@ -40,16 +41,12 @@ def export(run: str, output: Path, source: Path | None = None) -> None:
 
     if output.suffix not in FORMATS:
         raise InputError(f"{output}: --output must end in {' or '.join(FORMATS)}")
-    if not output.parent.is_dir():
-        raise InputError(f"{output.parent}: no such folder: make it, or choose another --output")
-    if output.is_dir():
-        raise InputError(f"{output}: is a folder: choose another --output")
+    check_place(output)
     require(output, WRITING)
     from forecast.exporting.capture import capture
     from forecast.exporting.parity import BOUND, largest_difference
     from forecast.exporting.windows import series_of, windows_of
     from forecast.exporting.written import WRITERS, facts_of
-    from forecast.files import replacing
     from forecast.forecaster import Forecaster
     from forecast.model.original_units import OriginalUnits
     from forecast.run import Architecture, Run

@@ -9,6 +9,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from forecast.errors import InputError
+
+
+def check_place(*paths: Path) -> None:
+    """Refuse files that cannot be written where `--output` puts them.
+
+    Raises
+    ------
+    InputError
+        Naming the folder that is not there, or that stands in the place of a file.
+    """
+    for path in paths:
+        if not path.parent.is_dir():
+            raise InputError(f"{path.parent}: no such folder: make it, or choose another --output")
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder: choose another --output")
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:

@@ -42,18 +42,32 @@ def try_in_child(ask: Ask, limit: float) -> Trial:
         If the process failed for anything but memory or time, with what it said.
     """
     look_back = ask.task.context_length
-    command = [sys.executable, "-m", "forecast.benchmarking.trial", ask.to_json()]
     try:
-        ended = subprocess.run(
-            command, capture_output=True, text=True, check=False, env=_environment(), timeout=limit + STARTING
-        )
+        ended = run_module("forecast.benchmarking.trial", ask.to_json(), limit + STARTING)
     except subprocess.TimeoutExpired:
         return Trial(look_back, why=f"{TIME}: the step took more than {limit:,.0f} s")
     if ended.returncode == 0:
         return Trial(**json.loads(ended.stdout.splitlines()[-1]))
-    if ended.returncode == -signal.SIGKILL or any(words in ended.stderr for words in _OUT_OF_MEMORY):
+    if died_of_memory(ended):
         return Trial(look_back, why=f"{MEMORY}: the process had no more")
     raise RuntimeError(f"look-back {look_back:,} of {ask.variant.label} ended with {ended.returncode}: {ended.stderr}")
+
+
+def run_module(module: str, argument: str, seconds: float) -> subprocess.CompletedProcess[str]:
+    """Run `python -m module argument`, of this very package and with as many threads as this process computes with.
+
+    Raises
+    ------
+    subprocess.TimeoutExpired
+        If it took longer than `seconds`; it is stopped then.
+    """
+    command = [sys.executable, "-m", module, argument]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=_environment(), timeout=seconds)
+
+
+def died_of_memory(ended: subprocess.CompletedProcess[str]) -> bool:
+    """Tell whether a process ended since it had no memory left, whoever in it noticed."""
+    return ended.returncode == -signal.SIGKILL or any(words in ended.stderr for words in _OUT_OF_MEMORY)
 
 
 def _environment() -> dict[str, str]:

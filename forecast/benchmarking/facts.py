@@ -10,8 +10,10 @@ import torch
 from forecast.results import commit, device_name
 
 
-def facts_of(device: torch.device, dtype: str, arguments: Sequence[str]) -> dict[str, Any]:
-    """Return the columns that every row of a run ends with."""
+def facts_of(
+    device: torch.device, dtype: str, arguments: Sequence[str], module: str = "forecast.benchmark"
+) -> dict[str, Any]:
+    """Return the columns that every row of a run of `python -m module` ends with."""
     return {
         "machine": device_name(device),
         "device": device.type,
@@ -20,5 +22,5 @@ def facts_of(device: torch.device, dtype: str, arguments: Sequence[str]) -> dict
         "torch": torch.__version__,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit(),
-        "command": shlex.join(["python", "-m", "forecast.benchmark", *arguments]),
+        "command": shlex.join(["python", "-m", module, *arguments]),
     }

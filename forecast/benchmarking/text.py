@@ -33,3 +33,13 @@ def per_cent(value: float | None) -> str:
 def heads_of(count: int, width: int) -> str:
     """Give heads and their width in words."""
     return f"{count} {'head' if count == 1 else 'heads'} of {width}"
+
+
+def duration(seconds: float | None) -> str:
+    """Give seconds in the unit that suits them."""
+    if seconds is None:
+        return NONE
+    for unit, size in (("h", 3600), ("min", 60), ("s", 1)):
+        if seconds >= size:
+            return f"{three_digits(seconds / size)} {unit}"
+    return f"{three_digits(1e3 * seconds)} ms"

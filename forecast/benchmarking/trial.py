@@ -73,6 +73,13 @@ def limit_cuda(memory_bytes: int, device: torch.device) -> None:
     torch.cuda.set_per_process_memory_fraction(min(1.0, memory_bytes / total), device)
 
 
+def confine(memory_bytes: int) -> None:
+    """Let this process allocate no more than so many bytes from here on, its threads and libraries at work already."""
+    side = torch.ones(256, 256)
+    side @ side  # threads and libraries come with the first product, which cannot fail for want of memory
+    limit_process(memory_bytes)
+
+
 def limit_process(memory_bytes: int) -> None:
     """Let this process allocate no more than so many bytes, where the system can see to it.
 
@@ -96,9 +103,7 @@ def _step(ask: Ask, device: torch.device) -> tuple[int, float]:
 def main(argument: str) -> None:
     """Make the trial in this process, within the memory that it may take, and print it."""
     ask = Ask.from_json(argument)
-    side = torch.ones(256, 256)
-    side @ side  # threads and libraries come with the first product, which cannot fail for want of memory
-    limit_process(ask.memory_bytes)
+    confine(ask.memory_bytes)
     print(json.dumps(asdict(try_here(ask))))
 
 

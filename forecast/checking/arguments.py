@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from hydra import compose, initialize_config_dir
-
 from forecast.attention import check_arguments
-from forecast.configuration import COMPLAINTS, one_line, plain_values
+from forecast.configuration import compose_words, plain_values
 from forecast.errors import InputError
 from forecast.folders import configuration_folder
 
@@ -24,12 +22,8 @@ def attention_arguments(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     for name, file in files.items():
         if not file.is_file():
             raise InputError(f"{file}: no such file: write it, with `name: {name}` and the arguments of the mechanism")
-    try:
-        with initialize_config_dir(str(folder), version_base="1.3"):
-            # one composition for all of them: each costs a quarter of a second
-            config = compose("config", [f"+attention@mechanisms.{name}={name}" for name in names])
-    except COMPLAINTS as error:
-        raise InputError(one_line(error)) from None
+    # one composition for all of them: each costs a quarter of a second
+    config = compose_words([f"+attention@mechanisms.{name}={name}" for name in names], folder)
     composed = plain_values(config.mechanisms)
     for name, file in files.items():
         if composed[name].get("name") != name:

@@ -1,0 +1,128 @@
+"""The memory that a training takes, as a function of its batch and look-back, from a few small measured points."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+FIT_DEGREE = 2
+"""Of the polynomial in the look-back: scores of all pairs of tokens grow with the square, all else with less."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Bytes that a pass holds at its peak: `fixed`, and `window` for each of its windows."""
+
+    fixed: float
+    window: float
+
+    @classmethod
+    def through(cls, first: tuple[int, int], second: tuple[int, int]) -> "Line":
+        """Give the line through two points of windows and bytes."""
+        window = max(0.0, (second[1] - first[1]) / (second[0] - first[0]))
+        return cls(second[1] - window * second[0], window)
+
+    def at(self, windows: int) -> float:
+        """Give the bytes of so many windows."""
+        return self.fixed + self.window * windows
+
+
+@dataclass(frozen=True)
+class Level:
+    """What was measured at one look-back.
+
+    Attributes
+    ----------
+    held
+        Bytes between two steps: weights, and the optimizer's state.
+    step, evaluation
+        What a training step and a batch of an evaluation take beside it.
+    """
+
+    context_length: int
+    held: float
+    step: Line
+    evaluation: Line
+
+    def transient(self, batch: int, evaluation_batch: int) -> float:
+        """Give the bytes of the larger of the two passes."""
+        return max(self.step.at(batch), self.evaluation.at(evaluation_batch))
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """A model of the peak: what lies there anyway, and what passes take, as measured and between and beyond that.
+
+    Attributes
+    ----------
+    base
+        Bytes in use between two steps at the look-back of the last level: libraries, data, weights.
+    factor
+        Bytes that the system sees for each that torch allocates in a pass.
+    levels
+        By rising look-back; the last is that of the configuration.
+    """
+
+    base: float
+    factor: float
+    levels: Sequence[Level]
+
+    def peak(self, context_length: int, batch: int, evaluation_batch: int) -> float:
+        """Give the bytes to expect at the peak of a training."""
+        level = self._level(context_length)
+        more = level.held - self.levels[-1].held
+        return self.base + more + self.factor * level.transient(batch, evaluation_batch)
+
+    def largest_batch(self, evaluation_batch: int, memory: float, most: int) -> int:
+        """Give the largest batch of which a step fits at the last level's look-back, at most `most`, 0 for none."""
+        length = self.levels[-1].context_length
+        return _largest(lambda batch: self.peak(length, batch, evaluation_batch) <= memory, most)
+
+    def largest_look_back(self, batch: int, evaluation_batch: int, memory: float, most: int) -> int | None:
+        """Give the longest look-back that fits, at most `most`, 0 for none; None where one point is all there is."""
+        if len(self.levels) < 2:
+            return None
+        return _largest(lambda length: self.peak(length, batch, evaluation_batch) <= memory, most)
+
+    def _level(self, context_length: int) -> Level:
+        for level in self.levels:
+            if level.context_length == context_length:
+                return level
+
+        def at(value: Callable[[Level], float]) -> float:
+            points = [(level.context_length, value(level)) for level in self.levels]
+            return _extrapolate(points, context_length)
+
+        return Level(
+            context_length=context_length,
+            held=at(lambda level: level.held),
+            step=Line(at(lambda level: level.step.fixed), at(lambda level: level.step.window)),
+            evaluation=Line(at(lambda level: level.evaluation.fixed), at(lambda level: level.evaluation.window)),
+        )
+
+
+def calibrated(measured: float, base: float, transient: float) -> float:
+    """Give the factor that makes a measured peak of `base` and what torch allocated in a pass, within reason."""
+    least, most = 0.8, 1.5  # a small pass is lost in what libraries take beside it, and says nothing
+    return min(most, max(least, (measured - base) / transient)) if transient > 0 else 1.0
+
+
+def _extrapolate(points: Sequence[tuple[int, float]], x: int) -> float:
+    """Give the polynomial through up to three points; the line through the last two where it would bend down."""
+    if len(points) == 1:
+        return points[0][1]
+    scale = points[-1][0]
+    ratios, values = [length / scale for length, _ in points], [value for _, value in points]
+    coefficients = np.polyfit(ratios, values, min(FIT_DEGREE, len(points) - 1))
+    if len(points) > FIT_DEGREE and coefficients[0] < 0:
+        coefficients = np.polyfit(ratios[-2:], values[-2:], 1)
+    return float(np.polyval(coefficients, x / scale))
+
+
+def _largest(fits: Callable[[int], bool], most: int) -> int:
+    """Give the largest number from 1 to `most` that fits, 0 for none, where all below one that fits fit too."""
+    low, high = 0, most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low

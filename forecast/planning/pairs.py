@@ -1,0 +1,74 @@
+"""A plan held against real trainings: both made in turn, their ratios, and whether they rank alike."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import median
+from typing import Any
+
+from forecast.errors import InputError
+from forecast.planning.answer import Answer
+
+WITHIN = 0.25
+"""How far from 1 the median ratio of a plan may be."""
+
+TIME, PEAK = "seconds", "peak_mib"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A plan and the training beside it: the seconds of the training's steps and validations, and its peak."""
+
+    foretold: Mapping[str, float]
+    real: Mapping[str, float]
+
+    @classmethod
+    def of(cls, plan: Answer, run: Answer) -> "Pair":
+        """Give the pair; the plan's time is that of as many steps as the training made.
+
+        Raises
+        ------
+        InputError
+            If the training did not come to its end.
+        """
+        if run.why:
+            raise InputError(f"--check: a training ended without a result: {run.why}")
+        assert plan.pace is not None
+        assert plan.length is not None
+        assert plan.peak_mib is not None
+        assert run.steps is not None
+        assert run.seconds is not None
+        assert run.peak_mib is not None
+        seconds = plan.pace.fit_seconds(plan.length, run.steps)
+        return cls({TIME: seconds, PEAK: plan.peak_mib}, {TIME: run.seconds, PEAK: run.peak_mib})
+
+    def ratio(self, what: str) -> float:
+        """Give plan over training."""
+        return self.foretold[what] / self.real[what]
+
+
+def compare(pairs: Sequence[Pair], what: str) -> dict[str, Any]:
+    """Give the ratios of a mechanism's pairs, their median, and whether it is near enough to 1."""
+    ratios = [pair.ratio(what) for pair in pairs]
+    return {
+        "foretold": median(pair.foretold[what] for pair in pairs),
+        "real": median(pair.real[what] for pair in pairs),
+        "ratios": ratios,
+        "median": median(ratios),
+        "within": abs(median(ratios) - 1) <= WITHIN,
+    }
+
+
+def rank(compared: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Give the mechanisms by rising medians, as foretold and as they were, and the pairs that are not in order.
+
+    Of such a pair `apart` is by how much the real medians differ, as a share of the smaller.
+    """
+    swapped = []
+    for one, other in combinations(compared, 2):
+        first, second = compared[one], compared[other]
+        if (first["foretold"] - second["foretold"]) * (first["real"] - second["real"]) < 0:
+            low, high = sorted((first["real"], second["real"]))
+            swapped.append({"mechanisms": [one, other], "apart": high / low - 1})
+    orders = {name: sorted(compared, key=lambda label: compared[label][name]) for name in ("foretold", "real")}
+    return {**orders, "swapped": swapped}

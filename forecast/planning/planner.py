@@ -1,0 +1,108 @@
+"""A plan from the command line to its tables: candidates, measurements, and where asked for the trainings beside."""
+
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from forecast.benchmarking.facts import facts_of
+from forecast.benchmarking.memory_limit import memory_bytes
+from forecast.benchmarking.progress import progress
+from forecast.benchmarking.report import WIDTH, show
+from forecast.benchmarking.search import REFUSED
+from forecast.data.sources import load_source
+from forecast.errors import InputError
+from forecast.files import write_json
+from forecast.planning.answer import RUN, Answer, Ask
+from forecast.planning.candidates import Candidate, candidates_of
+from forecast.planning.child import ask_child
+from forecast.planning.estimates import Put, Row, estimate, measure, middle, try_sizes
+from forecast.planning.pairs import PEAK, TIME, Pair, compare, rank
+from forecast.planning.sheets import check_sheet, plan_sheet
+from forecast.trainer_settings import choose_device
+
+
+def run(options: Namespace, arguments: Sequence[str]) -> None:
+    """Measure, print and write as the options say.
+
+    Raises
+    ------
+    InputError
+        If the configuration cannot be used, for any mechanism; nothing is written then.
+    """
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    candidates = candidates_of(options.overrides, options.mechanisms)
+    config = next(candidate.config for candidate in candidates if candidate.config is not None)
+    load_source(config["data"])  # what is wrong with the data is said before any process is started
+    device = choose_device(config["trainer"])
+    memory = memory_bytes(options.memory_gib, device)
+
+    with progress(len(candidates) * max(1, options.check), quiet=options.quiet) as (say, advance):
+
+        def put(ask: Ask, label: str) -> Answer:
+            say(f"{label}: {ask.what}")
+            return ask_child(ask, label, options.limit)
+
+        measured = _measure(candidates, put, lambda: advance(1), options, memory)
+        rows = [_row(candidate, measured[candidate.label][0], memory) for candidate in candidates]
+        if options.confirm:
+            for candidate, row in zip(candidates, rows, strict=True):
+                row["trials"] = try_sizes(candidate, row, put, memory)
+    planned = [answer for answers, _ in measured.values() for answer in answers if answer.length is not None]
+    if not planned:
+        raise InputError(rows[0]["why"].removeprefix(f"{REFUSED}: "))
+    facts = {
+        "data": config["data"]["name"], "context_length": config["context_length"], "horizon": config["horizon"],
+        "batch": config["training"]["batch_size"], "memory_gib": memory / 2**30, **vars(planned[0].length),
+        **facts_of(device, config["training"]["precision"], arguments, "forecast.plan"),
+    }  # fmt: skip
+    check = _check({label: pairs for label, (_, pairs) in measured.items() if pairs}, options.check)
+    sheets = [plan_sheet(rows, facts), *([] if check is None else [check_sheet(check)])]
+    show(Console(width=max(Console().width, WIDTH)), sheets)
+    if options.output is not None:
+        write_json(options.output, {**facts, "mechanisms": rows, "check": check})
+        print(f"{options.output}: the plan, as JSON")
+
+
+Measured = dict[str, tuple[list[Answer], list[Pair]]]
+
+
+def _measure(
+    candidates: Sequence[Candidate], put: Put, done: Callable[[], None], options: Namespace, memory: int
+) -> Measured:
+    """Measure each mechanism; with `check`, in so many rounds of alternating order, each with a training beside."""
+    measured: Measured = {candidate.label: ([], []) for candidate in candidates}
+    for number in range(max(1, options.check)):
+        for candidate in candidates if number % 2 == 0 else reversed(candidates):
+            answers, pairs = measured[candidate.label]
+            first = _train(candidate, put, options) if options.check and number % 2 else None
+            answer = measure(candidate, put, options.seconds, memory)
+            answers.append(answer)
+            if options.check and not answer.why:
+                pairs.append(Pair.of(answer, first or _train(candidate, put, options)))
+            done()
+    return measured
+
+
+def _train(candidate: Candidate, put: Put, options: Namespace) -> Answer:
+    if candidate.config is None:
+        return Answer(candidate.why)
+    training = dict(candidate.config["training"])
+    if options.check_steps is not None:
+        training["max_steps"] = options.check_steps
+    return put(Ask(RUN, {**candidate.config, "training": training}, 0.0, 0), candidate.label)
+
+
+def _row(candidate: Candidate, answers: Sequence[Answer], memory: int) -> Row:
+    return middle([estimate(candidate, answer, memory) for answer in answers])
+
+
+def _check(pairs: Mapping[str, Sequence[Pair]], rounds: int) -> dict[str, Any] | None:
+    if not rounds or not pairs:
+        return None
+    compared = {label: {what: compare(made, what) for what in (TIME, PEAK)} for label, made in pairs.items()}
+    ranking = {what: rank({label: each[what] for label, each in compared.items()}) for what in (TIME, PEAK)}
+    return {"pairs": rounds, "mechanisms": compared, "ranking": ranking}

@@ -1,0 +1,95 @@
+"""What training steps and evaluation batches of a model allocate at small sizes, step by step in this process."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from forecast.benchmarking.peak import peak_bytes
+from forecast.benchmarking.peer import Peer, inference, prepare_optimizer, training_step
+from forecast.data.windows import Windows
+from forecast.errors import InputError
+from forecast.losses import loss_by_name
+from forecast.planning.footprint import Level, Line
+from forecast.preparation import Preparation
+
+SHARES = (4, 2, 1)
+"""The look-backs that are measured: the configuration's divided by these."""
+
+
+def measure_levels(made: Preparation, shrink: int = 1) -> list[Level]:
+    """Give the levels of the look-back and its half and quarter, without those that the model refuses.
+
+    Parameters
+    ----------
+    shrink
+        Batches are divided by this first, where the whole ones do not fit.
+    """
+    windows = made.data.parts["train"]
+    whole = windows.context_length
+    levels = []
+    for length in dict.fromkeys(max(1, whole // share) for share in SHARES):
+        try:
+            levels.append(_level(made, replace(windows, context_length=length), shrink))
+        except InputError:
+            if length == whole:
+                raise
+    return levels
+
+
+def peer_of(made: Preparation, windows: Windows, batch: int) -> Peer:
+    """Give the model of this look-back with a batch of the windows, the optimizer's state made.
+
+    Raises
+    ------
+    InputError
+        If the look-back is too short for the model.
+    """
+    sizes = replace(made.architecture.sizes, context_length=windows.context_length)
+    network = replace(made.architecture, sizes=sizes).build().to(made.device)
+    network.checkpoint_activations(made.settings.activation_checkpointing)
+    loss_of = loss_by_name(str(made.config["loss"]))
+    positions = torch.arange(batch, device=made.device) % len(windows)
+    drawn = windows.batch(positions)
+
+    def forecast() -> Tensor:
+        given: Tensor = network(drawn.past, drawn.past_known, drawn.future_known, drawn.past_observed)
+        return given
+
+    def loss() -> Tensor:
+        return loss_of(forecast(), drawn.future, drawn.future_observed)
+
+    peer = Peer("plan", network, made.task.make_optimizer(network.parameters()), loss, forecast)
+    prepare_optimizer(peer)
+    return peer
+
+
+def step_of(made: Preparation, peer: Peer) -> None:
+    """Make one training step, in the precision of the configuration."""
+    training_step(peer, _precision(made))()
+
+
+def _level(made: Preparation, windows: Windows, shrink: int) -> Level:
+    batches = _two(made.settings.batch_size // shrink)
+    step = [(batch, _peak_of_step(made, peer_of(made, windows, batch))) for batch in batches]
+    sizes = _two(made.settings.evaluation_batch_size // shrink)
+    evaluation = [(size, _peak_of_evaluation(made, peer_of(made, windows, size))) for size in sizes]
+    held = peer_of(made, windows, 1).held_bytes(training=True)
+    return Level(windows.context_length, held, Line.through(*step), Line.through(*evaluation))
+
+
+def _two(largest: int) -> tuple[int, int]:
+    """Give the half of a batch and the batch; one window and two where there is no half."""
+    return (largest // 2, largest) if largest > 1 else (1, 2)
+
+
+def _peak_of_step(made: Preparation, peer: Peer) -> int:
+    return peak_bytes(training_step(peer, _precision(made)), made.device)
+
+
+def _peak_of_evaluation(made: Preparation, peer: Peer) -> int:
+    return peak_bytes(inference(peer, "fp32"), made.device)  # evaluation is in float32 whatever training runs in
+
+
+def _precision(made: Preparation) -> str:
+    return "bf16" if made.precision == "bf16-mixed" else "fp32"

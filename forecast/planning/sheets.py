@@ -1,0 +1,80 @@
+"""The tables of a plan."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from forecast.benchmarking.sheets import Sheet
+from forecast.benchmarking.text import NONE, decimals, duration, three_digits
+from forecast.planning.estimates import Row
+from forecast.planning.pairs import PEAK, TIME, WITHIN
+
+HEADINGS = ("mechanism", "step", "epoch", "training", "to the result", "peak MiB", "largest batch", "look-back")
+CHECKED = ("mechanism", "what", "plan", "training", "plan / training", "of each pair")
+
+
+def plan_sheet(rows: Sequence[Row], facts: Mapping[str, Any]) -> Sheet:
+    """Give the table of the mechanisms."""
+    notes = [
+        f"step: from one to the next, the median of a few; training: {facts['steps']:,} steps and their validations; "
+        "to the result: with what comes before and with the scores of all windows",
+        "each mechanism in a process of its own, one after the other, since the peak of memory is a process's",
+        f"largest batch, largest look-back: estimates for {facts['memory_gib']:.2f} GiB, from what smaller passes "
+        "allocate; *: the data have no more",
+        *(f"{row['mechanism']}: {row['why']}" for row in rows if row["why"]),
+        *(f"{row['mechanism']}: {_trial(trial, row)}" for row in rows for trial in row["trials"] or ()),
+    ]
+    title = (
+        f"{facts['data']}, look-back {facts['context_length']:,}, horizon {facts['horizon']:,}, "
+        f"batch {facts['batch']:,}: what a training takes"
+    )
+    return Sheet(title, HEADINGS, [_cells(row) for row in rows], tuple(notes))
+
+
+def check_sheet(check: Mapping[str, Any]) -> Sheet:
+    """Give the table of a plan held against trainings."""
+    cells = [
+        [label, what, show(each["foretold"]), show(each["real"]), decimals(each["median"]), _list(each["ratios"])]
+        for label, compared in check["mechanisms"].items()
+        for what, key, show in (("time", TIME, duration), ("peak MiB", PEAK, three_digits))
+        for each in (compared[key],)
+    ]
+    notes = [f"ratios: the median of {check['pairs']} pairs, plan and training in turn; wanted: 1 ± {WITHIN:g}"]
+    for what, key in (("time", TIME), ("peak", PEAK)):
+        ranks = check["ranking"][key]
+        notes.append(f"by {what}, trained: {' < '.join(ranks['real'])}; planned: {' < '.join(ranks['foretold'])}")
+        notes += [
+            f"by {what} out of order: {' and '.join(swap['mechanisms'])}, {swap['apart']:.1%} apart in the trainings"
+            for swap in ranks["swapped"]
+        ]
+    return Sheet("The plan beside real trainings of as many steps", CHECKED, cells, tuple(notes))
+
+
+def _cells(row: Row) -> list[str]:
+    return [
+        row["mechanism"],
+        duration(row["loop_seconds"]),
+        duration(row["epoch_seconds"]),
+        duration(row["training_seconds"]),
+        duration(row["result_seconds"]),
+        three_digits(row["peak_mib"]),
+        _size(row, "largest_batch", "batch_bound"),
+        _size(row, "largest_look_back", "look_back_bound"),
+    ]
+
+
+def _size(row: Row, key: str, bound: str) -> str:
+    if row[key] is None:
+        return NONE
+    return f"{row[key]:,}{'*' if row[bound] == 'data' else ''}"
+
+
+def _trial(trial: Mapping[str, Any], row: Row) -> str:
+    size = row["largest_batch"] if trial["size"] == "batch" else row["largest_look_back"]
+    said = f"one step at {trial['size']} {size:,}"
+    if trial["why"]:
+        return f"{said} was tried and not made: {trial['why']}"
+    return f"{said} was made: {trial['peak_mib']:,.0f} MiB"
+
+
+def _list(ratios: Sequence[float]) -> str:
+    return " ".join(decimals(ratio) for ratio in ratios)

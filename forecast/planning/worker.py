@@ -1,0 +1,172 @@
+"""A mechanism's measurement, in a process of its own: reads an `Ask` from its argument, prints an `Answer`.
+
+In a process of its own, since the peak of memory is that of everything that a process has done.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+from forecast.benchmarking.attempt import ran_out_of_memory
+from forecast.benchmarking.search import MEMORY, REFUSED
+from forecast.benchmarking.trial import confine, limit_cuda
+from forecast.errors import InputError, NotFiniteError
+from forecast.fitting import fit
+from forecast.memory import peak_memory_mib, reset_peak_memory
+from forecast.planning.answer import MEASURE, RUN, SMALL, STEP, Answer, Ask
+from forecast.planning.clock import INTERVAL, MOST, StepClock
+from forecast.planning.footprint import Footprint, calibrated
+from forecast.planning.pace import Length
+from forecast.planning.probe import measure_levels, peer_of, step_of
+from forecast.preparation import Preparation, prepare
+from forecast.run_logger import check_logger, log_start, make_logger
+from forecast.settings import parse_time
+from forecast.training import train
+
+EVALUATION_BATCHES = 3
+"""Of each validation of the short training; the first of them warms up."""
+
+SHRINK = 8
+"""By which batches are divided for the memory of a training that does not fit as it is."""
+
+USUAL_FACTOR = 1.1
+"""Bytes in use for each that torch allocates, where no training has shown it."""
+
+QUIET = {"progress": False, "profile": False}
+"""Of `training`: what is shown or recorded beside it, and is no part of its time."""
+
+
+def answer(ask: Ask) -> Answer:
+    """Do what is asked; what the configuration, the memory or the numbers forbid is an answer too."""
+    doing: dict[str, Callable[[Ask], Answer]] = {MEASURE: measure, SMALL: measure_small, STEP: make_step, RUN: run}
+    try:
+        return doing[ask.what](ask)
+    except (InputError, NotFiniteError) as refused:
+        return Answer(f"{REFUSED}: {refused}")
+    except MemoryError:
+        return Answer(f"{MEMORY}: the process had no more")
+    except RuntimeError as error:
+        if not ran_out_of_memory(error):
+            raise
+        return Answer(f"{MEMORY}: the device has not enough")
+
+
+def measure(ask: Ask) -> Answer:
+    """Train for a few steps as a run does, then measure what passes of smaller batches and look-backs allocate."""
+    began = perf_counter()
+    made = _prepared(ask)
+    prepared = perf_counter() - began
+    length = _length(made)
+    clock = StepClock(ask.seconds)
+    with TemporaryDirectory() as folder:
+        peak = _train_shortly(made, clock, Path(folder))
+    reset_peak_memory(made.device)
+    base = peak_memory_mib(made.device) * 2**20
+    levels = measure_levels(made)
+    transient = levels[-1].transient(made.settings.batch_size, made.settings.evaluation_batch_size)
+    factor = 1.0 if made.device.type == "cuda" else calibrated(peak * 2**20, base, transient)
+    return Answer(
+        length=length,
+        pace=clock.pace(prepared),
+        footprint=Footprint(base, factor, levels),
+        longest=_longest(made),
+        peak_mib=peak,
+        steps=clock.steps,
+    )
+
+
+def measure_small(ask: Ask) -> Answer:
+    """Measure the memory alone, at batches far below those of the configuration."""
+    made = _prepared(ask)
+    reset_peak_memory(made.device)
+    base = peak_memory_mib(made.device) * 2**20
+    factor = 1.0 if made.device.type == "cuda" else USUAL_FACTOR
+    levels = measure_levels(made, SHRINK)
+    return Answer(length=_length(made), footprint=Footprint(base, factor, levels), longest=_longest(made))
+
+
+def make_step(ask: Ask) -> Answer:
+    """Make one step of the configuration and say what it took."""
+    made = _prepared(ask)
+    reset_peak_memory(made.device)
+    step_of(made, peer_of(made, made.data.parts["train"], made.settings.batch_size))
+    return Answer(peak_mib=peak_memory_mib(made.device))
+
+
+def run(ask: Ask) -> Answer:
+    """Train in earnest, into a folder that is not kept, and read the result's own speed figures."""
+    with TemporaryDirectory() as folder:
+        _, result = train({**_quiet(ask.config), "output_dir": folder})
+    speed = result["speed"]
+    return Answer(peak_mib=speed["peak_memory_mib"], seconds=speed["fit_seconds"], steps=result["model"]["steps"])
+
+
+def _prepared(ask: Ask) -> Preparation:
+    check_logger(ask.config["logger"])
+    made = prepare(_quiet(ask.config))
+    if made.device.type == "cuda":
+        limit_cuda(ask.memory_bytes, made.device)
+    else:
+        confine(ask.memory_bytes)
+    return made
+
+
+def _quiet(config: dict[str, Any]) -> dict[str, Any]:
+    return {**config, "training": {**config["training"], **QUIET}}
+
+
+def _train_shortly(made: Preparation, clock: StepClock, folder: Path) -> float:
+    """Train on the data as they are, validate on a few batches, and give the peak of memory in MiB."""
+    validation = made.data.parts["validation"]
+    kept = EVALUATION_BATCHES * made.settings.evaluation_batch_size
+    made.data.parts["validation"] = replace(validation, starts=validation.starts[:kept])
+    made.task.total_steps = MOST
+    often = made.data.parts["train"].starts.numel() / made.settings.batch_size / INTERVAL
+    logger = make_logger(made.config["logger"], str(folder))
+    log_start(logger, made.config)
+    outcome = fit(
+        made.task,
+        made.data,
+        folder / "checkpoints",
+        settings=replace(made.settings, validations_per_epoch=often, max_time=None),
+        precision=made.precision,
+        device=made.device,
+        trainer_options=made.config["trainer"],
+        callbacks=[*made.callbacks, clock],
+        logger=logger,
+        start_is_candidate=made.starts_from_ridge,
+    )
+    logger.finalize("success")
+    return outcome.speed["peak_memory_mib"]
+
+
+def _length(made: Preparation) -> Length:
+    parts, settings = made.data.parts, made.settings
+    return Length(
+        train=len(parts["train"]),
+        validation=len(parts["validation"]),
+        test=len(parts["test"]),
+        batch=settings.batch_size,
+        steps=made.task.total_steps,
+        interval=settings.validation_interval(len(parts["train"])),
+        max_seconds=None if settings.max_time is None else parse_time(settings.max_time).total_seconds(),
+        scores_start=made.starts_from_ridge,
+    )
+
+
+def _longest(made: Preparation) -> int:
+    """Give the longest look-back that leaves the training part a window."""
+    return len(made.data.split.train) - made.data.parts["train"].horizon
+
+
+def main(argument: str) -> None:
+    """Answer in this process, and print it as the last line."""
+    print(answer(Ask.from_json(argument)).to_json())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

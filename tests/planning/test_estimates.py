@@ -1,0 +1,73 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from forecast.planning.answer import Answer, Ask
+from forecast.planning.candidates import Candidate
+from forecast.planning.estimates import estimate, measure, middle, try_sizes
+from tests.planning.made import FOOTPRINT, LENGTH, MIB, measured
+
+CONFIG = {"training": {"batch_size": 10, "evaluation_batch_size": 4}, "context_length": 20}
+CANDIDATE = Candidate("full", CONFIG)
+MEMORY = 401 * MIB
+
+
+def answering(asked: list[Ask], **answers: Answer) -> Callable[[Ask, str], Answer]:
+    def put(ask: Ask, label: str) -> Answer:
+        assert label == "full"
+        asked.append(ask)
+        return answers[ask.what]
+
+    return put
+
+
+def test_a_row_has_times_peak_and_the_largest_sizes() -> None:
+    row = estimate(CANDIDATE, measured(), MEMORY)
+    assert (row["mechanism"], row["why"]) == ("full", "")
+    assert row["epoch_seconds"] == pytest.approx(106)
+    assert row["peak_mib"] == 300
+    assert (row["largest_batch"], row["batch_bound"]) == (15, "memory")
+    assert (row["largest_look_back"], row["look_back_bound"]) == (30, "memory")
+    roomy = estimate(CANDIDATE, measured(), 2**50)
+    assert (roomy["largest_batch"], roomy["batch_bound"]) == (LENGTH.train, "data")
+    assert (roomy["largest_look_back"], roomy["look_back_bound"]) == (60, "data")
+
+
+def test_a_training_that_passes_the_memory_says_so() -> None:
+    assert estimate(CANDIDATE, measured(), 200 * MIB)["why"] == "memory: its peak is 0.29 GiB"
+
+
+def test_what_does_not_fit_is_measured_at_small_sizes_for_what_does() -> None:
+    asked: list[Ask] = []
+    small = Answer(length=LENGTH, footprint=FOOTPRINT, longest=60)
+    answer = measure(CANDIDATE, answering(asked, measure=Answer("memory: none left"), small=small), 1.0, MEMORY)
+    row = estimate(CANDIDATE, answer, MEMORY)
+    assert [ask.what for ask in asked] == ["measure", "small"]
+    assert (row["why"], row["epoch_seconds"], row["largest_batch"]) == ("memory: none left", None, 15)
+
+
+def test_what_is_refused_is_not_measured_again() -> None:
+    asked: list[Ask] = []
+    answer = measure(CANDIDATE, answering(asked, measure=Answer("refused: cannot")), 1.0, MEMORY)
+    assert estimate(CANDIDATE, answer, MEMORY)["why"] == "refused: cannot"
+    assert len(asked) == 1
+    assert measure(Candidate("mean", None, "no such option"), answering(asked), 1.0, MEMORY).why.startswith("refused")
+    assert len(asked) == 1
+
+
+def test_the_largest_sizes_are_tried_each_by_itself() -> None:
+    asked: list[Ask] = []
+    row = estimate(CANDIDATE, measured(), MEMORY)
+    trials = try_sizes(CANDIDATE, row, answering(asked, step=Answer(peak_mib=390.0)), MEMORY)
+    assert [trial["size"] for trial in trials] == ["batch", "look-back"]
+    assert {trial["peak_mib"] for trial in trials} == {390.0}
+    sizes = [(ask.config["training"]["batch_size"], ask.config["context_length"]) for ask in asked]
+    assert sizes == [(15, 20), (10, 30)]
+
+
+def test_several_measurements_give_their_median() -> None:
+    rows = [estimate(CANDIDATE, measured(peak_mib=peak), MEMORY) for peak in (300.0, 310.0, 370.0)]
+    assert middle(rows)["peak_mib"] == 310
+    failed = [*rows, estimate(CANDIDATE, replace(measured(), why="time: too long", pace=None, length=None), MEMORY)]
+    assert (middle(failed)["why"], middle(failed)["peak_mib"]) == ("time: too long", None)
