@@ -29,7 +29,7 @@ class Row:
     def scores(self, scale: np.ndarray) -> dict[str, dict[str, Scores]]:
         """Give both parts' scores on z-scores and in original units."""
         return {
-            part: {"scaled": evaluation.sums.scaled(), "original": evaluation.sums.original(scale)}
+            part: {"scaled": evaluation.sums.scaled(), "original": evaluation.original(scale)}
             for part, evaluation in vars(self).items()
         }
 
@@ -58,10 +58,22 @@ def assemble(
         if naive is not None:
             reference = naive[part]["scaled"]["mse"]
             parts[part]["skill"] = skill(parts[part]["scaled"]["mse"], reference)
-    parts["test"]["by_step"] = model.test.sums.by_step()
-    parts["test"]["by_series"] = model.test.sums.by_series(targets, scale)
+    parts["test"]["by_step"] = _by_step(rows, scale)
+    parts["test"]["by_series"] = model.test.by_series(targets, scale)
     baselines = {name: scored[name] for name in ("last_value", "seasonal_naive", "linear")}
     return {**facts, **parts, "linear_path": scored["linear_path"], "baselines": baselines}
+
+
+def _by_step(rows: Mapping[str, Row | None], scale: np.ndarray) -> list[Scores]:
+    """Give the model's test scores of each step, with its skill at that step."""
+    model, naive = rows["model"], rows["seasonal_naive"]
+    assert model is not None
+    steps = model.test.by_step(scale)
+    if naive is None:
+        return steps
+    references = naive.test.sums.by_step()
+    pairs = zip(steps, references, strict=True)
+    return [step | {"skill": skill(step["mse"], reference["mse"])} for step, reference in pairs]
 
 
 def window_errors(row: Row, index: pd.DatetimeIndex) -> pd.DataFrame:
