@@ -111,8 +111,12 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
+PROGRAM = (":/forecast", ":/conf", ":/train.py", ":/pyproject.toml")
+"""What a run is made of, from the checkout's root: a record that grows while it is filled changes no run."""
+
+
 def commit() -> str | None:
-    """Give the commit that the package's checkout stands at, `+changes` after it where files differ.
+    """Give the commit that the package's checkout stands at, `+changes` after it where files of the program differ.
 
     None where the package is not part of a checkout of its own, as after an installation.
     """
@@ -126,7 +130,7 @@ def commit() -> str | None:
         if Path(git("rev-parse", "--show-toplevel")).resolve() != folder.parent:
             return None
         head = git("rev-parse", "HEAD")
-        return head + ("+changes" if git("status", "--porcelain", "--untracked-files=no") else "")
+        return head + ("+changes" if git("status", "--porcelain", "--untracked-files=no", "--", *PROGRAM) else "")
     except (OSError, subprocess.SubprocessError):
         return None
 

@@ -1,17 +1,15 @@
 """A trial in a process of its own: what it held is gone with it, and it may run out of memory by itself."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import torch
 
-import forecast
 from forecast.benchmarking.search import MEMORY, TIME, Trial
 from forecast.benchmarking.trial import Ask
+from forecast.child_environment import child_environment
 
 STARTING = 120.0
 """Seconds that a process may take before its step begins: imports and building the model."""
@@ -43,9 +41,10 @@ def try_in_child(ask: Ask, limit: float) -> Trial:
     """
     look_back = ask.task.context_length
     command = [sys.executable, "-m", "forecast.benchmarking.trial", ask.to_json()]
+    environment = child_environment(torch.get_num_threads())
     try:
         ended = subprocess.run(
-            command, capture_output=True, text=True, check=False, env=_environment(), timeout=limit + STARTING
+            command, capture_output=True, text=True, check=False, env=environment, timeout=limit + STARTING
         )
     except subprocess.TimeoutExpired:
         return Trial(look_back, why=f"{TIME}: the step took more than {limit:,.0f} s")
@@ -54,13 +53,3 @@ def try_in_child(ask: Ask, limit: float) -> Trial:
     if ended.returncode == -signal.SIGKILL or any(words in ended.stderr for words in _OUT_OF_MEMORY):
         return Trial(look_back, why=f"{MEMORY}: the process had no more")
     raise RuntimeError(f"look-back {look_back:,} of {ask.variant.label} ended with {ended.returncode}: {ended.stderr}")
-
-
-def _environment() -> dict[str, str]:
-    """Give the child this very package and as many threads as this process computes with."""
-    paths = [str(Path(forecast.__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
-        "OMP_NUM_THREADS": str(torch.get_num_threads()),
-    }
