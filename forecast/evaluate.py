@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from forecast.data.windows import Batch, Windows
-from forecast.metrics import ErrorSums
+from forecast.metrics import ErrorSums, Scores
 from forecast.parallel.group import ALONE, Group
+from forecast.relative import RelativeSums, Units
 
 Forecaster = Callable[[Batch], Tensor]
 
@@ -35,6 +36,8 @@ class Evaluation:
         Shape (W', h, C), future minus forecast as z-scores, NaN where not observed; None unless asked for.
     windows_per_s
         Windows a second, the first batch left out; NaN if there was no second one.
+    relative
+        Sums of what the errors are relative to, of those same windows; None unless units were given.
     """
 
     sums: ErrorSums
@@ -43,6 +46,23 @@ class Evaluation:
     mae: np.ndarray
     residuals: np.ndarray | None
     windows_per_s: float
+    relative: RelativeSums | None = None
+
+    def original(self, scale: np.ndarray) -> Scores:
+        """Give the scores in original units and, where units were given, the relative ones."""
+        return self.sums.original(scale) | ({} if self.relative is None else self.relative.scores(self.sums))
+
+    def by_step(self, scale: np.ndarray) -> list[Scores]:
+        """Give all scores of each horizon step, the first step first."""
+        rows = self.sums.by_step(scale)
+        more: list[Scores] = [{}] * len(rows) if self.relative is None else self.relative.by_step(self.sums)
+        return [row | other for row, other in zip(rows, more, strict=True)]
+
+    def by_series(self, names: list[str], scale: np.ndarray) -> dict[str, Scores]:
+        """Give all scores of each series."""
+        rows = self.sums.by_series(names, scale)
+        more: list[Scores] = [{}] * len(rows) if self.relative is None else self.relative.by_series(self.sums)
+        return {name: row | other for (name, row), other in zip(rows.items(), more, strict=True)}
 
 
 def evaluate(
@@ -52,17 +72,19 @@ def evaluate(
     *,
     keep_residuals: bool = False,
     group: Group = ALONE,
+    units: Units | None = None,
 ) -> Evaluation:
     """Score `forecaster`, which maps a batch to its forecast (B, h, C_out), on every one of `windows`.
 
-    The processes of `group` take a share each; all of them have to call this.
+    The processes of `group` take a share each; all of them have to call this. With `units` come the scores that
+    need them.
 
     Raises
     ------
     AssertionError
         If a window was not counted: a score over part of the windows is not a score.
     """
-    own = _evaluate_share(forecaster, windows, batch_size, group.share(len(windows)), keep_residuals)
+    own = _evaluate_share(forecaster, windows, batch_size, group.share(len(windows)), keep_residuals, units)
     whole = own if group.size == 1 else _put_together(own, group)
     if group.leads:
         assert len(whole.origin) == len(windows), f"{len(whole.origin)} of {len(windows)} windows were scored"
@@ -71,10 +93,16 @@ def evaluate(
 
 @torch.inference_mode()
 def _evaluate_share(
-    forecaster: Forecaster, windows: Windows, batch_size: int, share: range, keep_residuals: bool
+    forecaster: Forecaster,
+    windows: Windows,
+    batch_size: int,
+    share: range,
+    keep_residuals: bool,
+    units: Units | None,
 ) -> Evaluation:
     device = windows.device
     sums = ErrorSums.zeros(windows.horizon, windows.num_targets, device)
+    relative = None if units is None else RelativeSums.zeros(units, windows.horizon, device)
     step = -(-len(windows) * windows.horizon * windows.num_targets // MAX_RESIDUALS)
     none, no_scores = torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64)
     pieces: list[tuple[Tensor, Tensor, Tensor]] = [(none, no_scores, no_scores)]
@@ -88,6 +116,8 @@ def _evaluate_share(
         if seen > share.start:
             timed, seconds = timed + len(forecast), seconds + time.perf_counter() - started
         mse, mae = sums.update(forecast, batch.future, batch.future_observed)
+        if relative is not None:
+            relative.update(forecast, batch.future, batch.future_observed)
         pieces.append((batch.origin.cpu(), mse.cpu(), mae.cpu()))
         if keep_residuals:
             residual = batch.future - forecast
@@ -104,15 +134,17 @@ def _evaluate_share(
         mae=window_mae,
         residuals=torch.cat(residuals).numpy() if keep_residuals else None,
         windows_per_s=timed / seconds if seconds else float("nan"),
+        relative=relative,
     )
 
 
 def _put_together(own: Evaluation, group: Group) -> Evaluation:
     """Give the evaluation of all windows from that of each process's share, in order of time."""
     sums = own.sums.over(group)
+    relative = None if own.relative is None else own.relative.over(group)
     parts = group.collect((own.origin, own.mse, own.mae, own.residuals, own.windows_per_s))
     if parts is None:
-        return replace(own, sums=sums)
+        return replace(own, sums=sums, relative=relative)
     origin, mse, mae, residuals, rates = zip(*parts, strict=True)
     return Evaluation(
         sums=sums,
@@ -121,4 +153,5 @@ def _put_together(own: Evaluation, group: Group) -> Evaluation:
         mae=np.concatenate(mae),
         residuals=None if own.residuals is None else np.concatenate(residuals),
         windows_per_s=sum(rates),
+        relative=relative,
     )

@@ -52,39 +52,51 @@ class ErrorSums:
         return ErrorSums(*group.total(torch.stack([self.squared, self.absolute, self.count])))
 
     def scaled(self) -> Scores:
-        """Give MSE and MAE of the z-scores over all counted targets (the papers' numbers)."""
+        """Give MSE, MAE and RMSE of the z-scores over all counted targets (the papers' numbers)."""
         count = self.count.sum()
-        return {"mse": float(self.squared.sum() / count), "mae": float(self.absolute.sum() / count)}
+        return _row(self.squared.sum() / count, self.absolute.sum() / count)
 
     def original(self, scale: np.ndarray) -> Scores:
-        """Give MSE and MAE in original units; `scale` (C,) is one standard deviation of each series.
+        """Give MSE, MAE and RMSE in original units; `scale` (C,) is one standard deviation of each series.
 
         Series of different units are averaged as numbers: read them by series where that matters.
         """
         factor = torch.as_tensor(scale, dtype=torch.float64, device=self.squared.device)
         count = self.count.sum()
-        return {
-            "mse": float((self.squared * factor.square()).sum() / count),
-            "mae": float((self.absolute * factor).sum() / count),
-        }
+        return _row((self.squared * factor.square()).sum() / count, (self.absolute * factor).sum() / count)
 
-    def by_step(self) -> list[Scores]:
-        """Give MSE and MAE of the z-scores for each horizon step, the first step first."""
+    def by_step(self, scale: np.ndarray | None = None) -> list[Scores]:
+        """Give the scores of each horizon step, the first step first: on z-scores and, given `scale`, `_original`."""
         count = self.count.sum(1)
-        return _rows(self.squared.sum(1) / count, self.absolute.sum(1) / count)
+        rows = _rows(self.squared.sum(1) / count, self.absolute.sum(1) / count)
+        if scale is None:
+            return rows
+        factor = torch.as_tensor(scale, dtype=torch.float64, device=self.squared.device)
+        squared, absolute = self.squared @ factor.square(), self.absolute @ factor
+        return _with_original(rows, _rows(squared / count, absolute / count))
 
     def by_series(self, names: list[str], scale: np.ndarray) -> dict[str, Scores]:
-        """Give MSE and MAE of each series, on z-scores and (`_original`) in its own unit."""
+        """Give the scores of each series, on z-scores and (`_original`) in its own unit."""
         count = self.count.sum(0)
-        rows = _rows(self.squared.sum(0) / count, self.absolute.sum(0) / count)
-        for row, factor in zip(rows, scale.tolist(), strict=True):
-            row |= {"mse_original": row["mse"] * factor**2, "mae_original": row["mae"] * factor}
+        mse, mae = self.squared.sum(0) / count, self.absolute.sum(0) / count
+        factor = torch.as_tensor(scale, dtype=torch.float64, device=self.squared.device)
+        rows = _with_original(_rows(mse, mae), _rows(mse * factor.square(), mae * factor))
         return dict(zip(names, rows, strict=True))
 
 
+def _row(mse: Tensor, mae: Tensor) -> Scores:
+    return {"mse": float(mse), "mae": float(mae), "rmse": float(mse.sqrt())}
+
+
 def _rows(mse: Tensor, mae: Tensor) -> list[Scores]:
-    pairs = zip(mse.tolist(), mae.tolist(), strict=True)
-    return [{"mse": squared, "mae": absolute} for squared, absolute in pairs]
+    return [_row(*pair) for pair in zip(mse, mae, strict=True)]
+
+
+def _with_original(rows: list[Scores], original: list[Scores]) -> list[Scores]:
+    return [
+        row | {f"{name}_original": value for name, value in other.items()}
+        for row, other in zip(rows, original, strict=True)
+    ]
 
 
 def skill(mse: float, reference: float) -> float:

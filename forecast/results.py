@@ -29,7 +29,7 @@ class Row:
     def scores(self, scale: np.ndarray) -> dict[str, dict[str, Scores]]:
         """Give both parts' scores on z-scores and in original units."""
         return {
-            part: {"scaled": evaluation.sums.scaled(), "original": evaluation.sums.original(scale)}
+            part: {"scaled": evaluation.sums.scaled(), "original": evaluation.original(scale)}
             for part, evaluation in vars(self).items()
         }
 
@@ -58,10 +58,22 @@ def assemble(
         if naive is not None:
             reference = naive[part]["scaled"]["mse"]
             parts[part]["skill"] = skill(parts[part]["scaled"]["mse"], reference)
-    parts["test"]["by_step"] = model.test.sums.by_step()
-    parts["test"]["by_series"] = model.test.sums.by_series(targets, scale)
+    parts["test"]["by_step"] = _by_step(rows, scale)
+    parts["test"]["by_series"] = model.test.by_series(targets, scale)
     baselines = {name: scored[name] for name in ("last_value", "seasonal_naive", "linear")}
     return {**facts, **parts, "linear_path": scored["linear_path"], "baselines": baselines}
+
+
+def _by_step(rows: Mapping[str, Row | None], scale: np.ndarray) -> list[Scores]:
+    """Give the model's test scores of each step, with its skill at that step."""
+    model, naive = rows["model"], rows["seasonal_naive"]
+    assert model is not None
+    steps = model.test.by_step(scale)
+    if naive is None:
+        return steps
+    references = naive.test.sums.by_step()
+    pairs = zip(steps, references, strict=True)
+    return [step | {"skill": skill(step["mse"], reference["mse"])} for step, reference in pairs]
 
 
 def window_errors(row: Row, index: pd.DatetimeIndex) -> pd.DataFrame:
@@ -99,8 +111,12 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
+PROGRAM = (":/forecast", ":/conf", ":/train.py", ":/pyproject.toml")
+"""What a run is made of, from the checkout's root: a record that grows while it is filled changes no run."""
+
+
 def commit() -> str | None:
-    """Give the commit that the package's checkout stands at, `+changes` after it where files differ.
+    """Give the commit that the package's checkout stands at, `+changes` after it where files of the program differ.
 
     None where the package is not part of a checkout of its own, as after an installation.
     """
@@ -114,7 +130,7 @@ def commit() -> str | None:
         if Path(git("rev-parse", "--show-toplevel")).resolve() != folder.parent:
             return None
         head = git("rev-parse", "HEAD")
-        return head + ("+changes" if git("status", "--porcelain", "--untracked-files=no") else "")
+        return head + ("+changes" if git("status", "--porcelain", "--untracked-files=no", "--", *PROGRAM) else "")
     except (OSError, subprocess.SubprocessError):
         return None
 

@@ -10,6 +10,7 @@ import pandas as pd
 from forecast.files import read_json
 from forecast.metrics import skill
 from forecast.nested import flatten, look_up
+from forecast.relative import RELATIVE
 from forecast.resume import BUDGET, FREE, FREE_TRAINING
 from forecast.run import CONFIG, MANIFEST, RESULT
 from forecast.sweep_job import FAILED, JOB
@@ -20,6 +21,9 @@ SCORES = {
     "test_mae": "test.scaled.mae",
     "test_mse_original": "test.original.mse",
     "test_mae_original": "test.original.mae",
+    "test_rmse": "test.scaled.rmse",
+    "test_rmse_original": "test.original.rmse",
+    **{f"test_{name}": f"test.original.{name}" for name in RELATIVE},
     "validation_mse": "validation.scaled.mse",
     "validation_mae": "validation.scaled.mae",
 }

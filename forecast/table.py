@@ -20,8 +20,11 @@ NAMES = {
 }
 
 
-HEADINGS = ("forecast", "MSE", "MAE", "MSE (units)", "MAE (units)", "skill")
-CAPTION = "MSE, MAE: on z-scores; (units): in original units; skill: against seasonal naive, on MSE"
+HEADINGS = ("forecast", "MSE", "MAE", "MSE (units)", "MAE (units)", "MASE", "skill")
+CAPTION = (
+    "MSE, MAE: on z-scores; (units): in original units; MASE: mean absolute error over the seasonal naive one's in "
+    "training; skill: against seasonal naive, on MSE"
+)
 
 
 def title(result: Mapping[str, Any]) -> str:
@@ -31,17 +34,19 @@ def title(result: Mapping[str, Any]) -> str:
 
 
 def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
-    """Give a row a forecaster, by `HEADINGS`: MSE and MAE of the test part on z-scores and in original units."""
+    """Give a row a forecaster, by `HEADINGS`: its scores on the test part."""
     rows = {"model": result, "linear_path": result["linear_path"], **result["baselines"]}
     naive = result["baselines"]["seasonal_naive"]
     cells = []
     for name, row in rows.items():
         if row is None:
-            cells.append([NAMES[name], *["none"] * 5])
+            cells.append([NAMES[name], *["none"] * (len(HEADINGS) - 1)])
             continue
         scaled, original = row["test"]["scaled"], row["test"]["original"]
         gain = skill(scaled["mse"], naive["test"]["scaled"]["mse"] if naive else 0.0)
         scores = [f"{scaled['mse']:.4f}", f"{scaled['mae']:.4f}", f"{original['mse']:.5g}", f"{original['mae']:.5g}"]
+        mase = original.get("mase")  # absent in an older result, None in a file where it is no number
+        scores.append("none" if mase is None or math.isnan(mase) else f"{mase:.3f}")
         cells.append([NAMES[name], *scores, f"{gain:+.1%}"])
     return cells
 

@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,14 @@ LIGHTNING = [
 
 @dataclass(frozen=True)
 class TinyRun:
-    """A finished run on a CSV file: where it is, what it was made of, what it gave."""
+    """A finished run on a CSV file: where it is, what it was made of, what it gave; `words` beside those of `quick`."""
 
     path: Path
     source: Path
     table: pd.DataFrame
     config: dict[str, Any]
     result: dict[str, Any]
+    words: list[str] = field(default_factory=list)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -61,9 +62,19 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
     table = hourly()
     source = write(folder / "hours.csv", table)
     learnt = ["model.linear_path=zero", "training.max_steps=40", "optimizer.lr=0.01"]
-    config = quick(folder / "outputs", "data=csv", f"data.path={source}", "data.past_covariates=[air]", *learnt)
+    words = ["data=csv", f"data.path={source}", "data.past_covariates=[air]", *learnt]
+    config = quick(folder / "outputs", *words)
     run, result = train(config)
-    return TinyRun(run.path, source, table, config, result)
+    return TinyRun(run.path, source, table, config, result, words)
+
+
+@pytest.fixture(scope="session")
+def second_run(tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train once more, from another seed alone, and give the folder."""
+    from forecast.training import train
+
+    run, _ = train({**tiny_run.config, "seed": 2, "output_dir": str(tmp_path_factory.mktemp("second"))})
+    return run.path
 
 
 @pytest.fixture(scope="session")

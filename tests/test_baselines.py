@@ -69,9 +69,9 @@ def test_seasonal_naive_reaches_back_further_than_the_context_and_never_past_the
 def test_seasonal_naive_is_perfect_on_a_season_and_last_value_on_a_constant() -> None:
     windows = make_windows(horizon=10)
     windows.values[:] = (torch.arange(60) % 4)[:, None]
-    assert evaluate(SeasonalNaive(windows, 4), windows, 16).sums.scaled() == {"mse": 0, "mae": 0}
+    assert evaluate(SeasonalNaive(windows, 4), windows, 16).sums.scaled() == {"mse": 0, "mae": 0, "rmse": 0}
     windows.values[:] = 3
-    assert evaluate(last_value, windows, 16).sums.scaled() == {"mse": 0, "mae": 0}
+    assert evaluate(last_value, windows, 16).sums.scaled() == {"mse": 0, "mae": 0, "rmse": 0}
 
 
 def test_ridge_is_sklearns_on_windows_less_their_mean() -> None:

@@ -13,6 +13,10 @@ def test_every_number_of_a_result_has_its_name(tiny_run: TinyRun) -> None:
     assert scalars["test/mse"] == result["test"]["scaled"]["mse"]
     assert scalars["test/mae_original"] == result["test"]["original"]["mae"]
     assert scalars["test/skill"] == result["test"]["skill"]
+    assert scalars["test/rmse_original"] == result["test"]["original"]["rmse"]
+    for name in ("smape", "wape", "mase"):
+        assert scalars[f"test/{name}"] == result["test"]["original"][name]
+        assert scalars[f"test_baseline/linear_{name}"] == result["baselines"]["linear"]["test"]["original"][name]
     assert scalars["val_best/mse"] == result["validation"]["scaled"]["mse"]
     assert scalars["test_baseline/linear_mse"] == result["baselines"]["linear"]["test"]["scaled"]["mse"]
     assert scalars["test_baseline/linear_path_mae"] == result["linear_path"]["test"]["scaled"]["mae"]

@@ -19,13 +19,26 @@ def sums_of(*batches: tuple[torch.Tensor, ...]) -> ErrorSums:
     return sums
 
 
+def of(mse: float, mae: float, end: str = "") -> dict[str, float]:
+    return {f"mse{end}": mse, f"mae{end}": mae, f"rmse{end}": math.sqrt(mse)}
+
+
+def test_steps_in_original_units_are_means_over_the_series_each_in_its_unit() -> None:
+    scale = np.array([10.0, 2.0])
+    error = (FORECAST - FUTURE).numpy() * scale
+    for step, row in enumerate(sums_of((FORECAST, FUTURE)).by_step(scale)):
+        assert row["mse"] == sums_of((FORECAST, FUTURE)).by_step()[step]["mse"]
+        assert row["mae_original"] == pytest.approx(np.abs(error[:, step]).mean())
+        assert row["rmse_original"] == pytest.approx(np.sqrt(np.square(error[:, step]).mean()))
+
+
 def test_scores_of_a_hand_made_batch() -> None:
     sums = sums_of((FORECAST, FUTURE))
-    assert sums.scaled() == {"mse": 30 / 8, "mae": 10 / 8}
-    assert sums.by_step() == [{"mse": 17 / 4, "mae": 5 / 4}, {"mse": 13 / 4, "mae": 5 / 4}]
+    assert sums.scaled() == {"mse": 30 / 8, "mae": 10 / 8, "rmse": math.sqrt(30 / 8)}
+    assert sums.by_step() == [of(17 / 4, 5 / 4), of(13 / 4, 5 / 4)]
     by_series = sums.by_series(["a", "b"], np.array([10.0, 2.0]))
-    assert by_series["a"] == {"mse": 5 / 4, "mae": 3 / 4, "mse_original": 125.0, "mae_original": 7.5}
-    assert by_series["b"] == {"mse": 25 / 4, "mae": 7 / 4, "mse_original": 25.0, "mae_original": 3.5}
+    assert by_series["a"] == {**of(5 / 4, 3 / 4), **of(125.0, 7.5, "_original")}
+    assert by_series["b"] == {**of(25 / 4, 7 / 4), **of(25.0, 3.5, "_original")}
 
 
 def test_original_units_multiply_each_series_by_its_own_deviation() -> None:
@@ -34,6 +47,7 @@ def test_original_units_multiply_each_series_by_its_own_deviation() -> None:
     original = sums_of((FORECAST, FUTURE)).original(scale)
     assert original["mse"] == pytest.approx(np.square(error).mean())
     assert original["mae"] == pytest.approx(np.abs(error).mean())
+    assert original["rmse"] == pytest.approx(np.sqrt(np.square(error).mean()))
 
 
 def test_each_window_gets_its_own_scores() -> None:
@@ -49,8 +63,8 @@ def test_a_target_that_was_filled_counts_nothing_whatever_stands_there(filled: f
     future = torch.where(observed, FUTURE, filled)
     sums = ErrorSums.zeros(2, 2)
     mse, mae = sums.update(FORECAST, future, observed)
-    assert sums.scaled() == {"mse": 5 / 6, "mae": 3 / 6}
-    assert sums.by_step() == [{"mse": 1 / 3, "mae": 1 / 3}, {"mse": 4 / 3, "mae": 2 / 3}]
+    assert sums.scaled() == of(5 / 6, 3 / 6)
+    assert sums.by_step() == [of(1 / 3, 1 / 3), of(4 / 3, 2 / 3)]
     assert mse.tolist() == pytest.approx([5 / 3, 0])
     assert mae.tolist() == pytest.approx([3 / 3, 0])
 

@@ -14,6 +14,9 @@ from forecast.checking.arguments import attention_arguments
 from forecast.checking.candidate import Candidate
 from forecast.checking.declared import BEGIN, END, markdown
 from forecast.folders import configuration_folder
+from forecast.markdown import between
+from forecast.recording import tables
+from forecast.recording.rows import read_record
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -47,8 +50,14 @@ def test_set_up_is_two_commands_within_the_first_twenty_lines() -> None:
 
 def test_the_attention_table_is_what_the_classes_declare() -> None:
     candidates = [Candidate(arguments) for arguments in attention_arguments(attention.available()).values()]
-    written = README.partition(BEGIN)[2].partition(END)[0].strip()
+    written = between(README, BEGIN, END)
     assert written == markdown(candidates), "run: python -m forecast.check --write README.md"
+
+
+def test_the_tables_of_accuracy_are_the_record() -> None:
+    record = read_record(ROOT / "benchmarks" / "results.csv")
+    written = between(README, tables.BEGIN, tables.END)
+    assert written == tables.tables(record), "run: python -m forecast.record --write README.md"
 
 
 def test_the_result_table_is_the_record() -> None:

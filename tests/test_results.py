@@ -1,8 +1,11 @@
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from forecast import results
 from forecast.evaluate import evaluate
 from forecast.results import residual_quantiles
 from tests.examples import make_windows
@@ -22,3 +25,26 @@ def test_the_quantiles_are_those_of_the_residuals_and_nan_where_nothing_was_meas
     assert np.isnan(quantiles).sum() == len(levels)
     assert quantiles[99, 0, 0] == pytest.approx(np.median(residuals[:, 0, 0]), rel=1e-5)
     assert quantiles[99, 2, 1] == pytest.approx(np.median(residuals[:3, 2, 1]), rel=1e-5)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a checkout with a committed program and record, which `commit` takes for its own."""
+    for name in ("forecast/results.py", "benchmarks/results.csv"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("as committed\n")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "all"]):
+        subprocess.run([*git, *words], check=True)
+    monkeypatch.setattr(results, "__file__", str(tmp_path / "forecast" / "results.py"))
+    return tmp_path
+
+
+def test_the_commit_says_that_the_program_was_changed_and_not_that_a_record_grew(checkout: Path) -> None:
+    clean = results.commit()
+    assert clean is not None
+    assert len(clean) == 40
+    (checkout / "benchmarks" / "results.csv").write_text("one row more\n")
+    assert results.commit() == clean
+    (checkout / "forecast" / "results.py").write_text("changed\n")
+    assert results.commit() == f"{clean}+changes"

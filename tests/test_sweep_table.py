@@ -16,7 +16,8 @@ TEST_MSE = {1: 0.30, 2: 0.36, 3: 0.33}
 
 
 def scores(mse: float) -> dict[str, Any]:
-    part = {"scaled": {"mse": mse, "mae": mse / 2}, "original": {"mse": 100 * mse, "mae": 5 * mse}}
+    original = {"mse": 100 * mse, "mae": 5 * mse, "mase": 2 * mse}
+    part = {"scaled": {"mse": mse, "mae": mse / 2}, "original": original}
     return {"validation": part, "test": part}
 
 
@@ -82,6 +83,8 @@ def test_mean_and_spread_over_the_seeds_are_numpys(sweep: Path) -> None:
     assert row["test_mse_sd"] == pytest.approx(np.std(values, ddof=1))
     assert row["test_mae_sd"] == pytest.approx(np.std(values, ddof=1) / 2)
     assert row["test_mse_original"] == pytest.approx(100 * np.mean(values))
+    assert row["test_mase"] == pytest.approx(2 * np.mean(values))
+    assert np.isnan(row["test_smape"])  # which an older result does not have
     assert row["skill"] == pytest.approx(1 - np.mean(values) / 0.5)
     assert row["train_windows_per_s"] == pytest.approx(1002)
 
@@ -98,6 +101,7 @@ def test_a_baseline_that_is_the_same_for_all_has_one_row(sweep: Path) -> None:
     rows = rows_of(sweep)
     assert list(rows)[2:] == ["last value", "seasonal naive", "linear (ridge)"]
     assert (rows["linear (ridge)"]["test_mse"], rows["last value"]["validation_mse"]) == (0.4, 0.9)
+    assert rows["linear (ridge)"]["test_mase"] == 0.8
     assert rows["last value"]["skill"] == pytest.approx(1 - 0.9 / 0.5)
 
 
@@ -199,6 +203,8 @@ def test_the_files_have_every_column_and_the_numbers_of_the_table(sweep: Path) -
         "n",
         "test_mse",
         "test_mse_sd",
+        "test_mase",
+        "test_rmse_original",
         "step_ms_p95",
         "flops_per_window",
         "best_step",

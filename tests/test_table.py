@@ -2,13 +2,14 @@ import io
 import math
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from forecast.table import result_table, speed_line
 
 
-def row(mse: float) -> dict[str, Any]:
-    return {"test": {"scaled": {"mse": mse, "mae": 0.5}, "original": {"mse": 100 * mse, "mae": 5.0}}}
+def row(mse: float, mase: float | None = 0.7) -> dict[str, Any]:
+    return {"test": {"scaled": {"mse": mse, "mae": 0.5}, "original": {"mse": 100 * mse, "mae": 5.0, "mase": mase}}}
 
 
 def printed(naive: dict[str, Any] | None, path: dict[str, Any] | None = None) -> str:
@@ -33,7 +34,7 @@ def line(text: str, name: str) -> list[str]:
 def test_a_row_has_its_scores_and_its_skill_against_seasonal_naive() -> None:
     text = printed(naive=row(0.5), path=row(0.3))
     assert "2,785 test windows, horizon 96" in text
-    assert line(text, "last value") == ["1.0000", "0.5000", "100", "5", "-100.0%"]
+    assert line(text, "last value") == ["1.0000", "0.5000", "100", "5", "0.700", "-100.0%"]
     assert line(text, "seasonal naive")[-1] == "+0.0%"
     assert line(text, "its linear path alone")[0] == "0.3000"
     assert line(text, "model")[-1] == "+50.0%"
@@ -41,8 +42,8 @@ def test_a_row_has_its_scores_and_its_skill_against_seasonal_naive() -> None:
 
 def test_a_row_that_does_not_exist_says_so_and_leaves_no_skill() -> None:
     text = printed(naive=None)
-    assert line(text, "seasonal naive") == ["none"] * 5
-    assert line(text, "its linear path alone") == ["none"] * 5
+    assert line(text, "seasonal naive") == ["none"] * 6
+    assert line(text, "its linear path alone") == ["none"] * 6
     assert line(text, "last value")[-1] == "+nan%"
 
 
@@ -81,3 +82,11 @@ def test_the_speed_is_one_line_with_units_and_what_was_not_measured_is_nan() -> 
         assert words in line
     assert "nan windows/s" in speed_line({**speed, "train_windows_per_s": None})  # as result.json has it
     assert "nan windows/s" in speed_line({**speed, "train_windows_per_s": math.nan})
+
+
+@pytest.mark.parametrize("mase", [None, math.nan])
+def test_a_series_that_has_no_mase_says_so_and_an_older_result_is_still_a_table(mase: float | None) -> None:
+    older = row(0.5)
+    del older["test"]["original"]["mase"]
+    text = printed(naive=older, path=row(0.3, mase=mase))
+    assert line(text, "its linear path alone")[4] == line(text, "seasonal naive")[4] == "none"

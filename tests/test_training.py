@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -84,9 +85,18 @@ def test_the_result_has_the_keys_that_reports_read(tiny_run: TinyRun) -> None:
     assert set(result["baselines"]) == {"last_value", "seasonal_naive", "linear"}
     for row in (result, result["linear_path"], *result["baselines"].values()):
         for part in ("validation", "test"):
-            assert set(row[part]["scaled"]) >= SCORES
-            assert set(row[part]["original"]) >= SCORES
+            assert set(row[part]["scaled"]) >= SCORES | {"rmse"}
+            assert set(row[part]["original"]) >= SCORES | {"rmse", "smape", "wape", "mase"}
     assert len(result["test"]["by_step"]) == HORIZON
+    assert set(result["test"]["by_step"][0]) >= {
+        "mse",
+        "mae_original",
+        "rmse_original",
+        "smape",
+        "wape",
+        "mase",
+        "skill",
+    }
     assert set(result["test"]["by_series"]) == {"load", "oil"}
     speed = {"train_windows_per_s", "inference_windows_per_s", "step_ms_p50", "step_ms_p95", "data_wait_share"}
     more = {"arithmetic_share", "peak_memory_mib", "fit_seconds", "flops_per_window", "logging_share"}
@@ -120,6 +130,21 @@ def test_scores_in_original_units_are_those_of_each_series_in_its_unit(tiny_run:
         assert rows[name]["mae_original"] == pytest.approx(rows[name]["mae"] * spread[name], rel=1e-9)
     mean = (rows["load"]["mse_original"] + rows["oil"]["mse_original"]) / 2
     assert tiny_run.result["test"]["original"]["mse"] == pytest.approx(mean, rel=1e-9)
+
+
+def test_relative_scores_are_those_of_the_rows_of_the_file_itself(tiny_run: TinyRun) -> None:
+    values = tiny_run.table[["load", "oil"]].to_numpy()
+    origins = range(560, 700 - HORIZON + 1)
+    future = np.stack([values[origin : origin + HORIZON] for origin in origins])
+    last = np.stack([values[origin - 1 : origin] for origin in origins])
+    error, naive = np.abs(last - future), np.abs(values[24:489] - values[: 489 - 24]).mean(0)
+    found = tiny_run.result["baselines"]["last_value"]["test"]["original"]
+    assert found["mase"] == pytest.approx((error.mean((0, 1)) / naive).mean(), rel=1e-4)
+    assert found["wape"] == pytest.approx(100 * error.sum() / np.abs(future).sum(), rel=1e-4)
+    assert found["smape"] == pytest.approx((200 * error / (np.abs(last) + np.abs(future))).mean(), rel=1e-4)
+    steps = tiny_run.result["test"]["by_step"]
+    assert np.mean([step["mase"] for step in steps]) == pytest.approx(tiny_run.result["test"]["original"]["mase"])
+    assert max(step["skill"] for step in steps) >= tiny_run.result["test"]["skill"]
 
 
 def test_the_saved_weights_are_those_of_the_best_validation(tiny_run: TinyRun) -> None:

@@ -1,17 +1,15 @@
 """A trial in a process of its own: what it held is gone with it, and it may run out of memory by itself."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import torch
 
-import forecast
 from forecast.benchmarking.search import MEMORY, TIME, Trial
 from forecast.benchmarking.trial import Ask
+from forecast.child_environment import child_environment
 
 STARTING = 120.0
 """Seconds that a process may take before its step begins: imports and building the model."""
@@ -62,19 +60,10 @@ def run_module(module: str, argument: str, seconds: float) -> subprocess.Complet
         If it took longer than `seconds`; it is stopped then.
     """
     command = [sys.executable, "-m", module, argument]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=_environment(), timeout=seconds)
+    environment = child_environment(torch.get_num_threads())
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=seconds)
 
 
 def died_of_memory(ended: subprocess.CompletedProcess[str]) -> bool:
     """Tell whether a process ended since it had no memory left, whoever in it noticed."""
     return ended.returncode == -signal.SIGKILL or any(words in ended.stderr for words in _OUT_OF_MEMORY)
-
-
-def _environment() -> dict[str, str]:
-    """Give the child this very package and as many threads as this process computes with."""
-    paths = [str(Path(forecast.__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
-        "OMP_NUM_THREADS": str(torch.get_num_threads()),
-    }

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from forecast.checking.candidate import Candidate
-from forecast.errors import InputError
-from forecast.files import replacing
+from forecast.markdown import table, write_between
 
 HEADINGS = ("time", "memory", "causal", "key mask", "one mask a query", "cross", "deterministic")
 BEGIN = "<!-- mechanisms: written by python -m forecast.check --write README.md -->"
@@ -28,9 +27,8 @@ def declaration(candidate: Candidate) -> list[str]:
 
 def markdown(candidates: Sequence[Candidate]) -> str:
     """Give the declarations as a Markdown table."""
-    rows = [["`attention=`", *HEADINGS], ["---"] * (len(HEADINGS) + 1)]
-    rows += [[f"`{candidate.name}`", *declaration(candidate)] for candidate in candidates]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows).replace("| --- ", "|---").replace("|--- |", "|---|")
+    rows = [[f"`{candidate.name}`", *declaration(candidate)] for candidate in candidates]
+    return table(["`attention=`", *HEADINGS], rows)
 
 
 def write_markdown(path: Path, candidates: Sequence[Candidate]) -> None:
@@ -41,11 +39,4 @@ def write_markdown(path: Path, candidates: Sequence[Candidate]) -> None:
     InputError
         If the file is not there or has not each mark once, in their order.
     """
-    if not path.is_file():
-        raise InputError(f"{path}: no such file: give one with the lines {BEGIN} and {END}")
-    text = path.read_text(encoding="utf-8")
-    if (text.count(BEGIN), text.count(END)) != (1, 1) or text.index(BEGIN) > text.index(END):
-        raise InputError(f"{path}: needs the lines {BEGIN} and {END}, once each: the table goes between")
-    before, after = text[: text.index(BEGIN)], text[text.index(END) :]
-    with replacing(path) as file:
-        file.write(f"{before}{BEGIN}\n{markdown(candidates)}\n{after}".encode())
+    write_between(path, BEGIN, END, markdown(candidates))

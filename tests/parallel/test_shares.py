@@ -11,6 +11,7 @@ from forecast.data.windows import Batch, Windows
 from forecast.evaluate import Evaluation, evaluate
 from forecast.parallel.group import ALONE, Group
 from forecast.parallel.place import Place
+from forecast.relative import Units
 from tests.examples import make_windows
 from tests.parallel.threads import together
 
@@ -27,8 +28,11 @@ def mean_of_context(batch: Batch) -> Tensor:
     return batch.past[..., :2].mean(1, keepdim=True).expand_as(batch.future)
 
 
+UNITS = Units(np.array([5.0, -1.0]), np.array([1.0, 3.0]), np.array([1.0, 2.0]))
+
+
 def scored(group: Group, windows: Windows) -> Evaluation:
-    return evaluate(mean_of_context, windows, 4, keep_residuals=True, group=group)
+    return evaluate(mean_of_context, windows, 4, keep_residuals=True, group=group, units=UNITS)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
@@ -43,6 +47,8 @@ def test_every_window_is_counted_once_however_many_processes_there_are(count: in
                 getattr(evaluation.sums, name), getattr(one.sums, name), rtol=1e-12, atol=0, equal_nan=True
             )
             assert torch.equal(getattr(evaluation.sums, name), getattr(several[0].sums, name))
+    for evaluation in several:
+        assert evaluation.original(UNITS.scale) == pytest.approx(one.original(UNITS.scale), rel=1e-12, nan_ok=True)
     for name in ("origin", "mse", "mae", "residuals"):
         np.testing.assert_array_equal(getattr(several[0], name), getattr(one, name))
 
