@@ -21,6 +21,9 @@ NAMES = {
 
 
 HEADINGS = ("forecast", "MSE", "MAE", "MSE (units)", "MAE (units)", "MASE", "skill")
+PREFERRED = 1e-3
+"""Part of its MSE by which a baseline has to be better than the model before that is said."""
+
 CAPTION = (
     "MSE, MAE: on z-scores; (units): in original units; MASE: mean absolute error over the seasonal naive one's in "
     "training; skill: against seasonal naive, on MSE"
@@ -81,6 +84,19 @@ def speed_line(speed: Mapping[str, float | None]) -> str:
     )
 
 
+def warning(result: Mapping[str, Any]) -> str | None:
+    """Give a line where a baseline is better than the model on the validation part, None where none is."""
+    own = result["validation"]["scaled"]["mse"]
+    scores = {name: row["validation"]["scaled"]["mse"] for name, row in result["baselines"].items() if row}
+    name = min(scores, key=lambda name: scores[name])
+    if not scores[name] < own * (1 - PREFERRED):
+        return None
+    return (
+        f"on validation, {NAMES[name]} is better than the model: MSE {scores[name]:.4g} against {own:.4g}; a model "
+        "that does not beat it is not worth its training"
+    )
+
+
 def print_table(result: Mapping[str, Any]) -> None:
     """Print the table, wide enough wherever it goes."""
     Console(width=max(Console().width, 92)).print(result_table(result))
@@ -96,6 +112,8 @@ def print_next_commands(run: Run, result: Mapping[str, Any]) -> None:
     share = result["model"].get("share")
     mean = f", {share:.0%} encoder-decoder, the rest linear path" if share else ""
     print(f"best on validation: step {best:,} of {steps:,}{mean}{start}; {result['status']}")
+    if text := warning(result):
+        print(text)
     print(f"run folder: {folder}")
     print(f"look at it: tensorboard --logdir {shlex.quote(str(run.path.parent))}")
     print(f"forecast:   python -m forecast.predict --run {folder} --input {source} --output forecast.csv")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from forecast.table import result_table, speed_line
+from forecast.table import result_table, speed_line, warning
 
 
 def row(mse: float, mase: float | None = 0.7) -> dict[str, Any]:
@@ -90,3 +90,22 @@ def test_a_series_that_has_no_mase_says_so_and_an_older_result_is_still_a_table(
     del older["test"]["original"]["mase"]
     text = printed(naive=older, path=row(0.3, mase=mase))
     assert line(text, "its linear path alone")[4] == line(text, "seasonal naive")[4] == "none"
+
+
+@pytest.mark.parametrize(
+    ("naive", "linear", "named"),
+    [(0.5, 0.9, "seasonal naive"), (0.8, 0.4, "linear (ridge)"), (1.0, 1.1, None), (0.9999, 1.1, None)],
+)
+def test_a_baseline_that_validation_prefers_is_named_with_both_scores(
+    naive: float, linear: float, named: str | None
+) -> None:
+    def scored(mse: float) -> dict[str, Any]:
+        return {"validation": {"scaled": {"mse": mse}}}
+
+    baselines = {"last_value": None, "seasonal_naive": scored(naive), "linear": scored(linear)}
+    text = warning({**scored(1.0), "baselines": baselines})
+    if named is None:
+        assert text is None
+    else:
+        assert text is not None
+        assert f"{named} is better than the model: MSE {min(naive, linear)} against 1;" in text
