@@ -55,5 +55,17 @@ def report(roots: Sequence[Path], output: Path | None = None, *, quiet: bool = F
     print(f"report: {shlex.quote(str(folder / PAGE))}")
 
 
+def report_sweep(folder: Path) -> None:
+    """Write the report of a sweep into its folder and print its answer, if a job has finished."""
+    from forecast.sweep_rows import read_jobs
+
+    if not read_jobs(folder)["of"].notna().any():
+        return
+    try:
+        report([folder])
+    except InputError as error:  # its runs are of another version: the sweep itself is none the worse
+        print(f"no report: {error}", file=sys.stderr, flush=True)
+
+
 if __name__ == "__main__":
     sys.exit(main())

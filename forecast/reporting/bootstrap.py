@@ -10,7 +10,7 @@ from forecast.reporting.student import normal_quantile, t_quantile
 
 LEVEL, DRAWS = 0.99, 9999
 
-LEAST_BLOCKS, MOST_BLOCKS = 5, 500
+LEAST_BLOCKS, MOST_BLOCKS = 5, 200
 """Blocks that a series is at least to hold, and that it is cut into at most: more make nothing more precise."""
 
 

@@ -22,7 +22,7 @@ def headline(section: Section, comparisons: Comparisons) -> str:
         return _without(section)
     longest = max(pair.setting.look_back for pair in pairs)
     there = [pair for pair in pairs if pair.setting.look_back == longest]
-    where = f"On {section.title} at look-back {longest:,}{_after(section)}"
+    where = f"On {section.title}, at look-back {longest:,}{_after(section)}"
     if not (faster := [pair for pair in there if clearly_cheaper(TRAINING, pair.setting, pair.against)]):
         nearest = max(there, key=_times_faster)
         return (

@@ -85,5 +85,5 @@ def _comparison_cells(name: str, comparison: Comparison | None) -> Iterator[tupl
 def _baseline_row(chapter: Chapter, baseline: Baseline) -> dict[str, Any]:
     paths = number_paths(chapter.section)
     scores = {column: look_up(baseline.scores, path) for column, path in paths.items()}
-    told = {"data": chapter.section.title, "row": baseline.name, "mechanism": baseline.label}
+    told = {"data": chapter.section.title, "row": baseline.name, "mechanism": baseline.label, "skill": baseline.skill}
     return told | {column: value for column, value in scores.items() if value is not None}

@@ -25,15 +25,15 @@ def result_sheet(section: Section) -> Sheet:
     fronts = {cost.key: front(section, cost) for cost in COSTS}
     headings = (
         *("mechanism", "look-back", "seeds", "test MSE", "test MAE", *more, "val. MSE", "skill, %"),
-        *("train, ms/window", "infer, ms/window", "peak MiB", "fit, min", "best step", "parameters", "not dominated"),
+        *("train, ms/window", "infer, ms/window", "peak MiB", "not dominated", "fit, min", "best step"),
     )
     settings = [
-        [*_score_cells(each, more), *_cost_cells(each), _letters(each, fronts)]
+        [*_score_cells(each, more), *_cost_cells(each, _letters(each, fronts))]
         for arm in section.arms
         for each in section.settings
         if each.arm == arm
     ]
-    blank = [""] * len(_cost_cells(section.settings[0])) + [""]
+    blank = [""] * 6
     baselines = [[*_baseline_cells(each, more), *blank] for each in baselines_of(section)]
     notes = (
         "MSE, MAE: on z-scores of the training part, mean ± standard deviation over the seeds; val.: of the part that "
@@ -58,10 +58,10 @@ def _score_cells(setting: Setting, more: dict[str, str]) -> list[str]:
     ]
 
 
-def _cost_cells(setting: Setting) -> list[str]:
+def _cost_cells(setting: Setting, not_dominated: str) -> list[str]:
     steps = f"{setting.mean('model.best_step'):,.0f} of {setting.mean('model.steps'):,.0f}"
     minutes = shown(setting.mean("speed.fit_seconds") / 60)
-    return [*(shown(cost.of(setting)) for cost in COSTS), minutes, steps, f"{setting.mean('model.parameters'):,.0f}"]
+    return [*(shown(cost.of(setting)) for cost in COSTS), not_dominated, minutes, steps]
 
 
 def _baseline_cells(baseline: Baseline, more: dict[str, str]) -> list[str]:
@@ -70,7 +70,7 @@ def _baseline_cells(baseline: Baseline, more: dict[str, str]) -> list[str]:
         return float("nan") if value is None else float(value)
 
     scores = [score(number(MSE)), score(number(MAE)), *(shown(number(path)) for path in more.values())]
-    return [baseline.label, "", "", *scores, score(number(VALIDATION)), ""]
+    return [baseline.label, "", "", *scores, score(number(VALIDATION)), signed(100 * baseline.skill)]
 
 
 def _letters(setting: Setting, fronts: dict[str, list[tuple[str, int]]]) -> str:

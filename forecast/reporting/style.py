@@ -6,7 +6,7 @@ CSS = """
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e6e6; --paper: #16181c; --line: #3d4149; --soft: #22252b;
   --mark: #8ab8f5; --flag: #ffb961; --good: #8ab8f5; --bad: #ff9f8a; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 76rem; padding: 1rem; background: var(--paper); color: var(--ink);
+body { margin: 0 auto; max-width: 84rem; padding: 1rem; background: var(--paper); color: var(--ink);
   font: 1rem/1.5 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
 h1 { font-size: 1.6rem; margin: .3rem 0; } h2 { font-size: 1.3rem; margin: 2.2rem 0 .4rem; }
 h3 { font-size: 1.05rem; margin: 1.6rem 0 .4rem; }

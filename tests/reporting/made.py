@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.signal import lfilter
 
 from tests.small import compose
 
@@ -21,15 +22,10 @@ def correlated(seed: int, count: int = WINDOWS, phi: float = 0.98) -> np.ndarray
     """Give a series of mean 0 and variance 1, each value `phi` times the one before and a normal draw."""
     draws = np.random.default_rng(seed).standard_normal(count)
     draws[1:] *= np.sqrt(1 - phi**2)
-    values = np.empty(count)
-    level = 0.0
-    for place, draw in enumerate(draws):
-        level = phi * level + draw
-        values[place] = level
-    return values
+    return np.asarray(lfilter([1.0], [1.0, -phi], draws))
 
 
-def errors(level: float, own: int, *, spread: float = 0.018, count: int = WINDOWS) -> np.ndarray:
+def errors(level: float, own: int, *, spread: float = 0.015, count: int = WINDOWS) -> np.ndarray:
     """Give windows' errors about `level`: how hard each window is, the same for all, and what is a model's own."""
     hard = np.exp(0.4 * correlated(999, count))
     return np.asarray(level * hard / hard.mean() * (1 + spread * correlated(own, count)))
