@@ -16,6 +16,7 @@ from forecast.configuration import COMPLAINTS, one_line
 from forecast.errors import InputError, Interrupted
 from forecast.hydra_words import compose_first, for_multirun, put_overrides
 from forecast.parallel.place import started_place
+from forecast.report import report_sweep
 from forecast.sweep_job import Sweep, failures, run_job
 from forecast.sweep_names import canonical, parse, sweep_name
 from forecast.sweep_settings import check_words, read_sweep
@@ -26,7 +27,7 @@ RECORD = "multirun.yaml"
 
 
 def run_sweep(arguments: Namespace, call: Callable[[Callable[[DictConfig], Any]], None]) -> None:
-    """Run the jobs that the command line asks for, then print and write the table over all that the folder holds.
+    """Run the jobs that the command line asks for, then print and write table and report over all that is there.
 
     Parameters
     ----------
@@ -64,6 +65,7 @@ def run_sweep(arguments: Namespace, call: Callable[[Callable[[DictConfig], Any]]
         report(sweep.folder)
         raise
     report(sweep.folder)
+    report_sweep(sweep.folder)
     if failures(sweep):
         sys.exit(1)
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,9 @@ FIGURES = {
 
 NUMBERS, COUNTS = [*SCORES, *FIGURES], ["parameters", "steps"]
 
+MARKS = (JOB, CONFIG, FAILED)
+"""Files of which a job's folder has one at least."""
+
 COLUMNS = [
     *("job", "configuration", "overrides", "seed", "status", "error", *NUMBERS, "device", "precision"),
     *("folder", "of", "baselines"),
@@ -60,14 +64,20 @@ def read_jobs(sweep: Path) -> pd.DataFrame:
     failed for the finished run of another that its folder holds has a row beside that one's. A finished job is a
     repeat where one before it has its configuration, its seed and its device.
     """
-    folders = {path.parent for name in (JOB, CONFIG, FAILED) for path in sweep.glob(f"*/{name}")}
-    rows = [row for folder in sorted(folders, key=_natural) for row in _read_job(folder)]
-    first: dict[tuple[str, int], str] = {}
+    folders = {path.parent for name in MARKS for path in sweep.glob(f"*/{name}")}
+    return read_folders(sorted(folders, key=natural))
+
+
+def read_folders(folders: Iterable[Path]) -> pd.DataFrame:
+    """Give the rows of `read_jobs` of these folders, in their order; they need not be of one sweep."""
+    rows = [row for folder in folders for row in _read_job(folder)]
+    first: dict[tuple[str, int], dict[str, Any]] = {}
     for row in rows:
         if row.get("of") is None:
             continue
-        if (job := first.setdefault((row["of"], row["seed"]), row["job"])) != row["job"]:
-            row |= {"of": None, "status": "repeat", "error": f"the configuration and the seed of {job}, not counted"}
+        if (other := first.setdefault((row["of"], row["seed"]), row)) is not row:
+            why = f"the configuration and the seed of {other['job']}, not counted"
+            row |= {"of": None, "status": "repeat", "error": why}
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -163,7 +173,8 @@ def _fingerprint(result: dict[str, Any]) -> str:
     return json.dumps([kept, result.get("device"), result.get("precision")], sort_keys=True)
 
 
-def _natural(folder: Path) -> list[Any]:
+def natural(folder: Path) -> list[Any]:
+    """Give what sorts folders by their names, numbers in them by their size."""
     return [(not piece.isdecimal(), int(piece) if piece.isdecimal() else piece) for piece in _PIECES.split(folder.name)]
 
 

@@ -70,9 +70,10 @@ def heading_of(title: str, facts: Mapping[str, Any], *said: str) -> str:
     return "\n".join([f"# {title}", "", machine, *said, f"`{facts['command']}`", ""])
 
 
-def markdown(sheet: Sheet) -> str:
-    """Give a table as Markdown, the notes as a list beneath."""
-    lines = [f"## {sheet.title}", "", _line(sheet.headings), _line(["---", *["---:"] * (len(sheet.headings) - 1)])]
+def markdown(sheet: Sheet, level: int = 2) -> str:
+    """Give a table as Markdown under a heading of that level, the notes as a list beneath."""
+    lines = [f"{'#' * level} {sheet.title}", "", _line(sheet.headings)]
+    lines.append(_line(["---", *["---:"] * (len(sheet.headings) - 1)]))
     lines += [_line(cells) for cells in sheet.cells]
     lines += ["", *(f"- {note}" for note in sheet.notes), ""] if sheet.notes else [""]
     return "\n".join(lines)
@@ -98,7 +99,8 @@ def show(console: Console, sheets: Sequence[Sheet]) -> None:
 
 
 def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    escaped = (cell.replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(escaped)} |"
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -1,0 +1,91 @@
+"""The answer in plain words, made from the numbers: nothing is claimed that its interval does not support."""
+
+from collections.abc import Iterator
+
+from forecast.reporting.baselines import baselines_of
+from forecast.reporting.budget import is_short, passes
+from forecast.reporting.comparisons import BETTER, MSE, NOT_SHOWN, WORSE, Comparisons
+from forecast.reporting.costs import TRAINING, clearly_cheaper, times_cheaper
+from forecast.reporting.headline import headline
+from forecast.reporting.leaving import leaving
+from forecast.reporting.sections import CONTROL, Section
+from forecast.reporting.settings import Setting
+from forecast.reporting.text import from_to, listed, named, quality_words, score, shown
+
+
+def answer(section: Section, comparisons: Comparisons) -> list[str]:
+    """Give the sentences, the most asked for first; names stand in backticks."""
+    return [
+        headline(section, comparisons),
+        _budget(section),
+        *leaving(section, comparisons),
+        *_control(section, comparisons),
+        *_best(section, comparisons),
+        *_baselines(section, comparisons),
+    ]
+
+
+def _budget(section: Section) -> str:
+    """Give how much training there was, and whether it can speak of quality."""
+    runs = [run for setting in section.settings for run in setting.runs]
+    steps = from_to([run.number("model.steps") for run in runs], "{:,.0f}".format)
+    told = f"{len(runs)} runs of {steps} training steps, {from_to(list(map(passes, runs)), shown)} passes over the data"
+    if short := sum(map(is_short, runs)):
+        told += (
+            f": this speaks of cost, not of converged quality ({short} of {len(runs)} runs made less than one pass "
+            "over their data, or were best on validation at their very last step)"
+        )
+    if all(len(setting.runs) == 1 for setting in section.settings):
+        told += "; one seed each: another may fall otherwise"
+    return f"{told}."
+
+
+def _control(section: Section, comparisons: Comparisons) -> Iterator[str]:
+    """Yield whether self-attention did anything, by the control."""
+    if section.control is None:
+        yield f"There is no control: add attention={CONTROL} to see whether self-attention does anything here."
+        return
+    pairs = [each for each in comparisons.control.values() if each.setting.arm == section.reference]
+    if alike := [f"{each.setting.look_back:,}" for each in pairs if each.verdict == NOT_SHOWN]:
+        yield (
+            f"At look-back {listed(alike)} the control `{section.control}` is not told apart from "
+            f"`{section.reference}`: self-attention is not shown to help there."
+        )
+    for each in pairs:
+        if each.verdict in (BETTER, WORSE):
+            yield (
+                f"At look-back {each.setting.look_back:,} `{section.reference}` forecasts {quality_words(each)} than "
+                f"the control `{each.against.arm}`."
+            )
+
+
+def _best(section: Section, comparisons: Comparisons) -> Iterator[str]:
+    """Yield the lowest error, and what is not told apart from it and trains faster."""
+    best = comparisons.best
+    if len(section.settings) == 1:
+        return
+    told = f"Lowest test MSE: {named(best)}, {score(best.mean(MSE))}"
+    alike = [each.setting for each in comparisons.with_best.values() if each.verdict == NOT_SHOWN]
+    cheaper = {times_cheaper(TRAINING, each, best): each for each in alike if clearly_cheaper(TRAINING, each, best)}
+    if cheaper:
+        times = max(filter(None, cheaper))
+        fastest = cheaper[times]
+        told += f"; not told apart from it and the fastest to train: {named(fastest)}, {shown(times)} times faster"
+    elif alike:
+        told += f"; not told apart from it: {_some(alike)}"
+    yield f"{told}."
+
+
+def _some(settings: list[Setting]) -> str:
+    names = [named(each) for each in settings[:3]]
+    return listed(names) if len(settings) <= 3 else f"{', '.join(names)} and {len(settings) - 3} more"
+
+
+def _baselines(section: Section, comparisons: Comparisons) -> Iterator[str]:
+    """Yield the best baseline's score beside the best model's."""
+    if found := baselines_of(section):
+        lowest = min(found, key=lambda each: each.mse)
+        yield (
+            f"The best baseline, {lowest.label}, scores {score(lowest.mse)}, the best model "
+            f"{score(comparisons.best.mean(MSE))} (no interval: the windows of baselines are not kept)."
+        )

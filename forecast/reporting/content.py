@@ -1,0 +1,73 @@
+"""All that a report says, before it is a page or a text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from forecast.benchmarking.sheets import Sheet
+from forecast.reporting.answer import answer
+from forecast.reporting.comparisons import Comparisons, compare_all
+from forecast.reporting.equal import DIFFERS
+from forecast.reporting.other_sheets import command_sheet, comparison_sheet, equal_sheet, left_out_sheet
+from forecast.reporting.pictures import draw_pictures
+from forecast.reporting.reading import Found
+from forecast.reporting.result_sheets import crossing_sheet, front_sheet, result_sheet
+from forecast.reporting.sections import Section, sections_of
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture: the name of its file, what it shows, its PNG."""
+
+    file: str
+    shows: str
+    png: bytes
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """What is said of one section: the answer, the tables and pictures in the order of reading."""
+
+    section: Section
+    comparisons: Comparisons
+    answer: Sequence[str]
+    parts: Sequence[Sheet | Sequence[Picture]]
+
+
+@dataclass(frozen=True)
+class Content:
+    """A report: its chapters, and what was left out."""
+
+    title: str
+    chapters: Sequence[Chapter]
+    left_out: Sheet | None
+
+
+def make_content(title: str, found: Found) -> Content:
+    """Give what there is to say of the runs."""
+    sections = sections_of(found.runs)
+    chapters = [
+        _chapter(section, f"{place}-" if len(sections) > 1 else "") for place, section in enumerate(sections, 1)
+    ]
+    return Content(title, chapters, left_out_sheet(found.left_out))
+
+
+def _chapter(section: Section, prefix: str) -> Chapter:
+    comparisons = compare_all(section)
+    equal = equal_sheet(section, comparisons)
+    pictures = [Picture(f"report-{prefix}{name}.png", shows, png) for name, shows, png in draw_pictures(section)]
+    across = [each for each in pictures if "look-back" not in each.file]
+    parts: list[Sheet | Sequence[Picture] | None] = [
+        result_sheet(section),
+        across or None,
+        front_sheet(section),
+        [each for each in pictures if each not in across] or None,
+        crossing_sheet(section),
+        comparison_sheet(comparisons),
+        equal,
+        command_sheet(section),
+    ]
+    differing = [name for name, state, _ in equal.cells if state == DIFFERS]
+    said = answer(section, comparisons)
+    if differing:
+        said.append(f"Not everything was held equal: {', '.join(differing)} (see the table Held equal).")
+    return Chapter(section, comparisons, said, [part for part in parts if part is not None])

@@ -1,0 +1,75 @@
+"""The first sentence: what the fastest mechanism gives at the longest look-back, and what it costs."""
+
+from forecast.reporting.budget import is_short
+from forecast.reporting.comparisons import NOT_TESTED, WORSE, Comparison, Comparisons
+from forecast.reporting.costs import INFERENCE, MEMORY, TRAINING, clearly_cheaper, times_cheaper
+from forecast.reporting.sections import CONTROL, REFERENCE, Section
+from forecast.reporting.text import from_to, listed, quality_words, shown
+
+
+def headline(section: Section, comparisons: Comparisons) -> str:
+    """Give the sentence on the longest look-back at which another mechanism was timed beside the reference.
+
+    Of those that train clearly faster it names the fastest that is not shown to err more; if all are, the fastest.
+    """
+    pairs = [
+        each
+        for each in comparisons.reference.values()
+        if each.setting.mechanism not in (REFERENCE, CONTROL)
+        and times_cheaper(TRAINING, each.setting, each.against) is not None
+    ]
+    if not pairs:
+        return _without(section)
+    longest = max(pair.setting.look_back for pair in pairs)
+    there = [pair for pair in pairs if pair.setting.look_back == longest]
+    where = f"On {section.title}, at look-back {longest:,}{_after(section)}"
+    if not (faster := [pair for pair in there if clearly_cheaper(TRAINING, pair.setting, pair.against)]):
+        nearest = max(there, key=_times_faster)
+        return (
+            f"{where} no mechanism trains clearly faster than `{nearest.against.arm}`; the fastest of the others, "
+            f"`{nearest.setting.arm}`, takes {shown(1 / _times_faster(nearest))} times its time, "
+            f"{quality_words(nearest)}."
+        )
+    chosen = min(faster, key=lambda pair: (pair.verdict == WORSE, pair.verdict == NOT_TESTED, -_times_faster(pair)))
+    return (
+        f"{where} `{chosen.setting.arm}` trains {shown(_times_faster(chosen))} times faster than "
+        f"`{chosen.against.arm}`, {quality_words(chosen)}{_other_costs(chosen)}."
+    )
+
+
+def _without(section: Section) -> str:
+    """Give the sentence where there is nothing to say of speed."""
+    if section.reference is None:
+        return f"On {section.title} no run has attention={REFERENCE}, with which the others would be compared."
+    if set(section.arms) <= {section.reference, section.control}:
+        return f"On {section.title} no mechanism was trained beside `{section.reference}` but the control, if that."
+    return (
+        f"On {section.title} training was not timed side by side with `{section.reference}`: the first steps of a run "
+        "are not timed, and what ran on different devices, or in other batches, is not compared."
+    )
+
+
+def _times_faster(pair: Comparison) -> float:
+    return times_cheaper(TRAINING, pair.setting, pair.against) or float("nan")
+
+
+def _other_costs(pair: Comparison) -> str:
+    """Say how inference and memory compare, as far as they were measured."""
+    told = []
+    if (times := times_cheaper(INFERENCE, pair.setting, pair.against)) is not None:
+        if clearly_cheaper(INFERENCE, pair.setting, pair.against):
+            told.append(f"forecasts {shown(times)} times faster")
+        elif clearly_cheaper(INFERENCE, pair.against, pair.setting):
+            told.append(f"forecasts {shown(1 / times)} times slower")
+        else:
+            told.append("forecasts about as fast")
+    if (times := times_cheaper(MEMORY, pair.setting, pair.against)) is not None:
+        told.append(f"takes {shown(1 / times)} times its peak memory")
+    return f"; it {listed(told)}" if told else ""
+
+
+def _after(section: Section) -> str:
+    """Name the steps in the sentence itself where some run had too few to speak of quality."""
+    runs = [run for setting in section.settings for run in setting.runs]
+    steps = from_to([run.number("model.steps") for run in runs], "{:,.0f}".format)
+    return f", after {steps} training steps," if any(map(is_short, runs)) else ""

@@ -1,0 +1,69 @@
+"""The tables of what was held equal, of the comparisons, of the commands and of what was left out."""
+
+from collections.abc import Sequence
+
+from forecast.benchmarking.sheets import Sheet
+from forecast.benchmarking.text import NONE
+from forecast.reporting.bootstrap import DRAWS, LEVEL
+from forecast.reporting.comparisons import Comparison, Comparisons
+from forecast.reporting.equal import facts_of
+from forecast.reporting.sections import REFERENCE, Section
+from forecast.reporting.text import interval_words, signed
+
+EQUAL, COMMANDS, LEFT_OUT = "Held equal", "Commands", "Left out"
+
+
+def equal_sheet(section: Section, comparisons: Comparisons) -> Sheet:
+    """Give the table of what was held equal and what was not."""
+    cells = [[fact.name, fact.state, fact.values] for fact in facts_of(section, comparisons.stride)]
+    notes = ("other keys of the configuration are listed where they differ; what is not listed was the same in all",)
+    return Sheet(EQUAL, ("what", "state", "values"), cells, notes)
+
+
+def comparison_sheet(comparisons: Comparisons) -> Sheet | None:
+    """Give the table of paired comparisons, None where there is nothing to compare."""
+    headings = (
+        *("mechanism", "look-back", "against", "MSE, % more", f"{100 * LEVEL:g} % interval, %", "verdict"),
+        *("windows", "block"),
+    )
+    cells = [_comparison_cells(each) for each in comparisons.every]
+    return Sheet("Compared window by window", headings, cells, _comparison_notes(comparisons)) if cells else None
+
+
+def _comparison_cells(each: Comparison) -> list[str]:
+    there = f" at {each.against.look_back:,}" if each.against.look_back != each.setting.look_back else ""
+    counts = [NONE, NONE] if each.interval is None else [f"{each.interval.count:,}", f"{each.interval.block:,}"]
+    why = f" ({each.why})" if each.why and each.interval is not None else ""
+    settings = [each.setting.arm, f"{each.setting.look_back:,}", each.against.arm + there]
+    return [*settings, signed(each.per_cent), interval_words(each), each.verdict + why, *counts]
+
+
+def _comparison_notes(comparisons: Comparisons) -> tuple[str, ...]:
+    untested = {each.why for each in comparisons.every if each.interval is None}
+    best = comparisons.best
+    return (
+        f"each setting against `{REFERENCE}` and the control at its look-back, and against the lowest error of all "
+        f"(`{best.arm}` at {best.look_back:,}); an interval for each, none for all of them together",
+        "of each test window's MSE, averaged over the seeds first: the interval speaks of further windows of this "
+        "series, not of further seeds; where both have several seeds, these must not overlap either",
+        f"circular block bootstrap (Politis and Romano 1992), {DRAWS:,} draws: neighbouring windows share targets, so "
+        "a block is at least twice as long as they do, longer where the differences' own autocorrelation asks for it "
+        "(Politis and White 2004, corrected 2009); stretched for the few blocks (Hesterberg 2015)",
+        *(f"not tested: {why}" for why in sorted(untested)),
+    )
+
+
+def command_sheet(section: Section) -> Sheet:
+    """Give the command behind each run."""
+    cells = [
+        [setting.arm, f"{setting.look_back:,}", str(run.result["seed"]), run.name, f"`{run.result['command']}`"]
+        for setting in section.settings
+        for run in setting.runs
+    ]
+    return Sheet(COMMANDS, ("mechanism", "look-back", "seed", "folder", "command"), cells)
+
+
+def left_out_sheet(left_out: Sequence[tuple[str, str]]) -> Sheet | None:
+    """Give the table of what is not in the report, None where everything is."""
+    cells = [[name, why] for name, why in left_out]
+    return Sheet(LEFT_OUT, ("folder", "why"), cells) if cells else None

@@ -1,0 +1,112 @@
+"""The report's pictures: error against each cost, and error and costs against the look-back."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from forecast.reporting.baselines import baselines_of
+from forecast.reporting.comparisons import MSE
+from forecast.reporting.costs import COSTS, Cost, comparable
+from forecast.reporting.crossings import costs_by_look_back
+from forecast.reporting.panels import mark_look_backs, name_axes, new_panel, note, plain_numbers, png
+from forecast.reporting.pareto import front
+from forecast.reporting.sections import Section
+from forecast.reporting.settings import Setting
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+"""Apart for colour-blind eyes too (Okabe and Ito, 2008); the reference is black, the control grey."""
+
+MARKERS, LINES = "sD^vP*X<>p", ("-", "--", ":")
+ERROR, LOOK_BACK = "test MSE of z-scores", "look-back, steps"
+
+Styles = Mapping[str, dict[str, Any]]
+
+
+def draw_pictures(section: Section) -> Iterator[tuple[str, str, bytes]]:
+    """Yield the name of each picture, what it shows, and its PNG."""
+    styles = _styles(section)
+    costs = [cost for cost in COSTS if comparable(section, cost)]
+    for cost in costs:
+        yield f"error-{cost.key}", f"Error against {cost.title}", _trade_off(section, cost, styles)
+    if len(section.look_backs) > 1:
+        yield "look-back-error", "Error against look-back", _error_by_look_back(section, styles)
+        for cost in costs:
+            told = f"{cost.title.capitalize()} against look-back"
+            yield f"look-back-{cost.key}", told, _cost_by_look_back(section, cost, styles)
+
+
+def _styles(section: Section) -> Styles:
+    others = [arm for arm in section.arms if arm not in (section.reference, section.control)]
+    styles = {
+        arm: {
+            "color": COLOURS[place % len(COLOURS)],
+            "marker": MARKERS[place % len(MARKERS)],
+            "linestyle": LINES[place // len(COLOURS) % len(LINES)],
+        }
+        for place, arm in enumerate(others)
+    }
+    styles[section.control or ""] = {"color": "0.5", "marker": "x", "linestyle": "-."}
+    styles[section.reference or ""] = {"color": "black", "marker": "o", "linestyle": "-"}
+    return styles
+
+
+def _trade_off(section: Section, cost: Cost, styles: Styles) -> bytes:
+    panel = new_panel(f"{section.title}: error against {cost.title}")
+    costs = comparable(section, cost)
+    for arm in section.arms:
+        points = [setting for setting in section.settings if setting.arm == arm and setting.key in costs]
+        if points:
+            _errors(panel, points, [costs[each.key] for each in points], styles[arm])
+        for each in points if len(section.look_backs) > 1 else ():
+            note(panel, f"{each.look_back:,}", (costs[each.key], each.mean(MSE)))
+    errors = {setting.key: setting.mean(MSE) for setting in section.settings}
+    best = front(section, cost)
+    across, up = [costs[key] for key in best], [errors[key] for key in best]
+    panel.step(across, up, where="post", color="0.75", linewidth=4, zorder=0, label="not dominated")
+    _baselines(panel, section)
+    panel.set_xscale("log")
+    plain_numbers(panel.xaxis)
+    name_axes(panel, cost.heading, ERROR)
+    return png(panel)
+
+
+def _error_by_look_back(section: Section, styles: Styles) -> bytes:
+    panel = new_panel(f"{section.title}: error against look-back")
+    for arm in section.arms:
+        points = [setting for setting in section.settings if setting.arm == arm]
+        _errors(panel, points, [each.look_back for each in points], styles[arm])
+    _baselines(panel, section)
+    mark_look_backs(panel, section.look_backs)
+    name_axes(panel, LOOK_BACK, ERROR)
+    return png(panel)
+
+
+def _cost_by_look_back(section: Section, cost: Cost, styles: Styles) -> bytes:
+    panel = new_panel(f"{section.title}: {cost.title} against look-back")
+    for arm in section.arms:
+        if points := costs_by_look_back(section, arm, cost):
+            panel.plot(list(points), list(points.values()), label=arm, markersize=6, linewidth=1.3, **styles[arm])
+    mark_look_backs(panel, section.look_backs)
+    panel.set_yscale("log")
+    plain_numbers(panel.yaxis)
+    name_axes(panel, LOOK_BACK, cost.heading)
+    return png(panel)
+
+
+def _errors(panel: Axes, points: Sequence[Setting], across: Sequence[float], style: dict[str, Any]) -> None:
+    """Draw an arm's errors with their standard deviations over the seeds, where there are several."""
+    up = [each.mean(MSE) for each in points]
+    spreads = [each.spread(MSE) if len(each.runs) > 1 else 0.0 for each in points]
+    panel.errorbar(across, up, spreads, fmt="none", ecolor="0.6", elinewidth=1)
+    panel.plot(across, up, label=points[0].arm, markersize=6, linewidth=1.2, alpha=0.9, **style)
+
+
+def _baselines(panel: Axes, section: Section) -> None:
+    """Draw the baselines that lie within or near the models' errors across the panel; the others are in the table."""
+    errors = [setting.mean(MSE) for setting in section.settings]
+    reach = max(max(errors) - min(errors), 0.05 * max(errors))
+    for baseline in baselines_of(section):
+        if min(errors) - reach <= baseline.mse <= max(errors) + reach:
+            panel.axhline(baseline.mse, color="0.35", linewidth=1, linestyle=(0, (6, 2)), zorder=0)
+            note(panel, baseline.label, (0.01, baseline.mse), across_panel=True)

@@ -1,0 +1,122 @@
+"""The tables of errors and costs, as the page and the Markdown file both show them."""
+
+from forecast.benchmarking.sheets import Sheet
+from forecast.benchmarking.text import NONE
+from forecast.nested import look_up
+from forecast.reporting.baselines import Baseline, baselines_of
+from forecast.reporting.comparisons import MSE
+from forecast.reporting.costs import CLEARLY, COSTS, INFERENCE, MEMORY, TRAINING, main_conditions, times_cheaper
+from forecast.reporting.crossings import costs_by_look_back, crossing_words
+from forecast.reporting.pareto import front
+from forecast.reporting.scores import more_scores
+from forecast.reporting.sections import Section
+from forecast.reporting.settings import Setting
+from forecast.reporting.text import score, shown, signed, with_spread
+
+MAE, VALIDATION, SKILL = "test.scaled.mae", "validation.scaled.mse", "test.skill"
+
+LETTERS = {TRAINING.key: "T", INFERENCE.key: "I", MEMORY.key: "M"}
+"""Of the costs, in the column of what is not dominated."""
+
+
+def result_sheet(section: Section) -> Sheet:
+    """Give the table of the settings and the baselines: errors, costs, and where they are not dominated."""
+    more = more_scores(section)
+    fronts = {cost.key: front(section, cost) for cost in COSTS}
+    headings = (
+        *("mechanism", "look-back", "seeds", "test MSE", "test MAE", *more, "val. MSE", "skill, %"),
+        *("train, ms/window", "infer, ms/window", "peak MiB", "not dominated", "fit, min", "best step"),
+    )
+    settings = [
+        [*_score_cells(each, more), *_cost_cells(each, _letters(each, fronts))]
+        for arm in section.arms
+        for each in section.settings
+        if each.arm == arm
+    ]
+    blank = [""] * 6
+    baselines = [[*_baseline_cells(each, more), *blank] for each in baselines_of(section)]
+    notes = (
+        "MSE, MAE: on z-scores of the training part, mean ± standard deviation over the seeds; val.: of the part that "
+        "chose the step; skill: test MSE against seasonal naive; the last rows: baselines on the same windows",
+        "train: the training loop by a clock on the wall, validation and logging aside; infer: the forward pass in "
+        "batches; peak: of the device, on a CPU of the whole process with its libraries; fit: first batch to last",
+        "not dominated: nothing else has as low an error and a lower cost, of T training time, I inference time, "
+        f"M memory; compared are costs under {main_conditions(section)}",
+    )
+    return Sheet("Results", headings, settings + baselines, notes)
+
+
+def _score_cells(setting: Setting, more: dict[str, str]) -> list[str]:
+    return [
+        setting.arm,
+        f"{setting.look_back:,}",
+        f"{len(setting.runs)}",
+        *(with_spread(setting.mean(path), setting.spread(path)) for path in (MSE, MAE)),
+        *(shown(setting.mean(path)) for path in more.values()),
+        score(setting.mean(VALIDATION)),
+        signed(100 * setting.mean(SKILL)),
+    ]
+
+
+def _cost_cells(setting: Setting, not_dominated: str) -> list[str]:
+    steps = f"{setting.mean('model.best_step'):,.0f} of {setting.mean('model.steps'):,.0f}"
+    minutes = shown(setting.mean("speed.fit_seconds") / 60)
+    return [*(shown(cost.of(setting)) for cost in COSTS), not_dominated, minutes, steps]
+
+
+def _baseline_cells(baseline: Baseline, more: dict[str, str]) -> list[str]:
+    def number(path: str) -> float:
+        value = look_up(baseline.scores, path)
+        return float("nan") if value is None else float(value)
+
+    scores = [score(number(MSE)), score(number(MAE)), *(shown(number(path)) for path in more.values())]
+    return [baseline.label, "", "", *scores, score(number(VALIDATION)), signed(100 * baseline.skill)]
+
+
+def _letters(setting: Setting, fronts: dict[str, list[tuple[str, int]]]) -> str:
+    return " ".join(letter for key, letter in LETTERS.items() if setting.key in fronts[key])
+
+
+def front_sheet(section: Section) -> Sheet:
+    """Give the table of the settings that are not dominated, by cost, the cheapest first."""
+    settings = {setting.key: setting for setting in section.settings}
+    cells = []
+    for cost in COSTS:
+        for key in front(section, cost):
+            told = f"{shown(cost.of(settings[key]))} {cost.unit}"
+            cells.append([cost.title, key[0], f"{key[1]:,}", told, score(settings[key].mean(MSE))])
+    notes = ("by the means alone; whether two errors differ at all, the comparison window by window says",)
+    return Sheet("Not dominated", ("against", "mechanism", "look-back", "cost", "test MSE"), cells, notes)
+
+
+def crossing_sheet(section: Section) -> Sheet | None:
+    """Give the table of where each mechanism begins to cost less than the reference; None where there is none."""
+    reference = section.reference
+    if reference is None or not any(len(costs_by_look_back(section, reference, cost)) > 1 for cost in COSTS):
+        return None
+    headings = (
+        "mechanism",
+        *(f"{cost.title}: less from look-back" for cost in COSTS),
+        *(f"{cost.title}: times less at the longest" for cost in COSTS),
+    )
+    cells = [
+        [arm, *(crossing_words(section, arm, cost) for cost in COSTS), *_longest_ratios(section, arm)]
+        for arm in section.arms
+        if arm != reference
+    ]
+    notes = (
+        f"from which look-back on it costs less than `{reference}`, up to the longest; between two look-backs that "
+        "were measured, on the straight line of log cost on log look-back (interpolated, not measured)",
+        f"times less: below 1 it costs more; nearer to 1 than {CLEARLY} is no difference to rely on",
+    )
+    return Sheet("Where leaving pays", headings, cells, notes)
+
+
+def _longest_ratios(section: Section, arm: str) -> list[str]:
+    both = [
+        (own, reference)
+        for look_back in section.look_backs
+        if (own := section.at(arm, look_back)) and (reference := section.at(section.reference, look_back))
+    ]
+    ratios = [times_cheaper(cost, *both[-1]) if both else None for cost in COSTS]
+    return [NONE if ratio is None else shown(ratio) for ratio in ratios]

@@ -1,0 +1,53 @@
+"""Runs that differ in nothing but their seed, as one: its numbers are means over them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from forecast.reporting.reading import FinishedRun
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One line of a report.
+
+    Parameters
+    ----------
+    arm
+        What tells it from others but for the look-back, the mechanism's name first.
+    look_back
+        Steps.
+    runs
+        One a seed.
+    """
+
+    arm: str
+    look_back: int
+    runs: tuple[FinishedRun, ...]
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What it is known by among the settings of its data."""
+        return self.arm, self.look_back
+
+    @property
+    def mechanism(self) -> str:
+        """The self-attention of its encoder."""
+        return str(self.runs[0].config["attention"]["name"])
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds, rising."""
+        return sorted(run.result["seed"] for run in self.runs)
+
+    def values(self, path: str) -> np.ndarray:
+        """Give the number of each run at a dotted path of its result."""
+        return np.array([run.number(path) for run in self.runs])
+
+    def mean(self, path: str) -> float:
+        """Give the mean over the seeds, NaN where a run lacks the number."""
+        return float(self.values(path).mean())
+
+    def spread(self, path: str) -> float:
+        """Give the standard deviation over the seeds (n - 1), NaN of a single one."""
+        return float(self.values(path).std(ddof=1)) if len(self.runs) > 1 else float("nan")

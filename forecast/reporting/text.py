@@ -1,0 +1,70 @@
+"""Numbers and names as the report says them."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from forecast.benchmarking.text import NONE, three_digits
+from forecast.reporting.bootstrap import LEVEL
+from forecast.reporting.comparisons import BETTER, MSE, NOT_TESTED, WORSE, Comparison
+from forecast.reporting.settings import Setting
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def shown(value: float) -> str:
+    """Give three digits, a dash for NaN."""
+    return NONE if math.isnan(value) else three_digits(value)
+
+
+def score(value: float) -> str:
+    """Give four decimals, a dash for NaN."""
+    return NONE if math.isnan(value) else f"{value:.4f}"
+
+
+def with_spread(value: float, spread: float) -> str:
+    """Give a score with its spread over the seeds, where there are several."""
+    return score(value) if math.isnan(spread) else f"{value:.4f} ± {spread:.4f}"
+
+
+def signed(value: float) -> str:
+    """Give one decimal with its sign, a dash for NaN."""
+    if math.isnan(value):
+        return NONE
+    return f"{value:+.1f}".replace("-", MINUS)
+
+
+def interval_words(comparison: Comparison) -> str:
+    """Give the interval of a difference, in per cent, with signs; a dash where none was made."""
+    low, high = comparison.range_per_cent
+    return NONE if math.isnan(low) else f"{signed(low)} to {signed(high)}"
+
+
+def named(setting: Setting, *, with_look_back: bool = True) -> str:
+    """Give a setting's name in a sentence."""
+    return f"`{setting.arm}`" + (f" at look-back {setting.look_back:,}" if with_look_back else "")
+
+
+def listed(words: Sequence[str]) -> str:
+    """Give words as a list in a sentence."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def from_to(numbers: Sequence[float], shown_as: Callable[[float], str]) -> str:
+    """Give the least and the greatest number, once where they are shown alike."""
+    least, most = shown_as(min(numbers)), shown_as(max(numbers))
+    return least if least == most else f"{least} to {most}"
+
+
+def quality_words(comparison: Comparison) -> str:
+    """Say how the errors of two settings compare, as the end of a sentence."""
+    interval = f"{100 * LEVEL:g} % interval {interval_words(comparison)} %"
+    size = f"{abs(comparison.per_cent):.1f} %"
+    if comparison.verdict == BETTER:
+        return f"at {size} lower error ({interval})"
+    if comparison.verdict == WORSE:
+        return f"at {size} higher error ({interval})"
+    if comparison.verdict == NOT_TESTED:
+        errors = f"{score(comparison.setting.mean(MSE))} and {score(comparison.against.mean(MSE))}"
+        return f"with test MSE {errors}, a difference that was not tested ({comparison.why})"
+    why = f"; {comparison.why}" if comparison.why else ""
+    return f"and no difference in error is shown ({interval}{why})"

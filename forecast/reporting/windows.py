@@ -1,0 +1,66 @@
+"""The errors of each test window, by its origin: what paired comparisons are made of."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from pandas.tseries.frequencies import to_offset
+
+from forecast.reporting.reading import FinishedRun
+from forecast.reporting.settings import Setting
+
+FILE = "errors.parquet"
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The test windows of a setting.
+
+    Parameters
+    ----------
+    errors
+        Each window's MSE on z-scores, the mean over the seeds, by origin, rising; None where a run's file
+        cannot be used.
+    why
+        What is wrong with it then.
+    """
+
+    errors: "pd.Series[float] | None"
+    why: str = ""
+
+
+def read_windows(setting: Setting) -> Windows:
+    """Give the test windows that all runs of a setting have scored."""
+    read = []
+    for run in setting.runs:
+        errors = _read(run)
+        if isinstance(errors, str):
+            return Windows(None, f"{run.name}: {errors}")
+        read.append(errors)
+    return Windows(pd.concat(read, axis=1, join="inner").dropna().mean(axis=1).sort_index())
+
+
+def _read(run: FinishedRun) -> "pd.Series[float] | str":
+    """Give a run's errors, or what is wrong with them."""
+    path = run.folder / FILE
+    if not path.is_file():
+        return f"has no {FILE}"
+    try:
+        table = pd.read_parquet(path, columns=["part", "origin", "mse"])
+    except (OSError, ValueError, KeyError):  # pyarrow's own errors are of these kinds
+        return f"{FILE} is not readable"
+    test = table[table["part"] == "test"]
+    scored = run.result["data"]["windows"]["test"]
+    if len(test) != scored or not test["origin"].is_unique:
+        return f"{FILE} has {len(test):,} test windows, the result {scored:,}"
+    return pd.Series(test["mse"].to_numpy(float), index=pd.DatetimeIndex(test["origin"]))
+
+
+def stride_of(origins: pd.DatetimeIndex, frequency: str) -> int:
+    """Give the steps from one scored window to the next, as most of them are apart."""
+    if len(origins) < 2:
+        return 1
+    offset = to_offset(frequency)
+    first = pd.Timestamp("2001-01-01") + offset  # a month or a quarter is as long as this one: it is rounded
+    step = (first + offset - first).as_unit("ns").value
+    return max(1, round(float(np.median(np.diff(origins.as_unit("ns").asi8))) / step))

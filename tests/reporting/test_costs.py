@@ -1,0 +1,79 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forecast.reporting.costs import INFERENCE, MEMORY, TRAINING, clearly_cheaper, comparable, times_cheaper
+from forecast.reporting.crossings import crossing_of, crossing_words
+from forecast.reporting.pareto import front, non_dominated
+from forecast.reporting.reading import read_runs
+from forecast.reporting.sections import Section, sections_of
+from tests.reporting.conftest import Made
+from tests.reporting.made import result_of, write_run
+
+
+def section(root: Path, *results: dict[str, Any]) -> Section:
+    for place, result in enumerate(results):
+        write_run(root / str(place), result)
+    (found,) = sections_of(read_runs([root]).runs)
+    return found
+
+
+def test_only_points_that_nothing_betters_in_both_are_not_dominated() -> None:
+    points = {"cheap": (1, 9), "good": (9, 1), "middle": (4, 4), "worse": (5, 4), "twin": (4, 4), "bad": (9, 9)}
+    assert non_dominated(points) == ["cheap", "middle", "twin", "good"]
+
+
+def test_rates_become_milliseconds_a_window(tmp_path: Path) -> None:
+    (setting,) = section(tmp_path, result_of(train=100, inference=400, memory=700)).settings
+    assert [cost.of(setting) for cost in (TRAINING, INFERENCE, MEMORY)] == [10, 2.5, 700]
+
+
+def test_a_cost_within_a_tenth_or_within_the_seeds_is_no_difference(tmp_path: Path) -> None:
+    found = section(
+        tmp_path,
+        *(result_of("full", seed=seed, train=100 + seed) for seed in (1, 2)),
+        *(result_of("linear", seed=seed, train=108 + seed) for seed in (1, 2)),
+        *(result_of("taylor", seed=seed, train=150 + seed) for seed in (1, 2)),
+        *(result_of("efficient", seed=seed, train=150 * seed - 80) for seed in (1, 2)),
+    )
+    full, linear, taylor, efficient = (found.at(arm, 512) for arm in ("full", "linear", "taylor", "efficient"))
+    assert full
+    assert linear
+    assert taylor
+    assert efficient
+    assert [clearly_cheaper(TRAINING, each, full) for each in (linear, taylor, efficient)] == [False, True, False]
+    assert times_cheaper(TRAINING, taylor, full) == pytest.approx(1.49, abs=0.01)
+
+
+def test_costs_on_another_device_are_not_compared(tmp_path: Path) -> None:
+    found = section(
+        tmp_path,
+        result_of("full"),
+        result_of("linear", train=200),
+        {**result_of("taylor", train=900), "device": "A GPU"},
+        result_of("efficient", train=900, config={"training.batch_size": 64, "training.evaluation_batch_size": 7}),
+    )
+    assert comparable(found, TRAINING).keys() == {("full", 512), ("linear", 512)}
+    assert front(found, TRAINING) == [("linear", 512)]
+    full, taylor = found.at("full", 512), found.at("taylor", 512)
+    assert full
+    assert taylor
+    assert times_cheaper(TRAINING, taylor, full) is None
+    assert not clearly_cheaper(TRAINING, taylor, full)
+
+
+def test_what_was_not_timed_is_left_out(tmp_path: Path) -> None:
+    untimed = result_of("linear")
+    untimed["speed"]["train_windows_per_s"] = None
+    found = section(tmp_path, result_of("full"), untimed)
+    assert comparable(found, TRAINING).keys() == {("full", 512)}
+    assert comparable(found, INFERENCE).keys() == {("full", 512), ("linear", 512)}
+
+
+def test_the_crossing_of_known_costs_is_found(made: Made) -> None:
+    """Of costs l² and 2.2 l, in units of look-back 96, the crossing is at 2.2 of them: 211 steps."""
+    section = made.chapter.section
+    assert crossing_of(section, "linear", TRAINING) == pytest.approx(2.2 * 96, rel=0.01)
+    assert crossing_of(section, "probsparse", INFERENCE) == pytest.approx(12.5 * 96, rel=0.01)
+    assert crossing_words(section, "linear", TRAINING) == "211"
