@@ -39,15 +39,15 @@ def test_a_dry_run_lists_what_is_missing_with_its_commands(record: Path, capsys:
 
 
 def test_a_run_that_fails_is_exit_code_1(
-    record: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails(words: list[str], folder: Path, threads: int) -> None:
-        assert (folder, threads) == (Path("elsewhere"), 3)
+        assert (folder, threads) == (tmp_path / "elsewhere", 3)
         raise TrainingFailed("no such file")
 
     monkeypatch.setattr(fill, "train_in_child", fails)
     one = ["--dataset", "pjme", "--horizon", "96", "--attention", "full", "--seed", "1", "--recipe", "main"]
-    assert main(["--record", str(record), *one, "--threads", "3", "--output-dir", "elsewhere"]) == 1
+    assert main(["--record", str(record), *one, "--threads", "3", "--output-dir", str(tmp_path / "elsewhere")]) == 1
     assert capsys.readouterr().err == "failed: pjme-96 full, seed 1, main: no such file\n"
 
 

@@ -2,10 +2,12 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from forecast.claim import claimed
 from forecast.errors import InputError
 from forecast.files import read_json
 from forecast.recording.cell import Cell
@@ -33,28 +35,49 @@ def missing(cells: Sequence[Cell], record: Path) -> list[Cell]:
 def fill(cells: Sequence[Cell], filling: Filling) -> int:
     """Make the rows of `cells` that are missing, in their order, and give how many failed.
 
-    A run that failed is one line, and the next begins; its row stays missing.
+    A run that failed is one line, and the next begins; its row stays missing. Several processes may fill one
+    record side by side: each run is made by one of them.
     """
     started, failed = time.monotonic(), 0
     for cell in missing(cells, filling.record):
         if filling.minutes is not None and time.monotonic() - started >= 60 * filling.minutes:
             print(f"{filling.minutes:g} minutes are over: the same command goes on with what is missing")
             break
-        if not missing([cell], filling.record):
-            continue  # another process has made it meanwhile
-        if absent := missing(cell.members, filling.record):
-            print(f"{cell.name}: waits for seed {', '.join(member.seed for member in absent)}")
-            continue
-        print(f"{cell.name}: {cell.command}", flush=True)
-        try:
-            row = _make(cell, filling)
-        except (TrainingFailed, InputError) as error:
-            print(f"failed: {cell.name}: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
-            failed += 1
-            continue
-        append(filling.record, row)
-        print(f"  {_told(row)}", flush=True)
+        with _held(cell, filling.folder) as held:
+            if held and missing([cell], filling.record):  # it may have been made meanwhile
+                failed += not _add(cell, filling)
     return failed
+
+
+@contextmanager
+def _held(cell: Cell, folder: Path) -> Iterator[bool]:
+    """Say whether this process may make the run, and keep others from it until it is made."""
+    place = folder / "cells" / "_".join(cell.key).replace("+", "-")
+    place.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(claimed(place))
+        except InputError:
+            print(f"{cell.name}: another process is at it", flush=True)
+            yield False
+            return
+        yield True
+
+
+def _add(cell: Cell, filling: Filling) -> bool:
+    """Make a row and say whether that went well; an average whose runs are not all there is left for later."""
+    if absent := missing(cell.members, filling.record):
+        print(f"{cell.name}: waits for seed {', '.join(member.seed for member in absent)}")
+        return True
+    print(f"{cell.name}: {cell.command}", flush=True)
+    try:
+        row = _make(cell, filling)
+    except (TrainingFailed, InputError) as error:
+        print(f"failed: {cell.name}: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+        return False
+    append(filling.record, row)
+    print(f"  {_told(row)}", flush=True)
+    return True
 
 
 def _make(cell: Cell, filling: Filling) -> Record:

@@ -29,9 +29,9 @@ def ordered(attentions: list[str]) -> list[str]:
 
 
 def _title(scores: Scores, dataset: str) -> str:
-    look_backs = ", ".join(scores.values("context_length"))
-    windows = [scores.where(horizon=horizon).values("windows") for horizon in HORIZONS[dataset]]
-    counts = " / ".join(f"{int(found[0]):,}" if found else "?" for found in windows)
+    look_backs = ", ".join(f"{int(length):,}" for length in scores.values("context_length"))
+    windows = [count for horizon in HORIZONS[dataset] for count in scores.where(horizon=horizon).values("windows")]
+    counts = " / ".join(f"{int(count):,}" for count in windows)
     return f"**{TITLES[dataset]}**, look-back {look_backs}, all {counts} test windows: MSE / MAE on z-scores"
 
 

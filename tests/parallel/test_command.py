@@ -119,7 +119,7 @@ def test_two_processes_give_the_scores_of_one_from_the_same_checkpoint(
         assert there["scaled"] == pytest.approx(here["scaled"], rel=1e-6)
     assert result["linear_path"]["test"]["scaled"] == pytest.approx(one[1]["linear_path"]["test"]["scaled"], rel=1e-6)
     for there, here in zip(result["test"]["by_step"], one[1]["test"]["by_step"], strict=True):
-        assert there == pytest.approx(here, rel=1e-6)
+        assert there == pytest.approx(here, rel=1e-6, abs=1e-5)  # a skill may lie near 0
 
 
 def test_the_errors_of_two_processes_are_in_the_order_of_the_windows(

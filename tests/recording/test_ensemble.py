@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from forecast.errors import InputError
+from forecast.recording.cell import Cell
 from forecast.recording.ensemble import data_of, score_ensemble
+from forecast.recording.rows import row_of
 from forecast.run import Run
 from tests.conftest import LIGHTNING, TinyRun
 
@@ -48,3 +50,11 @@ def test_runs_that_differ_in_more_than_their_seed_are_not_averaged(tiny_run: Tin
     (other / "config.json").write_text(json.dumps(config))
     with pytest.raises(InputError, match=r"other: no run like .* but for the seed: context_length is 60 there"):
         score_ensemble([Run(tiny_run.path), Run(other)])
+
+
+def test_a_real_result_fills_every_column_but_the_step_of_a_single_run(pair: list[Run], tiny_run: TinyRun) -> None:
+    single = row_of(Cell("etth1", 96, "full", "1", "main"), tiny_run.result)
+    assert [column for column, text in single.items() if not text] == []
+    together = row_of(Cell("etth1", 96, "full", "1+2", "ensemble"), score_ensemble(pair))
+    assert [column for column, text in together.items() if not text] == ["best_step"]
+    assert together["command"].startswith("python -m forecast.record --recipe ensemble")

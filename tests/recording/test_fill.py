@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from forecast.claim import claimed
 from forecast.recording import fill as module
 from forecast.recording.cell import Cell
 from forecast.recording.child import TrainingFailed
@@ -80,3 +81,14 @@ def test_an_average_waits_for_its_seeds(trained: list[str], tmp_path: Path, caps
     assert fill([Cell("etth1", 96, "full", "1+2+3", "ensemble")], filling) == 0
     assert "etth1-96 full, seed 1+2+3, ensemble: waits for seed 1, 3\n" in capsys.readouterr().out
     assert trained == []
+
+
+def test_a_run_that_another_process_is_at_is_left_to_it(
+    trained: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "cells" / "etth1_96_full_1_main"
+    place.mkdir(parents=True)
+    with claimed(place):
+        assert fill([CELLS[0], CELLS[2]], Filling(tmp_path / "results.csv", tmp_path)) == 0
+    assert trained == ["mean"]
+    assert "etth1-96 full, seed 1, main: another process is at it\n" in capsys.readouterr().out

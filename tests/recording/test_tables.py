@@ -26,7 +26,7 @@ def test_without_a_row_there_is_a_sentence() -> None:
 
 def test_a_cell_is_the_mean_over_the_seeds_with_spread_and_number_and_what_is_missing_is_empty() -> None:
     text = lines(*SEEDS, row(0.4, attention="probsparse"))
-    assert text[0] == ("**ETTh1**, look-back 512, all 2,785 / ? / ? / ? test windows: MSE / MAE on z-scores")
+    assert text[0] == ("**ETTh1**, look-back 512, all 2,785 test windows: MSE / MAE on z-scores")
     assert text[2:4] == ["| forecast | 96 | 192 | 336 | 720 | mean |", "|---|---|---|---|---|---|"]
     assert cells(text, "`full`") == ["0.370 ± 0.0100 / 0.420 ± 0.0100 (3)", "", "", "", ""]
     assert cells(text, "`probsparse`")[0] == "0.400 / 0.450"
