@@ -84,6 +84,7 @@ class ForecastTask(lightning.LightningModule):
             network.linear_path.requires_grad_(linear_path_rate > 0)
         self.arithmetic = Stopwatch()
         self._last_loss: Tensor | None = None
+        self._last_norm: Tensor | None = None
         self._update_began = 0.0
 
     def forward(self, batch: Batch) -> Tensor:
@@ -93,7 +94,10 @@ class ForecastTask(lightning.LightningModule):
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Make the step's randomness a function of the seed, the step and the process alone."""
-        torch.manual_seed(step_seed(self.seed, self.global_step, self.group.rank))
+        seed = step_seed(self.seed, self.global_step, self.group.rank)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed asks after every kind of device, for milliseconds
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Give the loss of this process's part of a batch, weighed so that the mean over all is that of the batch."""
@@ -102,7 +106,6 @@ class ForecastTask(lightning.LightningModule):
         if self.group.size > 1 and batch.future_observed is not None:
             loss = loss * self._share_of(batch.future_observed.sum())
         self._last_loss = loss.detach()
-        self.log("train/loss", self._mean_where_logged(self._last_loss), batch_size=len(batch.origin))
         return loss
 
     def backward(self, loss: Tensor, *arguments: Any, **options: Any) -> None:
@@ -117,16 +120,23 @@ class ForecastTask(lightning.LightningModule):
         """
         limit = float("inf") if self.max_grad_norm is None else self.max_grad_norm
         with self.arithmetic:
-            norm = clip_grad_norm_(self.network.parameters(), limit)
+            norm = self._last_norm = clip_grad_norm_(self.network.parameters(), limit)
         assert self._last_loss is not None
         self.guard.check(self._last_loss, norm, self.network.parameters(), self.global_step)
-        self.log("train/gradient_norm", norm)
         self._update_began = time.perf_counter()
 
-    def on_train_batch_end(self, *_: Any) -> None:
-        """Ask for a validation after the last step, wherever it falls."""
+    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
+        """Ask for a validation after the last step, wherever it falls, and note what the logger writes down."""
         if self.global_step >= self.total_steps:
             self.trainer.should_stop = True
+        every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
+        if self.global_step % every and not self.trainer.should_stop:
+            return  # Lightning's way of noting a value takes its time
+        assert self._last_loss is not None
+        assert self._last_norm is not None
+        loss = self._last_loss if self.group.size == 1 else self.group.summed(self._last_loss) / self.group.size
+        self.log("train/loss", loss, batch_size=len(batch.origin))
+        self.log("train/gradient_norm", self._last_norm, batch_size=len(batch.origin))
 
     def on_validation_epoch_start(self) -> None:
         """Begin the sums anew."""
@@ -199,14 +209,6 @@ class ForecastTask(lightning.LightningModule):
     def _share_of(self, observed: Tensor) -> Tensor:
         """Give the targets of this process over the mean of all: each may have another number to take a mean of."""
         return observed * self.group.size / self.group.summed(observed).clamp(min=1)
-
-    def _mean_where_logged(self, loss: Tensor) -> Tensor:
-        """Give the mean over all processes at the steps that Lightning writes down, and the own loss at others."""
-        step = self.global_step + 1
-        every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
-        if self.group.size == 1 or (step % every and step < self.total_steps):
-            return loss
-        return self.group.summed(loss) / self.group.size
 
 
 def step_seed(seed: int, step: int, rank: int) -> int:

@@ -2,14 +2,17 @@ import time
 from pathlib import Path
 from typing import Any
 
+import lightning
 import pytest
 import torch
+from lightning.pytorch.callbacks import Callback
 from torch import Tensor
 
 from forecast import task as module
 from forecast.callbacks.speed import WARM_UP_STEPS
 from forecast.task import SEED_STRIDE, ForecastTask, step_seed
 from forecast.training import train
+from tests.boards import curve
 from tests.small import quick
 
 PAUSE = 0.02
@@ -60,3 +63,23 @@ def test_the_clock_of_a_step_runs_in_both_passes_the_clipping_and_the_update_alo
     descent = {"_target_": "tests.test_task.SlowDescent", "lr": 0.001}
     _, result = train({**config, "optimizer": descent})
     assert 0.6 < result["speed"]["arithmetic_share"] < 0.82  # four pauses of five
+
+
+class StopsAt(Callback):
+    """Asks for the end after a step, as the timer does."""
+
+    def on_train_batch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
+        if trainer.global_step == 7:
+            trainer.should_stop = True
+
+
+def test_the_curves_have_the_values_of_their_own_steps_and_of_the_one_that_ends_the_run(tmp_path: Path) -> None:
+    points = []
+    for every in (1, 5):
+        config = quick(tmp_path / str(every), f"trainer.log_every_n_steps={every}")
+        run, result = train({**config, "callbacks": {"stop": {"_target_": "tests.test_task.StopsAt"}}})
+        assert result["model"]["steps"] == 7
+        points.append({name: curve(run.path, f"train/{name}") for name in ("loss", "gradient_norm")})
+    for name, whole in points[0].items():
+        assert list(whole) == list(range(7))
+        assert points[1][name] == {step: whole[step] for step in (4, 6)}
