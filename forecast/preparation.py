@@ -11,6 +11,7 @@ from lightning.pytorch.callbacks import Callback
 
 from forecast.baselines import Ridge, fit_ridge
 from forecast.callbacks.configured import configured
+from forecast.compiling import check_compiling
 from forecast.data.datamodule import ForecastData
 from forecast.data.sources import load_source
 from forecast.errors import InputError
@@ -85,6 +86,8 @@ def prepare(config: Mapping[str, Any], group: Group = ALONE, ridge: Ridge | None
     _check_shares(settings.batch_size, data, group)
     architecture = _architecture(config, data)
     network = architecture.build()
+    if settings.compile:
+        check_compiling(network, device, group.size)
     network.checkpoint_activations(settings.activation_checkpointing)
     data.to(device)
     ridge = ridge or fit_ridge(data.parts["train"], data.parts["validation"])

@@ -45,6 +45,7 @@ class TrainingSettings:
     progress: bool
     profile: bool
     activation_checkpointing: bool
+    compile: bool
 
     def total_steps(self, num_windows: int) -> int:
         """Give the length of the run in steps: `max_epochs` or `max_steps`, whichever comes first."""

@@ -12,6 +12,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from forecast.compiling import CompiledForward
 from forecast.data.windows import Batch
 from forecast.errors import InputError
 from forecast.finite import FiniteGuard
@@ -48,6 +49,8 @@ class ForecastTask(lightning.LightningModule):
     ----------
     group
         The processes that share each batch; set before a fit.
+    compiled
+        What computes the forecasts of training steps in place of `network`; None: the network itself.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class ForecastTask(lightning.LightningModule):
         self.total_steps = total_steps
         self.seed = seed
         self.group = ALONE
+        self.compiled: CompiledForward | None = None
         self.guard = FiniteGuard()
         self.sums: ErrorSums | None = None
         self._last_loss: Tensor | None = None
@@ -87,12 +91,18 @@ class ForecastTask(lightning.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Give the loss of this process's part of a batch, weighed so that the mean over all is that of the batch."""
-        loss = self.loss(self(batch), batch.future, batch.future_observed)
+        loss = self.training_loss(batch)
         if self.group.size > 1 and batch.future_observed is not None:
             loss = loss * self._share_of(batch.future_observed.sum())
         self._last_loss = loss.detach()
         self.log("train/loss", self._mean_where_logged(self._last_loss), batch_size=len(batch.origin))
         return loss
+
+    def training_loss(self, batch: Batch) -> Tensor:
+        """Give the loss of a batch, compiled where that is asked for."""
+        inputs = (batch.past, batch.past_known, batch.future_known, batch.past_observed)
+        forecast = self.network(*inputs) if self.compiled is None else self.compiled(*inputs)
+        return self.loss(forecast, batch.future, batch.future_observed)
 
     def configure_gradient_clipping(self, optimizer: Optimizer, *_: Any, **__: Any) -> None:
         """Clip, and refuse a step whose loss or gradients are not finite.

@@ -23,6 +23,8 @@ class Timings:
         latter is NaN where the logger has no clock.
     peak_memory_mib
         The highest of all pieces.
+    compile_seconds, recompiles
+        Spent in compiling before the first step, and how often something was compiled after it; 0 where nothing is.
     """
 
     step_ms: list[float] = field(default_factory=list)
@@ -32,15 +34,19 @@ class Timings:
     fit_seconds: float = 0.0
     logging_seconds: float = 0.0
     peak_memory_mib: float = 0.0
+    compile_seconds: float = 0.0
+    recompiles: int = 0
 
     def figures(self) -> dict[str, float]:
         """Give the speed figures by name; NaN where the run was too short to measure.
 
         `train_windows_per_s` is what a clock on the wall sees of the training loop: batches, steps, the
-        loop's own work and progress bars are in; warm-up, validation, checkpoints and logging are out.
+        loop's own work and progress bars are in; compiling, warm-up, validation, checkpoints and logging are out.
+        `compile_seconds` and `recompiles` are those of a run that is compiled.
         """
         nan = float("nan")
         measured = self.training_seconds > 0 and self.windows > 0
+        compiled = {"compile_seconds": self.compile_seconds, "recompiles": self.recompiles}
         return {
             "train_windows_per_s": self.windows / self.training_seconds if measured else nan,
             "step_ms_p50": float(np.percentile(self.step_ms, 50)) if self.step_ms else nan,
@@ -49,6 +55,7 @@ class Timings:
             "peak_memory_mib": self.peak_memory_mib or nan,
             "fit_seconds": self.fit_seconds,
             "logging_share": self.logging_seconds / self.fit_seconds if self.fit_seconds > 0 else nan,
+            **(compiled if self.compile_seconds > 0 else {}),
         }
 
     def state_dict(self) -> dict[str, Any]:

@@ -30,3 +30,9 @@ def test_the_state_passes_through_a_checkpoint_that_holds_plain_data_only() -> N
     torch.save(timings.state_dict(), file)
     file.seek(0)
     assert Timings.from_state_dict(torch.load(file, weights_only=True)) == timings
+
+
+def test_what_compiling_cost_is_a_figure_of_a_run_that_was_compiled() -> None:
+    figures = Timings(compile_seconds=21.5, recompiles=1).figures()
+    assert (figures["compile_seconds"], figures["recompiles"]) == (21.5, 1)
+    assert not {"compile_seconds", "recompiles"} & set(Timings().figures())
