@@ -13,11 +13,13 @@ import lightning
 import torch
 from lightning.pytorch.callbacks import Callback, RichProgressBar, Timer
 from lightning.pytorch.loggers import Logger
+from torch import Tensor
 
 from forecast.callbacks.checkpoints import TIME, Best, Checkpoints, copy_weights, stopped_by
 from forecast.callbacks.probe import Probe
 from forecast.callbacks.profile import Profile
 from forecast.callbacks.speed import Speed
+from forecast.compiling import CompiledForward
 from forecast.data.datamodule import ForecastData
 from forecast.errors import InputError
 from forecast.evaluate import evaluate
@@ -134,6 +136,10 @@ def fit(
         leave_signals_alone(trainer)
     if resumed is not None and _is_over(resumed, task.total_steps):
         return _read_end(task, speed, probe, resumed)
+    if settings.compile and data.first_step < task.total_steps:
+        task.to(device).train()
+        task.compiled = speed.compiled = CompiledForward(task.network, device, task.network.learners)
+        _make_ready(task.compiled, task, data, trainer)
     with warnings.catch_warnings():  # Lightning 2.6 walks its loaders in a way that torch 2.13 calls old
         warnings.filterwarnings("ignore", message=r"`isinstance\(treespec, LeafSpec\)` is deprecated")
         if resumed is not None:  # few steps may be left to do
@@ -151,6 +157,17 @@ def _asked_for(settings: TrainingSettings, folder: Path, group: Group) -> list[C
     bars = [RichProgressBar()] if settings.progress else []
     profiles = [Profile(folder)] if settings.profile else []
     return [*bars, *profiles] if group.leads else []
+
+
+def _make_ready(compiled: CompiledForward, task: ForecastTask, data: ForecastData, trainer: lightning.Trainer) -> None:
+    """Compile on the first batch, in the arithmetic that the trainer's steps run in."""
+    batch = next(iter(data.train_dataloader()))
+
+    def loss() -> Tensor:
+        with trainer.precision_plugin.train_step_context():
+            return task.training_loss(batch)
+
+    compiled.make_ready(loss)
 
 
 def _is_over(resumed: dict[str, Any], total_steps: int) -> bool:

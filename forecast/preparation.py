@@ -12,6 +12,7 @@ from lightning.pytorch.callbacks import Callback
 
 from forecast.baselines import Ridge, fit_ridge
 from forecast.callbacks.configured import configured
+from forecast.compiling import check_compiling
 from forecast.data.datamodule import ForecastData
 from forecast.data.mapped import Address
 from forecast.data.placement import Placing
@@ -93,6 +94,8 @@ def prepare(
     _check_shares(settings.batch_size, data, group)
     architecture = _architecture(config, data)
     network = architecture.build()
+    if settings.compile:
+        check_compiling(network, device, group.size)
     network.checkpoint_activations(settings.activation_checkpointing)
     data.to(device)
     ridge = ridge or fit_ridge(data.parts["train"], data.parts["validation"])

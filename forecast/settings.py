@@ -47,6 +47,7 @@ class TrainingSettings:
     profile: bool
     activation_checkpointing: bool
     data_placement: str
+    compile: bool
 
     def total_steps(self, num_windows: int) -> int:
         """Give the length of the run in steps: `max_epochs` or `max_steps`, whichever comes first."""

@@ -72,6 +72,9 @@ def speed_line(speed: Mapping[str, float | None]) -> str:
         value = speed.get(name)  # None where it was not measured, absent in an older result
         return format(math.nan if value is None else value, form)
 
+    compiled = ""
+    if "compile_seconds" in speed:
+        compiled = f"; compiled in {shown('compile_seconds', '.1f')} s, {shown('recompiles', ',.0f')} recompiles"
     return (
         f"{shown('train_windows_per_s', ',.0f')} windows/s in training "
         f"(step {shown('step_ms_p50', '.1f')} ms, p95 {shown('step_ms_p95', '.1f')} ms; "
@@ -81,6 +84,7 @@ def speed_line(speed: Mapping[str, float | None]) -> str:
         f"peak memory {shown('peak_memory_mib', ',.0f')} MiB; "
         f"{(speed.get('flops_per_window') or math.nan) / 1e6:,.1f} MFLOPs a window; "
         f"logging {shown('logging_share', '.1%')} of the fit"
+        f"{compiled}"
     )
 
 

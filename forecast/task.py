@@ -13,6 +13,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from forecast.compiling import CompiledForward
 from forecast.data.windows import Batch
 from forecast.errors import InputError
 from forecast.finite import FiniteGuard
@@ -54,6 +55,8 @@ class ForecastTask(lightning.LightningModule):
     arithmetic
         Runs in the forward and backward passes, the clipping and the update of training steps, by the host's
         clock: on a GPU, which goes on by itself, it says nothing.
+    compiled
+        What computes the forecasts of training steps in place of `network`; None: the network itself.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class ForecastTask(lightning.LightningModule):
         self.total_steps = total_steps
         self.seed = seed
         self.group = ALONE
+        self.compiled: CompiledForward | None = None
         self.guard = FiniteGuard()
         self.sums: ErrorSums | ShareSums | None = None
         if network.linear_path is not None:
@@ -89,7 +93,7 @@ class ForecastTask(lightning.LightningModule):
 
     def forward(self, batch: Batch) -> Tensor:
         """Give the forecast (B, h, C_out) of a batch."""
-        forecast: Tensor = self.network(batch.past, batch.past_known, batch.future_known, batch.past_observed)
+        forecast: Tensor = self.network(*_inputs(batch))
         return forecast
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
@@ -102,7 +106,7 @@ class ForecastTask(lightning.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Give the loss of this process's part of a batch, weighed so that the mean over all is that of the batch."""
         with self.arithmetic:
-            loss = self._loss_of(batch)
+            loss = self.training_loss(batch)
         if self.group.size > 1 and batch.future_observed is not None:
             loss = loss * self._share_of(batch.future_observed.sum())
         self._last_loss = loss.detach()
@@ -112,6 +116,12 @@ class ForecastTask(lightning.LightningModule):
         """Compute the gradients."""
         with self.arithmetic:
             super().backward(loss, *arguments, **options)
+
+    def training_loss(self, batch: Batch) -> Tensor:
+        """Give the loss of a batch, that of each forecast which learns by itself; compiled where that is asked for."""
+        forecasts = (self.network.learners if self.compiled is None else self.compiled)(*_inputs(batch))
+        losses = [self.loss(forecast, batch.future, batch.future_observed) for forecast in forecasts]
+        return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
     def configure_gradient_clipping(self, optimizer: Optimizer, *_: Any, **__: Any) -> None:
         """Clip, and refuse a step whose loss or gradients are not finite.
@@ -150,7 +160,7 @@ class ForecastTask(lightning.LightningModule):
             self.sums = self._no_sums(*batch.future.shape[1:])
         with torch.autocast(self.device.type, enabled=False):
             if isinstance(self.sums, ShareSums):
-                self.sums.update(*self._apart(batch), *truth)
+                self.sums.update(*self.network.forward_apart(*_inputs(batch)), *truth)
             else:
                 self.sums.update(self(batch), *truth)
 
@@ -184,22 +194,10 @@ class ForecastTask(lightning.LightningModule):
         schedule: LRSchedulerConfigType = {"scheduler": scheduler, "interval": "step", "name": "train/learning_rate"}
         return {"optimizer": optimizer, "lr_scheduler": schedule}
 
-    def _loss_of(self, batch: Batch) -> Tensor:
-        """Give the loss; of two forecasts that learn by themselves the sum of theirs."""
-        truth = batch.future, batch.future_observed
-        if not self.network.is_weighted:
-            return self.loss(self(batch), *truth)
-        decoded, linear = self._apart(batch)
-        loss = self.loss(decoded, *truth)
-        return loss + self.loss(linear, *truth) if self.linear_path_rate else loss
-
     def _no_sums(self, horizon: int, num_targets: int) -> ErrorSums | ShareSums:
         if self.network.is_weighted:
             return ShareSums.zeros(self.device)
         return ErrorSums.zeros(horizon, num_targets, self.device)
-
-    def _apart(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        return self.network.forward_apart(batch.past, batch.past_known, batch.future_known, batch.past_observed)
 
     def _note_update(self, *_: Any) -> None:
         now = time.perf_counter()
@@ -209,6 +207,10 @@ class ForecastTask(lightning.LightningModule):
     def _share_of(self, observed: Tensor) -> Tensor:
         """Give the targets of this process over the mean of all: each may have another number to take a mean of."""
         return observed * self.group.size / self.group.summed(observed).clamp(min=1)
+
+
+def _inputs(batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    return batch.past, batch.past_known, batch.future_known, batch.past_observed
 
 
 def step_seed(seed: int, step: int, rank: int) -> int:

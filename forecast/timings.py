@@ -26,6 +26,8 @@ class Timings:
     arithmetic_seconds, logged_seconds
         Of the training loop's time after the warm-up: forward, backward and update of its steps, 0 where nobody
         measured them; the logger, which `training_seconds` leaves out.
+    compile_seconds, recompiles
+        Spent in compiling before the first step, and how often something was compiled after it; 0 where nothing is.
     """
 
     step_ms: list[float] = field(default_factory=list)
@@ -37,17 +39,21 @@ class Timings:
     peak_memory_mib: float = 0.0
     arithmetic_seconds: float = 0.0
     logged_seconds: float = 0.0
+    compile_seconds: float = 0.0
+    recompiles: int = 0
 
     def figures(self) -> dict[str, float]:
         """Give the speed figures by name; NaN where the run was too short to measure.
 
         `train_windows_per_s` is what a clock on the wall sees of the training loop: batches, steps, the
-        loop's own work and progress bars are in; warm-up, validation, checkpoints and logging are out.
-        `arithmetic_share` is of the same time with the logging in it.
+        loop's own work and progress bars are in; compiling, warm-up, validation, checkpoints and logging are out.
+        `arithmetic_share` is of the same time with the logging in it; `compile_seconds` and `recompiles` are
+        those of a run that is compiled.
         """
         nan = float("nan")
         measured = self.training_seconds > 0 and self.windows > 0
         loop = self.training_seconds + self.logged_seconds
+        compiled = {"compile_seconds": self.compile_seconds, "recompiles": self.recompiles}
         return {
             "train_windows_per_s": self.windows / self.training_seconds if measured else nan,
             "step_ms_p50": float(np.percentile(self.step_ms, 50)) if self.step_ms else nan,
@@ -57,6 +63,7 @@ class Timings:
             "peak_memory_mib": self.peak_memory_mib or nan,
             "fit_seconds": self.fit_seconds,
             "logging_share": self.logging_seconds / self.fit_seconds if self.fit_seconds > 0 else nan,
+            **(compiled if self.compile_seconds > 0 else {}),
         }
 
     def state_dict(self) -> dict[str, Any]:

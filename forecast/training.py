@@ -173,7 +173,9 @@ def _introduce(made: Preparation, run: Run, resumed: Mapping[str, Any] | None, g
     print(f"linear baseline: look-back {ridge.look_back}, penalty {ridge.penalty:.2g}, 1 window in {ridge.every}")
     done = "" if resumed is None else f", going on after step {resumed['step']:,}"
     together = f" by {group.size} processes" if group.size > 1 else ""
-    print(f"training: {made.task.total_steps:,} steps{together} into {shlex.quote(str(run.path))}{done}", flush=True)
+    first = ", after compiling" if made.settings.compile else ""
+    length = f"{made.task.total_steps:,} steps{together}{first}"
+    print(f"training: {length} into {shlex.quote(str(run.path))}{done}", flush=True)
 
 
 def main() -> None:

@@ -53,6 +53,14 @@ def signals_and_threads() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+@pytest.fixture
+def traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile as a training does, but let torch run what it has captured: no half a minute, no C++ compiler."""
+    from forecast import compiling
+
+    monkeypatch.setattr(compiling, "compiler_for", lambda _: {"backend": "eager"})
+
+
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
     """Train once on 700 hours: targets load and oil at levels far from 0 and from each other, covariate air."""

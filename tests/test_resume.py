@@ -127,6 +127,21 @@ def test_a_resumed_run_can_be_resumed(
     assert_same(*train(config), whole)
 
 
+@pytest.mark.usefixtures("traced")
+def test_a_compiled_run_that_is_resumed_ends_where_it_would_have(
+    config: dict[str, Any], whole: tuple[Run, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = changed(config, training__compile=True, output_dir=str(tmp_path))
+    interrupt(monkeypatch, "training_step", lambda task, _: task.global_step == 7)
+    with pytest.raises(Interrupted):
+        train(config)
+    (folder,) = (tmp_path / "synthetic").iterdir()
+    kept = read_checkpoint(checkpoints(folder / "checkpoints")[0])["callbacks"]["Speed"]["compile_seconds"]
+    run, result = train(config)
+    assert_same(run, result, whole)
+    assert result["speed"]["compile_seconds"] > kept > 0
+
+
 def test_a_stop_by_early_stopping_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     worse = ["optimizer.lr=3", "training.validations_per_epoch=32", "callbacks.early_stopping.patience=2"]
     config = quick(tmp_path / "a", *worse, "training.max_steps=40", "resume=auto")
@@ -257,6 +272,7 @@ def test_another_budget_and_trainer_may_be_given(config: dict[str, Any], stopped
         ({"data__rows": 800}, "data.rows is 700 there and 800 here"),
         ({"training__batch_size": 8}, "training.batch_size is 16 there and 8 here"),
         ({"attention": {"name": "mean"}}, "attention.name is full there and mean here"),
+        ({"training__compile": True}, "training.compile is False there and True here"),
     ],
 )
 def test_anything_else_is_refused_and_named(

@@ -82,6 +82,9 @@ def test_the_speed_is_one_line_with_units_and_what_was_not_measured_is_nan() -> 
         assert words in line
     assert "nan windows/s" in speed_line({**speed, "train_windows_per_s": None})  # as result.json has it
     assert "nan windows/s" in speed_line({**speed, "train_windows_per_s": math.nan})
+    assert "compiled" not in line
+    compiled = speed_line({**speed, "compile_seconds": 21.04, "recompiles": 2})
+    assert compiled.endswith("; compiled in 21.0 s, 2 recompiles")
 
 
 @pytest.mark.parametrize("mase", [None, math.nan])

@@ -37,3 +37,9 @@ def test_what_an_older_checkpoint_does_not_know_of_is_not_measured() -> None:
     state = Timings([1.5, 2.25], 64, 3.0).state_dict()
     del state["arithmetic_seconds"], state["logged_seconds"]
     assert math.isnan(Timings.from_state_dict(state).figures()["arithmetic_share"])
+
+
+def test_what_compiling_cost_is_a_figure_of_a_run_that_was_compiled() -> None:
+    figures = Timings(compile_seconds=21.5, recompiles=1).figures()
+    assert (figures["compile_seconds"], figures["recompiles"]) == (21.5, 1)
+    assert not {"compile_seconds", "recompiles"} & set(Timings().figures())

@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from forecast.compiling import compiled
 from forecast.context import Context
 from forecast.data.series import Series
-from forecast.errors import InputError
-from forecast.exporting.capture import Captured, capture, first_line
+from forecast.errors import InputError, first_line
+from forecast.exporting.capture import Captured, capture
 from forecast.exporting.extra import WRITING, require
 from forecast.exporting.opened import open_bytes
 from forecast.exporting.written import WRITERS, facts_of
@@ -87,8 +88,8 @@ def _maker(name: str, subject: Subject, batch: int) -> Callable[[], Model]:
     if name == "eager":
         return lambda: subject.model
     if name == "compiled":
-        torch.compiler.reset()  # so that the first pass compiles, whatever was compiled before
-        return lambda: torch.compile(subject.model, dynamic=False)
+        model = compiled(subject.model)  # at its first pass, which is timed
+        return lambda: model
     if subject.device.type != "cpu":
         raise InputError("measured with --device cpu alone")
     if name == "predict":

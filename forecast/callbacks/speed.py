@@ -8,6 +8,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 
 from forecast.board import Board
+from forecast.compiling import CompiledForward
 from forecast.memory import peak_memory_mib, reset_peak_memory
 from forecast.stopwatch import Stopwatch
 from forecast.timings import Timings
@@ -27,12 +28,19 @@ class Speed(Callback):
     arithmetic
         Runs while a step computes; None where nobody says. On CUDA it is not read: the host's clock does not
         see there what the device does.
+
+    Attributes
+    ----------
+    compiled
+        What was compiled for the training, before it; set before a fit.
     """
 
     def __init__(self, arithmetic: Stopwatch | None = None) -> None:
         self.timings = Timings()
         self._arithmetic = Stopwatch() if arithmetic is None else arithmetic
         self._computed_before = 0.0  # of the step that runs
+        self.compiled: CompiledForward | None = None
+        self._compiled = (0.0, 0)  # seconds and recompiles up to where `timings` has been brought
         self._device = torch.device("cpu")
         self._steps = 0  # since this start
         self._mark: float | None = None  # since when the training loop runs uncounted; None: it stands still
@@ -155,6 +163,11 @@ class Speed(Callback):
             self.timings.logging_seconds += now[1] - self._settled[1]
             self._settled = now
             self.timings.peak_memory_mib = max(self.timings.peak_memory_mib, peak_memory_mib(self._device))
+        if self.compiled is not None:
+            compiled = (self.compiled.seconds, self.compiled.recompiles)
+            self.timings.compile_seconds += compiled[0] - self._compiled[0]
+            self.timings.recompiles += compiled[1] - self._compiled[1]
+            self._compiled = compiled
 
     def _event(self) -> torch.cuda.Event | None:
         if self._device.type != "cuda":

@@ -6,7 +6,7 @@ import torch
 from torch.export import Dim, ExportedProgram, export
 
 from forecast.context import Context
-from forecast.errors import InputError
+from forecast.errors import InputError, first_line
 from forecast.model.original_units import OriginalUnits
 from forecast.run import Architecture
 
@@ -70,9 +70,3 @@ def words_of(architecture: Architecture) -> str:
     if mechanisms.decoder["name"] != mechanisms.encoder["name"]:
         said += f" attention@decoder_attention={mechanisms.decoder['name']}"
     return f"{said} attention@cross_attention={mechanisms.cross['name']}"
-
-
-def first_line(error: BaseException) -> str:
-    """Give what an error says first, in at most 200 letters."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__)[:200]

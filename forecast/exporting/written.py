@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch.export import save
 
-from forecast.errors import InputError
-from forecast.exporting.capture import Captured, first_line
+from forecast.errors import InputError, first_line
+from forecast.exporting.capture import Captured
 from forecast.exporting.opened import FACTS, OUTPUT
 from forecast.run import WEIGHTS
 

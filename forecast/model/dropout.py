@@ -32,6 +32,14 @@ class Dropout(nn.Module):
 def keep_mask(count: int, p: float) -> Tensor:
     """Give `count` factors on the CPU, float32: 0 with probability `p`, else what keeps the mean at 1."""
     threshold = round(p * 65536)
-    words = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    words = _random_words((count + 3) // 4)
     kept = words.view(torch.int16)[:count] >= threshold - 32768
     return kept.to(torch.float32).mul_(65536 / (65536 - threshold))
+
+
+def _random_words(count: int) -> Tensor:
+    """Give `count` numbers of 64 random bits, shape (count,), int64."""
+    lowest = -(2**63)
+    if torch.compiler.is_compiling():  # torch.compile takes no draw in place; this one's highest bit is the other
+        return torch.randint(lowest, -(lowest + 1), (count,)) ^ lowest
+    return torch.empty(count, dtype=torch.int64).random_(lowest, None)

@@ -121,6 +121,19 @@ class Informer(nn.Module):
         linear = self.linear_path(past[..., : self.num_targets])
         return self.normalization.restore(decoded, statistics), self.normalization.restore(linear, statistics)
 
+    def learners(
+        self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        """Give the forecasts (B, h, C_out) that learn, each from a loss of its own.
+
+        Of a weighted mean they are the encoder-decoder's and, unless its weights are held, the linear path's.
+        """
+        if not self.is_weighted:
+            return (self(past, past_known, future_known, past_observed),)
+        assert self.linear_path is not None
+        apart = self.forward_apart(past, past_known, future_known, past_observed)
+        return apart if self.linear_path.weight.requires_grad else apart[:1]
+
     def _decode(self, past: Tensor, past_known: Tensor, future_known: Tensor) -> Tensor:
         memory = self.encoder(self.tokens.source(past, past_known))
         queries = self.tokens.queries(past, past_known, future_known)

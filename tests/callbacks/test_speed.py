@@ -1,6 +1,7 @@
 import math
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import lightning
@@ -168,3 +169,14 @@ def test_a_resumed_runs_figures_cover_all_its_pieces(tmp_path: Path) -> None:
     assert figures["fit_seconds"] > kept["fit_seconds"] + (WARM_UP_STEPS + MEASURED) * (STEP + WAIT)
     assert figures["peak_memory_mib"] >= kept["peak_memory_mib"]
     assert second.timings.logging_seconds >= kept["logging_seconds"] >= 0
+
+
+def test_what_compiling_cost_adds_up_over_the_pieces_of_a_run() -> None:
+    first, second = Speed(), Speed()
+    first.compiled = SimpleNamespace(seconds=2.0, recompiles=1)  # type: ignore[assignment]
+    second.load_state_dict(first.state_dict())
+    second.compiled = SimpleNamespace(seconds=3.0, recompiles=0)  # type: ignore[assignment]
+    second.state_dict()  # of a checkpoint on the way
+    second.compiled.recompiles = 2
+    kept = second.state_dict()
+    assert (kept["compile_seconds"], kept["recompiles"]) == (5.0, 3)

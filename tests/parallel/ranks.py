@@ -4,10 +4,12 @@ import json
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from lightning.pytorch.loggers.logger import DummyLogger
 
+from forecast import compiling
 from forecast.checkpoint import newest_checkpoint
 from forecast.fitting import fit
 from forecast.parallel.group import Group
@@ -32,10 +34,12 @@ def cases(folder: Path) -> dict[str, dict[str, Any]]:
     descent = {"_target_": "torch.optim.SGD", "lr": 1.0, "weight_decay": 0.01}
     level = {"_target_": "forecast.schedule.cosine", "warmup_steps": 0, "final_factor": 1.0}
     made = {name: {**config, "optimizer": descent, "scheduler": level} for name, config in made.items()}
+    made["compiled"] = changed(made["unused"], training__compile=True)
     many = quick(folder, "model.dropout=0", "model.linear_path=zero", "training.validations_per_epoch=8")
     return {**made, "adam": changed(many, training__max_grad_norm=0.5)}
 
 
+@patch.object(compiling, "compiler_for", lambda _: {"backend": "eager"})  # half a minute a case less
 def run(config: dict[str, Any], folder: Path, group: Group) -> dict[str, Any]:
     """Give the weights at the start and after the last step, and every row's test score."""
     folder.mkdir(parents=True, exist_ok=True)

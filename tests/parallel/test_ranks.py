@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated"),
 ]
 
-NAMES = ("gaps", "unused", "informer", "adam")
+NAMES = ("gaps", "unused", "informer", "compiled", "adam")
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str,
     return {name: (one[name], torch.load(folder / f"{name}.pt", weights_only=True)) for name in NAMES}
 
 
-@pytest.mark.parametrize("name", NAMES[:3])
+@pytest.mark.parametrize("name", NAMES[:4])
 def test_two_processes_take_the_step_of_one(name: str, found: Any) -> None:
     one, two = found[name]
     moved = []
