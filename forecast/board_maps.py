@@ -7,10 +7,9 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from forecast.board_figures import FONT_SIZE, WIDTH, pixels_of
+from forecast.board_figures import DPI, FONT_SIZE, WIDTH, pixels_of
 from forecast.probing.maps import AttentionMap
 
-DPI = 100
 ACROSS, DOWN = 1.12, 1.17
 """From one head's map to the next, each of which is one unit wide and high."""
 

@@ -8,9 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from forecast.board_figures import FONT_SIZE, WIDTH, pixels_of
+from forecast.board_figures import DPI, FONT_SIZE, WIDTH, pixels_of
 
-DPI = 100
 ROW, ABOVE, BELOW = 0.2, 0.1, 0.36
 """Inches: a row of the table, what is above and below it."""
 

@@ -17,7 +17,8 @@ from forecast.probing.entropy import chosen_queries, implied_rows
 from forecast.probing.network import pass_by
 from forecast.spread import spread
 
-MOST_PIXELS, MOST_HEADS = 128, 4
+MOST_PIXELS, MOST_HEADS = 112, 4
+"""As many rows and columns as a quarter of a picture has pixels; heads that are drawn."""
 
 BUDGET, CAUSAL_BUDGET = 2**24, 2**22
 """Weights that are made for a map, heads by queries by keys."""
