@@ -54,6 +54,11 @@ class Board(TensorBoardLogger):
         with self.clock:
             self.experiment.add_text(tag, markdown, step)
 
+    def add_histogram(self, tag: str, values: np.ndarray, step: int) -> None:
+        """Add the distribution of some numbers, any shape; none of them NaN."""
+        with self.clock:
+            self.experiment.add_histogram(tag, values, step)
+
     def begin_session(self, config: Mapping[str, Any]) -> None:
         """Enter the run with its configuration into the table of the HParams tab.
 

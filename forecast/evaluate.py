@@ -103,7 +103,7 @@ def _evaluate_share(
     device = windows.device
     sums = ErrorSums.zeros(windows.horizon, windows.num_targets, device)
     relative = None if units is None else RelativeSums.zeros(units, windows.horizon, device)
-    step = -(-len(windows) * windows.horizon * windows.num_targets // MAX_RESIDUALS)
+    step = residual_step(len(windows), windows.horizon, windows.num_targets)
     none, no_scores = torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64)
     pieces: list[tuple[Tensor, Tensor, Tensor]] = [(none, no_scores, no_scores)]
     residuals: list[Tensor] = [torch.empty(0, windows.horizon, windows.num_targets)]
@@ -136,6 +136,11 @@ def _evaluate_share(
         windows_per_s=timed / seconds if seconds else float("nan"),
         relative=relative,
     )
+
+
+def residual_step(windows: int, horizon: int, num_targets: int) -> int:
+    """Give k: residuals are kept of every k-th of so many windows, the first included."""
+    return -(-windows * horizon * num_targets // MAX_RESIDUALS)
 
 
 def _put_together(own: Evaluation, group: Group) -> Evaluation:

@@ -9,11 +9,8 @@ from hydra.utils import get_class, instantiate
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
 
 from forecast.board import Board
-from forecast.board_figures import errors_by_step
-from forecast.board_probe import heads
 from forecast.errors import InputError
 from forecast.final_scalars import final_scalars
-from forecast.results import Row
 from forecast.summary import summary
 
 OURS = {"save_dir", "purge_step", "kwargs"}
@@ -60,21 +57,11 @@ def log_start(logger: Logger, config: Mapping[str, Any]) -> None:
         logger.begin_session(config)
 
 
-def log_end(logger: Logger, result: Mapping[str, Any], rows: Mapping[str, Row | None]) -> None:
-    """Log the finished run at its last step: every score and speed figure and, on a board, picture and summary.
-
-    Parameters
-    ----------
-    result, rows
-        As in `forecast.results.assemble`.
-    """
+def log_end(logger: Logger, result: Mapping[str, Any]) -> None:
+    """Log a finished run at its last step: every score and speed figure of `result` and, on a board, a summary."""
     step = result["model"]["steps"]
     logger.log_metrics(final_scalars(result), step=step)
     if isinstance(logger, Board):
-        steps = {name: row.test.sums.by_step() for name, row in rows.items() if row is not None}
-        logger.add_image("test/error_by_horizon_step", errors_by_step(steps), step)
-        if result["probe"] is not None:
-            logger.add_image("probe/heads", heads(result["probe"]), step)
         logger.add_text("summary", summary(result), step)
         logger.end_session()
     else:

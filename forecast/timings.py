@@ -19,8 +19,8 @@ class Timings:
         Windows trained on after the warm-up; the wall-clock seconds of the training loop that they took, and
         those of them in which the loop waited for its next batch.
     fit_seconds, logging_seconds
-        From the first batch to the last, everything included; spent in the logger and on its figures. The
-        latter is NaN where the logger has no clock.
+        From the first batch to the last, everything included; spent meanwhile in the logger and on its figures.
+        The latter is NaN where the logger has no clock.
     peak_memory_mib
         The highest of all pieces.
     arithmetic_seconds, logged_seconds

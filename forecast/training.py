@@ -14,6 +14,7 @@ from forecast.claim import claimed
 from forecast.data.mapped import Address
 from forecast.errors import InputError, Interrupted
 from forecast.files import write_json
+from forecast.final_figures import log_figures
 from forecast.fitting import Fit, fit
 from forecast.outcome import write_outcome
 from forecast.parallel.group import Group
@@ -109,6 +110,7 @@ def _train(beginning: Beginning, folder: Path | None, team: Team) -> tuple[Run, 
         group.hand_out(Work(config, ridge, data.address, run, resumed))
         outcome, rows = _fit_and_score(made, run, resumed, logger, group)
         team.part()
+        outcome = log_figures(logger, outcome, made.network, data, rows)
         result = write_outcome(
             run,
             config,
@@ -121,7 +123,7 @@ def _train(beginning: Beginning, folder: Path | None, team: Team) -> tuple[Run, 
             device=made.device,
             processes=group.size,
         )
-        log_end(logger, result, rows)
+        log_end(logger, result)
         run.close(made.architecture, data.manifest())
     return run, result
 

@@ -1,4 +1,4 @@
-"""A page opened in a headless browser, cut off from the network: what it shows and what it asks for."""
+"""A page in headless Chromium: what it shows, what it asks for, a picture of it."""
 
 import json
 import shutil
@@ -11,11 +11,14 @@ import pytest
 
 QUIET = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-extensions"),
-    "--host-resolver-rules=MAP * ~NOTFOUND",
+    *("--disable-background-networking", "--disable-component-update", "--disable-extensions", "--hide-scrollbars"),
 ]
+ALONE = "--host-resolver-rules=MAP * ~NOTFOUND"
 OWN = ".google.com"
 """Hosts that the browser itself asks for on its start."""
+
+PATIENCE = 30_000
+"""Milliseconds of its own clock that a page is given: that clock runs ahead while the page waits for nothing."""
 
 
 @dataclass(frozen=True)
@@ -28,17 +31,27 @@ class Opened:
 
 
 def open_page(path: Path, folder: Path, *options: str) -> Opened:
-    """Open a file, with `folder` for what the browser keeps; skip where there is no Chromium."""
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if program is None:
-        pytest.skip("there is no Chromium here")
+    """Open a file, cut off from the network, with `folder` for what the browser keeps; skip without Chromium."""
     log = folder / "net.json"
-    kept = [f"--user-data-dir={folder / 'profile'}", f"--log-net-log={log}", "--enable-logging=stderr", *options]
-    command = [program, *QUIET, *kept, "--dump-dom", path.as_uri()]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    ended = _show(path.as_uri(), folder, ALONE, f"--log-net-log={log}", "--enable-logging=stderr", *options)
     asked = {event.get("params", {}).get("url") for event in json.loads(log.read_text())["events"]}
     return Opened(
         document=ended.stdout,
         requests=sorted(url for url in asked if url and not (urlsplit(url).hostname or "").endswith(OWN)),
         blocked=[line for line in ended.stderr.splitlines() if "Content Security Policy" in line],
     )
+
+
+def look(address: str, folder: Path) -> tuple[str, Path]:
+    """Give a page's elements once its scripts have run, and a picture of it; skip without Chromium."""
+    picture = folder / "page.png"
+    options = [f"--virtual-time-budget={PATIENCE}", "--window-size=1400,1600", f"--screenshot={picture}"]
+    return _show(address, folder, *options).stdout, picture
+
+
+def _show(address: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        pytest.skip("there is no Chromium here")
+    command = [program, *QUIET, f"--user-data-dir={folder / 'profile'}", *options, "--dump-dom", address]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)

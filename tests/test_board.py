@@ -87,10 +87,14 @@ def test_runs_side_by_side_are_one_comparable_table(tmp_path: Path) -> None:
     by_name = {values["attention.name"]: values for values, _ in table.values()}
     assert by_name["probsparse"]["attention.factor"] == 5.0
     assert "attention.factor" not in by_name["mean"]
-    first, *others = (set(metrics) for _, metrics in table.values())
+    own = "probe/found"  # of probsparse alone
+    first, *others = ({name for name in metrics if not name.startswith(own)} for _, metrics in table.values())
     assert all(other == first for other in others)
     tags = [events(path).Tags()["images"] for path, _ in results.values()]
-    assert tags[0] == tags[1] == tags[2] == ["validation/forecasts", "test/error_by_horizon_step"]
+    places = ["encoder.0.self", "encoder.1.self", "decoder.0.self", "decoder.0.cross"]
+    ours = ["validation/forecasts", "test/error_by_horizon_step", "validation/error_by_hour_of_day"]
+    maps = [f"attention/{place}" for place in dict.fromkeys([places[0], *places[-3:]])]
+    assert tags[0] == tags[1] == tags[2] == [*ours, *maps, "probe/heads"]
 
 
 def test_the_summary_has_the_command_the_data_and_the_table(tiny_run: TinyRun) -> None:
