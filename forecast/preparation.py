@@ -80,6 +80,8 @@ def prepare(config: Mapping[str, Any], group: Group = ALONE, ridge: Ridge | None
         horizon=root.horizon,
         batch_size=settings.batch_size,
         evaluation_batch_size=settings.evaluation_batch_size,
+        evaluation_stride=settings.evaluation_stride,
+        first_origin=settings.first_origin,
         seed=root.seed,
     )
     _check_shares(settings.batch_size, data, group)

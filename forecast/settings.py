@@ -37,6 +37,8 @@ class TrainingSettings:
     max_time: str | None
     batch_size: int
     evaluation_batch_size: int
+    evaluation_stride: int
+    first_origin: int | None
     validations_per_epoch: float
     precision: str
     max_grad_norm: float | None
@@ -109,7 +111,7 @@ def read_training(config: Mapping[str, Any]) -> TrainingSettings:
     check_options(TrainingSettings, config, "training")
     check_whole(config, TrainingSettings.__annotations__, "training.")
     settings = TrainingSettings(**config)
-    for key in ("max_steps", "batch_size", "evaluation_batch_size"):
+    for key in ("max_steps", "batch_size", "evaluation_batch_size", "evaluation_stride", "first_origin"):
         if getattr(settings, key) is not None:
             check_least(getattr(settings, key), 1, f"training.{key}")
     for key in ("max_epochs", "validations_per_epoch", "max_grad_norm", "linear_path_rate", "checkpoint_minutes"):
