@@ -78,7 +78,7 @@ def write_outcome(
 
 
 def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]:
-    test = data.parts["test"]
+    train, test = data.parts["train"], data.parts["test"]
     return {
         "name": config["data"]["name"],
         "path": None if data.source.path is None else str(data.source.path),
@@ -89,8 +89,10 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "frequency": data.source.series.frequency,
         "season": seasonal_period(data.source.series.frequency),
         "cycles": list(data.cycles),
+        "first_train_target": str(data.index[int(train.starts[0]) + train.context_length]),
         "first_test_target": str(data.index[int(test.starts[0]) + test.context_length]),
         "windows": {part: len(windows) for part, windows in data.parts.items()},
+        "evaluation_stride": data.evaluation_stride,
         "windows_left_out": data.left_out,
         "placement": data.placement.facts(),
         "policies": asdict(data.source.series.policies),

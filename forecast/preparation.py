@@ -89,6 +89,8 @@ def prepare(
         batch_size=settings.batch_size,
         evaluation_batch_size=settings.evaluation_batch_size,
         placing=Placing(settings.data_placement, device, group.place.local_size, Path(root.output_dir), table),
+        evaluation_stride=settings.evaluation_stride,
+        first_origin=settings.first_origin,
         seed=root.seed,
     )
     _check_shares(settings.batch_size, data, group)

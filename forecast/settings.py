@@ -38,6 +38,8 @@ class TrainingSettings:
     max_time: str | None
     batch_size: int
     evaluation_batch_size: int
+    evaluation_stride: int
+    first_origin: int | None
     validations_per_epoch: float
     precision: str
     max_grad_norm: float | None
@@ -112,7 +114,7 @@ def read_training(config: Mapping[str, Any]) -> TrainingSettings:
     check_options(TrainingSettings, config, "training")
     check_whole(config, TrainingSettings.__annotations__, "training.")
     settings = TrainingSettings(**config)
-    for key in ("max_steps", "batch_size", "evaluation_batch_size"):
+    for key in ("max_steps", "batch_size", "evaluation_batch_size", "evaluation_stride", "first_origin"):
         if getattr(settings, key) is not None:
             check_least(getattr(settings, key), 1, f"training.{key}")
     if not 0 <= settings.linear_path_rate < float("inf"):

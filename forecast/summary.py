@@ -10,6 +10,8 @@ def summary(result: Mapping[str, Any]) -> str:
     """Give the command, the data, the result table and the speed of a `result.json`."""
     data, model, speed = result["data"], result["model"], result["speed"]
     windows = ", ".join(f"{count:,} {part}" for part, count in data["windows"].items())
+    if (every := data.get("evaluation_stride", 1)) > 1:
+        windows += f" (of validation and test 1 in {every})"
     rows = [HEADINGS, ["---", *["---:"] * (len(HEADINGS) - 1)], *table_rows(result)]
     return "\n".join(
         [

@@ -32,8 +32,9 @@ CAPTION = (
 
 def title(result: Mapping[str, Any]) -> str:
     """Give the line above the table: the data, and what was scored."""
-    windows = result["data"]["windows"]["test"]
-    return f"{result['data']['name']}: all {windows:,} test windows, horizon {result['config']['horizon']}"
+    windows, every = result["data"]["windows"]["test"], result["data"].get("evaluation_stride", 1)
+    scored = f"all {windows:,} test windows" if every == 1 else f"{windows:,} test windows, 1 in {every}"
+    return f"{result['data']['name']}: {scored}, horizon {result['config']['horizon']}"
 
 
 def table_rows(result: Mapping[str, Any]) -> list[list[str]]:

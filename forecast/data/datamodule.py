@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 
 from forecast.data.calendar import calendar_cycles, calendar_features
+from forecast.data.chosen import check_stride, training_targets
 from forecast.data.gaps import causal_starts, check_measured
 from forecast.data.mapped import Address
 from forecast.data.order import ShuffledBatches
@@ -52,6 +53,10 @@ class ForecastData(lightning.LightningDataModule):
         T and h, in steps.
     batch_size, evaluation_batch_size
         Windows a batch: in training of all processes together, elsewhere of each.
+    evaluation_stride
+        Every how manieth window of validation and test is kept, the last one among them.
+    first_origin
+        Row of the first training target; None: the first that has its whole look-back.
     seed
         Of the training order.
     placing
@@ -60,8 +65,8 @@ class ForecastData(lightning.LightningDataModule):
     Raises
     ------
     InputError
-        If a part is too short for its windows, or has nothing measured to fit or score, or the table is asked
-        for where there is no room for it.
+        If a part is too short for its windows, or has nothing measured to fit or score, or a choice of windows
+        leaves none or scores not every row, or the table is asked for where there is no room for it.
     OSError
         If a disk has no room for a table that goes into a file.
 
@@ -85,6 +90,8 @@ class ForecastData(lightning.LightningDataModule):
         batch_size: int,
         evaluation_batch_size: int,
         seed: int,
+        evaluation_stride: int = 1,
+        first_origin: int | None = None,
         placing: Placing = IN_MEMORY,
     ) -> None:
         super().__init__()
@@ -96,7 +103,9 @@ class ForecastData(lightning.LightningDataModule):
         ]:
             if value < 1:
                 raise InputError(f"{name} {value}: must be at least 1")
+        check_stride(evaluation_stride, horizon)
         self.source, self.seed = source, seed
+        self.evaluation_stride = evaluation_stride
         self.batch_size, self.evaluation_batch_size = batch_size, evaluation_batch_size
         self.total_steps = self.first_step = 0
         self.group = ALONE
@@ -125,7 +134,8 @@ class ForecastData(lightning.LightningDataModule):
         )
         self.parts: dict[str, Windows] = {}
         self.left_out: dict[str, int] = {}
-        for part, rows in vars(self.split).items():
+        first = training_targets(self.split.train, first_origin, context_length, horizon)
+        for part, rows in (vars(self.split) | {"train": first}).items():
             self.parts[part], self.left_out[part] = self._cut(table, rows, part)
 
     def _recipes(self, raw: np.ndarray, columns: list[str]) -> list[Recipe]:
@@ -143,12 +153,13 @@ class ForecastData(lightning.LightningDataModule):
     def _cut(self, table: Windows, targets: range, part: str) -> tuple[Windows, int]:
         """Give the windows of a part, and how many are left out."""
         starts = start_rows(targets, table.context_length, table.horizon, part=part)
+        step = 1 if part == "train" else self.evaluation_stride
         if table.observed is None:
-            return replace(table, starts=starts), 0
+            return replace(table, starts=starts).every(step), 0
         kept = starts
         if self.source.series.policies.reads_past_gaps:
             kept = causal_starts(starts, table.context_length, table.observed, part=part)
-        windows = replace(table, starts=kept)
+        windows = replace(table, starts=kept).every(step)
         check_measured(windows, self.source.targets, part=part)
         return windows, len(starts) - len(kept)
 
