@@ -13,6 +13,7 @@ HORIZONS: Mapping[str, tuple[int, ...]] = {
 ENDS = {name: (horizons[0], horizons[-1]) for name, horizons in HORIZONS.items()}
 ETTH = {name: ENDS[name] for name in ("etth1", "etth2")}
 LADDER = {"etth1": (96,)}
+TOKENS = {"etth1": (96,)}  # where every step is a token: the longest runs of all
 
 MAIN, ENSEMBLE, EVERYWHERE = "main", "ensemble", "mean_everywhere"
 
@@ -63,13 +64,13 @@ RECIPES: tuple[Recipe, ...] = (
         horizons=ETTH,
         attentions=("mean",),
     ),
-    Recipe("pointwise", "pointwise, look-back 336, without the linear path", start=POINTWISE, horizons=LADDER),
+    Recipe("pointwise", "pointwise, look-back 336, without the linear path", start=POINTWISE, horizons=TOKENS),
     Recipe(
         f"pointwise_{EVERYWHERE}",
         "pointwise, look-back 336, without the linear path",
         (CROSS,),
         start=POINTWISE,
-        horizons=LADDER,
+        horizons=TOKENS,
         attentions=("mean",),
     ),
     Recipe(
