@@ -100,7 +100,7 @@ def again(one: tuple[Run, dict[str, Any]]) -> tuple[Path, "subprocess.CompletedP
     shutil.copytree(one[0].path, folder)
     for name in (MANIFEST, RESULT, "errors.parquet", "calibration.safetensors", "forecast.csv", "model.safetensors"):
         (folder / name).unlink()
-    return folder, ended(folder.parent, f"resume={folder}", *TWO)
+    return folder, ended(folder.parent, f"resume={folder}", *TWO, "training.data_placement=mapped")
 
 
 def test_two_processes_give_the_scores_of_one_from_the_same_checkpoint(
@@ -195,7 +195,8 @@ def test_no_process_outlives_the_one_that_leads(tmp_path: Path) -> None:
 
 def test_processes_that_torchrun_started_make_one_run(tmp_path: Path) -> None:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    words = [*SIMULATED, *SMALL["patch_informer"], *QUICK, *TWO, f"output_dir={tmp_path}"]
+    mapped = "training.data_placement=mapped"
+    words = [*SIMULATED, *SMALL["patch_informer"], *QUICK, *TWO, f"output_dir={tmp_path}", mapped]
     end = subprocess.run(
         [*torchrun, *typed(*words)[1:]], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300,
         check=False,
@@ -203,4 +204,5 @@ def test_processes_that_torchrun_started_make_one_run(tmp_path: Path) -> None:
     assert end.returncode == 0, end.stderr
     assert end.stdout.count("all 129 test windows") == 1
     (folder,) = (tmp_path / "synthetic").iterdir()
-    assert json.loads((folder / RESULT).read_text())["processes"] == 2
+    result = json.loads((folder / RESULT).read_text())
+    assert (result["processes"], result["data"]["placement"]["where"]) == (2, "mapped")
