@@ -4,9 +4,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from forecast.cli import finish
 from forecast.errors import InputError
+from forecast.files import check_place, replacing
+
+if TYPE_CHECKING:
+    from forecast.forecaster import Forecaster
 
 FORMATS = (".csv", ".parquet")
 
@@ -28,35 +33,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--output", default=Path("forecast.csv"), type=Path, help=".csv or .parquet; a .png goes beside"
     )
+    parser.add_argument(
+        "--attention", help="run the weights under another self-attention, such as full or probsparse:factor=9"
+    )
     options = parser.parse_args(arguments)
-    return finish(lambda: predict(options.run, options.input, options.output, options.model))
+    return finish(lambda: predict(options.run, options.input, options.output, options.model, options.attention))
 
 
-def predict(run: str | None, source: Path, output: Path, model: Path | None = None) -> None:
+def predict(
+    run: str | None, source: Path, output: Path, model: Path | None = None, attention: str | None = None
+) -> None:
     """Write the forecast of what follows `source` to `output`, and a picture beside it.
+
+    `attention` names another self-attention than the run was trained with, for its weights to forecast under.
 
     Raises
     ------
     InputError
-        If run, model, input or output cannot be used; nothing is written then.
+        If run, model, attention, input or output cannot be used; nothing is written then.
     """
     if output.suffix.lower() not in FORMATS:
         raise InputError(f"{output}: --output must end in {' or '.join(FORMATS)}")
-    if not output.parent.is_dir():
-        raise InputError(f"{output.parent}: no such folder: make it, or choose another --output")
     picture = output.with_suffix(".png")
-    for path in (output, picture):
-        if path.is_dir():
-            raise InputError(f"{path}: is a folder: choose another --output")
+    check_place(output, picture)
     if output.exists() and source.exists() and output.samefile(source):
         raise InputError(f"{output}: --output is the file of --input: choose another")
-    from forecast.files import replacing
+    if model is not None and attention is not None:
+        raise InputError(
+            f"--attention {attention}: an exported file has its attention built in: give --run in its place"
+        )
     from forecast.forecaster import Forecaster
 
-    if model is None:
+    if model is not None:
+        forecaster = Forecaster.load_exported(model, run)
+    elif attention is None:
         forecaster = Forecaster.load("latest" if run is None else run)
     else:
-        forecaster = Forecaster.load_exported(model, run)
+        forecaster = _transplanted("latest" if run is None else run, attention)
     series = forecaster.read(source)
     for note in series.notes:
         print(f"{source}: {note}")
@@ -72,6 +85,18 @@ def predict(run: str | None, source: Path, output: Path, model: Path | None = No
         picture, series.measured, forecast, title=f"{source.name}: {len(forecast)} steps from {forecast.index[0]}"
     )
     print(f"{output}: {len(forecast)} steps, {forecast.index[0]} to {forecast.index[-1]}; picture: {picture}")
+
+
+def _transplanted(run: str, attention: str) -> "Forecaster":
+    """Give the forecaster of a run under another attention, and say so."""
+    from forecast.forecaster import Forecaster
+    from forecast.run import Run
+    from forecast.transplanting.weights import trained_attention
+
+    folder = Run.open(run)
+    forecaster = Forecaster.load(folder.path, attention)
+    print(f"attention: {attention}, in place of {trained_attention(folder)}, which {folder.path} was trained with")
+    return forecaster
 
 
 if __name__ == "__main__":
