@@ -20,6 +20,7 @@ from forecast.data.table import read_table
 from forecast.errors import InputError
 from forecast.expected import Expected
 from forecast.exporting.opened import FORMATS, open_exported
+from forecast.model.informer import Informer
 from forecast.model.original_units import OriginalUnits
 from forecast.model.presets import Sizes
 from forecast.run import DAMAGE, MANIFEST, Architecture, Run
@@ -44,16 +45,16 @@ class Forecaster:
     horizon: int
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Forecaster":
-        """Give the forecaster of the finished run at `path`.
+    def load(cls, path: str | os.PathLike[str], attention: str | None = None) -> "Forecaster":
+        """Give the forecaster of the finished run at `path`, its weights under another `attention` if one is given.
 
         Raises
         ------
         InputError
-            If `path` is no finished run, or a damaged one.
+            If `path` is no finished run, or a damaged one, or its weights do not go with `attention`.
         """
         run = Run.open(path)
-        network = run.load_model()
+        network = run.load_model() if attention is None else _transplanted(run, attention)
 
         def model(scaler: Scaler) -> Model:
             return OriginalUnits(network, torch.tensor(scaler.mean), torch.tensor(scaler.scale)).eval()
@@ -179,6 +180,15 @@ class Forecaster:
             self.targets, self.past_covariates, self.time_column, self.frequency, self.policies, self.context_length
         )
         return expected.check(frame, source)
+
+
+def _transplanted(run: Run, attention: str) -> Informer:
+    from forecast.transplanting.weights import (
+        attention_named,
+        transplant,
+    )  # reads YAML, which a plain forecast need not wait for
+
+    return transplant(run, attention_named(attention))
 
 
 def load(path: str | os.PathLike[str]) -> Forecaster:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from forecast.cli import finish
 from forecast.errors import InputError
+from forecast.files import check_place, replacing
 
 if TYPE_CHECKING:
     from forecast.ensemble import Ensemble
@@ -39,36 +40,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--output", default=Path("forecast.csv"), type=Path, help=".csv or .parquet; a .png goes beside"
     )
+    parser.add_argument(
+        "--attention", help="run the weights under another self-attention, such as full or probsparse:factor=9"
+    )
     options = parser.parse_args(arguments)
-    return finish(lambda: predict(options.run, options.input, options.output, options.model))
+    return finish(lambda: predict(options.run, options.input, options.output, options.model, options.attention))
 
 
-def predict(runs: Sequence[str], source: Path, output: Path, model: Path | None = None) -> None:
+def predict(
+    runs: Sequence[str], source: Path, output: Path, model: Path | None = None, attention: str | None = None
+) -> None:
     """Write the forecast of what follows `source` to `output`, and a picture beside it.
 
     Parameters
     ----------
     runs
         Run folders: the newest under outputs/ if there is none, the mean of their forecasts if there are several.
+    attention
+        Another self-attention than the run was trained with, for its weights to forecast under.
 
     Raises
     ------
     InputError
-        If runs, model, input or output cannot be used; nothing is written then.
+        If runs, model, attention, input or output cannot be used; nothing is written then.
     """
     if output.suffix.lower() not in FORMATS:
         raise InputError(f"{output}: --output must end in {' or '.join(FORMATS)}")
-    if not output.parent.is_dir():
-        raise InputError(f"{output.parent}: no such folder: make it, or choose another --output")
     picture = output.with_suffix(".png")
-    for path in (output, picture):
-        if path.is_dir():
-            raise InputError(f"{path}: is a folder: choose another --output")
+    check_place(output, picture)
     if output.exists() and source.exists() and output.samefile(source):
         raise InputError(f"{output}: --output is the file of --input: choose another")
-    from forecast.files import replacing
-
-    forecaster = _load(runs, model)
+    forecaster = _load(runs, model, attention)
     series = forecaster.read(source)
     for note in series.notes:
         print(f"{source}: {note}")
@@ -90,18 +92,39 @@ def predict(runs: Sequence[str], source: Path, output: Path, model: Path | None 
     print(f"{output}: {len(forecast)} steps, {forecast.index[0]} to {forecast.index[-1]}{averaged}; picture: {picture}")
 
 
-def _load(runs: Sequence[str], model: Path | None) -> "Forecaster | Ensemble":
+def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Forecaster | Ensemble":
     from forecast.forecaster import Forecaster
 
+    if model is not None and attention is not None:
+        raise InputError(
+            f"--attention {attention}: an exported file has its attention built in: give --run in its place"
+        )
     if len(runs) > 1:
         if model is not None:
             raise InputError(f"--model {model}: is of one run: give one --run, or leave out --model to average runs")
+        if attention is not None:
+            raise InputError(
+                f"--attention {attention}: is for one run: give one --run, or leave it out to average runs"
+            )
         from forecast.ensemble import Ensemble
 
         return Ensemble.load(runs)
     if model is not None:
         return Forecaster.load_exported(model, runs[0] if runs else None)
-    return Forecaster.load(runs[0] if runs else "latest")
+    run = runs[0] if runs else "latest"
+    return Forecaster.load(run) if attention is None else _transplanted(run, attention)
+
+
+def _transplanted(run: str, attention: str) -> "Forecaster":
+    """Give the forecaster of a run under another attention, and say so."""
+    from forecast.forecaster import Forecaster
+    from forecast.run import Run
+    from forecast.transplanting.weights import trained_attention
+
+    folder = Run.open(run)
+    forecaster = Forecaster.load(folder.path, attention)
+    print(f"attention: {attention}, in place of {trained_attention(folder)}, which {folder.path} was trained with")
+    return forecaster
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ WEIGHTS, MANIFEST, RESULT, CONFIG = "model.safetensors", "manifest.json", "resul
 
 LEFT_BY_A_RUN = (
     *(WEIGHTS, MANIFEST, RESULT, "errors.parquet", "calibration.safetensors", "forecast.csv", "forecast.png"),
-    *("input.csv", "trace.json.gz", "events.out.tfevents.*", "checkpoints/step-*.ckpt"),
+    *("input.csv", "transplant.json", "trace.json.gz", "events.out.tfevents.*", "checkpoints/step-*.ckpt"),
 )
 """The files of a run folder, as patterns."""
 

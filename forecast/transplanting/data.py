@@ -1,0 +1,82 @@
+"""The data that a run was trained on, again, and cut for another look-back."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from forecast.data.datamodule import ForecastData
+from forecast.data.settings import check_data
+from forecast.data.sources import Source, load_source
+from forecast.errors import InputError
+from forecast.files import read_json, sha256
+from forecast.run import CONFIG, DAMAGE, RESULT, Run
+from forecast.settings import read_root, read_training
+
+
+def same_source(run: Run) -> Source:
+    """Give the series of the run: the file, if it still lies there unchanged, or the simulation.
+
+    Nothing is downloaded: a run folder is not what says from where.
+
+    Raises
+    ------
+    InputError
+        If the file is gone or another one, or the run folder is damaged.
+    """
+    config, facts = _config(run)["data"], _facts(run)
+    check_data(config)
+    if config["source"] == "synthetic":
+        return load_source(config)
+    path = Path(str(facts["path"]))
+    if not path.is_file():
+        raise InputError(f"{path}: the file that {run.path} was trained on is not there: put it back")
+    if sha256(path) != facts["sha256"]:
+        raise InputError(f"{path}: not the file that {run.path} was trained on (its sha256 differs): put it back")
+    return load_source({**config, "path": str(path), "sha256": None})
+
+
+def data_at(run: Run, source: Source, context_length: int | None) -> ForecastData:
+    """Give the windows of the run's series, with its split and scaling, at a look-back or at the run's own.
+
+    Raises
+    ------
+    InputError
+        If the look-back is too long for the data, or they do not give the run's own scaling.
+    """
+    config = _config(run)
+    root, training = read_root(config), read_training(config["training"])
+    data = ForecastData(
+        source,
+        config["data"]["split"],
+        context_length=root.context_length if context_length is None else context_length,
+        horizon=root.horizon,
+        batch_size=training.batch_size,
+        evaluation_batch_size=training.evaluation_batch_size,
+        seed=root.seed,
+    )
+    manifest = run.manifest()
+    if any(json.loads(json.dumps(value)) != manifest.get(key) for key, value in data.manifest().items()):
+        raise InputError(f"{run.path}: its data are not those that it was trained on: train anew")
+    return data
+
+
+def _config(run: Run) -> dict[str, Any]:
+    return _read(run, CONFIG)
+
+
+def _facts(run: Run) -> Mapping[str, Any]:
+    facts = _read(run, RESULT).get("data")
+    if not isinstance(facts, Mapping) or not {"path", "sha256"} <= set(facts):
+        raise InputError(f"{run.path / RESULT}: does not name the data: the run folder is damaged")
+    return facts
+
+
+def _read(run: Run, name: str) -> dict[str, Any]:
+    try:
+        content = read_json(run.path / name)
+    except DAMAGE:
+        content = None
+    if not isinstance(content, dict) or not isinstance(content.get("data"), dict):
+        raise InputError(f"{run.path / name}: not readable: the run folder is damaged")
+    return content
