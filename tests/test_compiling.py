@@ -14,10 +14,12 @@ from torch import Tensor, nn
 
 from forecast import attention
 from forecast.attention.full import FullAttention
+from forecast.attention.multi_head import MultiHeadAttention
 from forecast.checking.arguments import attention_arguments
 from forecast.compiling import CompiledForward
 from forecast.errors import InputError
 from forecast.model import build
+from forecast.model.encoder import Encoder, EncoderLayer
 from forecast.model.presets import Mechanisms, Sizes
 from forecast.parallel.group import Group
 from forecast.parallel.place import Place
@@ -79,14 +81,14 @@ def test_each_mechanism_is_part_of_one_graph_in_each_preset(
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
-def test_a_compiled_step_draws_what_the_eager_one_draws(arguments: dict[str, dict[str, Any]]) -> None:
-    own = {**arguments["probsparse"], "factor": 1}
-    options = {**OPTIONS["informer"], "encoder_layers": 1, "dropout": 0.2}
-    model = build("informer", SIZES, Mechanisms(own, own, own), **options).train()
-    model.checkpoint_activations(True)  # what is drawn in the forward pass is drawn again in the backward pass
-    compiled = CompiledForward(model, CPU)
-    inputs = make_inputs(SIZES)
-    torch.testing.assert_close(step(compiled, model, *inputs), step(model, model, *inputs), atol=1e-5, rtol=1e-4)
+def test_a_compiled_layer_draws_what_the_eager_one_draws(arguments: dict[str, dict[str, Any]]) -> None:
+    mechanism = attention.build(**{**arguments["probsparse"], "factor": 1}, num_heads=2, head_dim=8)
+    layer = EncoderLayer(MultiHeadAttention(16, 2, mechanism), 16, 32, dropout=0.2, norm_first=True)
+    encoder = Encoder([layer], [], 16)
+    encoder.activation_checkpointing = True  # what was drawn in the forward pass is drawn again in the backward pass
+    compiled = CompiledForward(encoder, CPU)  # type: ignore[arg-type]
+    tokens = torch.randn(4, 24, 16)
+    torch.testing.assert_close(step(compiled, encoder, tokens), step(encoder, encoder, tokens), atol=1e-5, rtol=1e-4)
 
 
 # --- the run
