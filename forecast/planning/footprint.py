@@ -56,7 +56,7 @@ class Footprint:
     Attributes
     ----------
     base
-        Bytes in use between two steps at the look-back of the last level: libraries, data, weights.
+        Bytes of the peak at the look-back of the last level that are no pass's: libraries, data, weights.
     factor
         Bytes that the system sees for each that torch allocates in a pass.
     levels

@@ -27,13 +27,13 @@ from forecast.run_logger import check_logger, log_start, make_logger
 from forecast.settings import parse_time
 from forecast.training import train
 
-EVALUATION_BATCHES = 3
-"""Of each validation of the short training; the first of them warms up."""
+EVALUATION_BATCHES, EVALUATION_WINDOWS = (2, 8), 64
+"""Of each validation of the short training: its batches, the first of which warms up, and the windows that decide."""
 
 SHRINK = 8
 """By which batches are divided for the memory of a training that does not fit as it is."""
 
-USUAL_FACTOR = 1.1
+USUAL_FACTOR = 1.5
 """Bytes in use for each that torch allocates, where no training has shown it."""
 
 QUIET = {"progress": False, "profile": False}
@@ -65,14 +65,14 @@ def measure(ask: Ask) -> Answer:
     with TemporaryDirectory() as folder:
         peak = _train_shortly(made, clock, Path(folder))
     reset_peak_memory(made.device)
-    base = peak_memory_mib(made.device) * 2**20
+    idle = peak_memory_mib(made.device)
     levels = measure_levels(made)
     transient = levels[-1].transient(made.settings.batch_size, made.settings.evaluation_batch_size)
-    factor = 1.0 if made.device.type == "cuda" else calibrated(peak * 2**20, base, transient)
+    factor = 1.0 if made.device.type == "cuda" else calibrated(peak * 2**20, idle * 2**20, transient)
     return Answer(
         length=length,
         pace=clock.pace(prepared),
-        footprint=Footprint(base, factor, levels),
+        footprint=Footprint(peak * 2**20 - factor * transient, factor, levels),
         longest=_longest(made),
         peak_mib=peak,
         steps=clock.steps,
@@ -122,8 +122,10 @@ def _quiet(config: dict[str, Any]) -> dict[str, Any]:
 def _train_shortly(made: Preparation, clock: StepClock, folder: Path) -> float:
     """Train on the data as they are, validate on a few batches, and give the peak of memory in MiB."""
     validation = made.data.parts["validation"]
-    kept = EVALUATION_BATCHES * made.settings.evaluation_batch_size
-    made.data.parts["validation"] = replace(validation, starts=validation.starts[:kept])
+    size = made.settings.evaluation_batch_size
+    least, most = EVALUATION_BATCHES
+    batches = min(most, max(least, -(-EVALUATION_WINDOWS // size)))
+    made.data.parts["validation"] = replace(validation, starts=validation.starts[: batches * size])
     made.task.total_steps = MOST
     often = made.data.parts["train"].starts.numel() / made.settings.batch_size / INTERVAL
     logger = make_logger(made.config["logger"], str(folder))
