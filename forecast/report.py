@@ -41,6 +41,7 @@ def report(roots: Sequence[Path], output: Path | None = None, *, quiet: bool = F
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is no folder: choose another --output")
     from forecast.reporting.reading import read_runs  # here, so that --help does not wait for pandas
+    from forecast.reporting.text import counted
     from forecast.reporting.written import PAGE, write_report
 
     found = read_runs(roots)
@@ -48,7 +49,8 @@ def report(roots: Sequence[Path], output: Path | None = None, *, quiet: bool = F
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise InputError(f"{folder}: is no folder: choose another --output") from None
-    content = write_report(folder, f"{', '.join(root.resolve().name for root in roots)}: {len(found.runs)} runs", found)
+    named = ", ".join(root.resolve().name for root in roots)
+    content = write_report(folder, f"{named}: {counted(len(found.runs), 'run')}", found)
     if not quiet:
         for chapter in content.chapters:
             print(*chapter.answer, sep="\n")

@@ -4,15 +4,21 @@ import csv
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from forecast.report import main
-from tests.reporting.made import errors, result_of, write_run
+from forecast.reporting import content
+from tests.reporting.made import errors, no_pictures, result_of, write_run
 from tests.small import read_rows, snapshot
 
 pytestmark = pytest.mark.usefixtures("signals_and_threads")
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw nothing."""
+    monkeypatch.setattr(content, "draw_pictures", no_pictures)
 
 
 @pytest.fixture
@@ -34,6 +40,7 @@ FILES = {"report.html", "report.md", "report.csv"} | {
 }
 
 
+@pytest.mark.usefixtures("plain")
 def test_one_folder_of_runs_has_its_report_in_it(pair: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--runs", str(pair)]) == 0
     assert written(pair) == FILES
@@ -71,6 +78,7 @@ def test_the_files_say_the_same_and_name_every_command(pair: Path) -> None:
         assert (pair / name).is_file()
 
 
+@pytest.mark.usefixtures("plain")
 def test_scores_that_a_result_has_besides_are_columns_without_being_known(pair: Path) -> None:
     for folder in (pair / "full", pair / "linear"):
         result = json.loads((folder / "result.json").read_text())
@@ -96,6 +104,7 @@ def test_scores_that_a_result_has_besides_are_columns_without_being_known(pair: 
     assert "| odd |" in heading
 
 
+@pytest.mark.usefixtures("plain")
 def test_two_data_sets_are_two_chapters_with_pictures_of_their_own(pair: Path, tmp_path: Path) -> None:
     write_run(tmp_path / "other", result_of(config={"data.name": "etth2"}))
     assert main(["--runs", str(pair), str(tmp_path / "other"), "--output", str(tmp_path / "out")]) == 0
@@ -107,6 +116,7 @@ def test_two_data_sets_are_two_chapters_with_pictures_of_their_own(pair: Path, t
     assert {row["data"] for row in rows} == {"etth1, horizon 96", "etth2, horizon 96"}
 
 
+@pytest.mark.usefixtures("plain")
 def test_a_report_that_is_made_again_leaves_no_picture_of_the_old_one(pair: Path) -> None:
     (pair / "report-7-error-train.png").write_bytes(b"old")
     (pair / "mine.png").write_bytes(b"mine")
@@ -114,6 +124,7 @@ def test_a_report_that_is_made_again_leaves_no_picture_of_the_old_one(pair: Path
     assert written(pair) == FILES | {"mine.png"}
 
 
+@pytest.mark.usefixtures("plain")
 def test_what_is_left_out_is_on_the_page(pair: Path) -> None:
     (pair / "linear" / "manifest.json").unlink()
     assert main(["--runs", str(pair), "--quiet"]) == 0
@@ -131,6 +142,7 @@ def test_what_is_left_out_is_on_the_page(pair: Path) -> None:
         (["--runs", "runs", "--output", "file/below"], "file/below: is no folder: choose another --output"),
     ],
 )
+@pytest.mark.usefixtures("plain")
 def test_what_cannot_be_done_is_one_line_and_writes_nothing(
     pair: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], said: str
 ) -> None:
@@ -143,9 +155,3 @@ def test_what_cannot_be_done_is_one_line_and_writes_nothing(
     assert line.startswith("error: ")
     assert said in line
     assert snapshot(pair.parent) == before
-
-
-def strip_times(row: dict[str, Any]) -> dict[str, Any]:
-    """Give a row of report.csv without what a clock, or the place of the folder, has a part in."""
-    timed = ("per_s", "_ms_", "seconds", "share", "peak_memory", "_cost", "not_dominated", "commands", "best")
-    return {key: value for key, value in row.items() if not any(word in key for word in timed)}

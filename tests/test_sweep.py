@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import math
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -23,12 +24,13 @@ from forecast.sweep_folder import job_folder
 from forecast.sweep_names import LONGEST, NAME, canonical, job_name, parse, sweep_name, swept_words
 from forecast.task import ForecastTask
 from forecast.training import train
-from tests.small import QUICK, SIMULATED, SMALL, changed, quick, snapshot
+from tests.small import QUICK, SIMULATED, SMALL, changed, quick, read_rows, snapshot
 
 SHARED = [*SIMULATED, *SMALL["patch_informer"], *QUICK]
 SIX = ["attention=full,probsparse,linear", "seed=1,2"]
 NAMES = {f"attention-{name}_seed-{seed}" for name in ("full", "probsparse", "linear") for seed in (1, 2)}
-FILES = {"multirun.yaml", "sweep.csv", "jobs.csv"}
+REPORT = {"report.html", "report.md", "report.csv", "report-error-train.png", "report-error-memory.png"}
+FILES = {"multirun.yaml", "sweep.csv", "jobs.csv"} | REPORT
 
 
 class Ended:
@@ -89,6 +91,14 @@ def six(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
     ended = command(root, *SIX)
     (folder,) = (root / "sweeps").iterdir()
     return folder, ended
+
+
+@pytest.fixture(autouse=True)
+def without_report(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Write no report after the sweeps of single tests: it takes as long as their jobs; that of `six` is there."""
+    original = sweep.report_sweep
+    monkeypatch.setattr(sweep, "report_sweep", lambda folder: None)
+    return original
 
 
 @pytest.fixture
@@ -440,6 +450,53 @@ def test_a_signal_ends_the_sweep_with_its_table_and_the_same_command_goes_on(
     again = command(tmp_path, *words)
     assert (again.code, again.started) == (0, ["attention-linear", "attention-mean"])
     assert "going on after step 6" in again.out.getvalue()
+
+
+def test_a_sweep_ends_with_its_report(six: tuple[Path, Ended]) -> None:
+    folder, ended = six
+    said = ended.out.getvalue()
+    assert f"report: {folder / 'report.html'}" in said
+    assert "this speaks of cost, not of converged quality" in said
+    rows = {row["mechanism"]: row for row in read_rows(folder / "report.csv")}
+    for name in ("full", "probsparse", "linear"):
+        results = [read(folder / f"attention-{name}_seed-{seed}" / "result.json") for seed in (1, 2)]
+        mean = sum(result["test"]["scaled"]["mse"] for result in results) / 2
+        assert float(rows[name]["test_mse"]) == pytest.approx(mean)
+        assert rows[name]["seeds"] == "1 2"
+        assert rows[name]["commands"] == "; ".join(result["command"] for result in results)
+    assert rows["linear"]["against_full"] in ("better", "worse", "no difference shown")
+    assert {"last value", "seasonal naive", "linear (ridge)"} <= rows.keys()
+
+
+def test_a_sweep_that_was_interrupted_and_went_on_has_the_report_of_one_that_was_not(
+    six: tuple[Path, Ended], without_report: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = ForecastTask.training_step
+
+    def interrupted(self: ForecastTask, batch: Any, batch_idx: int) -> Any:
+        if "LinearAttention" in repr(self.network) and self.global_step == 5:
+            signal.raise_signal(signal.SIGTERM)
+        return original(self, batch, batch_idx)
+
+    words = ["attention=full,linear", "sweep.name=s"]
+    monkeypatch.setattr(ForecastTask, "training_step", interrupted)
+    assert command(tmp_path, *words).code == 143
+    monkeypatch.setattr(ForecastTask, "training_step", original)
+    assert command(tmp_path, *words).started == ["attention-linear"]
+    for name in ("full", "linear"):
+        shutil.copytree(six[0] / f"attention-{name}_seed-1", tmp_path / "whole" / f"attention-{name}")
+    for folder in (tmp_path / "whole", tmp_path / "sweeps" / "s"):
+        without_report(folder)
+    whole, apart = (read_rows(folder / "report.csv") for folder in (tmp_path / "whole", tmp_path / "sweeps" / "s"))
+    assert len(whole) == len(apart) == 5
+    assert [*map(without_times, whole)] == [*map(without_times, apart)]
+    assert without_times(whole[0]).keys() >= {"test_mse", "best_step", "steps", "parameters", "against_full_low"}
+
+
+def without_times(row: dict[str, str]) -> dict[str, str]:
+    """Give a row of report.csv without what a clock, or the place of the folder, has a part in."""
+    timed = ("per_s", "_ms_", "seconds", "share", "peak_memory", "_cost", "not_dominated", "commands")
+    return {key: value for key, value in row.items() if not any(word in key for word in timed)}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from forecast.reporting.headline import headline
 from forecast.reporting.leaving import leaving
 from forecast.reporting.sections import CONTROL, Section
 from forecast.reporting.settings import Setting
-from forecast.reporting.text import from_to, listed, named, quality_words, score, shown
+from forecast.reporting.text import counted, from_to, listed, named, quality_words, score, shown
 
 
 def answer(section: Section, comparisons: Comparisons) -> list[str]:
@@ -29,7 +29,8 @@ def _budget(section: Section) -> str:
     """Give how much training there was, and whether it can speak of quality."""
     runs = [run for setting in section.settings for run in setting.runs]
     steps = from_to([run.number("model.steps") for run in runs], "{:,.0f}".format)
-    told = f"{len(runs)} runs of {steps} training steps, {from_to(list(map(passes, runs)), shown)} passes over the data"
+    over = from_to([passes(run) for run in runs], shown)
+    told = f"{counted(len(runs), 'run')} of {steps} training steps, {over} passes over the data"
     if short := sum(map(is_short, runs)):
         told += (
             f": this speaks of cost, not of converged quality ({short} of {len(runs)} runs made less than one pass "

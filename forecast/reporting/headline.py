@@ -42,7 +42,7 @@ def _without(section: Section) -> str:
     if section.reference is None:
         return f"On {section.title} no run has attention={REFERENCE}, with which the others would be compared."
     if set(section.arms) <= {section.reference, section.control}:
-        return f"On {section.title} no mechanism was trained beside `{section.reference}` but the control, if that."
+        return f"On {section.title} no mechanism was trained to compare with `{section.reference}`, the control aside."
     return (
         f"On {section.title} training was not timed side by side with `{section.reference}`: the first steps of a run "
         "are not timed, and what ran on different devices, or in other batches, is not compared."

@@ -71,7 +71,7 @@ def _setting_row(chapter: Chapter, setting: Setting) -> dict[str, Any]:
         ("best", chapter.comparisons.with_best),
     ):
         row |= dict(_comparison_cells(name, made.get(setting.key)))
-    return {**row, "commands": "\n".join(run.result["command"] for run in setting.runs)}
+    return {**row, "commands": "; ".join(run.result["command"] for run in setting.runs)}
 
 
 def _comparison_cells(name: str, comparison: Comparison | None) -> Iterator[tuple[str, Any]]:

@@ -9,16 +9,23 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-SIZE, DPI, FONT_SIZE = (5.2, 4.3), 130, 9
+WIDTH, DPI, FONT_SIZE = 5.2, 130, 9
 """Inches, pixels an inch, points."""
+
+PANEL, ABOVE, BELOW, LEGEND_ROW = 3.1, 0.4, 0.65, 0.19
+"""Heights in inches: of the panel, of what stands above it and below it, of a row of the legend."""
+
+COLUMNS = {16: 3, 28: 2}
+"""Columns of a legend whose longest name has at most so many letters; longer ones stand one below the other."""
 
 
 def new_panel(title: str) -> Axes:
     """Give an empty panel in a figure of its own."""
-    figure = Figure(figsize=SIZE, dpi=DPI, layout="constrained")
+    figure = Figure(figsize=(WIDTH, ABOVE + PANEL + BELOW), dpi=DPI)
     FigureCanvasAgg(figure)
     panel = figure.subplots()
     panel.set_title(title, fontsize=FONT_SIZE, loc="left", parse_math=False, wrap=True)
+    panel.margins(x=0.09)
     panel.grid(alpha=0.25)
     panel.spines[["top", "right"]].set_visible(False)
     panel.tick_params(labelsize=FONT_SIZE - 1, which="both")
@@ -26,11 +33,20 @@ def new_panel(title: str) -> Axes:
 
 
 def png(panel: Axes) -> bytes:
-    """Give the panel's figure as a PNG, its legend beneath."""
+    """Give the panel's figure as a PNG, its legend beneath.
+
+    The places are worked out here: a layout engine would draw everything twice to find the same ones.
+    """
     figure = panel.get_figure(root=True)
     assert figure is not None
-    handles = panel.get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", fontsize=FONT_SIZE - 1, ncols=3, frameon=False)
+    handles, labels = panel.get_legend_handles_labels()
+    longest = max(map(len, labels))
+    columns = next((number for letters, number in COLUMNS.items() if longest <= letters), 1)
+    below = BELOW + LEGEND_ROW * -(-len(labels) // columns)
+    height = ABOVE + PANEL + below
+    figure.set_size_inches(WIDTH, height)
+    figure.subplots_adjust(left=0.15, right=0.95, bottom=below / height, top=1 - ABOVE / height)
+    figure.legend(handles, labels, loc="lower center", fontsize=FONT_SIZE - 1, ncols=columns, frameon=False)
     file = io.BytesIO()
     figure.savefig(file, format="png", metadata={"Software": None})
     return file.getvalue()

@@ -12,6 +12,9 @@ from forecast.reporting.words_apart import arms
 REFERENCE, CONTROL = "full", "mean"
 """The mechanisms that others are compared with: the exact one, and the one that attends to nothing."""
 
+LONGEST = 24
+"""Letters of a value in a title."""
+
 
 @dataclass(frozen=True)
 class Section:
@@ -84,7 +87,7 @@ def _told_apart(titles: list[str], runs: list[FinishedRun]) -> list[str]:
         {
             **flatten(run.config["data"]),
             "targets": run.result["data"]["targets"],
-            "sha256": run.result["data"]["sha256"],
+            "sha256": run.result["data"].get("sha256"),
         }
         for run in runs
     ]
@@ -92,9 +95,14 @@ def _told_apart(titles: list[str], runs: list[FinishedRun]) -> list[str]:
     for place, (title, own) in enumerate(zip(titles, facts, strict=True)):
         others = [other for other, its in zip(facts, titles, strict=True) if its == title]
         keys = [key for key in sorted(own) if key != "path" and any(other.get(key) != own[key] for other in others)]
-        words = [f"{key} {str(own[key])[:40]}" for key in keys]
+        words = [f"{key} {_short(own[key])}" for key in keys]
         told.append(title + (f" ({', '.join(words) or place + 1})" if len(others) > 1 else ""))
     return told
+
+
+def _short(value: object) -> str:
+    text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def _settings(runs: Sequence[FinishedRun]) -> tuple[Setting, ...]:

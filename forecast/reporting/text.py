@@ -68,3 +68,8 @@ def quality_words(comparison: Comparison) -> str:
         return f"with test MSE {errors}, a difference that was not tested ({comparison.why})"
     why = f"; {comparison.why}" if comparison.why else ""
     return f"and no difference in error is shown ({interval}{why})"
+
+
+def counted(number: int, what: str) -> str:
+    """Give a number of things."""
+    return f"{number:,} {what}" + ("" if number == 1 else "s")

@@ -1,7 +1,7 @@
 """The words that tell configurations of the same data apart: the name of an arm of the comparison."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from forecast.nested import flatten
@@ -10,8 +10,14 @@ from forecast.resume import BUDGET, FREE, FREE_TRAINING
 
 Config = Mapping[str, Any]
 
+Column = tuple[str | None, ...]
+"""A word for each configuration, None where it needs none."""
+
 NAMES = ("name", "_target_")
 """Keys that name what a group of options is."""
+
+FIRST = ("attention", "decoder_attention", "cross_attention", "model", "loss")
+"""Groups that tell most; the others follow by name."""
 
 ASIDE = (*FREE, "seed", "horizon", "context_length")
 """Root keys that make no arm: told elsewhere, or the same for all."""
@@ -24,41 +30,38 @@ OF_GROUPS = {
 
 
 def arms(configs: Sequence[Config]) -> list[str]:
-    """Give each configuration's name among the others: its mechanism, and whatever else is not the same in all."""
-    words: list[list[str]] = [[] for _ in configs]
-    groups = dict.fromkeys(key for config in configs for key in config if key not in ASIDE)
-    for group in sorted(groups, key=lambda key: (key != "attention", key)):
-        for own, told in zip(words, _group_words(group, configs), strict=True):
-            own += told
-    return [", ".join(each) for each in words]
+    """Give each configuration's name among the others: its mechanism, and as few words as tell it from the rest.
+
+    What differs only where earlier words differ too is left out: the table of what was held equal has it.
+    """
+    kept: list[Column] = []
+    for column in _columns(configs):
+        if not kept or len(set(zip(*kept, column, strict=True))) > len(set(zip(*kept, strict=True))):
+            kept.append(column)
+    return [", ".join(word for word in words if word is not None) for words in zip(*kept, strict=True)]
 
 
-def _group_words(group: str, configs: Sequence[Config]) -> list[list[str]]:
-    """Give what is to be said of one group of options of each configuration."""
-    values = [_kept(group, config.get(group)) for config in configs]
-    names = [_name(value) for value in values]
-    differ = any(name != names[0] for name in names)
-    told = []
-    for value, name in zip(values, names, strict=True):
-        others = [other for other, its in zip(values, names, strict=True) if its == name]
-        words = [] if name is None or not (differ or group == "attention") else [_named(group, name)]
-        told.append([*words, *_arguments(group, value, others)])
-    return told
+def _columns(configs: Sequence[Config]) -> Iterator[Column]:
+    """Yield the words of each group of options: what it is, and then those of its keys that differ."""
+    groups = {key for config in configs for key in config if key not in ASIDE}
+    for group in sorted(groups, key=lambda key: (FIRST.index(key) if key in FIRST else len(FIRST), key)):
+        values = [_kept(group, config.get(group)) for config in configs]
+        names = [_name(value) for value in values]
+        prefix = "" if group == "attention" else f"{group}="
+        yield tuple(None if name is None or name == "" else prefix + name for name in names)
+        flat = [flatten(value) if isinstance(value, Mapping) else {} for value in values]
+        for key in dict.fromkeys(key for each in flat for key in each if key not in NAMES):
+            differing = {name for name in names if len({_shown(each.get(key)) for each in _of(name, names, flat)}) > 1}
+            told = key if group == "attention" else f"{group}.{key}"
+            yield tuple(
+                f"{told}={_shown(each[key])}" if key in each and name in differing else None
+                for each, name in zip(flat, names, strict=True)
+            )
 
 
-def _named(group: str, name: Any) -> str:
-    short = str(name).rpartition(".")[2]
-    return short if group == "attention" else f"{group}={short}"
-
-
-def _arguments(group: str, value: Any, others: Sequence[Any]) -> list[str]:
-    """Give `key=value` for what differs among options of the same name."""
-    if not isinstance(value, Mapping):
-        return []
-    own = flatten(value)
-    kept = [flatten(other) for other in others]
-    keys = [key for key in own if any(key not in other or other[key] != own[key] for other in kept)]
-    return [f"{key if group == 'attention' else f'{group}.{key}'}={_shown(own[key])}" for key in keys]
+def _of(name: str | None, names: Sequence[str | None], flat: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give the options of the groups of one name: keys of other names are not theirs."""
+    return [each for each, its in zip(flat, names, strict=True) if its == name]
 
 
 def _kept(group: str, value: Any) -> Any:
@@ -67,11 +70,11 @@ def _kept(group: str, value: Any) -> Any:
     return {key: inner for key, inner in value.items() if key not in OF_GROUPS.get(group, ())}
 
 
-def _name(value: Any) -> Any:
-    """Give what a group's options are called; a value that is no group is called itself."""
+def _name(value: Any) -> str | None:
+    """Give what a group's options are called, "" if nothing; a value that is no group is called itself."""
     if not isinstance(value, Mapping):
         return None if value is None else _shown(value)
-    return next((value[key] for key in NAMES if key in value), "")
+    return next((str(value[key]).rpartition(".")[2] for key in NAMES if key in value), "")
 
 
 def _shown(value: Any) -> str:

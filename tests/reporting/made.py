@@ -1,7 +1,7 @@
 """Run folders that hold made-up results: what a report reads, written as the program writes it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.signal import lfilter
 
+from forecast.reporting.sections import Section
 from tests.small import compose
 
 HORIZON, WINDOWS, TRAIN_WINDOWS = 96, 2000, 8000
@@ -94,6 +95,12 @@ def result_of(
 def _scores(mse: float, **more: float) -> dict[str, Any]:
     part = {"scaled": {"mse": mse, "mae": mse / 2}, "original": {"mse": 100 * mse, "mae": 5 * mse}, **more}
     return {"validation": deepcopy(part), "test": deepcopy(part)}
+
+
+def no_pictures(section: Section) -> Iterator[tuple[str, str, bytes]]:
+    """Give what stands for the pictures where they are not looked at: drawing them takes longer than all else."""
+    for cost in ("train", "inference", "memory"):
+        yield f"error-{cost}", f"Error against {cost}", b"a picture"
 
 
 def write_run(folder: Path, result: Mapping[str, Any], mse: np.ndarray | None = None) -> Path:

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from forecast.reporting import content
 from forecast.reporting.content import make_content
 from forecast.reporting.page import page
 from forecast.reporting.reading import read_runs
 from tests.browser import open_page
 from tests.reporting.conftest import Made
-from tests.reporting.made import result_of, write_run
+from tests.reporting.made import no_pictures, result_of, write_run
 
 CLICKS = """<img id="foreign" src="https://example.invalid/picture.png"><script>
 addEventListener("load", () => {
@@ -87,7 +88,10 @@ def _near(colours: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("mark", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a|b `c` & d"])
-def test_names_from_folders_and_files_are_text_and_nothing_else(tmp_path: Path, mark: str) -> None:
+def test_names_from_folders_and_files_are_text_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mark: str
+) -> None:
+    monkeypatch.setattr(content, "draw_pictures", no_pictures)
     result = result_of(config={"data.name": mark, "loss": mark})
     result["command"] = f"python train.py {mark}"
     write_run(tmp_path / "run", result)

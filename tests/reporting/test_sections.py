@@ -42,6 +42,18 @@ def test_whatever_else_differs_is_said_in_the_arms_name(tmp_path: Path, config: 
     assert any(words in arm.split(", ") for arm in found.arms)
 
 
+def test_options_that_differ_together_are_told_by_one_of_them(tmp_path: Path) -> None:
+    other = {"model.patch_length": 1, "optimizer.lr": 0.1, "training.max_steps": 7}
+    found = section(tmp_path, *((name, 96, more) for name in ("full", "linear") for more in ({}, other)))
+    words = [f"model.patch_length={length}" for length in (1, 24)]
+    assert found.arms == [f"{name}, {word}" for name in ("full", "linear") for word in words]
+
+
+def test_options_that_the_mechanism_settles_make_no_word(tmp_path: Path) -> None:
+    found = section(tmp_path, ("full", 96, {}), ("linformer", 96, {"decoder_attention": {"name": "full"}}))
+    assert found.arms == ["full", "linformer"]
+
+
 def test_look_back_batches_of_evaluation_and_what_is_free_make_no_arm(tmp_path: Path) -> None:
     free = {"training.evaluation_batch_size": 4, "training.progress": False, "output_dir": "elsewhere"}
     found = section(tmp_path, ("full", 96, {}), ("full", 720, free))
