@@ -25,6 +25,7 @@ from forecast.errors import InputError
 from forecast.evaluate import evaluate
 from forecast.parallel.group import ALONE, Group
 from forecast.parallel.strategy import leave_signals_alone, spread
+from forecast.resume import ANEW
 from forecast.settings import TrainingSettings, parse_time
 from forecast.task import ForecastTask
 
@@ -62,6 +63,7 @@ def fit(
     logger: Logger,
     start_is_candidate: bool,
     resumed: dict[str, Any] | None = None,
+    anew: str = ANEW,
     group: Group = ALONE,
 ) -> Fit:
     """Train `task`, then put its best weights by validation in place.
@@ -75,6 +77,8 @@ def fit(
         Of the checkpoints.
     resumed
         The content of the checkpoint to go on from; None begins anew.
+    anew
+        How the run is begun anew, for the line that says that it cannot be gone on with.
     group
         The processes that train together; all of them have to call this, each with its own task and data.
 
@@ -95,13 +99,12 @@ def fit(
             )
     if resumed is not None and resumed["data"] != fingerprint:
         raise InputError(
-            f"{folder.parent}: the data are not those that this run began with: bring them back, or begin "
-            "a new run with resume=false"
+            f"{folder.parent}: the data are not those that this run began with: bring them back, or {anew}"
         )
     if resumed is not None and resumed["step"] > task.total_steps:
         raise InputError(
             f"{folder.parent}: has made {resumed['step']:,} steps, {task.total_steps:,} are asked for: "
-            "give training.max_steps or max_epochs more, or begin a new run with resume=false"
+            f"give training.max_steps or max_epochs more, or {anew}"
         )
     data.group = task.group = group
     data.total_steps = task.total_steps

@@ -4,13 +4,14 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
+from math import prod
 from pathlib import Path
 
 from hydra import compose, initialize_config_dir
 from hydra._internal.utils import get_args_parser  # the parser that hydra.main uses: there is no public one
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import IntervalSweep, Override, OverrideType
+from hydra.core.override_parser.types import IntervalSweep, Override, OverrideType, ValueType
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
@@ -129,3 +130,23 @@ def _first(override: Override) -> str | None:
         return f"{override.get_key_element()}={value.start}"
     first = next(iter(override.sweep_string_iterator()), None)
     return None if first is None else f"{override.get_key_element()}={first}"
+
+
+def count_jobs(config: DictConfig, words: Sequence[str]) -> int | None:
+    """Give the number of jobs of a sweep over all values, None where that is found out as it goes.
+
+    Parameters
+    ----------
+    config
+        As `compose_first` gives it; what it sweeps of itself counts with the words.
+    words
+        The overrides, of which the last about a key holds.
+    """
+    sweeper = config.hydra.sweeper
+    if not str(sweeper.get("_target_", "")).endswith(".BasicSweeper"):
+        return None
+    own = [f"{key}={value}" for key, value in (sweeper.get("params") or {}).items()]
+    last = {override.get_key_element(): override for override in parse([*own, *words])}.values()
+    if any(each.value_type == ValueType.GLOB_CHOICE_SWEEP for each in last):  # its values are files of conf/
+        return None
+    return prod(len(list(each.sweep_string_iterator())) for each in last if each.is_discrete_sweep())

@@ -24,6 +24,9 @@ FREE_GROUPS = ("trainer", "logger")
 FREE = (*FREE_GROUPS, "resume", "output_dir", "sweep")
 FREE_TRAINING = (*BUDGET, "progress", "checkpoint_minutes", "profile", "activation_checkpointing", "data_placement")
 
+ANEW, ELSEWHERE = "begin a new run with resume=false", "remove that folder, or choose another sweep.name"
+"""How a run is begun anew: where it has a folder of its own, and where its folder is that of a job of a sweep."""
+
 
 @dataclass
 class Beginning:
@@ -39,12 +42,15 @@ class Beginning:
         What to go on from, None to begin at the first step; what an earlier start left there is then to go.
     result
         The content of the folder's `result.json` where the run is finished.
+    anew
+        How to begin the run anew where the folder cannot be gone on with.
     """
 
     config: dict[str, Any]
     run: Run | None = None
     checkpoint: dict[str, Any] | None = None
     result: dict[str, Any] | None = None
+    anew: str = ANEW
 
 
 @contextmanager
@@ -69,6 +75,7 @@ def begin(
     """
     wanted = dict(config)
     resume = wanted.get("resume", False)
+    anew = ANEW if folder is None else ELSEWHERE
     if folder is None and resume not in (False, "auto"):
         folder = Path(str(resume))
         wanted = _of_folder(folder, wanted, overrides)
@@ -83,23 +90,23 @@ def begin(
         finished = (folder / MANIFEST).is_file()
         named = resume not in (False, "auto")  # only then may the length be another
         if differing := differences(wanted, stored, budget=finished or not named):
-            cure = "begin a new run with resume=false" if named else "choose another folder, or remove that one"
+            cure = ANEW if named else ELSEWHERE
             raise InputError(f"{folder}: holds another run: {'; '.join(differing[:3])}: {cure}")
-        yield _finished(Run(folder), wanted) if finished else _unfinished(Run(folder), wanted, stored)
+        yield _finished(Run(folder), wanted, anew) if finished else _unfinished(Run(folder), wanted, stored, anew)
 
 
-def _finished(run: Run, wanted: dict[str, Any]) -> Beginning:
+def _finished(run: Run, wanted: dict[str, Any], anew: str) -> Beginning:
     try:
         result = json.loads((run.path / RESULT).read_text(encoding="utf-8"))
         path, digest = result["data"]["path"], result["data"].get("sha256")
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(f"{run.path / RESULT}: not readable ({error}): the run folder is damaged") from None
     if path is not None and digest is not None and Path(path).is_file() and sha256(Path(path)) != digest:
-        raise InputError(f"{path}: has changed since {run.path} was finished: begin a new run with resume=false")
+        raise InputError(f"{path}: has changed since {run.path} was finished: {anew}")
     return Beginning(wanted, run, result=result)
 
 
-def _unfinished(run: Run, wanted: dict[str, Any], stored: Mapping[str, Any]) -> Beginning:
+def _unfinished(run: Run, wanted: dict[str, Any], stored: Mapping[str, Any], anew: str) -> Beginning:
     run.clear_temporary()
     there = checkpoints(run.checkpoints)
     checkpoint = newest_checkpoint(run.checkpoints)
@@ -108,7 +115,7 @@ def _unfinished(run: Run, wanted: dict[str, Any], stored: Mapping[str, Any]) -> 
     if checkpoint is None and there:
         print(f"{run.path}: none of its checkpoints is whole: begins again at the first step", file=sys.stderr)
     precision = stored["training"]["precision"]  # what "auto" came to is kept
-    return Beginning({**wanted, "training": {**wanted["training"], "precision": precision}}, run, checkpoint)
+    return Beginning({**wanted, "training": {**wanted["training"], "precision": precision}}, run, checkpoint, anew=anew)
 
 
 def _of_folder(folder: Path, composed: dict[str, Any], overrides: Sequence[str] | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -12,10 +13,16 @@ class StopRequest:
     """Notes the first SIGTERM or SIGINT between `listen` and `forget`; a second one acts at once.
 
     What listens reads `number` at the boundaries of its steps.
+
+    Parameters
+    ----------
+    pass_on
+        Called at the first, where another process is the one that has to stop.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pass_on: Callable[[], None] = lambda: None) -> None:
         self.number: int | None = None
+        self.pass_on = pass_on
         self._before: dict[signal.Signals, Any] = {}
 
     def listen(self) -> None:
@@ -32,6 +39,7 @@ class StopRequest:
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.number is None:
             self.number = number
+            self.pass_on()
             return
         self.forget()
         signal.raise_signal(number)

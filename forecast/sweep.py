@@ -4,9 +4,10 @@ import os
 import secrets
 import signal
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,21 @@ from omegaconf import DictConfig
 
 from forecast.configuration import COMPLAINTS, one_line
 from forecast.errors import InputError, Interrupted
-from forecast.hydra_words import compose_first, for_multirun, put_overrides
+from forecast.hydra_words import compose_first, count_jobs, for_multirun, put_overrides
 from forecast.parallel.place import started_place
 from forecast.report import report_sweep
-from forecast.sweep_job import Sweep, failures, run_job
+from forecast.sweep_board import Board
+from forecast.sweep_job import Sweep, Teller, failures, left, run_job
+from forecast.sweep_lines import Lines
 from forecast.sweep_names import canonical, parse, sweep_name
 from forecast.sweep_settings import check_words, read_sweep
 from forecast.sweep_table import report
 
 RECORD = "multirun.yaml"
 """Hydra's own record of a sweep."""
+
+JOBS_LEFT = 5
+"""Exit code of a sweep whose time was over before all of its jobs had begun, and none had failed."""
 
 
 def run_sweep(arguments: Namespace, call: Callable[[Callable[[DictConfig], Any]], None]) -> None:
@@ -43,16 +49,13 @@ def run_sweep(arguments: Namespace, call: Callable[[Callable[[DictConfig], Any]]
     Interrupted
         If a signal ended it.
     SystemExit
-        With code 1 if a job failed.
+        With code 1 if a job failed, else 5 if `sweep.minutes` were over before the last had begun.
     """
-    sweep = _prepare(arguments)
+    sweep, telling = _prepare(arguments)
     absent = [place for place in (sweep.folder, *sweep.folder.parents) if not place.exists()]
-
-    def job(config: DictConfig) -> float:
-        return run_job(sweep, config)
-
     try:
-        call(job)
+        with telling as teller:
+            call(lambda config: run_job(sweep, config, teller))
     except InputError:
         _remove_empty(absent)
         raise
@@ -66,11 +69,16 @@ def run_sweep(arguments: Namespace, call: Callable[[Callable[[DictConfig], Any]]
         raise
     report(sweep.folder)
     report_sweep(sweep.folder)
+    if jobs := left(sweep):
+        told = f"sweep.minutes are over, jobs that have not begun: {len(jobs)}"
+        print(f"stopped: {told}: the same command goes on with them", file=sys.stderr, flush=True)
     if failures(sweep):
         sys.exit(1)
+    if jobs:
+        sys.exit(JOBS_LEFT)
 
 
-def _prepare(arguments: Namespace) -> Sweep:
+def _prepare(arguments: Namespace) -> tuple[Sweep, AbstractContextManager[Teller]]:
     """Check what all jobs share, and name the sweep on the command line where it has no name."""
     if (place := started_place(os.environ)) is not None:
         raise InputError(
@@ -90,18 +98,32 @@ def _prepare(arguments: Namespace) -> Sweep:
         put_overrides(arguments, words)  # Hydra composes each job from the command line
         config.sweep.name = name
         folder = Path(str(config.hydra.sweep.dir))
+        jobs = count_jobs(config, words)
     except COMPLAINTS as error:
         raise InputError(one_line(error)) from None
     if (file := next((place for place in (folder, *folder.parents) if place.is_file()), None)) is not None:
         raise InputError(f"output_dir={config.output_dir}: {file} is a file: choose another folder")
     last = {override.get_key_element(): override for override in parse(words)}.values()  # as Hydra takes them
-    return Sweep(
+    sweep = Sweep(
         folder=folder,
         objective=settings.objective,
         constants=frozenset(canonical(override) for override in last if not override.is_sweep_override()),
         script=sys.argv[0],
         token=secrets.token_hex(8),
+        isolate=settings.isolate,
+        until=None if settings.minutes is None else time.time() + 60 * settings.minutes,
     )
+    return sweep, _telling(name, jobs, _one_after_another(config) and settings.isolate)
+
+
+def _one_after_another(config: DictConfig) -> bool:
+    """Say whether this process itself runs the jobs, as Hydra's own launcher has it."""
+    return str(config.hydra.launcher.get("_target_", "")).endswith(".BasicLauncher")
+
+
+def _telling(name: str, jobs: int | None, quiet: bool) -> AbstractContextManager[Teller]:
+    """Give what shows the jobs: a table where they print nothing themselves and there is a terminal, else lines."""
+    return Board(name, jobs) if quiet and sys.stdout.isatty() else nullcontext(Lines())
 
 
 def _signal(end: BaseException) -> int | None:

@@ -1,19 +1,42 @@
 """The folder of a sweep's job: the one that holds its configuration, whatever words that was asked for with."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from forecast.errors import InputError
+from forecast.files import read_json, write_json
 from forecast.precision import choose_precision
 from forecast.resume import differences, read_config
 from forecast.run import CONFIG
 from forecast.settings import read_training
+from forecast.sweep_names import canonical, in_order, is_seed, parse
 from forecast.trainer_settings import choose_device
 
+JOB, FAILED, TRACEBACK, LEFT = "job.json", "failed.json", "traceback.txt", "left.json"
+"""What a sweep leaves in a job's folder beside the run: its words, why it failed, that its time was over before."""
 
-def job_folder(named: Path, config: Mapping[str, Any]) -> Path:
+
+def settled(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the configuration with the precision that it comes to on this machine, as the folders have it.
+
+    Raises
+    ------
+    InputError
+        If what is needed of it cannot be used.
+    """
+    settings = read_training(config["training"])
+    precision = choose_precision(settings.precision, choose_device(config["trainer"]))
+    return {**config, "training": {**config["training"], "precision": precision}}
+
+
+def job_folder(named: Path, config: Mapping[str, Any], token: str = "") -> Path:
     """Give the folder of the job with this configuration, among those beside `named`, or else `named`.
+
+    Parameters
+    ----------
+    token
+        Of this command: another job of it that has no run yet may be at work elsewhere, and is left alone.
 
     Raises
     ------
@@ -24,11 +47,10 @@ def job_folder(named: Path, config: Mapping[str, Any]) -> Path:
     differing = differences(config, read_config(named), budget=True) if there else []
     if there and not differing:
         return named
-    settings = read_training(config["training"])
-    precision = choose_precision(settings.precision, choose_device(config["trainer"]))
-    settled = {**config, "training": {**config["training"], "precision": precision}}  # as the folders have it
-    for folder in sorted(path.parent for path in named.parent.glob(f"*/{CONFIG}")):
-        if folder != named and _holds(folder, settled):
+    wanted = settled(config)
+    folders = {path.parent for name in (CONFIG, JOB) for path in named.parent.glob(f"*/{name}")}
+    for folder in sorted(folders):
+        if folder != named and _holds(folder, wanted, token):
             return folder
     if there:
         told = "; ".join(differing[:3])
@@ -36,8 +58,31 @@ def job_folder(named: Path, config: Mapping[str, Any]) -> Path:
     return named
 
 
-def _holds(folder: Path, config: Mapping[str, Any]) -> bool:
+def describe(folder: Path, words: Sequence[str], config: Mapping[str, Any], token: str) -> None:
+    """Note what makes this job another than the rest of its sweep; the table has its rows from it.
+
+    What the job was asked for with before is kept, and what these words say beyond it is added. Until it has a
+    run, its configuration is found here, so that other words for it find the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    before = read_json(folder / JOB)
+    known = parse(before["overrides"]) if before else []
+    keys = {override.get_key_element() for override in known}
+    new = [override for override in parse(words) if override.get_key_element() not in keys]
+    if before is None or new or not (folder / CONFIG).is_file():
+        every = in_order([*known, *new])
+        configuration = [canonical(override) for override in every if not is_seed(override)]
+        facts = {"overrides": [*map(canonical, every)], "configuration": configuration}
+        write_json(folder / JOB, {**facts, "config": config, "sweep": token})
+
+
+def _holds(folder: Path, config: Mapping[str, Any], token: str) -> bool:
     try:
-        return not differences(config, read_config(folder), budget=True)
+        if (folder / CONFIG).is_file():
+            return not differences(config, read_config(folder), budget=True)
+        asked = read_json(folder / JOB)
+        if "config" not in asked or asked["sweep"] == token:
+            return False
+        return not differences(config, asked["config"], budget=True)
     except InputError:  # a damaged folder is nobody's but that job's
         return False

@@ -2,31 +2,29 @@
 
 import math
 import sys
-import traceback
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from forecast.cli import explain
 from forecast.configuration import plain_values
 from forecast.errors import Interrupted
-from forecast.files import read_json, replacing, write_json
+from forecast.files import write_json
 from forecast.memory import reset_peak_memory
 from forecast.nested import look_up
 from forecast.run import CONFIG, MANIFEST
-from forecast.sweep_folder import job_folder
-from forecast.sweep_names import canonical, in_order, is_seed, job_name, parse, swept_words
+from forecast.sweep_apart import train_apart
+from forecast.sweep_failure import Failure, JobFailed, marked, record
+from forecast.sweep_folder import FAILED, LEFT, TRACEBACK, describe, job_folder, settled
+from forecast.sweep_names import job_name, swept_words
 from forecast.trainer_settings import check_one_process
 from forecast.training import train
-
-JOB, FAILED, TRACEBACK = "job.json", "failed.json", "traceback.txt"
-"""What a sweep leaves in a job's folder beside the run: its words, and why it failed if it did."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +43,10 @@ class Sweep:
         What was started, for the command in a job's result.
     token
         Of this command alone, which tells its failures from those of an earlier one.
+    isolate
+        Whether each job has a process of its own.
+    until
+        The time, in seconds as `time.time` gives it, from which no further job begins; None: there is none.
     """
 
     folder: Path
@@ -52,13 +54,31 @@ class Sweep:
     constants: frozenset[str]
     script: str
     token: str
+    isolate: bool = False
+    until: float | None = None
 
 
-def run_job(sweep: Sweep, config: DictConfig) -> float:
+class Teller(Protocol):
+    """Shows how the jobs of a sweep go; they are known by the names of their folders."""
+
+    def starts(self, name: str, number: int, *, again: bool) -> None:
+        """Show that a job starts, or goes on where it was."""
+
+    def finished(self, name: str, result: Mapping[str, Any], *, before: bool) -> None:
+        """Show what a job came to, now or before this command."""
+
+    def failed(self, name: str, line: str) -> None:
+        """Show that a job failed; the line itself has been printed."""
+
+    def left(self, name: str) -> None:
+        """Show that a job does not begin any more."""
+
+
+def run_job(sweep: Sweep, config: DictConfig, teller: Teller) -> float:
     """Train one job, or take its result where it is finished, and give its objective.
 
     A job that failed gives NaN, which a search takes for a failed trial; an exception would have Hydra end
-    the multirun, without its table and, in an exit, without the other jobs.
+    the multirun, without its table and, in an exit, without the other jobs. One that does not begin gives it too.
     """
     overrides = list(HydraConfig.get().overrides.task)
     words = swept_words(overrides, sweep.constants)
@@ -66,29 +86,45 @@ def run_job(sweep: Sweep, config: DictConfig) -> float:
     try:
         plain = plain_values(config)
         check_one_process(plain["trainer"])
-        folder = job_folder(folder, plain)
-        return _run(sweep, plain, overrides, words, folder)
+        folder = job_folder(folder, plain, sweep.token)
+        result = _run(sweep, plain, overrides, words, folder, teller)
+        return math.nan if result is None else _objective(sweep, folder, result)
     except Interrupted as end:
         print(f"{folder.name}: {end}", file=sys.stderr, flush=True)
         raise SystemExit(end.exit_code) from None  # passes through Hydra, so that no further job starts
     except Exception as error:  # the one boundary that takes everything: the other jobs have to go on
-        _record_failure(sweep, error, words, folder)
+        failure = error.failure if isinstance(error, JobFailed) else Failure.of(error)
+        teller.failed(folder.name, record(failure, folder, words, sweep.token))
         return math.nan
 
 
 def _run(
-    sweep: Sweep, config: Mapping[str, Any], overrides: Sequence[str], words: Sequence[str], folder: Path
-) -> float:
-    for name in (FAILED, TRACEBACK):
+    sweep: Sweep, config: dict[str, Any], overrides: Sequence[str], words: Sequence[str], folder: Path, teller: Teller
+) -> Mapping[str, Any] | None:
+    """Give the result of a job, None where it is too late to begin it."""
+    describe(folder, words, settled(config), sweep.token)
+    before = (folder / MANIFEST).is_file()
+    if not before and sweep.until is not None and time.time() >= sweep.until:
+        write_json(folder / LEFT, {"sweep": sweep.token})
+        teller.left(folder.name)
+        return None
+    for name in (FAILED, TRACEBACK, LEFT):
         (folder / name).unlink(missing_ok=True)
-    _describe(folder, words)
-    if not (folder / MANIFEST).is_file():
-        verb = "goes on" if (folder / CONFIG).is_file() else "starts"
-        print(f"job {HydraConfig.get().job.num + 1}: {folder.name} {verb}", flush=True)
-    reset_peak_memory(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
-    with _typed_alone(sweep.script, overrides):
-        _, result = train(config, folder=folder)
+    if not before:
+        teller.starts(folder.name, HydraConfig.get().job.num + 1, again=(folder / CONFIG).is_file())
+    argv = [sweep.script, *(word for word in overrides if not word.startswith("sweep."))]
+    if sweep.isolate and not before:
+        result = train_apart(config, folder, argv)
+    else:
+        reset_peak_memory(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+        with _typed(argv):
+            _, result = train(config, folder=folder)
     (folder / FAILED).unlink(missing_ok=True)  # of a second process that wanted this folder meanwhile
+    teller.finished(folder.name, result, before=before)
+    return result
+
+
+def _objective(sweep: Sweep, folder: Path, result: Mapping[str, Any]) -> float:
     value = look_up(result, sweep.objective)
     number = math.nan if value is None else float(value)  # a result that was read has null for NaN
     if math.isnan(number):
@@ -96,51 +132,22 @@ def _run(
     return number
 
 
-def _describe(folder: Path, words: Sequence[str]) -> None:
-    """Note what makes this job another than the rest of its sweep; the table has its rows from it.
-
-    What the job was asked for with before is kept, and what these words say beyond it is added.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    before = read_json(folder / JOB)
-    known = parse(before["overrides"]) if before else []
-    keys = {override.get_key_element() for override in known}
-    new = [override for override in parse(words) if override.get_key_element() not in keys]
-    if before is None or new:
-        every = in_order([*known, *new])
-        configuration = [canonical(override) for override in every if not is_seed(override)]
-        write_json(folder / JOB, {"overrides": [*map(canonical, every)], "configuration": configuration})
-
-
 @contextmanager
-def _typed_alone(script: str, overrides: Sequence[str]) -> Iterator[None]:
+def _typed(argv: list[str]) -> Iterator[None]:
     """Have the result name the command that gives this job alone, in whatever process it runs."""
     before = sys.argv
-    sys.argv = [script, *(word for word in overrides if not word.startswith("sweep."))]
+    sys.argv = argv
     try:
         yield
     finally:
         sys.argv = before
 
 
-def _record_failure(sweep: Sweep, error: Exception, words: Sequence[str], folder: Path) -> None:
-    known = explain(error)
-    line, code = known or (f"{type(error).__name__}: {error}, a fault of the program: see {folder / TRACEBACK}", 1)
-    line = " ".join(line.split())
-    print(f"error: {folder.name}: {line}", file=sys.stderr, flush=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    if known is None:
-        with replacing(folder / TRACEBACK) as file:
-            file.write("".join(traceback.format_exception(error)).encode())
-    facts = {"error": line, "kind": type(error).__name__, "exit_code": code, "overrides": words}
-    write_json(folder / FAILED, {**facts, "sweep": sweep.token})
-
-
 def failures(sweep: Sweep) -> list[str]:
     """Give the names of the jobs that failed under this very command."""
-    found = [
-        path.parent.name
-        for path in sweep.folder.glob(f"*/{FAILED}")
-        if (facts := read_json(path)) is not None and facts["sweep"] == sweep.token
-    ]
-    return sorted(found)
+    return marked(sweep.folder, FAILED, sweep.token)
+
+
+def left(sweep: Sweep) -> list[str]:
+    """Give the names of the jobs that this very command did not begin since its time was over."""
+    return marked(sweep.folder, LEFT, sweep.token)

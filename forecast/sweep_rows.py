@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from forecast.nested import flatten, look_up
 from forecast.relative import RELATIVE
 from forecast.resume import BUDGET, FREE, FREE_TRAINING
 from forecast.run import CONFIG, MANIFEST, RESULT
-from forecast.sweep_job import FAILED, JOB
+from forecast.sweep_folder import FAILED, JOB
 from forecast.table import NAMES
 
 SCORES = {
@@ -42,10 +42,12 @@ FIGURES = {
     "best_step": "model.best_step",
     "parameters": "model.parameters",
     "steps": "model.steps",
+    "test_windows": "data.windows.test",
+    "evaluation_stride": "data.evaluation_stride",
 }
 """Columns and where a model's result has them; what a result lacks is an empty cell."""
 
-NUMBERS, COUNTS = [*SCORES, *FIGURES], ["parameters", "steps"]
+NUMBERS, COUNTS = [*SCORES, *FIGURES], ["parameters", "steps", "test_windows", "evaluation_stride"]
 
 MARKS = (JOB, CONFIG, FAILED)
 """Files of which a job's folder has one at least."""
@@ -81,6 +83,11 @@ def read_folders(folders: Iterable[Path]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
+def figures_of(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the numbers of a result by their columns, None where it has none."""
+    return {name: look_up(result, path) for name, path in (SCORES | FIGURES).items()}
+
+
 def _read_job(folder: Path) -> list[dict[str, Any]]:
     words = read_json(folder / JOB) or {"overrides": [folder.name], "configuration": [folder.name]}
     failed = read_json(folder / FAILED)
@@ -94,9 +101,9 @@ def _read_job(folder: Path) -> list[dict[str, Any]]:
     }
     rows = []
     if result is not None:
-        numbers = {name: look_up(result, path) for name, path in (SCORES | FIGURES).items()}
+        figures = figures_of(result)
         facts = {key: result.get(key) for key in ("status", "seed", "device", "precision", "baselines")}
-        rows.append({**row, **numbers, **facts, "of": _fingerprint(result)})
+        rows.append({**row, **figures, **facts, "of": _fingerprint(result)})
     if failed is not None:
         overrides = " ".join(failed.get("overrides", words["overrides"]))
         rows.append({**row, "overrides": overrides, "status": "failed", "error": failed["error"]})

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Override, ValueType
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.checks import check_options
@@ -26,10 +26,12 @@ class SweepSettings:
 
     name: str | None
     objective: str
+    minutes: float | None
+    isolate: bool
 
 
 def check_words(overrides: Sequence[Override]) -> None:
-    """Refuse to sweep what all jobs have in common, and to place them elsewhere than the program does.
+    """Refuse to sweep what all jobs have in common, to place them elsewhere, and to ask for one job twice.
 
     Raises
     ------
@@ -43,6 +45,10 @@ def check_words(overrides: Sequence[Override]) -> None:
             )
         if override.is_sweep_override() and override.key_or_group.split(".")[0] in ONE_FOR_ALL:
             raise InputError(f"{override.input_line}: all jobs of a sweep share one {override.key_or_group}: give one")
+        if override.value_type in (ValueType.CHOICE_SWEEP, ValueType.SIMPLE_CHOICE_SWEEP):
+            values = list(override.sweep_string_iterator())
+            if twice := [value for value in values if values.count(value) > 1]:
+                raise InputError(f"{override.input_line}: gives {twice[0]} twice: each job runs once: give it once")
 
 
 def read_sweep(config: DictConfig) -> SweepSettings:
@@ -65,6 +71,8 @@ def read_sweep(config: DictConfig) -> SweepSettings:
             f"sweep.name={settings.name}: must be 1 to {LONGEST} of the letters A-Z a-z 0-9 . _ -, the first no sign"
         )
     _check_objective(settings.objective)
+    if settings.minutes is not None and not 0 < settings.minutes < float("inf"):
+        raise InputError(f"sweep.minutes={settings.minutes}: must be above 0 and finite, or null for no limit")
     resume = config.get("resume")
     if resume not in (None, False, "auto"):
         raise InputError(f"resume={resume}: each job of a sweep resumes itself: leave it out")

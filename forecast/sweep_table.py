@@ -55,7 +55,7 @@ def report(sweep: Path) -> None:
 def sweep_table(rows: pd.DataFrame, jobs: pd.DataFrame, name: str) -> Table:
     """Give the table that is printed: the configurations, the baselines, the jobs that did not finish."""
     done = int(jobs["of"].notna().sum())
-    title = f"{name}: {done} of {int((jobs['status'] != 'repeat').sum())} jobs finished"
+    title = f"{name}: {done} of {int((jobs['status'] != 'repeat').sum())} jobs finished{_scored(jobs)}"
     table = Table(title=title, caption=CAPTION, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("configuration", overflow="fold")
     for heading in HEADINGS.values():
@@ -65,14 +65,21 @@ def sweep_table(rows: pd.DataFrame, jobs: pd.DataFrame, name: str) -> Table:
         if (row["row"] == "model") != (previous == "model"):
             table.add_section()
         previous = row["row"]
-        cells = [_cell(name, row) for name in HEADINGS]
+        cells = [cell(name, row) for name in HEADINGS]
         if row["row"] == "job":
             cells[1] = row["status"]
         table.add_row(row["configuration"] or "(all alike)", *cells)
     return table
 
 
-def _cell(name: str, row: Mapping[Any, Any]) -> str:
+def _scored(jobs: pd.DataFrame) -> str:
+    """Say which windows were scored where that is not each of them."""
+    strides = sorted({int(stride) for stride in jobs["evaluation_stride"].dropna()})
+    return "" if strides in ([], [1]) else f", 1 validation and test window in {' or '.join(map(str, strides))} scored"
+
+
+def cell(name: str, row: Mapping[Any, Any]) -> str:
+    """Give the text of a figure of a row, empty where there is none."""
     value, spread = (row.get(key, math.nan) for key in (name, f"{name}_sd"))
     if value is None or math.isnan(value):
         return ""

@@ -77,6 +77,7 @@ class Work:
     table: Address | None
     run: Run
     resumed: dict[str, Any] | None
+    anew: str
 
 
 def follow(place: Place) -> None:
@@ -89,7 +90,7 @@ def follow(place: Place) -> None:
     beside_it = place.rank < place.local_size  # on the machine of the process that leads
     made = prepare(work.config, group, work.ridge, work.table if beside_it else None)
     with suppress(Interrupted):  # the one that leads has saved the step, and says so
-        _fit_and_score(made, work.run, work.resumed, DummyLogger(), group)
+        _fit_and_score(made, work.run, work.resumed, work.anew, DummyLogger(), group)
     group.close()  # not after a fault: the others would notice before this process has said what it was
 
 
@@ -107,8 +108,8 @@ def _train(beginning: Beginning, folder: Path | None, team: Team) -> tuple[Run, 
         logger = make_logger(config["logger"], str(run.path), purge_step=0 if resumed is None else resumed["step"])
         log_start(logger, config)
         ridge = replace(made.ridge, weight=made.ridge.weight.cpu())  # every process has a device of its own
-        group.hand_out(Work(config, ridge, data.address, run, resumed))
-        outcome, rows = _fit_and_score(made, run, resumed, logger, group)
+        group.hand_out(Work(config, ridge, data.address, run, resumed, beginning.anew))
+        outcome, rows = _fit_and_score(made, run, resumed, beginning.anew, logger, group)
         team.part()
         outcome = log_figures(logger, outcome, made.network, data, rows)
         result = write_outcome(
@@ -129,7 +130,7 @@ def _train(beginning: Beginning, folder: Path | None, team: Team) -> tuple[Run, 
 
 
 def _fit_and_score(
-    made: Preparation, run: Run, resumed: dict[str, Any] | None, logger: Logger, group: Group
+    made: Preparation, run: Run, resumed: dict[str, Any] | None, anew: str, logger: Logger, group: Group
 ) -> tuple[Fit, dict[str, Row | None]]:
     """Train, and score the best weights; all processes of `group` do this together."""
     outcome = fit(
@@ -144,6 +145,7 @@ def _fit_and_score(
         logger=logger,
         start_is_candidate=made.starts_from_ridge,
         resumed=resumed,
+        anew=anew,
         group=group,
     )
     return outcome, score(made.network.to(made.device).eval(), made.data, made.ridge, group)
@@ -168,6 +170,8 @@ def _introduce(made: Preparation, run: Run, resumed: Mapping[str, Any] | None, g
     for note in data.notes:
         print(f"{config['data']['name']}: {note}")
     windows = ", ".join(f"{len(part):,} {name}" for name, part in data.parts.items())
+    if data.evaluation_stride > 1:
+        windows += f" (of validation and test 1 in {data.evaluation_stride})"
     parameters = sum(parameter.numel() for parameter in made.network.parameters())
     print(f"{config['data']['name']}: {len(data.index):,} rows, {len(data.source.targets)} targets; windows: {windows}")
     print(f"{config['data']['name']}: {data.placement}")

@@ -428,6 +428,19 @@ def test_a_finished_run_on_a_file_that_has_changed_is_not_handed_out(tmp_path: P
         train(config)
 
 
+def test_a_job_of_a_sweep_whose_file_has_changed_is_told_a_cure_that_helps(tmp_path: Path) -> None:
+    source = write(tmp_path / "hours.csv", hourly())
+    config = quick(tmp_path / "outputs", "data=csv", f"data.path={source}", "training.max_steps=1")
+    train(config, folder=tmp_path / "job")
+    write(source, hourly(seed=1))
+    with pytest.raises(InputError, match=r"has changed since .*: remove that folder, or choose another sweep.name"):
+        train(config, folder=tmp_path / "job")
+    for name in ("manifest.json", "result.json"):
+        (tmp_path / "job" / name).unlink()  # as if it had been killed before
+    with pytest.raises(InputError, match=r"bring them back, or remove that folder, or choose another sweep.name"):
+        train(config, folder=tmp_path / "job")
+
+
 @pytest.mark.parametrize("name", ["result.json"])
 def test_a_finished_run_without_its_result_is_called_damaged(
     whole: tuple[Run, dict[str, Any]], tmp_path: Path, name: str

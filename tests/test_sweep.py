@@ -4,21 +4,25 @@ import errno
 import io
 import json
 import math
+import re
 import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
+from omegaconf import OmegaConf
 
 from forecast import command_line, sweep, sweep_job
 from forecast.claim import claimed
 from forecast.errors import InputError, Interrupted, NotFiniteError
 from forecast.files import write_json
+from forecast.hydra_words import count_jobs
 from forecast.nested import look_up
 from forecast.sweep_folder import job_folder
 from forecast.sweep_names import LONGEST, NAME, canonical, job_name, parse, sweep_name, swept_words
@@ -145,6 +149,10 @@ def test_six_jobs_have_six_readable_folders_with_a_run_each(six: tuple[Path, End
         assert name == f"attention-{config['attention']['name']}_seed-{config['seed']}"
     assert set(ended.started) == NAMES
     assert "6 of 6 jobs finished" in ended.out.getvalue()
+    for name in NAMES:
+        assert re.search(
+            rf"^{name}: finished, test MSE 0\.\d{{4}}, skill .*, min 0\.", ended.out.getvalue(), re.MULTILINE
+        )
 
 
 def test_a_job_of_a_sweep_gives_what_it_gives_alone(six: tuple[Path, Ended], tmp_path: Path) -> None:
@@ -363,6 +371,101 @@ def test_every_objective_that_may_be_chosen_is_in_a_result(six: tuple[Path, Ende
         assert path.rpartition(".")[2] in look_up(result, path.rpartition(".")[0])
 
 
+def test_other_words_for_a_job_that_failed_before_it_had_a_run_take_its_folder(fake: Any, tmp_path: Path) -> None:
+    def fails(config: dict[str, Any]) -> float:
+        raise InputError("the file is missing")
+
+    fake(fails)
+    assert command(tmp_path, "sweep.name=s").code == 1
+    called = fake(lambda config: 0.5)
+    ended = command(tmp_path, "attention=full,mean", "seed=1", "sweep.name=s")
+    assert (ended.code, called) == (0, ["job", "attention-mean"])
+    assert not list(tmp_path.rglob("failed.json"))
+    assert read(tmp_path / "sweeps" / "s" / "job" / "job.json")["overrides"] == ["attention=full"]
+
+
+# --- a sweep that has so many minutes
+
+
+def test_no_job_begins_after_the_minutes_and_the_same_command_goes_on_with_the_rest(
+    fake: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    for module in (sweep, sweep_job):
+        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now[0]))
+
+    def lasts(config: dict[str, Any]) -> float:
+        now[0] += 50
+        return 0.5
+
+    words = ["seed=1,2,3,4", "sweep.name=s", "sweep.minutes=1.5"]
+    called = fake(lasts)
+    ended = command(tmp_path, *words)
+    assert (ended.code, called) == (5, ["seed-1", "seed-2"])
+    assert ended.errors == [
+        "stopped: sweep.minutes are over, jobs that have not begun: 2: the same command goes on with them"
+    ]
+    assert "seed-3: left, no time to begin it" in ended.out.getvalue()
+    assert "unfinished: seed-4" in ended.out.getvalue()
+    for name in called:
+        (tmp_path / "sweeps" / "s" / name / "manifest.json").write_text("{}")  # which the fake does not
+    called = fake(lambda config: 0.5)
+    ended = command(tmp_path, *words)
+    assert (ended.code, called) == (0, ["seed-1", "seed-2", "seed-3", "seed-4"])
+    assert not list(tmp_path.rglob("left.json"))
+
+
+def test_a_failure_counts_more_than_the_jobs_that_are_left(
+    fake: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    for module in (sweep, sweep_job):
+        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now[0]))
+
+    def fails(config: dict[str, Any]) -> float:
+        now[0] += 50
+        raise InputError("not so")
+
+    fake(fails)
+    ended = command(tmp_path, "seed=1,2,3,4", "sweep.minutes=1")
+    assert (ended.code, len(ended.errors)) == (1, 3)
+
+
+# --- the study
+
+
+def test_the_study_holds_everything_equal_but_what_it_compares(fake: Any, tmp_path: Path) -> None:
+    configs: list[dict[str, Any]] = []
+    called = fake(lambda config: configs.append(config) or 0.5)
+    study = ["-m", "experiment=tradeoff", "data=etth1", f"output_dir={tmp_path}", "sweep.isolate=false"]
+    assert typed(*study).code == 0
+    assert len(called) == len(set(called)) == 15
+    assert called[0] == "attention-full_context_length-96_seed-1"
+    assert called[-1] == "attention-mean_context_length-2880_seed-1"
+    same = [{**config, "attention": None, "context_length": None} for config in configs]
+    assert all(config == same[0] for config in same)
+    assert {config["attention"]["name"] for config in configs} > {"full", "probsparse", "linear", "mean"}
+    longest = max(config["context_length"] for config in configs)
+    assert {config["training"]["first_origin"] for config in configs} == {longest} == {2880}
+
+
+@pytest.mark.parametrize(
+    ("words", "jobs"),
+    [
+        ([], 6),
+        (["seed=1,2,3"], 18),
+        (["attention=full", "data=etth1"], 3),
+        (["horizon=range(1,4)"], 18),
+        (["data=glob(ett*)"], None),
+    ],
+)
+def test_the_jobs_of_a_sweep_are_counted_before_the_first(words: list[str], jobs: int | None) -> None:
+    params = {"seed": "1", "context_length": "1,2,3", "attention": "full,mean"}
+    sweeper = {"_target_": "hydra._internal.core_plugins.basic_sweeper.BasicSweeper", "params": params}
+    assert count_jobs(OmegaConf.create({"hydra": {"sweeper": sweeper}}), words) == jobs
+    assert count_jobs(OmegaConf.create({"hydra": {"sweeper": {"_target_": "some.Search"}}}), words) is None
+
+
 # --- sweeps that meet
 
 
@@ -531,6 +634,10 @@ def test_no_job_starts_after_an_interruption(fake: Any, tmp_path: Path, raised: 
         (["seed=1,2", "sweep.objective=speed"], "sweep.objective=speed: no result has it"),
         (["seed=1,2", "sweep.objective=model.steps.x"], "sweep.objective=model.steps.x: no result has it"),
         (["seed=1,2", "sweep.name=a/b"], "sweep.name=a/b"),
+        (["seed=1,2,1"], "seed=1,2,1: gives 1 twice"),
+        (["seed=1,2", "sweep.minutes=0"], "sweep.minutes=0: must be above 0"),
+        (["seed=1,2", "sweep.minutes=long"], "sweep.minutes=long: must be float or null"),
+        (["seed=1,2", "sweep.isolate=maybe"], "sweep.isolate=maybe: must be bool"),
         (["seed=1,2", "sweep.name=.."], "sweep.name=.."),
         (["sweep.name=a,b"], "sweep.name=a,b"),
         (["output_dir=a,b"], "output_dir=a,b"),

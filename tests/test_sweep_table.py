@@ -227,6 +227,17 @@ def test_the_table_fits_a_line_of_120_and_a_long_configuration_is_folded(sweep: 
     assert "attention=full" in "".join(lines)
 
 
+def test_windows_scored_one_in_so_many_are_told_above_the_table(sweep: Path) -> None:
+    assert "scored" not in printed(sweep)
+    for path in sweep.glob("*/result.json"):
+        result = json.loads(path.read_text()) | {"data": {"windows": {"test": 557}, "evaluation_stride": 5}}
+        path.write_text(json.dumps(result))
+    assert "4 of 4 jobs finished, 1 validation and test window in 5 scored" in printed(sweep)
+    report(sweep)
+    rows = pd.read_csv(sweep / "jobs.csv")
+    assert set(zip(rows["test_windows"], rows["evaluation_stride"], strict=True)) == {(557, 5)}
+
+
 def test_jobs_stand_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     for seed in (10, 9, 100):
         job(tmp_path, "full", 0.3, seed=seed)

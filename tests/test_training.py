@@ -23,7 +23,8 @@ from forecast.errors import InputError, NotFiniteError
 from forecast.evaluate import evaluate
 from forecast.model.informer import Informer
 from forecast.run import Architecture, Run
-from forecast.table import print_table
+from forecast.summary import summary
+from forecast.table import print_table, title
 from forecast.task import ForecastTask
 from forecast.trainer_settings import TRAINER_KEYS_OF_OURS
 from forecast.training import train
@@ -278,6 +279,24 @@ def test_a_callback_can_be_taken_out(config: dict[str, Any]) -> None:
     config = changed(config, training__validations_per_epoch=13, training__max_steps=20, optimizer__lr=0.0)
     _, result = train({**config, "callbacks": {}})
     assert result["status"] == "finished"
+
+
+def test_windows_scored_one_in_five_are_counted_as_that_wherever_they_are_shown(tmp_path: Path) -> None:
+    words = ["training.evaluation_stride=5", "training.first_origin=60", "training.max_steps=1"]
+    run, result = train(quick(tmp_path, *words))
+    data = result["data"]
+    errors = pd.read_parquet(run.path / "errors.parquet")
+    for part in ("validation", "test"):
+        origins = errors.loc[errors["part"] == part, "origin"]
+        assert len(origins) == data["windows"][part]
+        assert set(origins.diff().dropna()) == {pd.Timedelta(hours=5)}
+    assert data["evaluation_stride"] == 5
+    counted = f"{data['windows']['test']:,} test windows, 1 in 5"
+    assert counted in title(result)
+    assert counted in summary(result)
+    assert "all" not in title(result)
+    hours = pd.Timestamp(data["first_test_target"]) - pd.Timestamp(data["first_train_target"])
+    assert hours == pd.Timedelta(hours=560 + (140 - HORIZON) % 5 - 60)  # the last window is kept
 
 
 def test_scores_do_not_depend_on_the_evaluation_batch_size(tiny_run: TinyRun) -> None:

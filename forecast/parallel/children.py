@@ -13,6 +13,7 @@ from pathlib import Path
 from forecast.cli import explain
 from forecast.errors import InputError, Interrupted, NotFiniteError, ProcessFailed
 from forecast.parallel.group import ON_THIS_MACHINE
+from forecast.processes import environment, python
 
 LOOK_EVERY = 0.5
 """Seconds between two looks at whether all are alive."""
@@ -71,13 +72,9 @@ class Children:
             raise failure from error
 
     def _start(self, rank: int) -> "subprocess.Popen[bytes]":
-        place = [str(rank), str(self.size), self.meeting]
-        command = [sys.executable, "-P", "-m", "forecast.parallel.follow", *place]
-        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # it imports what this process would
+        command = python("forecast.parallel.follow", str(rank), str(self.size), self.meeting)
         with self._log(rank).open("wb") as log:
-            return subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": paths}
-            )
+            return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment())
 
     def _log(self, rank: int) -> Path:
         return self.folder / f"{rank}.txt"

@@ -1,17 +1,17 @@
 """One more process of a run: `python -m forecast.parallel.follow <rank> <size> <meeting>`; `Children` starts it."""
 
-import os
 import shutil
 import signal
 import sys
-import threading
 from pathlib import Path
+
+from forecast.processes import end_with_the_starter
 
 
 def main() -> None:
     """Train beside the process that leads, and exit."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the one that leads decides
-    threading.Thread(target=_end_with_the_leader, daemon=True).start()
+    end_with_the_starter(_clean_up)
     from forecast.cli import finish
     from forecast.parallel.place import Place
     from forecast.training import follow
@@ -21,10 +21,8 @@ def main() -> None:
     sys.exit(finish(lambda: follow(place)))
 
 
-def _end_with_the_leader() -> None:
-    os.read(sys.stdin.fileno(), 1)  # not through a buffer, whose lock a process that ends could not have
+def _clean_up() -> None:
     shutil.rmtree(Path(sys.argv[3].removeprefix("file://")).parent, ignore_errors=True)
-    os._exit(0)
 
 
 if __name__ == "__main__":
