@@ -29,10 +29,11 @@ def one_row_a_time(table: Rows, how: str, source: str, time_column: str) -> tupl
     """
     times, values, rows = table
     stamps = times.asi8
-    order = np.argsort(stamps, kind="stable")
     late = int((stamps < np.maximum.accumulate(stamps)).sum())
     notes = (f"{late} rows were out of order: sorted by {time_column}",) if late else ()
-    times, values, rows = times[order], values[order], rows[order]
+    if late:  # a table in order stays as it is, uncopied
+        order = np.argsort(stamps, kind="stable")
+        times, values, rows = times[order], values[order], rows[order]
     again = np.diff(times.asi8) == 0  # row n + 1 is for the time of row n
     if not again.any():
         return (times, values, rows), notes

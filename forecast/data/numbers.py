@@ -14,7 +14,7 @@ def to_numbers(table: pd.DataFrame, rows: np.ndarray, source: str, *, empty_allo
     Raises `InputError` that names row and column of the first cell that is empty, no number, infinite, or too
     large for the model's float32; `rows` holds the row numbers as a spreadsheet shows them.
     """
-    values = np.empty(table.shape, dtype=np.float64)
+    values = np.empty(table.shape, dtype=np.float64, order="F")  # as pandas keeps it, which then need not copy it
     for place, name in enumerate(table.columns):
         values[:, place] = _column(table[name], rows, f"{source}, column {name!r}", empty_allowed)
     return values

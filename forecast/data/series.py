@@ -116,7 +116,8 @@ def series_from_frame(
     found, order_notes = one_row_a_time((times, values, rows), policies.duplicates, source, time_column)
     frequency = resolve_frequency(found[0], frequency, source)
     filled = whole_table(found, policies.missing, columns=chosen, frequency=frequency, source=source)
-    result = pd.DataFrame(filled.values, index=filled.times.rename(time_column), columns=chosen)
+    index = filled.times.rename(time_column)
+    result = pd.DataFrame(np.asfortranarray(filled.values), index=index, columns=chosen, copy=False)
     notes = (*row_notes, *column_notes, *time_notes, *order_notes, *filled.notes)
     return Series(result, frequency, notes, filled.observed, policies)
 
