@@ -1,17 +1,12 @@
 """Attention maps as pictures: up to four heads, queries downwards, keys to the right."""
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
 
-from forecast.board_figures import DPI, FONT_SIZE, WIDTH, pixels_of
+from forecast.drawing import LINE, Drawing, colored
 from forecast.probing.maps import AttentionMap
 
-ACROSS, DOWN = 1.12, 1.17
-"""From one head's map to the next, each of which is one unit wide and high."""
+LEFT, WHOLE, BETWEEN, HIGH, TITLE = 36, 250, 14, 121, 15
+"""Pixels: where the maps begin, how wide all of them are, between two, a map's height, its title's."""
 
 HIGHEST = 0.995
 """Quantile of the weights that gets the last colour: one bright pixel would leave the rest dark."""
@@ -20,8 +15,6 @@ HIGHEST = 0.995
 def draw_map(place: str, shown: AttentionMap, query_token: str, key_token: str) -> np.ndarray:
     """Give the picture of a map: (height, width, 3), uint8.
 
-    All heads are in one panel, side by side: a panel for each would take three times as long to draw.
-
     Parameters
     ----------
     place
@@ -29,80 +22,72 @@ def draw_map(place: str, shown: AttentionMap, query_token: str, key_token: str) 
     query_token, key_token
         What a token is there: "step", "patch".
     """
+    lines = [f"{place}, {shown.mechanism}", _size(shown), *_notes(shown)]
     columns = min(2, len(shown.heads))
     rows = -(-len(shown.heads) // columns)
-    height = 0.9 + 1.75 * rows
-    figure = Figure(figsize=(WIDTH, height), dpi=DPI)
-    canvas = FigureCanvasAgg(figure)
-    low, top = 0.38 / height, 1 - 0.52 / height
-    panel = figure.add_axes((0.12, low, 0.7, top - low))
-    scale, colors = _colors(shown.weights)
+    top = LINE * len(lines) + 6
+    bottom = top + rows * (TITLE + HIGH)
+    drawing = Drawing(bottom + 2 * LINE + 4)
+    for number, line in enumerate(lines):
+        drawing.write((4, 4 + LINE * (number + 0.5)), line)
+    low, high, colors = _scale(shown.weights)
+    wide = (WHOLE - BETWEEN * (columns - 1)) // columns
     for number in range(len(shown.heads)):
-        _draw_head(panel, shown, number, (number % columns * ACROSS, number // columns * DOWN), scale, colors)
-    _mark_axes(panel, shown, columns, rows)
-    panel.set_xlabel(f"key, {key_token}", fontsize=FONT_SIZE, labelpad=1)
-    panel.set_ylabel(f"query, {query_token}", fontsize=FONT_SIZE, labelpad=1)
-    bar = figure.add_axes((0.87, low, 0.025, 0.94 * (top - low)))
-    extend = "both" if scale.vmin else "max"
-    figure.colorbar(ScalarMappable(scale, colors), cax=bar, extend=extend).ax.tick_params(labelsize=FONT_SIZE - 1)
-    bar.set_title("weight", fontsize=FONT_SIZE, pad=6)
-    figure.text(0.02, 1 - 0.06 / height, f"{place}, {shown.mechanism}: {_size(shown)}", fontsize=FONT_SIZE, va="top")
-    figure.text(0.02, 1 - 0.2 / height, _note(shown), fontsize=FONT_SIZE, va="top")
-    canvas.draw()
-    return pixels_of(canvas)
+        corner = (LEFT + number % columns * (wide + BETWEEN), top + number // columns * (TITLE + HIGH) + TITLE)
+        box = (corner[0], corner[1], corner[0] + wide, corner[1] + HIGH)
+        drawing.paste(colored(shown.weights[number], colors, low, high), box)
+        _describe(drawing, shown, number, box, first=number % columns == 0, last=number + columns >= len(shown.heads))
+    drawing.write((LEFT + WHOLE / 2, bottom + LINE + 8), f"key, {key_token}", "mm")
+    drawing.write_upwards((8, (top + bottom) // 2), f"query, {query_token}")
+    drawing.write((LEFT + WHOLE + 12, top + 6), "weight")
+    _draw_bar(drawing, shown.weights, (LEFT + WHOLE + 12, top + TITLE + 6, LEFT + WHOLE + 20, bottom))
+    return drawing.pixels()
 
 
-def _draw_head(
-    panel: Axes, shown: AttentionMap, number: int, corner: tuple[float, float], scale: Normalize, colors: str
+def _describe(
+    drawing: Drawing, shown: AttentionMap, number: int, box: tuple[int, int, int, int], *, first: bool, last: bool
 ) -> None:
-    left, top = corner
-    extent = (left, left + 1, top + 1, top)
-    weights = shown.weights[number]
-    panel.imshow(weights, cmap=colors, norm=scale, aspect="auto", interpolation="nearest", extent=extent)
-    panel.text(left + 0.5, top - 0.015, f"head {shown.heads[number]}", fontsize=FONT_SIZE, ha="center", va="bottom")
+    """Name the head, number the tokens beside and below the outer maps, and mark the chosen queries."""
+    left, top, right, bottom = box
+    drawing.write(((left + right) / 2, top - 7), f"head {shown.heads[number]}", "mm")
+    for share in (0.0, 0.5, 1.0):
+        if first:
+            drawing.write((left - 3, top + share * (bottom - top)), f"{share * shown.queries:g}", "rm")
+        if last:
+            drawing.write((left + share * (right - left), bottom + 7), f"{share * shown.keys:g}", "mm")
     if shown.chosen is not None:
-        rows = np.flatnonzero(shown.chosen[number])
-        heights = top + (rows + 0.5) / len(weights)
-        panel.plot(np.full(len(rows), left + 1.025), heights, "<", color="black", markersize=2.2)
+        for row in np.flatnonzero(shown.chosen[number]):
+            drawing.mark(right + 1, top + (row + 0.5) / shown.weights.shape[1] * (bottom - top))
 
 
-def _mark_axes(panel: Axes, shown: AttentionMap, columns: int, rows: int) -> None:
-    """Write the tokens' numbers beside the first column and below the last row of heads."""
-    panel.set_xlim(0, (columns - 1) * ACROSS + 1.06)
-    panel.set_ylim((rows - 1) * DOWN + 1, -0.1)
-    halves = np.array([0, 0.5, 1])
-    across = np.concatenate([halves + ACROSS * column for column in range(columns)])
-    down = np.concatenate([halves + DOWN * row for row in range(rows)])
-    panel.set_xticks(across, [f"{half * shown.keys:g}" for half in halves] * columns)
-    panel.set_yticks(down, [f"{half * shown.queries:g}" for half in halves] * rows)
-    panel.tick_params(labelsize=FONT_SIZE, length=2, pad=1)
-    for spine in panel.spines.values():
-        spine.set_visible(False)
-
-
-def _colors(weights: np.ndarray) -> tuple[Normalize, str]:
-    """Give the scale and the name of its colours: from 0 up, or from both sides of it where some are negative."""
+def _scale(weights: np.ndarray) -> tuple[float, float, str]:
+    """Give the ends of the scale and its colours: from 0 up, or from both sides of it where some are negative."""
     high = float(np.quantile(np.abs(weights), HIGHEST)) or float(np.abs(weights).max()) or 1.0
-    if weights.min() < -1e-6 * high:
-        return Normalize(-high, high), "PuOr"
-    return Normalize(0, high), "viridis"
+    return (-high, high, "PuOr") if weights.min() < -1e-6 * high else (0.0, high, "viridis")
+
+
+def _draw_bar(drawing: Drawing, weights: np.ndarray, box: tuple[int, int, int, int]) -> None:
+    low, high, colors = _scale(weights)
+    labels = {share: f"{low + share * (high - low):.2g}" for share in (0.0, 0.25, 0.5, 0.75, 1.0)}
+    if weights.max() > high:
+        labels[1.0] = f"≥{labels[1.0]}"
+    if weights.min() < low:
+        labels[0.0] = f"≤{labels[0.0]}"
+    drawing.bar(box, colors, labels)
 
 
 def _size(shown: AttentionMap) -> str:
     size = f"{shown.num_queries:,} queries, {shown.num_keys:,} keys"
     if shown.num_heads > len(shown.heads):
         size += f", {len(shown.heads)} of {shown.num_heads} heads"
-    if shown.queries < shown.num_queries:
-        size += f"; the first {shown.queries:,}"
-    return size
+    return size + (f"; the first {shown.queries:,}" if shown.queries < shown.num_queries else "")
 
 
-def _note(shown: AttentionMap) -> str:
+def _notes(shown: AttentionMap) -> list[str]:
     parts = []
     if shown.queries_per_row > 1:
         parts.append(f"a row: one query of {shown.queries_per_row}")
     if shown.keys_per_column > 1:
         parts.append(f"a column: mean of {shown.keys_per_column} keys")
-    if shown.chosen is not None:
-        parts.append("◂ chosen, the others get the mean")
-    return "; ".join(parts)
+    chosen = [] if shown.chosen is None else ["◂ chosen queries, the others get the mean"]
+    return [*(["; ".join(parts)] if parts else []), *chosen]

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,8 +18,11 @@ ALONE = "--host-resolver-rules=MAP * ~NOTFOUND"
 OWN = ".google.com"
 """Hosts that the browser itself asks for on its start."""
 
-PATIENCE = 30_000
+PATIENCE = 60_000
 """Milliseconds of its own clock that a page is given: that clock runs ahead while the page waits for nothing."""
+
+TRIES = 4
+"""On a busy machine that clock can run out before what is drawn late has been drawn."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +46,18 @@ def open_page(path: Path, folder: Path, *options: str) -> Opened:
     )
 
 
-def look(address: str, folder: Path) -> tuple[str, Path]:
-    """Give a page's elements once its scripts have run, and a picture of it; skip without Chromium."""
-    picture = folder / "page.png"
+def look(address: str, folder: Path, wanted: Sequence[str]) -> tuple[str, Path]:
+    """Give a page's elements once its scripts have run, and a picture of it; skip without Chromium.
+
+    It is looked at again where some of the `wanted` words are not among its elements.
+    """
+    picture, elements = folder / "page.png", ""
     options = [f"--virtual-time-budget={PATIENCE}", "--window-size=1400,1600", f"--screenshot={picture}"]
-    return _show(address, folder, *options).stdout, picture
+    for _ in range(TRIES):
+        elements = _show(address, folder, *options).stdout
+        if all(words in elements for words in wanted):
+            break
+    return elements, picture
 
 
 def _show(address: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:

@@ -84,11 +84,11 @@ def test_every_kind_of_a_run_s_data_is_served(address: str, tiny_run: TinyRun) -
 
 def test_a_browser_shows_curves_pictures_and_the_histogram(address: str, tiny_run: TinyRun, tmp_path: Path) -> None:
     chosen = urlencode({"tagFilter": "^val/mse|^attention/encoder.0|residuals"})
-    elements, picture = look(f"{address}?{chosen}#timeseries", tmp_path)
-    for kind in ("<scalar-card", "<image-card", "<histogram-card"):
-        assert kind in elements, kind
-    for title in ("val/mse", "attention/encoder.0.self", "validation/residuals"):
-        assert f'title="{title}"' in elements, title
+    kinds = ["<scalar-card", "<image-card", "<histogram-card"]
+    titles = [f'title="{tag}"' for tag in ("val/mse", "attention/encoder.0.self", "validation/residuals")]
+    elements, picture = look(f"{address}?{chosen}#timeseries", tmp_path, [*kinds, *titles])
+    for words in (*kinds, *titles):
+        assert words in elements, words
     pixels = np.asarray(Image.open(picture).convert("RGB")).astype(int)
     viridis = np.array([[68, 1, 84], [33, 145, 140], [253, 231, 36]])  # of the map, nowhere else on the page
     assert all((np.abs(pixels - color).sum(-1) < 40).sum() > 20 for color in viridis)

@@ -9,7 +9,7 @@ from forecast.attention.probsparse import ProbSparseAttention
 from forecast.probing.capture import Captured
 from forecast.probing.entropy import chosen_queries
 
-BUDGET = 2**27
+BUDGET = 2**26
 """Products of a query and a key that a layer's exact measure may take; of a longer one every k-th query is ranked."""
 
 PIECE = 2**22
