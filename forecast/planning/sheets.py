@@ -19,7 +19,7 @@ def plan_sheet(rows: Sequence[Row], facts: Mapping[str, Any]) -> Sheet:
         "to the result: with what comes before and with the scores of all windows",
         "each mechanism in a process of its own, one after the other, since the peak of memory is a process's",
         f"largest batch, largest look-back: estimates for {facts['memory_gib']:.2f} GiB, from what smaller passes "
-        "allocate; *: the data have no more",
+        "allocate, on the safe side; *: the data have no more",
         *(f"{row['mechanism']}: {row['why']}" for row in rows if row["why"]),
         *(f"{row['mechanism']}: {_trial(trial, row)}" for row in rows for trial in row["trials"] or ()),
     ]
@@ -72,8 +72,8 @@ def _trial(trial: Mapping[str, Any], row: Row) -> str:
     size = row["largest_batch"] if trial["size"] == "batch" else row["largest_look_back"]
     said = f"one step at {trial['size']} {size:,}"
     if trial["why"]:
-        return f"{said} was tried and not made: {trial['why']}"
-    return f"{said} was made: {trial['peak_mib']:,.0f} MiB"
+        return f"{said} does not fit: {trial['why']}"
+    return f"{said} was made, with a peak of {trial['peak_mib']:,.0f} MiB"
 
 
 def _list(ratios: Sequence[float]) -> str:

@@ -36,6 +36,9 @@ SHRINK = 8
 USUAL_FACTOR = 1.5
 """Bytes in use for each that torch allocates, where no training has shown it."""
 
+RESERVED = 2**30
+"""Bytes that threads and libraries reserve and do not touch: the system's limit counts them, the peak does not."""
+
 QUIET = {"progress": False, "profile": False}
 """Of `training`: what is shown or recorded beside it, and is no part of its time."""
 
@@ -94,7 +97,9 @@ def make_step(ask: Ask) -> Answer:
     made = _prepared(ask)
     reset_peak_memory(made.device)
     step_of(made, peer_of(made, made.data.parts["train"], made.settings.batch_size))
-    return Answer(peak_mib=peak_memory_mib(made.device))
+    peak = peak_memory_mib(made.device)
+    fits = peak * 2**20 <= ask.memory_bytes
+    return Answer("" if fits else f"{MEMORY}: took {peak / 2**10:,.2f} GiB", peak_mib=peak)
 
 
 def run(ask: Ask) -> Answer:
@@ -111,7 +116,7 @@ def _prepared(ask: Ask) -> Preparation:
     if made.device.type == "cuda":
         limit_cuda(ask.memory_bytes, made.device)
     else:
-        confine(ask.memory_bytes)
+        confine(ask.memory_bytes + RESERVED)
     return made
 
 
