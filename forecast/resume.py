@@ -195,6 +195,8 @@ def differences(wanted: Mapping[str, Any], stored: Mapping[str, Any], *, budget:
 
 def _settled(config: Mapping[str, Any], budget: bool) -> dict[str, Any]:
     free = set(FREE_TRAINING) - (set(BUDGET) if budget else set())
+    if config["training"].get("compile"):
+        free.discard("activation_checkpointing")  # another program is compiled then, which rounds in its own way
     kept = {key: value for key, value in config.items() if key not in FREE}
     training = {key: value for key, value in config["training"].items() if key not in free}
     return flatten({**kept, "training": training})

@@ -15,6 +15,7 @@ from forecast.checkpoint import MAGIC, checkpoints, read_checkpoint
 from forecast.claim import claimed
 from forecast.errors import InputError, Interrupted
 from forecast.files import sha256
+from forecast.resume import differences
 from forecast.run import MANIFEST, Run
 from forecast.task import ForecastTask
 from forecast.training import train
@@ -140,6 +141,13 @@ def test_a_compiled_run_that_is_resumed_ends_where_it_would_have(
     run, result = train(config)
     assert_same(run, result, whole)
     assert result["speed"]["compile_seconds"] > kept > 0
+
+
+def test_only_a_run_that_is_not_compiled_may_change_its_checkpointing(config: dict[str, Any]) -> None:
+    other = changed(config, training__activation_checkpointing=True)
+    assert differences(other, config) == []
+    compiled = [changed(each, training__compile=True) for each in (other, config)]
+    assert differences(*compiled) == ["training.activation_checkpointing is False there and True here"]
 
 
 def test_a_stop_by_early_stopping_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
