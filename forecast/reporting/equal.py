@@ -47,6 +47,7 @@ FACTS: dict[str, Told] = {
     "validation windows": _at("data.windows.validation"),
     "test windows scored": _at("data.windows.test"),
     "test windows left out (gaps)": _at("data.windows_left_out.test"),
+    "first training target": _at("data.first_train_target"),
     "first test target": _at("data.first_test_target"),
     "how training ended": _at("status"),
     "device": lambda run: _device(run)[0],
