@@ -27,7 +27,7 @@ class Projections(NamedTuple):
 
 def pays(length: int, few: int, head_dim: int) -> bool:
     """Tell whether it takes fewer multiplications; what is asked for above that is for moving rows about."""
-    return 3 * few / head_dim + 6 * few / length < 3.5  # of 4, both over D H E
+    return 3 * few / head_dim + 6 * few / length < 3  # of 4, both over D H E
 
 
 @torch.no_grad()
@@ -44,7 +44,8 @@ def sampled_scores(tokens: Tensor, weights: Projections, positions: Tensor, head
 def attend_few(tokens: Tensor, weights: Projections, chosen: Tensor) -> Tensor:
     """Give the layer's output (B, L, D) from tokens (B, L, D), where the queries at `chosen` (B, H, u) attend."""
     if torch.compiler.is_compiling():
-        return _mix(tokens, _shares(tokens, _ask(tokens, weights, chosen)), weights, chosen)
+        shares = _shares(tokens, _ask(tokens, weights, chosen))
+        return _put(*_mix(tokens, shares, weights, chosen), _places(tokens, chosen), tokens.shape[1])
     attended: Tensor = _AttendFew.apply(tokens, chosen, *weights)  # type: ignore[no-untyped-call]
     return attended
 
@@ -57,22 +58,24 @@ class _AttendFew(torch.autograd.Function):
         known = Projections(*weights)
         shares = _shares(tokens, _ask(tokens, known, chosen))
         context.save_for_backward(tokens, chosen, shares, *weights)
-        return _mix(tokens, shares, known, chosen)
+        return _put(*_mix(tokens, shares, known, chosen), _places(tokens, chosen), tokens.shape[1])
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         tokens, chosen, shares, *weights = context.saved_tensors
         with torch.enable_grad():
-            leaves = [each.detach().requires_grad_() for each in (tokens, *weights)]
-            mixed_shares = shares.detach().requires_grad_()
-            asked = _ask(leaves[0], Projections(*leaves[1:]), chosen)
-            output = _mix(leaves[0], mixed_shares, Projections(*leaves[1:]), chosen)
-        of_shares, of_tokens, *later = torch.autograd.grad(output, [mixed_shares, leaves[0], *leaves[5:]], gradients[0])
-        del output
+            leaf, mixed_shares, *leaves = (each.detach().requires_grad_() for each in (tokens, shares, *weights))
+            asked = _ask(leaf, Projections(*leaves), chosen)
+            mixed = _mix(leaf, mixed_shares, Projections(*leaves), chosen)
+        given = gradients[0]
+        of_rows = given.flatten(0, 1).index_select(0, _places(tokens, chosen)).view_as(mixed[1])
+        of_shares, of_tokens, *later = torch.autograd.grad(
+            mixed, [mixed_shares, leaf, *leaves[4:]], [given.sum(1, keepdim=True), of_rows]
+        )
         of_scores = torch._softmax_backward_data(of_shares, shares, 2, shares.dtype)
-        of_tokens.baddbmm_(of_scores.transpose(1, 2), asked[0].detach())
+        of_tokens = torch.baddbmm(of_tokens, of_scores.transpose(1, 2), asked[0].detach())
         of_asked = of_scores @ tokens, of_scores.sum(2, keepdim=True)
-        more, *earlier = torch.autograd.grad(asked, leaves[:5], of_asked)
+        more, *earlier = torch.autograd.grad(asked, [leaf, *leaves[:4]], of_asked)
         return of_tokens.add_(more), None, *earlier, *later
 
 
@@ -93,20 +96,23 @@ def _ask(tokens: Tensor, weights: Projections, chosen: Tensor) -> tuple[Tensor, 
     return _by_batch(by_token, tokens), _by_batch(constant, tokens)
 
 
-def _mix(tokens: Tensor, shares: Tensor, weights: Projections, chosen: Tensor) -> Tensor:
-    """Give the layer's output (B, L, D) from the weights of the softmax (B, H·u, L)."""
-    heads, width = chosen.shape[1], weights.value.shape[0] // chosen.shape[1]
-    by_head = weights.value.unflatten(0, (heads, width))  # (H, E, D)
+def _mix(tokens: Tensor, shares: Tensor, weights: Projections, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """Give what all have, (B, 1, D), and what each head adds for its chosen ones, (H, B·u, D)."""
+    heads = chosen.shape[1]
+    by_head = weights.value.unflatten(0, (heads, -1))  # (H, E, D)
+    mean = functional.linear(tokens.mean(1, keepdim=True), weights.value)  # (B, 1, H·E)
+    rest = functional.linear(mean + weights.value_bias, weights.output, weights.output_bias)
     mixed = (shares @ tokens).unflatten(1, (heads, -1)).transpose(0, 1).flatten(1, 2)  # (H, B·u, D)
-    mean = tokens.mean(1, keepdim=True)  # (B, 1, D)
-    less_mean = mixed - mean.expand(-1, chosen.shape[2], -1).flatten(0, 1)
-    rows = less_mean @ by_head.transpose(1, 2)  # (H, B·u, E), less the mean of the values
-    rows = rows @ weights.output.unflatten(1, (heads, width)).permute(1, 2, 0)  # (H, B·u, D)
-    value = functional.linear(mean, weights.value, weights.value_bias)
-    rest = functional.linear(value, weights.output, weights.output_bias)  # (B, 1, D)
-    output = rest.expand_as(tokens).flatten(0, 1).clone()
-    output.index_add_(0, _places(tokens, chosen), rows.flatten(0, 1))
-    return output.view_as(tokens)
+    rows = (mixed @ by_head.transpose(1, 2)).unflatten(1, (tokens.shape[0], -1))  # (H, B, u, E)
+    rows = rows - mean.unflatten(2, (heads, 1, -1)).squeeze(1).transpose(0, 1)  # values less their mean
+    return rest, rows.flatten(1, 2) @ weights.output.unflatten(1, (heads, -1)).permute(1, 2, 0)
+
+
+def _put(rest: Tensor, rows: Tensor, places: Tensor, length: int) -> Tensor:
+    """Give (B, L, D): `rest` everywhere, and at `places` what the heads add to it."""
+    output = rest.repeat(1, length, 1)
+    output.flatten(0, 1).index_add_(0, places, rows.flatten(0, 1))
+    return output
 
 
 def _places(tokens: Tensor, chosen: Tensor) -> Tensor:

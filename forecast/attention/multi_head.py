@@ -11,7 +11,7 @@ class MultiHeadAttention(nn.Module):
     """Project to heads, attend in each, merge and project back.
 
     All heads come from one projection by view and transpose. This is the only place where heads are split
-    and merged.
+    and merged, but for self-attention of few queries (`_few`), which has no keys and values to split.
 
     Parameters
     ----------
@@ -102,7 +102,8 @@ class MultiHeadAttention(nn.Module):
         """Attend from tokens to themselves where few queries do and that is less work; else None."""
         length = tokens.shape[1]
         few = self.attention.few(length)
-        if few is None or not pays(length, few, self.head_dim) or is_autocast(tokens):
+        half = tokens.dtype.itemsize < 4 or is_autocast(tokens)  # scores are taken in float32 at least
+        if few is None or half or not pays(length, few, self.head_dim):
             return None
         layers = (self.query_projection, self.key_projection, self.value_projection, self.output_projection)
         weights = Projections(*(each for layer in layers for each in (layer.weight, layer.bias)))
