@@ -20,11 +20,19 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, values: Tensor) -> Tensor:
-        if not self.training or self.p == 0:
-            return values
-        if values.device.type != "cpu":
-            return functional.dropout(values, self.p)
-        kept = draw(values.shape) >= threshold(self.p)
+        return self.drop(values, self.draw(values))
+
+    def draw(self, like: Tensor) -> Tensor | None:
+        """Give which elements of such a tensor are kept, booleans; None where all are, and where torch draws itself."""
+        if not self.training or self.p == 0 or like.device.type != "cpu":
+            return None
+        return draw(like.shape) >= threshold(self.p)
+
+    def drop(self, values: Tensor, kept: Tensor | None) -> Tensor:
+        """Give what is left of `values` by what `draw` gave."""
+        if kept is None:
+            acts = self.training and values.device.type != "cpu"
+            return functional.dropout(values, self.p) if acts else values
         if torch.compiler.is_compiling():
             return values * factors(kept, self.p, values.dtype)
         dropped: Tensor = _Dropped.apply(values, kept, self.p)  # type: ignore[no-untyped-call]
@@ -53,8 +61,15 @@ class _Dropped(torch.autograd.Function):
 def draw(shape: torch.Size) -> Tensor:
     """Give random integers of 16 bits on the CPU."""
     count = shape.numel()
-    words = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-    return words.view(torch.int16)[:count].view(shape)
+    return _random_words((count + 3) // 4).view(torch.int16)[:count].view(shape)
+
+
+def _random_words(count: int) -> Tensor:
+    """Give `count` numbers of 64 random bits, shape (count,), int64."""
+    lowest = -(2**63)
+    if torch.compiler.is_compiling():  # torch.compile takes no draw in place; this one's highest bit is the other
+        return torch.randint(lowest, -(lowest + 1), (count,)) ^ lowest
+    return torch.empty(count, dtype=torch.int64).random_(lowest, None)
 
 
 def threshold(p: float) -> int:

@@ -25,6 +25,12 @@ class FeedForward(nn.Sequential):
         )
         self.p = dropout
 
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Give what the map makes of tokens; what its end drops is drawn first, as it is by pieces."""
+        kept = self[4].draw(tokens)
+        mapped: Tensor = self[4].drop(self[3](self[2](self[1](self[0](tokens)))), kept)
+        return mapped
+
     def after(self, norm: nn.LayerNorm, tokens: Tensor, *, adds_normed: bool) -> Tensor:
         """Give `norm(tokens)`, or `tokens`, plus what the map makes of `norm(tokens)`.
 
@@ -50,35 +56,36 @@ class _Transform(torch.autograd.Function):
         rows = tokens.reshape(-1, tokens.shape[-1])  # (N, D)
         output = torch.empty_like(rows, memory_format=torch.contiguous_format)
         held: list[Tensor] = []
-        for piece, given in _pieces(into, rows, output):
+        all_kept = draw(rows.shape) >= threshold(p) if p else torch.empty(rows.shape[0], 0)
+        for piece, given, kept in _pieces(into, rows, output, all_kept):
             normed = functional.layer_norm(piece, piece.shape[1:], gain, shift, epsilon)
             hidden = torch.addmm(into_bias, normed, into.t())
             if p:
                 dropped = torch.lt(draw(hidden.shape), threshold(p), out=torch.empty_like(hidden))
                 hidden.sub_(dropped, alpha=FAR)
             added = torch.addmm(out_bias, functional.gelu(hidden), out_of.t(), alpha=scale_of(p))
-            kept = draw(added.shape) >= threshold(p) if p else None
-            if kept is not None:
+            if p:
                 added *= factors(kept, p, added.dtype)
             torch.add(normed if adds_normed else piece, added, out=given)
             if holds:
-                held += [hidden] if kept is None else [hidden, kept]
-        context.save_for_backward(rows, gain, shift, into, out_of, *held)
+                held.append(hidden)
+        context.save_for_backward(rows, gain, shift, into, out_of, all_kept, *held)
         context.options = p, epsilon, adds_normed
         return output.view(tokens.shape)
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        rows, gain, shift, into, out_of, *held = context.saved_tensors
+        rows, gain, shift, into, out_of, all_kept, *held = context.saved_tensors
         p, epsilon, adds_normed = context.options
         given = gradients[0].reshape(rows.shape)
         gradient = torch.empty_like(rows)
         of_gain, of_shift, of_into, of_into_bias, of_out, of_out_bias = sums = [
             torch.zeros_like(each) for each in (gain, shift, into, into[:, 0], out_of, out_of[:, 0])
         ]
-        for piece, wanted, found in _pieces(into, rows, given, gradient):
-            hidden = held.pop(0)
-            passed = wanted * factors(held.pop(0), p, wanted.dtype) if p else wanted
+        for hidden, (piece, wanted, found, kept) in zip(
+            held, _pieces(into, rows, given, gradient, all_kept), strict=True
+        ):
+            passed = wanted * factors(kept, p, wanted.dtype) if p else wanted
             torch.addmm(of_out, passed.t(), functional.gelu(hidden), alpha=scale_of(p), out=of_out)
             of_out_bias += passed.sum(0)
             back = torch.addmm(into[:, 0], passed, out_of, beta=0, alpha=scale_of(p))  # (n, d_ff)
@@ -97,6 +104,6 @@ class _Transform(torch.autograd.Function):
 
 
 def _pieces(into: Tensor, *tensors: Tensor) -> Any:
-    """Give tensors (N, D) some rows at a time."""
-    size = max(1, PIECE_ELEMENTS // into.shape[0])
+    """Give tensors (N, D) some rows at a time: fours, so that no random word is begun in one and ends in the next."""
+    size = 4 * max(1, PIECE_ELEMENTS // (4 * into.shape[0]))
     return zip(*(tensor.split(size) for tensor in tensors), strict=True)

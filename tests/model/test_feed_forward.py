@@ -21,7 +21,7 @@ def parts(dropout: float = 0.0, d_ff: int = 10) -> Parts:
     return transform, norm, torch.randn(3, 7, 6, dtype=torch.float64, requires_grad=True)
 
 
-@pytest.mark.parametrize("rows", [1, 4, 21, 100])
+@pytest.mark.parametrize("rows", [4, 8, 20, 100])
 @pytest.mark.parametrize("adds_normed", [False, True])
 def test_forward_and_gradients_are_those_of_the_plain_formula(
     rows: int, adds_normed: bool, monkeypatch: pytest.MonkeyPatch
@@ -36,6 +36,19 @@ def test_forward_and_gradients_are_those_of_the_plain_formula(
     torch.testing.assert_close(given, expected)
     actual = torch.autograd.grad(given, weights, wanted)
     torch.testing.assert_close(actual, torch.autograd.grad(expected, weights, wanted))
+
+
+def test_pieces_draw_what_the_plain_formula_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that a compiler took learns what it would have learnt without."""
+    monkeypatch.setattr(feed_forward, "PIECE_ELEMENTS", 40)
+    transform, norm, tokens = parts(dropout=0.4)
+    found = []
+    for by_hand in (True, False):
+        monkeypatch.setattr(feed_forward, "by_hand", lambda _, by_hand=by_hand: by_hand)
+        torch.manual_seed(1)
+        given = transform.after(norm, tokens, adds_normed=True)
+        found.append([given, *torch.autograd.grad(given.square().sum(), [tokens, *transform.parameters()])])
+    torch.testing.assert_close(*found)
 
 
 @pytest.mark.parametrize("adds_normed", [False, True])
