@@ -38,7 +38,8 @@ def sampled_scores(tokens: Tensor, weights: Projections, positions: Tensor, head
     by_token = _by_batch(keys @ weights.query.unflatten(0, (heads, -1)), tokens)  # (B, H·U, D)
     constant = _by_batch(keys @ weights.query_bias.view(heads, -1, 1), tokens)  # (B, H·U, 1)
     scores = torch.baddbmm(constant, by_token, tokens.transpose(1, 2))  # (B, H·U, L)
-    return scores.unflatten(1, (heads, -1)).transpose(2, 3)
+    by_head: Tensor = scores.unflatten(1, (heads, -1))
+    return by_head.transpose(2, 3)
 
 
 def attend_few(tokens: Tensor, weights: Projections, chosen: Tensor) -> Tensor:
@@ -123,4 +124,5 @@ def _places(tokens: Tensor, chosen: Tensor) -> Tensor:
 
 def _by_batch(rows: Tensor, tokens: Tensor) -> Tensor:
     """Give (H, B·u, ·) as (B, H·u, ·)."""
-    return rows.unflatten(1, (tokens.shape[0], -1)).transpose(0, 1).flatten(1, 2)
+    by_window: Tensor = rows.unflatten(1, (tokens.shape[0], -1))  # (H, B, u, ·)
+    return by_window.transpose(0, 1).flatten(1, 2)

@@ -30,7 +30,8 @@ class BatchNorm(nn.BatchNorm1d):
     def over_tokens(self, tokens: Tensor) -> Tensor:
         """Give the normalised tokens, (B, L, D) to the same."""
         if self.training and _several():
-            return self(tokens.transpose(1, 2)).transpose(1, 2)
+            channels_first: Tensor = self(tokens.transpose(1, 2))
+            return channels_first.transpose(1, 2)
         # (B, L, 1, D) seen as (B, D, L, 1): torch has a kernel for channels that lie side by side, of images alone
         image = tokens.unsqueeze(2).permute(0, 3, 1, 2)
         normed: Tensor = super().forward(image).permute(0, 2, 3, 1).squeeze(2)

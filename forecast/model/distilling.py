@@ -43,9 +43,9 @@ class Distilling(nn.Module):
             channels_first = self.convolution(tokens.transpose(1, 2))  # (B, D, L)
             pooled: Tensor = self.pool(self.activation(self.norm(channels_first)))
             return pooled.transpose(1, 2)  # (B, ceil(L / 2), D)
-        assert self.convolution.bias is not None
-        convolved: Tensor = _Convolution.apply(tokens, self.convolution.weight, self.convolution.bias)
-        halved: Tensor = _Pooling.apply(self.norm.over_tokens(convolved))
+        weights = self.convolution.weight, self.convolution.bias
+        convolved: Tensor = _Convolution.apply(tokens, *weights)  # type: ignore[no-untyped-call]
+        halved: Tensor = _Pooling.apply(self.norm.over_tokens(convolved))  # type: ignore[no-untyped-call]
         return halved
 
 
@@ -107,7 +107,7 @@ class _Pooling(torch.autograd.Function):
     def backward(context: Any, *gradients: Tensor) -> Tensor:
         output, place = context.saved_tensors
         given = gradients[0] * output.clamp(max=0).add_(1)  # the derivative of the ELU from its result
-        found = given.new_zeros(given.shape[0], context.length, given.shape[2])
+        found: Tensor = given.new_zeros(given.shape[0], context.length, given.shape[2])
         found[:, ::2] = given * (place == 0)
         for step, own, neighbour in _neighbours(given, place, found[:, 1::2]):
             neighbour += own[0] * (own[1] == step)

@@ -28,11 +28,15 @@ class Residual(nn.Module):
 
     def forward(self, tokens: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         summed = self.add(tokens, sublayer)
-        return summed if self.norm_first else self.norm(summed)
+        if self.norm_first:
+            return summed
+        normed: Tensor = self.norm(summed)
+        return normed
 
     def add(self, tokens: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """Give the sum, without the norm that may follow it."""
-        return tokens + self.dropout(sublayer(self.norm(tokens) if self.norm_first else tokens))
+        added: Tensor = self.dropout(sublayer(self.norm(tokens) if self.norm_first else tokens))
+        return tokens + added
 
 
 def transform(tokens: Tensor, before: Residual, residual: Residual, feed_forward: FeedForward) -> Tensor:

@@ -27,9 +27,12 @@ class FeedForward(nn.Sequential):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Give what the map makes of tokens; what its end drops is drawn first, as it is by pieces."""
-        kept = self[4].draw(tokens)
-        mapped: Tensor = self[4].drop(self[3](self[2](self[1](self[0](tokens)))), kept)
-        return mapped
+        *inner, end = self
+        assert isinstance(end, Dropout)
+        kept = end.draw(tokens)
+        for layer in inner:
+            tokens = layer(tokens)
+        return end.drop(tokens, kept)
 
     def after(self, norm: nn.LayerNorm, tokens: Tensor, *, adds_normed: bool) -> Tensor:
         """Give `norm(tokens)`, or `tokens`, plus what the map makes of `norm(tokens)`.
