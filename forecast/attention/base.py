@@ -1,6 +1,7 @@
 """What every attention mechanism shares: what it declares, what it checks, what a mask means."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar, Literal
 
@@ -125,6 +126,14 @@ class Attention(nn.Module, ABC):
         output = self.attend(query, key, hide(value, mask), mask, query_mask)
         return hide(output, query_mask).to(dtype)
 
+    def few(self, length: int) -> int | None:
+        """Return how many of `length` queries attend while the others share the mean; None where it is not so."""
+        return None
+
+    def choose_few(self, length: int, device: torch.device, score: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return which attend, (B, H, few); `score` gives the products (B, H, L, U) with the keys at positions (U,)."""
+        raise NotImplementedError
+
     def attention_map(
         self, query: Tensor, key: Tensor, mask: Tensor | None = None, query_mask: Tensor | None = None
     ) -> Tensor:
@@ -229,7 +238,10 @@ def at_least_float32(tensor: Tensor) -> torch.dtype:
 
 def full_precision(tensor: Tensor) -> AbstractContextManager[object]:
     """Switch autocast off on the tensor's device: it would turn float32 products into half ones."""
+    return torch.autocast(tensor.device.type, enabled=False) if is_autocast(tensor) else nullcontext()
+
+
+def is_autocast(tensor: Tensor) -> bool:
+    """Tell whether autocast is on, on the tensor's device."""
     device = tensor.device.type
-    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
-        return torch.autocast(device, enabled=False)
-    return nullcontext()
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)

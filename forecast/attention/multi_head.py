@@ -2,7 +2,8 @@
 
 from torch import Tensor, nn
 
-from forecast.attention.base import Attention, hide, without_padded_queries
+from forecast.attention._few import Projections, attend_few, pays, sampled_scores
+from forecast.attention.base import Attention, hide, is_autocast, without_padded_queries
 from forecast.errors import InputError
 
 
@@ -10,7 +11,7 @@ class MultiHeadAttention(nn.Module):
     """Project to heads, attend in each, merge and project back.
 
     All heads come from one projection by view and transpose. This is the only place where heads are split
-    and merged.
+    and merged, but for self-attention of few queries (`_few`), which has no keys and values to split.
 
     Parameters
     ----------
@@ -79,6 +80,10 @@ class MultiHeadAttention(nn.Module):
             As `Attention.forward`.
         """
         self.attention.check_masks(query.shape[0], query.shape[1], key.shape[1], mask, query_mask)
+        if query is key and key is value and mask is None and query_mask is None:
+            attended = self._of_few(query)
+            if attended is not None:
+                return attended
         mask = without_padded_queries(mask, query_mask)
         # Before the projections, too: their weights would get 0 × NaN as a gradient from padding.
         query, key, value = hide(query, query_mask), hide(key, mask), hide(value, mask)
@@ -92,6 +97,20 @@ class MultiHeadAttention(nn.Module):
         merged = heads.transpose(1, 2).flatten(2)  # (B, H, L, E) → (B, L, H·E)
         output: Tensor = self.output_projection(merged)
         return output
+
+    def _of_few(self, tokens: Tensor) -> Tensor | None:
+        """Attend from tokens to themselves where few queries do and that is less work; else None."""
+        length = tokens.shape[1]
+        few = self.attention.few(length)
+        half = tokens.dtype.itemsize < 4 or is_autocast(tokens)  # scores are taken in float32 at least
+        if few is None or half or not pays(length, few, self.head_dim):
+            return None
+        layers = (self.query_projection, self.key_projection, self.value_projection, self.output_projection)
+        weights = Projections(*(each for layer in layers for each in (layer.weight, layer.bias)))
+        chosen = self.attention.choose_few(
+            length, tokens.device, lambda positions: sampled_scores(tokens, weights, positions, self.num_heads)
+        )
+        return attend_few(tokens, weights, chosen)
 
     def _split(self, projected: Tensor) -> Tensor:
         # (B, N, H·E) → (B, H, N, E)

@@ -1,5 +1,6 @@
 """ProbSparse attention: softmax for the few queries that stand out, the mean of the values for the rest."""
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import torch
@@ -107,6 +108,13 @@ class ProbSparseAttention(Attention):
         if query_mask is not None:
             measure = measure.masked_fill(~query_mask[:, None], -torch.inf)
         return highest(measure, log_count(self.factor, query.shape[2]))
+
+    def few(self, length: int) -> int | None:
+        return None if self.causal or self.sampling != "shared" else log_count(self.factor, length)
+
+    def choose_few(self, length: int, device: torch.device, score: Callable[[Tensor], Tensor]) -> Tensor:
+        positions, _ = self.sample(length, length, device, None)
+        return highest(self._measure(score(positions[0, 0]), None, length), log_count(self.factor, length))
 
     def sample(
         self, num_queries: int, num_keys: int, device: torch.device, mask: Tensor | None

@@ -82,7 +82,12 @@ class Case:
         if head is None:
             return None
         row = shape.num_heads * head
-        if shape.d_model is not None:
+        few = counts.few_of(
+            self.variant.name, shape.length, shape.head_dim, self.variant.arguments, causal=shape.causal
+        )
+        if shape.d_model is not None and few is not None:
+            row = counts.few_operations(shape.length, few, shape.d_model, shape.num_heads, shape.head_dim)
+        elif shape.d_model is not None:
             row += counts.projection_operations(shape.length, shape.d_model, shape.num_heads, shape.head_dim)
         return shape.batch * row * (1 + counts.BACKWARD * shape.backward)
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from forecast.attention._few import pays
 from forecast.attention._sampling import log_count
 
 BACKWARD = 2
@@ -38,6 +39,19 @@ def head_operations(
 def projection_operations(length: int, d_model: int, num_heads: int, head_dim: int) -> float:
     """Return the operations of the four projections of a layer, forward, a batch row."""
     return 4 * 2 * length * d_model * num_heads * head_dim
+
+
+def few_of(name: str, length: int, head_dim: int, arguments: Mapping[str, Any], *, causal: bool) -> int | None:
+    """Return how many queries a float32 layer of self-attention goes by; None where it makes keys for all."""
+    if name != "probsparse" or causal or arguments.get("sampling") != "shared":
+        return None
+    few = log_count(arguments["factor"], length)
+    return few if pays(length, few, head_dim) else None
+
+
+def few_operations(length: int, few: int, d_model: int, num_heads: int, head_dim: int) -> float:
+    """Return the operations of a layer that goes by its few queries straight from the tokens, forward, a batch row."""
+    return 2 * num_heads * few * d_model * (3 * length + 6 * head_dim)
 
 
 def attention_elements(

@@ -1,4 +1,4 @@
-"""What a layer leaves for the backward pass: all that it computed, or only its input."""
+"""What a layer leaves for the backward pass: all that it computed, what it cannot make anew, or only its input."""
 
 import torch
 from torch import Tensor, nn
@@ -19,3 +19,11 @@ def run_layer(layer: nn.Module, *tokens: Tensor, checkpointing: bool) -> Tensor:
         return again
     output: Tensor = layer(*tokens)
     return output
+
+
+def by_hand(tokens: Tensor) -> bool:
+    """Tell whether a layer computes by its own steps, forwards and backwards, which hold less and stay in the cache.
+
+    So it is on a CPU, in one arithmetic; a compiler makes such steps by itself, a GPU wants few.
+    """
+    return tokens.device.type == "cpu" and not torch.is_autocast_enabled("cpu") and not torch.compiler.is_compiling()

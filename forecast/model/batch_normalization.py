@@ -27,6 +27,19 @@ class BatchNorm(nn.BatchNorm1d):
         with torch.autocast(features.device.type, enabled=False):
             return self._over_all(features.float()).to(features.dtype)
 
+    def over_tokens(self, tokens: Tensor) -> Tensor:
+        """Give the normalised tokens, (B, L, D) to the same."""
+        if self.training and _several():
+            channels_first: Tensor = self(tokens.transpose(1, 2))
+            return channels_first.transpose(1, 2)
+        # (B, L, 1, D) seen as (B, D, L, 1): torch has a kernel for channels that lie side by side, of images alone
+        image = tokens.unsqueeze(2).permute(0, 3, 1, 2)
+        normed: Tensor = super().forward(image).permute(0, 2, 3, 1).squeeze(2)
+        return normed
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        assert input.ndim in (3, 4)
+
     def _over_all(self, features: Tensor) -> Tensor:
         processes = distributed.get_world_size()
         mean = _add_up(features.mean((0, 2), keepdim=True)) / processes  # (1, D, 1)

@@ -6,7 +6,8 @@ from torch import Tensor, nn
 
 from forecast.attention.multi_head import MultiHeadAttention
 from forecast.model.activations import run_layer
-from forecast.model.encoder import FeedForward, Residual
+from forecast.model.encoder import Residual, transform
+from forecast.model.feed_forward import FeedForward
 
 
 class DecoderLayer(nn.Module):
@@ -32,9 +33,8 @@ class DecoderLayer(nn.Module):
 
     def forward(self, tokens: Tensor, memory: Tensor) -> Tensor:
         tokens = self.attend(tokens, lambda x: self.self_attention(x, x, x))
-        tokens = self.look_back(tokens, lambda x: self.cross_attention(x, memory, memory))
-        tokens = self.transform(tokens, self.feed_forward)
-        return tokens
+        tokens = self.look_back.add(tokens, lambda x: self.cross_attention(x, memory, memory))
+        return transform(tokens, self.look_back, self.transform, self.feed_forward)
 
 
 class Decoder(nn.Module):

@@ -6,17 +6,9 @@ from torch import Tensor, nn
 
 from forecast.attention.multi_head import MultiHeadAttention
 from forecast.model.activations import run_layer
-from forecast.model.batch_normalization import BatchNorm
+from forecast.model.distilling import Distilling
 from forecast.model.dropout import Dropout
-
-
-class FeedForward(nn.Sequential):
-    """Two linear maps with a GELU between, on each token by itself: (..., D) to (..., D)."""
-
-    def __init__(self, d_model: int, d_ff: int, dropout: float) -> None:
-        super().__init__(
-            nn.Linear(d_model, d_ff), nn.GELU(), Dropout(dropout), nn.Linear(d_ff, d_model), Dropout(dropout)
-        )
+from forecast.model.feed_forward import FeedForward
 
 
 class Residual(nn.Module):
@@ -35,11 +27,24 @@ class Residual(nn.Module):
         self.norm_first = norm_first
 
     def forward(self, tokens: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        summed = self.add(tokens, sublayer)
         if self.norm_first:
-            added: Tensor = tokens + self.dropout(sublayer(self.norm(tokens)))
-            return added
-        normed: Tensor = self.norm(tokens + self.dropout(sublayer(tokens)))
+            return summed
+        normed: Tensor = self.norm(summed)
         return normed
+
+    def add(self, tokens: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """Give the sum, without the norm that may follow it."""
+        added: Tensor = self.dropout(sublayer(self.norm(tokens) if self.norm_first else tokens))
+        return tokens + added
+
+
+def transform(tokens: Tensor, before: Residual, residual: Residual, feed_forward: FeedForward) -> Tensor:
+    """Give what `residual` makes of `feed_forward`; `tokens` are those that `before` has summed."""
+    if residual.norm_first:
+        return feed_forward.after(residual.norm, tokens, adds_normed=False)
+    normed: Tensor = residual.norm(feed_forward.after(before.norm, tokens, adds_normed=True))
+    return normed
 
 
 class EncoderLayer(nn.Module):
@@ -55,40 +60,8 @@ class EncoderLayer(nn.Module):
         self.transform = Residual(d_model, 0.0, norm_first=norm_first)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        tokens = self.attend(tokens, lambda x: self.attention(x, x, x))
-        tokens = self.transform(tokens, self.feed_forward)
-        return tokens
-
-
-class Distilling(nn.Module):
-    """Halves the sequence: convolution, batch norm, ELU, max-pooling; (B, L, D) to (B, ceil(L / 2), D).
-
-    Notes
-    -----
-    Differs from the paper in: the ends are padded by repetition, not by wrapping round, so that the
-    newest step does not see the oldest.
-
-    References
-    ----------
-    Zhou et al. 2021, arXiv:2012.07436, section "Encoder: self-attention distilling".
-    """
-
-    def __init__(self, d_model: int) -> None:
-        super().__init__()
-        self.convolution = nn.Conv1d(d_model, d_model, 3, padding=1, padding_mode="replicate")
-        self.norm = BatchNorm(d_model)
-        self.activation = nn.ELU()
-        self.pool = nn.MaxPool1d(3, stride=2, padding=1)
-
-    @staticmethod
-    def output_length(length: int) -> int:
-        """Give the number of tokens that are left of `length`."""
-        return (length + 1) // 2
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        channels_first = self.convolution(tokens.transpose(1, 2))  # (B, D, L)
-        pooled: Tensor = self.pool(self.activation(self.norm(channels_first)))
-        return pooled.transpose(1, 2)  # (B, ceil(L / 2), D)
+        tokens = self.attend.add(tokens, lambda x: self.attention(x, x, x))
+        return transform(tokens, self.attend, self.transform, self.feed_forward)
 
 
 class Encoder(nn.Module):

@@ -14,7 +14,8 @@ from forecast.checks import check_least, check_options
 from forecast.errors import InputError
 from forecast.model.combination import Sum, WeightedMean
 from forecast.model.decoder import Decoder, DecoderLayer
-from forecast.model.encoder import Distilling, Encoder, EncoderLayer
+from forecast.model.distilling import Distilling
+from forecast.model.encoder import Encoder, EncoderLayer
 from forecast.model.informer import Informer
 from forecast.model.linear_path import LinearPath
 from forecast.model.normalization import NoNormalization, WindowNormalization

@@ -6,6 +6,7 @@ import torch
 from forecast.benchmarking import counts
 from forecast.benchmarking.case import Case, Shape
 from forecast.benchmarking.mechanisms import Variant
+from forecast.flops import operations
 from tests.benchmarking.made import case
 
 LENGTHS = (720, 2880, 16_384)
@@ -73,3 +74,11 @@ def test_a_layer_counts_its_projections() -> None:
     assert layer.operations() == alone.operations() + 4 * 2 * 32 * 24 * 16
     assert layer.least_bytes(torch.float32) == (2 * 32 * 24 + 4 * 24 * 16) * 4
     assert case(length=32, d_model=24, batch=3).least_bytes(torch.float32) == (3 * 2 * 32 * 24 + 4 * 24 * 16) * 4
+
+
+def test_a_layer_of_few_queries_is_counted_as_it_is_computed() -> None:
+    made = case("probsparse", length=400, batch=2, d_model=24, num_heads=2, head_dim=64)
+    inputs, _ = made.shape.draw(torch.device("cpu"), torch.float32)
+    layer = made.build().eval()
+    assert made.operations() == pytest.approx(operations(lambda: layer(*inputs * 3)), rel=0.01)
+    assert made.operations() < case("full", length=400, batch=2, d_model=24, num_heads=2, head_dim=64).operations()

@@ -1,7 +1,11 @@
 import pytest
 import torch
 
-from forecast.model.dropout import Dropout, keep_mask
+from forecast.model.dropout import Dropout, draw, factors, threshold
+
+
+def keep_mask(count: int, p: float) -> torch.Tensor:
+    return factors(draw(torch.Size([count])) >= threshold(p), p, torch.float32)
 
 
 @pytest.mark.parametrize("p", [0.05, 0.1, 0.3, 0.5, 0.9])
@@ -59,3 +63,11 @@ def test_shape_and_dtype_stay_and_a_view_is_taken_as_it_is(dtype: torch.dtype) -
     dropped = Dropout(0.5)(values)
     assert dropped.shape == (3, 4, 5)
     assert dropped.dtype == dtype
+
+
+def test_a_byte_an_element_is_held_for_the_gradient() -> None:
+    held = []
+    values = torch.ones(1000, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: held.append(tensor.nbytes), lambda _: None):
+        Dropout(0.5)(values)
+    assert sum(held) == 1000

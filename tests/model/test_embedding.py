@@ -54,3 +54,15 @@ def test_a_step_token_sees_the_known_inputs_of_its_own_step_alone() -> None:
     other[:, 4] += 1
     moved = (embedding(values, known) != embedding(values, other)).any(2)[0]
     assert moved.nonzero().flatten().tolist() == [4]
+
+
+@pytest.mark.parametrize("num_known", [0, 3])
+def test_a_step_token_is_the_convolution_the_known_inputs_and_the_position(num_known: int) -> None:
+    torch.manual_seed(0)
+    embedding = StepEmbedding(2, num_known, 8, dropout=0.0).double()
+    values, known = torch.randn(3, 10, 2).double(), torch.randn(3, 10, num_known).double()
+    padded = torch.cat([values[:, :1]] * 2 + [values], 1).transpose(1, 2)
+    expected = embedding.values(padded).transpose(1, 2) + positions(10, 8, values)
+    if embedding.known is not None:
+        expected = expected + embedding.known(known)
+    torch.testing.assert_close(embedding(values, known), expected)

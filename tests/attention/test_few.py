@@ -1,0 +1,93 @@
+"""The way round by the few queries, beside the usual way through all keys and values."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from forecast.attention import _few, build, multi_head
+from forecast.attention.multi_head import MultiHeadAttention
+
+ARGUMENTS = {"factor": 2, "sampling": "shared", "measure": "sampled_mean"}
+
+
+def layer(causal: bool = False, **changes: object) -> MultiHeadAttention:
+    torch.manual_seed(0)
+    attention = build("probsparse", num_heads=3, head_dim=16, causal=causal, **{**ARGUMENTS, **changes})
+    heads = MultiHeadAttention(10, 3, attention, head_dim=16).double()
+    for parameter in heads.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    return heads.eval()
+
+
+def given(heads: MultiHeadAttention, tokens: Tensor) -> tuple[Tensor, ...]:
+    torch.manual_seed(3)
+    output = heads(tokens, tokens, tokens)
+    weights = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).view_as(output)
+    found = torch.autograd.grad((output * weights).sum(), [tokens, *heads.parameters()])
+    return output.detach(), *found
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Count how often the way round is taken."""
+    taken: list[int] = []
+    attend: Callable[..., Tensor] = _few.attend_few
+
+    def counted(*arguments: object) -> Tensor:
+        taken.append(1)
+        return attend(*arguments)
+
+    monkeypatch.setattr(multi_head, "attend_few", counted)
+    return taken
+
+
+@pytest.mark.parametrize("measure", ["sampled_mean", "published"])
+@pytest.mark.parametrize("training", [False, True])
+def test_output_and_gradients_are_those_of_the_usual_way(
+    measure: str, training: bool, calls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heads = layer(measure=measure).train(training)
+    tokens = torch.randn(2, 61, 10, dtype=torch.float64, requires_grad=True)
+    actual = given(heads, tokens)
+    assert len(calls) == 1
+    monkeypatch.setattr(multi_head, "pays", lambda *_: False)
+    torch.testing.assert_close(actual, given(heads, tokens))
+    assert len(calls) == 1
+
+
+def test_as_a_compiler_sees_it_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    heads, tokens = layer(), torch.randn(2, 61, 10, dtype=torch.float64, requires_grad=True)
+    expected = given(heads, tokens)
+    monkeypatch.setattr("torch.compiler.is_compiling", lambda: True)
+    torch.testing.assert_close(given(heads, tokens), expected)
+
+
+def test_it_is_taken_for_long_unmasked_self_attention_alone(calls: list[int]) -> None:
+    short, tokens = torch.randn(2, 5, 10, dtype=torch.float64), torch.randn(2, 61, 10, dtype=torch.float64)
+    mask = torch.ones(2, 61, dtype=torch.bool)
+    layer()(short, short, short)
+    layer()(tokens, tokens.clone(), tokens)
+    layer()(tokens, tokens, tokens, mask)
+    layer()(tokens, tokens, tokens, None, mask)
+    layer(causal=True)(tokens, tokens, tokens)
+    layer(sampling="per_query")(tokens, tokens, tokens)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        single = layer().float()
+        single(tokens.float(), *[tokens.float()] * 2)
+    assert calls == []
+
+
+def test_of_the_gradient_only_the_shares_are_held() -> None:
+    heads, tokens = layer(), torch.randn(2, 61, 10, dtype=torch.float64, requires_grad=True)
+    held: dict[int, int] = {}
+
+    def look(tensor: Tensor) -> Tensor:
+        held[tensor.data_ptr()] = tensor.numel()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(look, lambda tensor: tensor):
+        heads(tokens, tokens, tokens)
+    few = 2 * 3 * 10  # B·H·u, u = 2 ⌈ln 61⌉
+    assert sum(held.values()) == tokens.numel() + few + few * 61 + sum(each.numel() for each in heads.parameters())

@@ -1,0 +1,109 @@
+"""The pieces beside the plain formula; with dropout, whose masks are its own, beside differences."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from forecast.model import feed_forward
+from forecast.model.dropout import scale_of
+from forecast.model.feed_forward import FeedForward
+
+Parts = tuple[FeedForward, nn.LayerNorm, Tensor]
+
+
+def parts(dropout: float = 0.0, d_ff: int = 10) -> Parts:
+    torch.manual_seed(0)
+    transform, norm = FeedForward(6, d_ff, dropout).double(), nn.LayerNorm(6).double()
+    for parameter in norm.parameters():
+        nn.init.normal_(parameter)
+    return transform, norm, torch.randn(3, 7, 6, dtype=torch.float64, requires_grad=True)
+
+
+@pytest.mark.parametrize("rows", [4, 8, 20, 100])
+@pytest.mark.parametrize("adds_normed", [False, True])
+def test_forward_and_gradients_are_those_of_the_plain_formula(
+    rows: int, adds_normed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_forward, "PIECE_ELEMENTS", 10 * rows)
+    transform, norm, tokens = parts()
+    weights = [tokens, *norm.parameters(), *transform.parameters()]
+    normed = norm(tokens)
+    expected = (normed if adds_normed else tokens) + transform(normed)
+    given = transform.after(norm, tokens, adds_normed=adds_normed)
+    wanted = torch.randn_like(tokens)
+    torch.testing.assert_close(given, expected)
+    actual = torch.autograd.grad(given, weights, wanted)
+    torch.testing.assert_close(actual, torch.autograd.grad(expected, weights, wanted))
+
+
+def test_pieces_draw_what_the_plain_formula_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that a compiler took learns what it would have learnt without."""
+    monkeypatch.setattr(feed_forward, "PIECE_ELEMENTS", 40)
+    transform, norm, tokens = parts(dropout=0.4)
+    found = []
+    for by_hand in (True, False):
+        monkeypatch.setattr(feed_forward, "by_hand", lambda _, by_hand=by_hand: by_hand)
+        torch.manual_seed(1)
+        given = transform.after(norm, tokens, adds_normed=True)
+        found.append([given, *torch.autograd.grad(given.square().sum(), [tokens, *transform.parameters()])])
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("adds_normed", [False, True])
+def test_with_dropout_the_gradients_are_those_that_differences_give(
+    adds_normed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_forward, "PIECE_ELEMENTS", 40)
+    transform, norm, tokens = parts(dropout=0.4)
+
+    def again(tokens: Tensor, *_: Tensor) -> Tensor:
+        torch.manual_seed(1)
+        return transform.after(norm, tokens, adds_normed=adds_normed)
+
+    assert torch.autograd.gradcheck(again, (tokens[:1, :6], *norm.parameters(), *transform.parameters()))
+
+
+def test_both_dropouts_fall_with_their_probability_and_keep_the_mean() -> None:
+    transform, norm, _ = parts(dropout=0.3, d_ff=6)
+    with torch.no_grad():
+        transform[0].weight.zero_()
+        transform[0].bias.fill_(1.0)
+        transform[3].weight.copy_(torch.eye(6))
+        transform[3].bias.zero_()
+    tokens = torch.zeros(20_000, 6, dtype=torch.float64)
+    added = transform.after(norm, tokens, adds_normed=False).detach()
+    kept = added[added > 0]
+    assert kept.unique() / nn.functional.gelu(torch.ones(1, dtype=torch.float64)) == pytest.approx(scale_of(0.3) ** 2)
+    assert len(kept) / added.numel() == pytest.approx(0.7**2, abs=0.01)
+
+
+def test_evaluation_drops_nothing_and_draws_nothing() -> None:
+    transform, norm, tokens = parts(dropout=0.5)
+    transform.eval()
+    state = torch.get_rng_state()
+    given = transform.after(norm, tokens, adds_normed=False)
+    torch.testing.assert_close(given, tokens + transform(norm(tokens)))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def held_by(call: Callable[[], object]) -> int:
+    """Give the numbers that are held for the gradient, each once."""
+    storages: dict[int, int] = {}
+
+    def look(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        storages[storage.data_ptr()] = storage.nbytes() // tensor.element_size()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(look, lambda tensor: tensor):
+        call()
+    return sum(storages.values())
+
+
+def test_the_tokens_and_what_comes_before_the_gelu_is_all_that_is_held() -> None:
+    transform, norm, tokens = parts(d_ff=60)
+    weights = sum(each.numel() for each in (*norm.parameters(), transform[0].weight, transform[3].weight))
+    held = held_by(lambda: transform.after(norm, tokens, adds_normed=True))
+    assert held == tokens.numel() + 21 * 60 + weights
