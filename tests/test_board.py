@@ -1,5 +1,6 @@
 """The board's files: one a start, each step once, one line a run."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ def test_a_run_that_goes_on_has_each_step_of_a_curve_once(tmp_path: Path, target
         for step in steps:
             logger.log_metrics({"train/loss": level + step}, step)
         logger.experiment.close()
+        time.sleep(1)  # files are read in the order of the seconds in their names
     wanted = {step: (100.0 if step < 10 else 0.0) + step for step in range(20)}
     assert curve(tmp_path, "train/loss") == wanted
 

@@ -130,8 +130,9 @@ def test_a_resumed_run_can_be_resumed(
 
 @pytest.mark.usefixtures("traced")
 def test_a_compiled_run_that_is_resumed_ends_where_it_would_have(
-    config: dict[str, Any], whole: tuple[Run, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    whole = train(changed(config, training__compile=True, output_dir=str(tmp_path / "whole")))
     config = changed(config, training__compile=True, output_dir=str(tmp_path))
     interrupt(monkeypatch, "training_step", lambda task, _: task.global_step == 7)
     with pytest.raises(Interrupted):

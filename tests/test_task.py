@@ -10,7 +10,8 @@ from torch import Tensor
 
 from forecast import task as module
 from forecast.callbacks.speed import WARM_UP_STEPS
-from forecast.task import SEED_STRIDE, ForecastTask, step_seed
+from forecast.model.informer import Informer
+from forecast.task import SEED_STRIDE, step_seed
 from forecast.training import train
 from tests.boards import curve
 from tests.small import quick
@@ -51,15 +52,14 @@ def test_each_step_of_each_process_has_a_seed_of_its_own_in_the_32_bits_that_are
 def test_the_clock_of_a_step_runs_in_both_passes_the_clipping_and_the_update_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forward, clip, asked = ForecastTask.forward, module.clip_grad_norm_, module.step_seed
+    learners, clip, asked = Informer.learners, module.clip_grad_norm_, module.step_seed
     clock = SlowDescent.clock = Clock()
 
-    def slow_passes(self: ForecastTask, batch: Any) -> Tensor:
-        forecast = forward(self, batch)
-        if forecast.requires_grad:
-            clock.pass_by()
-            forecast.register_hook(lambda _: clock.pass_by())
-        return forecast
+    def slow_passes(self: Informer, *inputs: Any) -> tuple[Tensor, ...]:
+        (forecast,) = learners(self, *inputs)
+        clock.pass_by()
+        forecast.register_hook(lambda _: clock.pass_by())
+        return (forecast,)
 
     def slow_clip(*arguments: Any) -> Tensor:
         clock.pass_by()
@@ -70,7 +70,7 @@ def test_the_clock_of_a_step_runs_in_both_passes_the_clipping_and_the_update_alo
         return asked(*arguments)
 
     monkeypatch.setattr(time, "perf_counter", lambda: clock.now)
-    monkeypatch.setattr(ForecastTask, "forward", slow_passes)
+    monkeypatch.setattr(Informer, "learners", slow_passes)
     monkeypatch.setattr(module, "clip_grad_norm_", slow_clip)
     monkeypatch.setattr(module, "step_seed", slow_seed)
     config = quick(tmp_path, f"training.max_steps={WARM_UP_STEPS + 4}")

@@ -80,7 +80,8 @@ class MultiHeadAttention(nn.Module):
             As `Attention.forward`.
         """
         self.attention.check_masks(query.shape[0], query.shape[1], key.shape[1], mask, query_mask)
-        if query is key and key is value and mask is None and query_mask is None:
+        watched = self.attention._forward_hooks  # who watches the mechanism is shown its queries, keys and values
+        if query is key and key is value and mask is None and query_mask is None and not watched:
             attended = self._of_few(query)
             if attended is not None:
                 return attended

@@ -130,12 +130,16 @@ def linformer(
         mixed = [sum(projection[r, j].double() * vectors[j] for j in positions) for r in range(rows)]
         return torch.stack([row for row in mixed if isinstance(row, Tensor)])
 
-    def row(b: int, h: int, i: int) -> Tensor | None:
-        allowed = allowed_keys(mask, b, i, key.shape[2], causal)
+    @functools.cache
+    def projected(b: int, h: int) -> tuple[Tensor, Tensor] | None:
+        allowed = allowed_keys(mask, b, 0, key.shape[2], causal)  # the same for every query
         if not allowed:
             return None
-        keys = project(key_projection, allowed, key[b, h])
-        return full(query[b, h, i], keys, project(value_projection, allowed, value[b, h]))
+        return project(key_projection, allowed, key[b, h]), project(value_projection, allowed, value[b, h])
+
+    def row(b: int, h: int, i: int) -> Tensor | None:
+        pair = projected(b, h)
+        return None if pair is None else full(query[b, h, i], *pair)
 
     return over_rows(row, query, value)
 
