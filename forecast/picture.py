@@ -18,7 +18,10 @@ def draw_forecast(
     """Write a PNG: one panel a target, in original units, the last three horizons of the past at most."""
     names = list(forecast.columns)[:MAX_SERIES]
     shown = past.iloc[-3 * len(forecast) :]
-    figure = Figure(figsize=(10, 1.2 + 1.7 * len(names)), layout="constrained")
+    height = 1.2 + 1.7 * len(names)
+    figure = Figure(figsize=(10, height))
+    # by hand: a layout engine draws everything twice to find the same places
+    figure.subplots_adjust(left=0.09, right=0.99, top=1 - 0.35 / height, bottom=0.95 / height, hspace=0.12)
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
     for panel, name in zip(panels, names, strict=True):
@@ -30,11 +33,15 @@ def draw_forecast(
         panel.set_ylabel(name, fontsize=8, parse_math=False)
         panel.tick_params(labelsize=8)
         panel.spines[["top", "right"]].set_visible(False)
-    figure.legend(
-        *panels[0].get_legend_handles_labels(), loc="outside lower center", fontsize=8, ncols=3, frameon=False
-    )
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="lower center", fontsize=8, ncols=3, frameon=False)
     left_out = len(forecast.columns) - len(names)
-    figure.suptitle(title + (f" ({left_out} more series not shown)" if left_out else ""), fontsize=10, parse_math=False)
-    figure.autofmt_xdate()
+    figure.suptitle(
+        title + (f" ({left_out} more series not shown)" if left_out else ""),
+        fontsize=10,
+        y=1 - 0.08 / height,
+        va="top",
+        parse_math=False,
+    )
+    figure.autofmt_xdate(bottom=0.95 / height)
     with replacing(path) as file:
         figure.savefig(file, format="png", dpi=110, metadata={"Software": None})

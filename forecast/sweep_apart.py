@@ -1,6 +1,7 @@
 """A job of a sweep in a process of its own: what it held is gone with it, and it may run out of memory by itself."""
 
 import json
+import select
 import signal
 import subprocess
 import tempfile
@@ -20,6 +21,9 @@ from forecast.sweep_failure import Failure, JobFailed
 
 CHILD = python("forecast.sweep_child")
 """The command of the process; it reads one line of JSON, and writes one where the job did not finish."""
+
+GLANCE = 0.5
+"""Seconds of a wait for the job: a signal that comes just before a wait without end would not be seen in it."""
 
 
 def train_apart(config: Mapping[str, Any], folder: Path, argv: Sequence[str]) -> dict[str, Any]:
@@ -84,6 +88,8 @@ def _hand_over(work: str, process: "subprocess.Popen[bytes]") -> bytes:
         with suppress(BrokenPipeError):
             process.stdin.close()
         return b""
+    while not select.select([process.stdout], [], [], GLANCE)[0]:
+        pass
     return process.stdout.read()
 
 
