@@ -1,5 +1,6 @@
 """What several tests share: one small finished run, and the real data where they lie beside the project."""
 
+import gc
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -42,6 +43,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def one_thread() -> None:
     """Compute in one thread: with models this small, threads mostly wait for one another."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def imports_are_no_garbage() -> None:
+    """Leave what was imported out of every later collection: each run makes one before it measures its memory."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
