@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from forecast.compiling import CompiledForward
 from forecast.data.datamodule import ForecastData
 from forecast.errors import InputError
 from forecast.evaluate import evaluate
+from forecast.evidence import Evidence
 from forecast.parallel.group import ALONE, Group
 from forecast.parallel.strategy import leave_signals_alone, spread
 from forecast.resume import ANEW
@@ -69,7 +71,8 @@ def fit(
     """Train `task`, then put its best weights by validation in place.
 
     A model whose linear path starts from the closed form can be good before the first step: its start is
-    a candidate like any other, so training never returns what validation holds to be worse.
+    a candidate too, and left only for what validation holds to be better by more than chance
+    (`training.start_confidence`).
 
     Parameters
     ----------
@@ -109,7 +112,9 @@ def fit(
     data.group = task.group = group
     data.total_steps = task.total_steps
     data.first_step = 0 if resumed is None else int(resumed["step"])
-    best = _start(task, data, device) if start_is_candidate and resumed is None else None
+    best, evidence = None, None
+    if start_is_candidate and resumed is None:
+        best, evidence = _start(task, data, device, settings.start_confidence)
     speed, shows_progress = Speed(task.arithmetic), settings.progress and group.leads
     probe = next((callback for callback in callbacks if isinstance(callback, Probe)), None)
     timer = Timer(None if settings.max_time is None else parse_time(settings.max_time), verbose=False)
@@ -118,6 +123,7 @@ def fit(
         fingerprint=fingerprint,
         minutes=settings.checkpoint_minutes,
         best=best,
+        evidence=evidence,
         resumed=resumed,
         after_save=speed.go_on,
     )
@@ -201,12 +207,19 @@ def _read_end(task: ForecastTask, speed: Speed, probe: Probe | None, resumed: di
     )
 
 
-def _start(task: ForecastTask, data: ForecastData, device: torch.device) -> Best:
-    """Give the weights before the first step with their validation MSE."""
+def _start(
+    task: ForecastTask, data: ForecastData, device: torch.device, confidence: float | None
+) -> tuple[Best, Evidence | None]:
+    """Give the weights before the first step with their validation MSE, and what it takes to leave them."""
+    windows = data.parts["validation"]
     task.to(device).eval()
-    scored = evaluate(task, data.parts["validation"], data.evaluation_batch_size, group=data.group)
+    scored = evaluate(task, windows, data.evaluation_batch_size, group=data.group)
     task.train()  # Lightning trains in the mode it finds
-    return Best(step=0, mse=scored.sums.scaled()["mse"], weights=copy_weights(task))
+    best = Best(step=0, score=scored.sums.scaled()["mse"], weights=copy_weights(task))
+    if confidence is None:
+        return best, None
+    mse = torch.from_numpy(data.group.hand_out(scored.mse))  # of all windows on the process that leads
+    return best, Evidence(mse, math.ceil(windows.horizon / data.evaluation_stride), confidence)
 
 
 def _fingerprint(data: ForecastData) -> str:

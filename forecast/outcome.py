@@ -1,5 +1,6 @@
 """What a finished run leaves in its folder."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +11,6 @@ import torch
 from safetensors.torch import save
 
 from forecast import results
-from forecast.baselines import Ridge
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.files import replacing, sha256, write_json
@@ -19,6 +19,7 @@ from forecast.flops import flops_per_window
 from forecast.model.informer import Informer
 from forecast.picture import draw_forecast
 from forecast.results import Row
+from forecast.ridge import Ridge
 from forecast.run import RESULT, Run
 
 
@@ -29,6 +30,7 @@ def write_outcome(
     network: Informer,
     rows: Mapping[str, Row | None],
     ridge: Ridge,
+    start: Ridge | None,
     fit: Fit,
     *,
     precision: str,
@@ -58,7 +60,8 @@ def write_outcome(
             "best_step": fit.best_step,
             "share": network.share,
         },
-        "linear_fit": {"look_back": ridge.look_back, "penalty": ridge.penalty, "every": ridge.every},
+        "linear_fit": _fit_facts(ridge),
+        "linear_path_start": None if start is None else _fit_facts(start),
         "speed": {
             **fit.speed,
             "inference_windows_per_s": model.test.windows_per_s,
@@ -75,6 +78,11 @@ def write_outcome(
     run.save_weights(network)
     write_json(run.path / RESULT, result)
     return result
+
+
+def _fit_facts(ridge: Ridge) -> dict[str, Any]:
+    penalty = ridge.penalty if math.isfinite(ridge.penalty) else None
+    return {"look_back": ridge.look_back, "drawn_to": ridge.anchor, "penalty": penalty, "every": ridge.every}
 
 
 def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,9 +10,9 @@ import torch
 from hydra.utils import instantiate
 from lightning.pytorch.callbacks import Callback
 
-from forecast.baselines import Ridge, fit_ridge
 from forecast.callbacks.configured import configured
 from forecast.compiling import check_compiling
+from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.data.mapped import Address
 from forecast.data.placement import Placing
@@ -23,6 +23,7 @@ from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms
 from forecast.parallel.group import ALONE, Group
 from forecast.precision import choose_precision
+from forecast.ridge import Ridge, Ridges, fit_ridges
 from forecast.run import Architecture
 from forecast.settings import TrainingSettings, read_root, read_training
 from forecast.task import ForecastTask
@@ -48,14 +49,14 @@ class Preparation:
     data: ForecastData
     architecture: Architecture
     network: Informer
-    ridge: Ridge
+    ridges: Ridges
     starts_from_ridge: bool
     task: ForecastTask
     callbacks: list[Callback]
 
 
 def prepare(
-    config: Mapping[str, Any], group: Group = ALONE, ridge: Ridge | None = None, table: Address | None = None
+    config: Mapping[str, Any], group: Group = ALONE, ridges: Ridges | None = None, table: Address | None = None
 ) -> Preparation:
     """Give what the training that `config` describes is made of, the data where this process trains from.
 
@@ -65,8 +66,8 @@ def prepare(
         Plain values, the configuration.
     group
         The processes that are to train together.
-    ridge
-        The linear map, where another process has fitted it.
+    ridges
+        The linear maps, where another process has fitted them.
     table
         Where the scaled table is, if another process of this machine has written it to a file.
 
@@ -100,8 +101,9 @@ def prepare(
         check_compiling(network, device, group.size)
     network.checkpoint_activations(settings.activation_checkpointing)
     data.to(device)
-    ridge = ridge or fit_ridge(data.parts["train"], data.parts["validation"])
-    starts_from_ridge = _start_linear_path(network, architecture, ridge)
+    period = seasonal_period(data.source.series.frequency)
+    ridges = ridges or fit_ridges(data.parts["train"], data.parts["validation"], period)
+    starts_from_ridge = _start_linear_path(network, architecture, ridges.start)
     task = ForecastTask(
         network,
         loss=root.loss,
@@ -121,7 +123,7 @@ def prepare(
         data=data,
         architecture=architecture,
         network=network,
-        ridge=ridge,
+        ridges=ridges,
         starts_from_ridge=starts_from_ridge,
         task=task,
         callbacks=configured(config["callbacks"]),

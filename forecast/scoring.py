@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from forecast.baselines import Ridge, SeasonalNaive, last_value
+from forecast.baselines import SeasonalNaive, last_value
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.data.windows import Batch
@@ -11,6 +11,7 @@ from forecast.model.informer import Informer
 from forecast.parallel.group import ALONE, Group
 from forecast.relative import Units, seasonal_error
 from forecast.results import Row
+from forecast.ridge import Ridge
 
 
 def score(network: Informer, data: ForecastData, ridge: Ridge, group: Group = ALONE) -> dict[str, Row | None]:

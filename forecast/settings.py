@@ -43,6 +43,7 @@ class TrainingSettings:
     validations_per_epoch: float
     precision: str
     max_grad_norm: float | None
+    start_confidence: float | None
     linear_path_rate: float
     checkpoint_minutes: float
     progress: bool
@@ -117,6 +118,9 @@ def read_training(config: Mapping[str, Any]) -> TrainingSettings:
     for key in ("max_steps", "batch_size", "evaluation_batch_size", "evaluation_stride", "first_origin"):
         if getattr(settings, key) is not None:
             check_least(getattr(settings, key), 1, f"training.{key}")
+    confidence = settings.start_confidence
+    if confidence is not None and not 0.5 <= confidence < 1:
+        raise InputError(f"training.start_confidence={confidence}: must be at least 0.5 and below 1, or null")
     if not 0 <= settings.linear_path_rate < float("inf"):
         raise InputError(f"training.linear_path_rate={settings.linear_path_rate}: must be at least 0 and finite")
     for key in ("max_epochs", "validations_per_epoch", "max_grad_norm", "checkpoint_minutes"):

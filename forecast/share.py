@@ -36,17 +36,22 @@ class ShareSums:
         """Give sums over nothing."""
         return cls(*(torch.zeros(shape, dtype=torch.float64, device=device) for shape in ((3,), (len(SHARES),), ())))
 
-    def update(self, decoded: Tensor, linear: Tensor, future: Tensor, observed: Tensor | None = None) -> None:
-        """Add a batch of both forecasts, (B, h, C) each; targets where `observed` is False are left out."""
+    def update(self, decoded: Tensor, linear: Tensor, future: Tensor, observed: Tensor | None = None) -> Tensor:
+        """Add a batch of both forecasts, (B, h, C) each; targets where `observed` is False are left out.
+
+        Gives each window's own means of e², e d and d², shape (B, 3), NaN where it has no target.
+        """
         error, difference = linear - future, decoded - linear
         if observed is not None:
             error, difference = torch.where(observed, error, 0), torch.where(observed, difference, 0)
         self.absolute += torch.stack([(error + share * difference).abs().sum(dtype=torch.float64) for share in SHARES])
         exact = linear.double() - future.double()  # as every evaluation, so that a share of 0 scores as the path does
         exact, difference = (exact if observed is None else torch.where(observed, exact, 0)), difference.double()
-        products = [exact.square(), exact * difference, difference.square()]
-        self.squared += torch.stack([product.sum() for product in products])
-        self.count += error.numel() if observed is None else observed.sum()
+        products = torch.stack([exact.square(), exact * difference, difference.square()], -1).flatten(1, 2).sum(1)
+        self.squared += products.sum(0)
+        counts = torch.full((len(error),), error[0].numel()) if observed is None else observed.sum((1, 2))
+        self.count += counts.sum()
+        return products / counts.to(products)[:, None]
 
     def over(self, group: Group) -> "ShareSums":
         """Give the sums over the windows of all processes, the same digits on each of them."""
@@ -59,6 +64,11 @@ class ShareSums:
     def share(self) -> float:
         """The share whose mean square error is least; of equal ones the smallest."""
         return SHARES[int(self._mse().argmin())]
+
+    @property
+    def weights(self) -> tuple[float, float, float]:
+        """Of the means of e², e d and d² in the MSE at that share."""
+        return 1.0, 2 * self.share, self.share**2
 
     def scaled(self) -> Scores:
         """Give MSE and MAE of the z-scores at that share."""

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,9 @@ from forecast.parallel.place import started_place
 from forecast.report import report_sweep
 from forecast.sweep_board import Board
 from forecast.sweep_job import Sweep, Teller, failures, left, run_job
-from forecast.sweep_lines import Lines
+from forecast.sweep_lines import OF_A_SEARCH, SHOWN, Lines
 from forecast.sweep_names import canonical, parse, sweep_name
+from forecast.sweep_search import report_search
 from forecast.sweep_settings import check_words, read_sweep
 from forecast.sweep_table import report
 
@@ -52,6 +53,7 @@ def run_sweep(arguments: Namespace, call: Callable[[Callable[[DictConfig], Any]]
         With code 1 if a job failed, else 5 if `sweep.minutes` were over before the last had begun.
     """
     sweep, telling = _prepare(arguments)
+    tell = report_search if sweep.search else report
     absent = [place for place in (sweep.folder, *sweep.folder.parents) if not place.exists()]
     try:
         with telling as teller:
@@ -60,15 +62,16 @@ def run_sweep(arguments: Namespace, call: Callable[[Callable[[DictConfig], Any]]
         _remove_empty(absent)
         raise
     except (KeyboardInterrupt, SystemExit) as end:
-        report(sweep.folder)
+        tell(sweep.folder)
         if (number := _signal(end)) is None:
             raise
         raise Interrupted("the same command goes on with what is missing", number) from None
     except BaseException:
-        report(sweep.folder)
+        tell(sweep.folder)
         raise
-    report(sweep.folder)
-    report_sweep(sweep.folder)
+    tell(sweep.folder)
+    if not sweep.search:
+        report_sweep(sweep.folder)
     if jobs := left(sweep):
         told = f"sweep.minutes are over, jobs that have not begun: {len(jobs)}"
         print(f"stopped: {told}: the same command goes on with them", file=sys.stderr, flush=True)
@@ -112,8 +115,10 @@ def _prepare(arguments: Namespace) -> tuple[Sweep, AbstractContextManager[Teller
         token=secrets.token_hex(8),
         isolate=settings.isolate,
         until=None if settings.minutes is None else time.time() + 60 * settings.minutes,
+        search=settings.search,
     )
-    return sweep, _telling(name, jobs, _one_after_another(config) and settings.isolate)
+    board = _one_after_another(config) and settings.isolate
+    return sweep, _telling(name, jobs, board, OF_A_SEARCH if sweep.search else SHOWN)
 
 
 def _one_after_another(config: DictConfig) -> bool:
@@ -121,9 +126,9 @@ def _one_after_another(config: DictConfig) -> bool:
     return str(config.hydra.launcher.get("_target_", "")).endswith(".BasicLauncher")
 
 
-def _telling(name: str, jobs: int | None, quiet: bool) -> AbstractContextManager[Teller]:
+def _telling(name: str, jobs: int | None, quiet: bool, shown: Sequence[str]) -> AbstractContextManager[Teller]:
     """Give what shows the jobs: a table where they print nothing themselves and there is a terminal, else lines."""
-    return Board(name, jobs) if quiet and sys.stdout.isatty() else nullcontext(Lines())
+    return Board(name, jobs, shown=shown) if quiet and sys.stdout.isatty() else nullcontext(Lines(shown))
 
 
 def _signal(end: BaseException) -> int | None:

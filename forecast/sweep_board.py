@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Any
@@ -28,11 +28,16 @@ class Board:
         Of the sweep.
     total
         Its jobs, None where a search finds them as it goes.
+    shown
+        What of a finished job, by `HEADINGS`.
     """
 
-    def __init__(self, title: str, total: int | None, console: Console | None = None) -> None:
+    def __init__(
+        self, title: str, total: int | None, console: Console | None = None, *, shown: Sequence[str] = SHOWN
+    ) -> None:
         self.title = title
         self.total = total
+        self.shown = shown
         self.console = Console() if console is None else console
         self._states: dict[str, str] = {}
         self._cells: dict[str, dict[str, str]] = {}
@@ -62,7 +67,7 @@ class Board:
 
     def finished(self, name: str, result: Mapping[str, Any], *, before: bool) -> None:
         """Show a job's scores and costs."""
-        self._cells[name] = cells(result)
+        self._cells[name] = cells(result, self.shown)
         self._states[name] = "done before" if before else "done"
 
     def failed(self, name: str, line: str) -> None:
@@ -80,7 +85,7 @@ class Board:
         table = Table(title=self._heading(), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
         table.add_column("job", overflow="fold")
         table.add_column("", no_wrap=True)
-        for key in SHOWN:
+        for key in self.shown:
             table.add_column(HEADINGS[key], justify="right", no_wrap=True)
         if hidden := len(rows[:-fitting]):
             table.add_row(f"({hidden} more above)")
@@ -89,7 +94,7 @@ class Board:
             said = f"{state} {_elapsed(self._since[name])}" if running else state
             figures = self._cells.get(name, {})
             style = "bold" if running else "red" if state == "failed" else None
-            table.add_row(name, said, *(figures.get(key, "") for key in SHOWN), style=style)
+            table.add_row(name, said, *(figures.get(key, "") for key in self.shown), style=style)
         return table
 
     def _heading(self) -> str:

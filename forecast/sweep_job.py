@@ -47,6 +47,8 @@ class Sweep:
         Whether each job has a process of its own.
     until
         The time, in seconds as `time.time` gives it, from which no further job begins; None: there is none.
+    search
+        Whether a choice is to be made among the jobs: what is shown of them then is of validation alone.
     """
 
     folder: Path
@@ -56,6 +58,7 @@ class Sweep:
     token: str
     isolate: bool = False
     until: float | None = None
+    search: bool = False
 
 
 class Teller(Protocol):

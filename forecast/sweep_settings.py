@@ -28,6 +28,7 @@ class SweepSettings:
     objective: str
     minutes: float | None
     isolate: bool
+    search: bool
 
 
 def check_words(overrides: Sequence[Override]) -> None:

@@ -16,6 +16,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from forecast.compiling import CompiledForward
 from forecast.data.windows import Batch
 from forecast.errors import InputError
+from forecast.evidence import WindowErrors
 from forecast.finite import FiniteGuard
 from forecast.losses import loss_by_name
 from forecast.metrics import ErrorSums
@@ -55,6 +56,8 @@ class ForecastTask(lightning.LightningModule):
     arithmetic
         Runs in the forward and backward passes, the clipping and the update of training steps, by the host's
         clock: on a GPU, which goes on by itself, it says nothing.
+    window_mse
+        Shape (n,): the MSE of each validation window of the last validation, in order of time.
     compiled
         What computes the forecasts of training steps in place of `network`; None: the network itself.
     """
@@ -84,8 +87,10 @@ class ForecastTask(lightning.LightningModule):
         self.compiled: CompiledForward | None = None
         self.guard = FiniteGuard()
         self.sums: ErrorSums | ShareSums | None = None
+        self.window_errors = WindowErrors()
         if network.linear_path is not None:
             network.linear_path.requires_grad_(linear_path_rate > 0)
+        self.window_mse = torch.empty(0, dtype=torch.float64)
         self.arithmetic = Stopwatch()
         self._last_loss: Tensor | None = None
         self._last_norm: Tensor | None = None
@@ -151,7 +156,7 @@ class ForecastTask(lightning.LightningModule):
     def on_validation_epoch_start(self) -> None:
         """Begin the sums anew."""
         self.guard.read()
-        self.sums = None
+        self.sums, self.window_errors = None, WindowErrors()
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Add a batch to the sums, in float32 whatever training runs in."""
@@ -160,9 +165,10 @@ class ForecastTask(lightning.LightningModule):
             self.sums = self._no_sums(*batch.future.shape[1:])
         with torch.autocast(self.device.type, enabled=False):
             if isinstance(self.sums, ShareSums):
-                self.sums.update(*self.network.forward_apart(*_inputs(batch)), *truth)
+                numbers = self.sums.update(*self.network.forward_apart(*_inputs(batch)), *truth)
             else:
-                self.sums.update(self(batch), *truth)
+                numbers = self.sums.update(self(batch), *truth)[0][:, None]
+        self.window_errors.add(batch.origin, numbers)
 
     def on_validation_epoch_end(self) -> None:
         """Log the scores over all validation windows, and take the share that they settle."""
@@ -171,6 +177,8 @@ class ForecastTask(lightning.LightningModule):
         if isinstance(self.sums, ShareSums):
             self.network.combination.share.fill_(self.sums.share)  # type: ignore[operator]
             self.log("val/share", self.sums.share, sync_dist=True)
+        weights = self.sums.weights if isinstance(self.sums, ShareSums) else (1.0,)
+        self.window_mse = self.window_errors.mse(weights, self.group)
         scores = self.sums.scaled()
         self.log("val/mse", scores["mse"], prog_bar=True, sync_dist=True)  # each has the same number already
         self.log("val/mae", scores["mae"], sync_dist=True)

@@ -55,9 +55,11 @@ def imports_are_no_garbage() -> None:
 @pytest.fixture
 def signals_and_threads() -> Iterator[None]:
     """Undo what a tool that is called in the tests' own process changes in it."""
-    handler, threads = signal.getsignal(signal.SIGTERM), torch.get_num_threads()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    threads = torch.get_num_threads()
     yield
-    signal.signal(signal.SIGTERM, handler)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
     torch.set_num_threads(threads)
 
 

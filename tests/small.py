@@ -34,6 +34,7 @@ QUICK = [
     "training.batch_size=16",
     "training.precision=32-true",
     "training.progress=false",
+    "training.start_confidence=null",
     "optimizer.lr=0.003",
 ]
 

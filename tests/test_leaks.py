@@ -6,13 +6,14 @@ import pandas as pd
 import pytest
 import torch
 
-from forecast.baselines import SeasonalNaive, fit_ridge, last_value
+from forecast.baselines import SeasonalNaive, last_value
 from forecast.data.datamodule import ForecastData
 from forecast.data.policies import Policies
 from forecast.data.series import Series, series_from_frame
 from forecast.data.sources import Source
 from forecast.data.windows import Batch, Windows
 from forecast.forecaster import load
+from forecast.ridge import fit_ridge
 from forecast.run import Run
 from forecast.training import train
 from tests.conftest import TinyRun

@@ -387,13 +387,18 @@ def test_other_words_for_a_job_that_failed_before_it_had_a_run_take_its_folder(f
 # --- a sweep that has so many minutes
 
 
-def test_no_job_begins_after_the_minutes_and_the_same_command_goes_on_with_the_rest(
-    fake: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = [1000.0]
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Give the time that a sweep is told, in seconds, to be moved."""
+    moved = [1000.0]
     for module in (sweep, sweep_job):
-        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now[0]))
+        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: moved[0]))
+    return moved
 
+
+def test_no_job_begins_after_the_minutes_and_the_same_command_goes_on_with_the_rest(
+    fake: Any, tmp_path: Path, now: list[float]
+) -> None:
     def lasts(config: dict[str, Any]) -> float:
         now[0] += 50
         return 0.5
@@ -415,13 +420,7 @@ def test_no_job_begins_after_the_minutes_and_the_same_command_goes_on_with_the_r
     assert not list(tmp_path.rglob("left.json"))
 
 
-def test_a_failure_counts_more_than_the_jobs_that_are_left(
-    fake: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = [1000.0]
-    for module in (sweep, sweep_job):
-        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now[0]))
-
+def test_a_failure_counts_more_than_the_jobs_that_are_left(fake: Any, tmp_path: Path, now: list[float]) -> None:
     def fails(config: dict[str, Any]) -> float:
         now[0] += 50
         raise InputError("not so")

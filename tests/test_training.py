@@ -191,9 +191,16 @@ def test_a_training_that_only_does_harm_gives_back_the_closed_form(config: dict[
     _, result = train(changed(config, optimizer__lr=1.0))
     assert result["model"]["best_step"] == 0
     for part in ("validation", "test"):
-        path, ridge = result["linear_path"][part]["scaled"], result["baselines"]["linear"][part]["scaled"]
-        assert result[part]["scaled"] == pytest.approx(path, rel=1e-6)
-        assert path == pytest.approx(ridge, rel=1e-4)
+        assert result[part]["scaled"] == pytest.approx(result["linear_path"][part]["scaled"], rel=1e-6)
+    assert set(result["linear_path_start"]) == {"look_back", "drawn_to", "penalty", "every"}
+
+
+@pytest.mark.parametrize(("confidence", "left"), [(None, True), (0.9999, False)])
+def test_the_start_is_left_only_where_validation_is_sure_enough(
+    config: dict[str, Any], confidence: float | None, left: bool
+) -> None:
+    _, result = train(changed(config, training__start_confidence=confidence))
+    assert (result["model"]["best_step"] > 0) == left
 
 
 def test_training_moves_the_model_away_from_its_linear_path(tiny_run: TinyRun) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from forecast.checkpoint import write_checkpoint
 from forecast.errors import Interrupted
+from forecast.evidence import Evidence
 from forecast.schedule import lay_out_anew
 from forecast.signals import StopRequest
 from forecast.task import ForecastTask
@@ -28,10 +29,13 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Best:
-    """The best weights so far by validation: their step (0: the start), their MSE, a copy on the CPU."""
+    """The best weights so far by validation: their step (0: the start), their score, a copy on the CPU.
+
+    The score is their MSE and, where they were held against a start, what that may be off by.
+    """
 
     step: int
-    mse: float
+    score: float
     weights: dict[str, Tensor]
 
 
@@ -61,6 +65,8 @@ class Checkpoints(Callback):
         Longest time between two checkpoints.
     best
         The start, where that is a candidate already.
+    evidence
+        What validation has to say against the start before it is left; None: any better MSE will do.
     resumed
         The content of the checkpoint to go on from.
     after_save
@@ -74,6 +80,7 @@ class Checkpoints(Callback):
         fingerprint: str,
         minutes: float,
         best: Best | None,
+        evidence: Evidence | None,
         resumed: dict[str, Any] | None,
         after_save: Callable[[], None],
     ) -> None:
@@ -81,6 +88,7 @@ class Checkpoints(Callback):
         self.fingerprint = fingerprint
         self.seconds = 60 * minutes
         self.best = best
+        self.evidence = evidence
         self.resumed = resumed
         self.after_save = after_save
         self.stop = StopRequest()
@@ -95,6 +103,7 @@ class Checkpoints(Callback):
             return
         restore(trainer, pl_module, self.resumed)
         self.best = None if self.resumed["best"] is None else Best(**self.resumed["best"])
+        self.evidence = None if self.resumed["evidence"] is None else Evidence(**self.resumed["evidence"])
         if self.resumed["validation_due"]:
             _validate(trainer)
         self.resumed = None
@@ -130,9 +139,11 @@ class Checkpoints(Callback):
         """Note the weights if they are the best so far, and save."""
         assert isinstance(pl_module, ForecastTask)
         assert pl_module.sums is not None
-        mse = pl_module.sums.scaled()["mse"]  # in float64, as that of the start
-        if self.best is None or mse < self.best.mse * (1 - ROUNDING):
-            self.best = Best(trainer.global_step, mse, copy_weights(pl_module))
+        score = pl_module.sums.scaled()["mse"]  # in float64, as that of the start
+        if self.evidence is not None:
+            score += self.evidence.allowance(pl_module.window_mse)
+        if self.best is None or score < self.best.score * (1 - ROUNDING):
+            self.best = Best(trainer.global_step, score, copy_weights(pl_module))
         self._save(trainer, pl_module)
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
@@ -176,6 +187,7 @@ class Checkpoints(Callback):
             "precision": trainer.precision_plugin.state_dict(),
             "callbacks": _states(trainer),
             "best": None if self.best is None else vars(self.best),
+            "evidence": None if self.evidence is None else vars(self.evidence),
         }
         write_checkpoint(self.folder, trainer.global_step, content)
         self._saved_at = time.monotonic()

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from forecast.baselines import Ridge
 from forecast.model.linear_path import LinearPath
 from forecast.model.presets import Sizes
+from forecast.ridge import Ridge
 from tests.examples import make_model, make_windows
 
 

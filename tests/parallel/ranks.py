@@ -58,7 +58,7 @@ def run(config: dict[str, Any], folder: Path, group: Group) -> dict[str, Any]:
         start_is_candidate=made.starts_from_ridge,
         group=group,
     )
-    rows = score(made.network.eval(), made.data, made.ridge, group)
+    rows = score(made.network.eval(), made.data, made.ridges.baseline, group)
     if not group.leads:
         return {}
     newest = newest_checkpoint(folder)

@@ -1,0 +1,72 @@
+"""Whether validation holds one set of weights to be better than the start by more than chance."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from scipy.special import stdtrit  # type: ignore[import-untyped]
+from torch import Tensor
+
+from forecast.parallel.group import Group
+
+
+class WindowErrors:
+    """The square errors of single validation windows, taken up batch by batch.
+
+    A batch gives numbers (B, K) of which a window's MSE is a weighted sum, with weights that may be settled later.
+    """
+
+    def __init__(self) -> None:
+        self._origins: list[Tensor] = []
+        self._numbers: list[Tensor] = []
+
+    def add(self, origin: Tensor, numbers: Tensor) -> None:
+        """Take up a batch: first target rows (B,), numbers (B, K)."""
+        self._origins.append(origin)
+        self._numbers.append(numbers)
+
+    def mse(self, weights: Sequence[float], group: Group) -> Tensor:
+        """Give each window's MSE in order of time, shape (n,), float64, those of all processes on each of them."""
+        own = torch.cat(self._origins).cpu(), torch.cat(self._numbers).cpu() @ torch.tensor(weights).double()
+        parts = [own] if group.size == 1 else group.gather(own)
+        origin, mse = (torch.cat(part) for part in zip(*parts, strict=True))
+        return mse[origin.argsort()]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the weights before the first step score, window by window: the start is left for what beats it surely.
+
+    Parameters
+    ----------
+    start
+        Shape (n,): the MSE of each validation window, in order of time; NaN of one without a target.
+    overlap
+        Windows in a row that share targets with the first of them.
+    confidence
+        Between 0.5 and 1: how sure that has to be.
+    """
+
+    start: Tensor
+    overlap: int
+    confidence: float
+
+    def allowance(self, mse: Tensor) -> float:
+        """Give what the mean of `mse` (n,) less that of the start may be off by, one way; infinite where none can say.
+
+        Means over blocks of windows that share no target with the next block but one are taken for independent
+        (batch means), and their mean's quantile from Student's t.
+
+        References
+        ----------
+        Law and Carson, "A sequential procedure for determining the length of a steady-state simulation", Operations
+        Research 27 (1979), for batch means.
+        """
+        difference = mse - self.start
+        difference = difference[~difference.isnan()]
+        blocks = len(difference) // self.overlap
+        if blocks < 2:
+            return math.inf
+        means = torch.stack([block.mean() for block in difference.tensor_split(blocks)])
+        return float(stdtrit(blocks - 1, self.confidence) * means.std() / math.sqrt(blocks))

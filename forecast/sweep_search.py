@@ -1,0 +1,100 @@
+"""The table over the jobs of a search: what validation says of each configuration, and nothing of the test part."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from forecast.files import replacing
+from forecast.nested import look_up
+from forecast.sweep_rows import read_jobs
+
+FILE = "search.csv"
+
+CELLS = ("horizon", "data")
+"""Root keys whose words say what is forecast; what other words say is to be chosen."""
+
+OF_LINEAR = "of_linear"
+
+FIGURES = ("validation_mse", "validation_mae", OF_LINEAR, "best_step", "steps", "parameters", "fit_seconds")
+
+CAPTION = (
+    "of linear: validation MSE over that of the linear map (ridge) on the same windows, the mean over the cells; "
+    "least, most: of a single cell; n: runs. The test part is not looked at. Each cell: search.csv"
+)
+
+
+def report_search(sweep: Path) -> None:
+    """Print how the configurations rank on validation, and write each of their cells to `search.csv`, best first."""
+    jobs = read_jobs(sweep)
+    if jobs.empty:
+        return
+    cells = search_cells(jobs)
+    with replacing(sweep / FILE) as file:
+        cells.to_csv(file, index=False, float_format="%.6g", lineterminator="\n")
+    Console(width=max(Console().width, 120)).print(search_table(ranking(cells), sweep.name))
+    for job in jobs[jobs["of"].isna()].to_dict("records"):
+        print(f"{job['status']}: {job['job']}" + (f": {job['error']}" if isinstance(job["error"], str) else ""))
+    print(f"sweep folder: {shlex.quote(str(sweep))} ({FILE})", flush=True)
+
+
+def search_cells(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Give a row a configuration and cell (horizon, data): means over its seeds, those of the best choice first.
+
+    Parameters
+    ----------
+    jobs
+        As `forecast.sweep_rows.read_jobs` gives them.
+    """
+    finished = jobs[jobs["of"].notna()]
+    rows: list[dict[str, Any]] = []
+    for _, group in finished.groupby("of", sort=False):
+        words = max(group["configuration"], key=len).split()
+        linear = [look_up(each["linear"], "validation.scaled.mse") for each in group["baselines"]]
+        ratio = group["validation_mse"].astype(float) / pd.Series(linear, index=group.index, dtype=float)
+        numbers = group.assign(**{OF_LINEAR: ratio})[list(FIGURES)].astype(float).mean()
+        of_cell = [word for word in words if _root(word) in CELLS]
+        choice = " ".join(word for word in words if word not in of_cell) or "(all alike)"
+        facts = {"choice": choice, "cell": " ".join(of_cell), "n": len(group)}
+        rows.append(facts | dict(numbers) | {"device": group["device"].iloc[0]})
+    cells = pd.DataFrame(rows, columns=["choice", "cell", "n", *FIGURES, "device"])
+    order = {choice: place for place, choice in enumerate(ranking(cells)["choice"])}
+    return cells.sort_values("choice", key=lambda column: column.map(order), kind="stable", ignore_index=True)
+
+
+def ranking(cells: pd.DataFrame) -> pd.DataFrame:
+    """Give a row a choice, best first: cells and runs, mean, least and most of the ratio to the linear map.
+
+    A choice that lacks a cell which others have comes after those that lack none: means over other cells do not
+    compare.
+    """
+    groups = cells.groupby("choice", sort=False)
+    ranked = groups.agg(
+        cells=("cell", "size"),
+        n=("n", "sum"),
+        mean=(OF_LINEAR, "mean"),
+        least=(OF_LINEAR, "min"),
+        most=(OF_LINEAR, "max"),
+        fit_seconds=("fit_seconds", "mean"),
+    ).reset_index()
+    return ranked.sort_values(["cells", "mean"], ascending=[False, True], kind="stable", ignore_index=True)
+
+
+def search_table(ranked: pd.DataFrame, name: str) -> Table:
+    """Give the ranking as it is printed."""
+    table = Table(title=f"{name}: a search", caption=CAPTION, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("choice", overflow="fold")
+    for heading in ("cells", "n", "of linear", "least", "most", "min"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in ranked.to_dict("records"):
+        ratios = [f"{row[key]:.4f}" for key in ("mean", "least", "most")]
+        table.add_row(row["choice"], str(row["cells"]), str(row["n"]), *ratios, f"{row['fit_seconds'] / 60:.2g}")
+    return table
+
+
+def _root(word: str) -> str:
+    return word.lstrip("+~").split("=")[0].split(".")[0].split("@")[0]

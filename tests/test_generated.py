@@ -1,0 +1,23 @@
+"""The default on a dozen generated series: no worse than the best baseline, and plain where a baseline wins."""
+
+from pathlib import Path
+
+import pytest
+
+from forecast.baselines import SeasonalNaive, last_value
+from forecast.data.calendar import seasonal_period
+from forecast.evaluate import evaluate
+from forecast.preparation import prepare
+from tests.generated import DOZEN, Generated, configuration
+
+WORSE = 1.05
+"""Of the best baseline's test MSE: what the default may have."""
+
+
+@pytest.mark.parametrize("series", DOZEN, ids=lambda series: series.name)
+def test_the_default_starts_no_worse_than_the_best_baseline(series: Generated, tmp_path: Path) -> None:
+    made = prepare(configuration(series, 1, tmp_path))
+    test, period = made.data.parts["test"], seasonal_period(made.data.source.series.frequency)
+    forecasters = [last_value, SeasonalNaive(test, period), made.ridges.baseline, made.ridges.start]
+    *baselines, start = (evaluate(each, test, 256).sums.scaled()["mse"] for each in forecasters)
+    assert start <= WORSE * min(baselines)

@@ -1,0 +1,209 @@
+"""The linear maps in closed form, against sklearn's ridge on windows cut by slicing."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import Ridge as SklearnRidge
+
+from forecast import ridge as linear
+from forecast.baselines import SeasonalNaive, last_value
+from forecast.data.windows import Windows
+from forecast.evaluate import evaluate
+from forecast.ridge import LAST, MEAN, SEASON, Ridge, anchors, fit_ridge, fit_ridges
+from tests.examples import make_windows
+
+
+def split_windows(rows: int = 300, **options: int) -> tuple[Windows, Windows]:
+    cut = 2 * rows // 3
+    return (
+        make_windows(rows, targets=range(cut), **options),
+        make_windows(rows, targets=range(cut, rows), **options),
+    )
+
+
+def design(windows: Windows, look_back: int, every: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Give rows of context and horizon less the context's mean, built by slicing."""
+    x, y = [], []
+    table = windows.values.double().numpy()
+    length = windows.context_length
+    for start in windows.every(every).starts.tolist():
+        for series in range(windows.num_targets):
+            past = table[start + length - look_back : start + length, series]
+            future = table[start + length : start + length + windows.horizon, series]
+            x.append(past - past.mean())
+            y.append(future - past.mean())
+    return np.array(x), np.array(y)
+
+
+def test_ridge_is_sklearns_on_windows_less_their_mean() -> None:
+    train, validation = split_windows()
+    ridge = fit_ridge(train, validation)
+    x, y = design(train, 8)
+    alpha = ridge.penalty * np.square(x).sum() / 8
+    reference = SklearnRidge(alpha=alpha, fit_intercept=False).fit(x, y)
+    np.testing.assert_allclose(ridge.weight.numpy(), reference.coef_.T, atol=1e-5)
+    assert ridge.weight.shape == (8, 3)
+    assert ridge.every == 1
+
+
+def test_the_penalty_is_the_best_on_validation_of_all_that_are_tried() -> None:
+    train, validation = split_windows()
+    ridge = fit_ridge(train, validation)
+    (x, y), (x_val, y_val) = design(train, 8), design(validation, 8)
+    errors = {}
+    for penalty in linear.PENALTIES.tolist():
+        alpha = penalty * np.square(x).sum() / 8
+        errors[penalty] = np.square(SklearnRidge(alpha=alpha, fit_intercept=False).fit(x, y).predict(x_val) - y_val)
+    assert ridge.penalty == min(errors, key=lambda penalty: errors[penalty].mean())
+
+
+def test_a_ridge_forecast_is_its_map_of_the_centred_context_with_the_mean_put_back() -> None:
+    windows = make_windows()
+    weight = torch.randn(5, 3)
+    batch = windows.batch(torch.tensor([2, 40]))
+    forecast = Ridge(weight=weight, penalty=0.0, every=1)(batch)
+    for row, origin in enumerate(batch.origin.tolist()):
+        past = windows.values[origin - 5 : origin, :2]
+        expected = weight.T @ (past - past.mean(0)) + past.mean(0)
+        torch.testing.assert_close(forecast[row], expected)
+
+
+def test_ridge_recovers_a_linear_law_that_no_mean_hides() -> None:
+    train, validation = split_windows(context_length=8, horizon=2)
+    values = train.values
+    for row in range(2, 300):  # the second difference is fixed: x_t = 2 cos(w) x_{t-1} - x_{t-2}
+        values[row] = 1.8 * values[row - 1] - values[row - 2]
+    validation.values[:] = values
+    assert evaluate(fit_ridge(train, validation), validation, 64).sums.scaled()["mse"] < 1e-4
+
+
+@pytest.mark.parametrize("hostile", [torch.nan, 1e30])
+def test_ridge_neither_fits_nor_forecasts_with_what_lies_past_the_origin(hostile: float) -> None:
+    train, validation = split_windows()
+    expected = fit_ridge(train, validation)
+    batch = validation.batch(torch.tensor([5]))
+    forecast = expected(batch)
+    origin = int(batch.origin)
+    validation.values[origin:] = hostile
+    assert torch.equal(expected(validation.batch(torch.tensor([5]))), forecast)
+    train.values[200:] = hostile  # after the training part
+    clean = make_windows(300, targets=range(200, 300))
+    again = fit_ridge(train, clean)
+    assert torch.equal(again.weight, expected.weight)
+
+
+def test_ridge_leaves_out_the_windows_with_a_filled_target() -> None:
+    observed = torch.ones(300, 3, dtype=torch.bool)
+    observed[150, 0] = False
+    train, validation = split_windows()
+    train = Windows(**{**vars(train), "observed": observed, "values": train.values.clone()})
+    expected_x, expected_y = design(train, 8)
+    keep = np.ones(len(expected_x), bool)
+    for start in range(140, 143):  # the windows of series 0 whose targets hold row 150
+        keep[2 * start] = False
+    ridge = fit_ridge(train, validation)
+    x, y = expected_x[keep], expected_y[keep]
+    reference = SklearnRidge(alpha=ridge.penalty * np.square(x).sum() / 8, fit_intercept=False).fit(x, y)
+    np.testing.assert_allclose(ridge.weight.numpy(), reference.coef_.T, atol=1e-5)
+
+
+def test_ridge_without_a_window_to_fit_forecasts_the_mean_of_the_context() -> None:
+    train, validation = split_windows()
+    train = replace(train, observed=torch.zeros(300, 3, dtype=torch.bool))
+    batch = validation.batch(torch.tensor([0, 9]))
+    forecast = fit_ridge(train, validation)(batch)
+    torch.testing.assert_close(forecast, batch.past[..., :2].mean(1, keepdim=True).expand(-1, 3, -1))
+
+
+def test_a_context_beyond_the_longest_look_back_is_read_from_its_newest_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, validation = split_windows()
+    monkeypatch.setattr(linear, "MAX_LOOK_BACK", 5)
+    ridge = fit_ridge(train, validation)
+    x, y = design(train, 5)
+    reference = SklearnRidge(alpha=ridge.penalty * np.square(x).sum() / 5, fit_intercept=False).fit(x, y)
+    assert ridge.look_back == 5
+    np.testing.assert_allclose(ridge.weight.numpy(), reference.coef_.T, atol=1e-5)
+
+
+def test_too_many_windows_are_thinned_and_the_result_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, validation = split_windows()
+    monkeypatch.setattr(linear, "FIT_OPERATIONS", len(train) * 2 * 8 * 11 / 3)
+    ridge = fit_ridge(train, validation)
+    x, y = design(train, 8, every=3)
+    reference = SklearnRidge(alpha=ridge.penalty * np.square(x).sum() / 8, fit_intercept=False).fit(x, y)
+    assert ridge.every == 3
+    np.testing.assert_allclose(ridge.weight.numpy(), reference.coef_.T, atol=1e-5)
+
+
+def test_ridge_of_a_constant_series_forecasts_the_constant() -> None:
+    train, validation = split_windows()
+    train.values[:] = 2.5
+    validation.values[:] = 2.5
+    assert evaluate(fit_ridge(train, validation), validation, 64).sums.scaled()["mse"] < 1e-9
+
+
+# --- maps drawn to a naive forecast
+
+
+def test_the_maps_of_the_naive_forecasts_give_them() -> None:
+    windows = make_windows(horizon=7)
+    batch = windows.batch(torch.tensor([0, 30]))
+    maps = anchors(8, 7, 4)
+    naive = {MEAN: batch.past[..., :2].mean(1, keepdim=True).expand(-1, 7, -1), LAST: last_value(batch)}
+    naive[SEASON] = SeasonalNaive(windows, 4)(batch)
+    assert list(maps) == list(naive)
+    for name, weight in maps.items():
+        given = Ridge(weight=weight.float(), penalty=1.0, every=1, anchor=name)(batch)
+        torch.testing.assert_close(given, naive[name])
+
+
+@pytest.mark.parametrize("period", [1, 9])
+def test_a_season_that_the_look_back_does_not_hold_is_no_candidate(period: int) -> None:
+    assert list(anchors(8, 3, period)) == [MEAN, LAST]
+
+
+def test_a_map_drawn_to_the_last_value_is_sklearns_on_what_that_leaves() -> None:
+    train, _ = split_windows()
+    maps = linear._Maps(linear._NormalEquations.of(train, 8), 8, 3, 1)
+    x, y = design(train, 8)
+    reference = SklearnRidge(alpha=0.1 * np.square(x).sum() / 8, fit_intercept=False).fit(x, y - x[:, -1:])
+    naive = anchors(8, 3, 1)[LAST].numpy()
+    np.testing.assert_allclose(maps.weight(LAST, 0.1).numpy(), reference.coef_.T + naive, atol=1e-5)
+    assert np.array_equal(maps.weight(LAST, np.inf).numpy(), naive)
+
+
+def test_the_late_windows_of_the_training_part_score_maps_that_have_not_seen_their_targets() -> None:
+    train, _ = split_windows(context_length=8, horizon=3)
+    for every in (1, 4):
+        early, between, late = linear._in_turn(train, every)
+        assert sorted(torch.cat([part.starts for part in (early, between, late)]).tolist()) == (
+            train.every(every).starts.tolist()
+        )
+        assert int(early.starts.max()) + 8 + 3 <= int(late.starts.min()) + 8  # rows of targets
+        assert len(late) == pytest.approx(0.4 * len(train) / every, abs=1)
+
+
+def test_a_start_is_not_chosen_on_the_validation_part_alone() -> None:
+    train, validation = split_windows()
+    train.values[:] = train.values.cumsum(0)  # a walk
+    validation.values[:] = (torch.arange(300) % 4)[:, None]  # on which the season is right, for once
+    whole, tail = fit_ridges(train, validation, 4), replace(validation, starts=validation.starts[:1])
+    assert whole.start.anchor == SEASON
+    assert fit_ridges(train, tail, 4).start.anchor == LAST
+
+
+def test_the_linear_path_starts_from_the_naive_forecast_that_serves_best_on_validation() -> None:
+    walk, season = split_windows(), split_windows()
+    for windows in walk:
+        windows.values[:] = windows.values.cumsum(0)
+    for windows in season:
+        windows.values[:] = windows.values.view(75, 4, 3).cumsum(0).view(300, 3)  # a walk of each phase by itself
+    for (train, validation), anchor in ((walk, LAST), (season, SEASON)):
+        ridges = fit_ridges(train, validation, 4)
+        assert ridges.start.anchor == anchor
+        assert ridges.baseline.anchor == MEAN
+        assert torch.equal(ridges.baseline.weight, fit_ridge(train, validation).weight)
+        own, other = (evaluate(each, validation, 64).sums.scaled()["mse"] for each in (ridges.start, ridges.baseline))
+        assert own < other

@@ -1,0 +1,70 @@
+"""A search shows, ranks and writes what validation says, and nothing of the test part."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from forecast.sweep_search import ranking, search_cells
+from tests.test_sweep import command
+
+
+def jobs(*rows: tuple[str, int, float, float]) -> pd.DataFrame:
+    """Give finished jobs: configuration, seed, validation MSE of the model and of the linear map."""
+    columns = {"validation_mae": 0.5, "best_step": 1, "steps": 2, "parameters": 3, "fit_seconds": 60.0, "device": "x"}
+    return pd.DataFrame(
+        [
+            {
+                **columns,
+                "configuration": words,
+                "of": words,
+                "seed": seed,
+                "validation_mse": own,
+                "baselines": {"linear": {"validation": {"scaled": {"mse": linear}}}},
+            }
+            for words, seed, own, linear in rows
+        ]
+    )
+
+
+def test_the_ranking_is_by_the_mean_over_cells_of_the_ratio_to_the_linear_map() -> None:
+    found = jobs(
+        ("horizon=96 model.dropout=0.3", 1, 0.9, 1.0),
+        ("horizon=96 model.dropout=0.3", 2, 1.1, 1.0),
+        ("horizon=336 model.dropout=0.3", 1, 1.6, 2.0),
+        ("horizon=96 model.dropout=0.5", 1, 0.7, 1.0),
+        ("horizon=336 model.dropout=0.5", 1, 2.4, 2.0),
+        ("horizon=96 model.dropout=0.7", 1, 0.1, 1.0),
+    )
+    ranked = ranking(search_cells(found)).set_index("choice")
+    assert list(ranked.index) == ["model.dropout=0.3", "model.dropout=0.5", "model.dropout=0.7"]  # it lacks a cell
+    assert list(ranked["mean"]) == pytest.approx([0.9, 0.95, 0.1])
+    assert list(ranked["n"]) == [3, 2, 1]
+    assert list(ranked["most"]) == pytest.approx([1.0, 1.2, 0.1])
+
+
+def test_the_cells_are_in_the_order_of_the_ranking() -> None:
+    found = jobs(
+        ("data=etth1 loss=mae", 1, 2.0, 1.0),
+        ("data=etth2 loss=mse", 1, 0.5, 1.0),
+        ("data=etth1 loss=mse", 1, 1.0, 1.0),
+    )
+    cells = search_cells(found)
+    assert list(cells["choice"]) == ["loss=mse", "loss=mse", "loss=mae"]
+    assert list(cells["cell"]) == ["data=etth2", "data=etth1", "data=etth1"]
+
+
+def test_a_search_says_nothing_of_the_test_part(tmp_path: Path) -> None:
+    ended = command(tmp_path, "loss=mae,mse", "seed=1,2", "sweep.search=true", "sweep.name=found")
+    assert ended.code == 0
+    folder = tmp_path / "sweeps" / "found"
+    assert {path.name for path in folder.iterdir() if path.is_file()} == {"multirun.yaml", "search.csv"}
+    table = pd.read_csv(folder / "search.csv")
+    assert sorted(table["choice"]) == ["loss=mae", "loss=mse"]
+    assert list(table["n"]) == [2, 2]
+    assert not [column for column in table if "test" in column]
+    said = ended.both.getvalue()
+    assert "val. MSE" in said
+    assert "of linear" in said
+    assert "test MSE" not in said
+    assert "skill" not in said
