@@ -34,12 +34,18 @@ class WindowErrors:
         return mse[origin.argsort()]
 
 
+FEWEST = 8
+"""Blocks below which nothing is taken for sure: three horizons of a random walk agree by chance too often."""
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What the weights before the first step score, window by window: the start is left for what beats it surely.
 
     Parameters
     ----------
+    mse
+        Of all targets.
     start
         Shape (n,): the MSE of each validation window, in order of time; NaN of one without a target.
     overlap
@@ -48,12 +54,17 @@ class Evidence:
         Between 0.5 and 1: how sure that has to be.
     """
 
+    mse: float
     start: Tensor
     overlap: int
     confidence: float
 
-    def allowance(self, mse: Tensor) -> float:
-        """Give what the mean of `mse` (n,) less that of the start may be off by, one way; infinite where none can say.
+    def beaten_by(self, mse: float, windows: Tensor) -> bool:
+        """Say whether the MSE of all targets, and of each window (n,), beats the start's by more than chance."""
+        return mse + self.allowance(windows) < self.mse
+
+    def allowance(self, windows: Tensor) -> float:
+        """Give what the mean of `windows` (n,) less the start's may be off by, one way; infinite where none can say.
 
         Means over blocks of windows that share no target with the next block but one are taken for independent
         (batch means), and their mean's quantile from Student's t.
@@ -63,10 +74,10 @@ class Evidence:
         Law and Carson, "A sequential procedure for determining the length of a steady-state simulation", Operations
         Research 27 (1979), for batch means.
         """
-        difference = mse - self.start
+        difference = windows - self.start
         difference = difference[~difference.isnan()]
         blocks = len(difference) // self.overlap
-        if blocks < 2:
+        if blocks < FEWEST:
             return math.inf
         means = torch.stack([block.mean() for block in difference.tensor_split(blocks)])
         return float(stdtrit(blocks - 1, self.confidence) * means.std() / math.sqrt(blocks))

@@ -215,11 +215,11 @@ def _start(
     task.to(device).eval()
     scored = evaluate(task, windows, data.evaluation_batch_size, group=data.group)
     task.train()  # Lightning trains in the mode it finds
-    best = Best(step=0, score=scored.sums.scaled()["mse"], weights=copy_weights(task))
+    best = Best(step=0, mse=scored.sums.scaled()["mse"], weights=copy_weights(task))
     if confidence is None:
         return best, None
-    mse = torch.from_numpy(data.group.hand_out(scored.mse))  # of all windows on the process that leads
-    return best, Evidence(mse, math.ceil(windows.horizon / data.evaluation_stride), confidence)
+    start = torch.from_numpy(data.group.hand_out(scored.mse))  # of all windows on the process that leads
+    return best, Evidence(best.mse, start, math.ceil(windows.horizon / data.evaluation_stride), confidence)
 
 
 def _fingerprint(data: ForecastData) -> str:

@@ -2,6 +2,7 @@
 
 import csv
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,11 @@ QUICK = [
 
 def compose(*overrides: str) -> dict[str, Any]:
     """Give the configuration of `python train.py <overrides>` as plain values."""
+    return deepcopy(_composed(overrides))
+
+
+@cache
+def _composed(overrides: tuple[str, ...]) -> dict[str, Any]:
     with initialize_config_dir(version_base="1.3", config_dir=str(ROOT / "conf")):
         config = hydra_compose("config", list(overrides))
     plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)

@@ -16,21 +16,21 @@ def test_the_allowance_is_students_of_the_means_of_blocks() -> None:
     start = torch.full((300,), 0.5, dtype=torch.float64)
     means = difference.reshape(10, 30).mean(1)
     expected = stats.t.ppf(0.95, 9) * stats.sem(means)
-    assert Evidence(start, 30, 0.95).allowance(start + torch.tensor(difference)) == pytest.approx(expected)
+    assert Evidence(0.5, start, 30, 0.95).allowance(start + torch.tensor(difference)) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("windows", [0, 30, 59])
-def test_fewer_than_two_blocks_say_nothing(windows: int) -> None:
+@pytest.mark.parametrize("windows", [0, 30, 239])
+def test_fewer_than_eight_blocks_say_nothing(windows: int) -> None:
     start = torch.ones(windows, dtype=torch.float64)
-    assert Evidence(start, 30, 0.95).allowance(start - 0.5) == math.inf
+    assert Evidence(0.5, start, 30, 0.95).allowance(start - 0.5) == math.inf
 
 
 def test_windows_without_a_target_are_left_out() -> None:
     start = torch.rand(100, dtype=torch.float64)
     other = start + 0.1 * torch.rand(100, dtype=torch.float64)
-    expected = Evidence(start, 5, 0.9).allowance(other)
+    expected = Evidence(0.5, start, 5, 0.9).allowance(other)
     holes = torch.full((7,), torch.nan, dtype=torch.float64)
-    assert Evidence(torch.cat([start, holes]), 5, 0.9).allowance(torch.cat([other, holes])) == expected
+    assert Evidence(0.0, torch.cat([start, holes]), 5, 0.9).allowance(torch.cat([other, holes])) == expected
 
 
 def test_a_difference_of_nothing_but_noise_is_rarely_taken_for_one() -> None:
@@ -40,7 +40,7 @@ def test_a_difference_of_nothing_but_noise_is_rarely_taken_for_one() -> None:
         noise = rng.normal(size=24 * 12 + 23)
         difference = torch.tensor(np.convolve(noise, np.ones(24) / 24, "valid"))  # as overlapping windows' errors
         start = torch.ones(len(difference), dtype=torch.float64)
-        claims += float(difference.mean()) + Evidence(start, 24, 0.95).allowance(start + difference) < 0
+        claims += Evidence(1.0, start, 24, 0.95).beaten_by(1 + float(difference.mean()), start + difference)
     assert claims <= 40
 
 

@@ -29,13 +29,10 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Best:
-    """The best weights so far by validation: their step (0: the start), their score, a copy on the CPU.
-
-    The score is their MSE and, where they were held against a start, what that may be off by.
-    """
+    """The best weights so far by validation: their step (0: the start), their MSE, a copy on the CPU."""
 
     step: int
-    score: float
+    mse: float
     weights: dict[str, Tensor]
 
 
@@ -66,7 +63,7 @@ class Checkpoints(Callback):
     best
         The start, where that is a candidate already.
     evidence
-        What validation has to say against the start before it is left; None: any better MSE will do.
+        What weights have to be sure of before they count as better than the start; None: nothing.
     resumed
         The content of the checkpoint to go on from.
     after_save
@@ -139,11 +136,10 @@ class Checkpoints(Callback):
         """Note the weights if they are the best so far, and save."""
         assert isinstance(pl_module, ForecastTask)
         assert pl_module.sums is not None
-        score = pl_module.sums.scaled()["mse"]  # in float64, as that of the start
-        if self.evidence is not None:
-            score += self.evidence.allowance(pl_module.window_mse)
-        if self.best is None or score < self.best.score * (1 - ROUNDING):
-            self.best = Best(trainer.global_step, score, copy_weights(pl_module))
+        mse = pl_module.sums.scaled()["mse"]  # in float64, as that of the start
+        sure = self.evidence is None or self.evidence.beaten_by(mse, pl_module.window_mse)
+        if self.best is None or (sure and mse < self.best.mse * (1 - ROUNDING)):
+            self.best = Best(trainer.global_step, mse, copy_weights(pl_module))
         self._save(trainer, pl_module)
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
