@@ -32,7 +32,8 @@ class TinyRun:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the warnings pass that Lightning gives wherever a run may be made."""
+    """Let the warnings pass that Lightning gives wherever a run may be made; begin with the longest tests."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # no process is left with one in the end
     for item in items:
         if "tests/test_" in item.nodeid.replace("\\", "/"):
             for text in LIGHTNING:

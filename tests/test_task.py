@@ -73,7 +73,7 @@ def test_the_clock_of_a_step_runs_in_both_passes_the_clipping_and_the_update_alo
     monkeypatch.setattr(Informer, "learners", slow_passes)
     monkeypatch.setattr(module, "clip_grad_norm_", slow_clip)
     monkeypatch.setattr(module, "step_seed", slow_seed)
-    config = quick(tmp_path, f"training.max_steps={WARM_UP_STEPS + 4}")
+    config = quick(tmp_path, f"training.max_steps={WARM_UP_STEPS + 4}", "model.linear_path=ridge")
     descent = {"_target_": "tests.test_task.SlowDescent", "lr": 0.001}
     _, result = train({**config, "optimizer": descent})
     assert result["speed"]["arithmetic_share"] == pytest.approx(4 / 5)

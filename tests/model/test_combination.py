@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
+from forecast.checkpoint import newest_checkpoint
 from forecast.data.windows import Batch
 from forecast.evaluate import evaluate
 from forecast.preparation import Preparation, prepare
@@ -51,9 +51,10 @@ def test_each_of_the_two_learns_as_if_the_other_were_not_there(made: Preparation
 @pytest.mark.parametrize("rate", [0, 0.1])
 def test_the_path_stays_the_closed_form_only_at_a_rate_of_nothing(rate: float, tmp_path: Path) -> None:
     config = quick(tmp_path / "outputs", *WEIGHTED, f"training.linear_path_rate={rate}", "optimizer.lr=0.01")
-    run, result = train(config)
-    path, start = load_file(run.path / "model.safetensors")["linear_path.weight"], prepare(config).ridges.start.weight
-    assert result["model"]["best_step"] > 0
+    run, _ = train(config)
+    last = newest_checkpoint(run.checkpoints)
+    assert last is not None
+    path, start = last["network"]["network.linear_path.weight"], prepare(config).ridges.start.weight
     assert torch.equal(path, start) == (rate == 0)
 
 
