@@ -151,6 +151,9 @@ def anchors(look_back: int, horizon: int, period: int) -> dict[str, Tensor]:
     return maps
 
 
+FEW = 8
+"""Horizons in a row that a validation part has to hold to be enough by itself."""
+
 EARLY = 0.6
 """Part of the training windows on which maps are fitted that the rest of them score."""
 
@@ -160,9 +163,9 @@ def fit_ridges(train: Windows, validation: Windows, period: int = 1) -> Ridges:
     """Fit linear maps in closed form on `train`.
 
     The look-back is the context, at most `MAX_LOOK_BACK` steps. The baseline's penalty is the best on
-    `validation`. Penalty and naive forecast of the start are the best on two parts together: on `validation`, and
-    on the last windows of `train` where the map is fitted on those whose targets come before. A part as short as a
-    few horizons finds what fits it by chance, on a random walk above all. One eigendecomposition serves all
+    `validation`, and so are penalty and naive forecast of the start where that part holds `FEW` horizons. In fewer,
+    something fits by chance, on a random walk above all: then they are the best on two parts together, `validation`
+    and the last windows of `train`, which score maps that are fitted on those whose targets come before. One eigendecomposition serves all
     penalties of a fit, and each map is scored on all windows of a part through their own normal equations.
 
     Parameters
@@ -185,7 +188,7 @@ def fit_ridges(train: Windows, validation: Windows, period: int = 1) -> Ridges:
     whole = _Maps(early + between + late, look_back, train.horizon, period)
     errors = whole.errors(_NormalEquations.of(validation, look_back))
     baseline = min(whole.penalties(MEAN), key=lambda penalty: errors[MEAN, penalty])
-    if early.count and late.count:
+    if len(validation) < FEW * validation.horizon and early.count and late.count:
         before = _Maps(early, look_back, train.horizon, period).errors(late)
         errors = {candidate: error + before[candidate] for candidate, error in errors.items()}
     anchor, penalty = min(errors, key=lambda candidate: errors[candidate])
