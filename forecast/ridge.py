@@ -165,8 +165,10 @@ def fit_ridges(train: Windows, validation: Windows, period: int = 1) -> Ridges:
     The look-back is the context, at most `MAX_LOOK_BACK` steps. The baseline's penalty is the best on
     `validation`, and so are penalty and naive forecast of the start where that part holds `FEW` horizons. In fewer,
     something fits by chance, on a random walk above all: then they are the best on two parts together, `validation`
-    and the last windows of `train`, which score maps that are fitted on those whose targets come before. One eigendecomposition serves all
-    penalties of a fit, and each map is scored on all windows of a part through their own normal equations.
+    and the last windows of `train`, which score maps that are fitted on those whose targets come before.
+
+    One eigendecomposition serves all penalties of a fit, and each map is scored on all windows of a part through
+    their own normal equations.
 
     Parameters
     ----------
