@@ -17,6 +17,12 @@ PENALTIES = torch.logspace(-8, 1, 19, dtype=torch.float64)
 FIT_OPERATIONS = 2e11
 """Multiplications allowed for the normal equations; more windows than that are thinned."""
 
+FEW = 8
+"""Horizons in a row that a validation part has to hold to be enough by itself."""
+
+EARLY = 0.6
+"""Part of the training windows on which maps are fitted that the rest of them score."""
+
 MEAN, LAST, SEASON = "the window's mean", "the last value", "the last season"
 """The naive forecasts that a map may be drawn to."""
 
@@ -151,13 +157,6 @@ def anchors(look_back: int, horizon: int, period: int) -> dict[str, Tensor]:
     return maps
 
 
-FEW = 8
-"""Horizons in a row that a validation part has to hold to be enough by itself."""
-
-EARLY = 0.6
-"""Part of the training windows on which maps are fitted that the rest of them score."""
-
-
 @torch.inference_mode()
 def fit_ridges(train: Windows, validation: Windows, period: int = 1) -> Ridges:
     """Fit linear maps in closed form on `train`.
@@ -190,7 +189,8 @@ def fit_ridges(train: Windows, validation: Windows, period: int = 1) -> Ridges:
     whole = _Maps(early + between + late, look_back, train.horizon, period)
     errors = whole.errors(_NormalEquations.of(validation, look_back))
     baseline = min(whole.penalties(MEAN), key=lambda penalty: errors[MEAN, penalty])
-    if len(validation) < FEW * validation.horizon and early.count and late.count:
+    rows = int(validation.starts[-1] - validation.starts[0]) + 1
+    if rows < FEW * validation.horizon and early.count and late.count:
         before = _Maps(early, look_back, train.horizon, period).errors(late)
         errors = {candidate: error + before[candidate] for candidate, error in errors.items()}
     anchor, penalty = min(errors, key=lambda candidate: errors[candidate])
