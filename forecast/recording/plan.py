@@ -94,7 +94,17 @@ RECIPES: tuple[Recipe, ...] = (
     ),
     Recipe("ladder_channels", "each channel by itself", PATCHES, "data={dataset}", LADDER, ("full",)),
     Recipe("ladder_look_back", "look-back 512", PATCHES[1:], "data={dataset}", LADDER, ("full",)),
-    Recipe("ladder_linear_path", "the linear path, from the ridge", PATCHES[1:2], "data={dataset}", LADDER, ("full",)),
+    Recipe(
+        "ladder_linear_path",
+        "the linear path added, from the closed form",
+        (*PATCHES[1:2], "model.linear_path=ridge"),
+        "data={dataset}",
+        LADDER,
+        ("full",),
+    ),
+    Recipe(
+        "ladder_weighted", "their weighted mean in place of the sum", PATCHES[1:2], "data={dataset}", LADDER, ("full",)
+    ),
     Recipe("ladder_mae", "MAE for the loss: the defaults", (), "data={dataset}", LADDER, ("full",)),
     Recipe(ENSEMBLE, "the forecasts of three seeds averaged", attentions=("full",), seeds={"full": ("1+2+3",)}),
 )
