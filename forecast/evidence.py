@@ -28,7 +28,10 @@ class WindowErrors:
 
     def mse(self, weights: Sequence[float], group: Group) -> Tensor:
         """Give each window's MSE in order of time, shape (n,), float64, those of all processes on each of them."""
-        own = torch.cat(self._origins).cpu(), torch.cat(self._numbers).cpu() @ torch.tensor(weights).double()
+        own = (
+            torch.cat(self._origins).cpu(),
+            torch.cat(self._numbers).cpu() @ torch.tensor(weights, dtype=torch.float64),
+        )
         parts = [own] if group.size == 1 else group.gather(own)
         origin, mse = (torch.cat(part) for part in zip(*parts, strict=True))
         return mse[origin.argsort()]

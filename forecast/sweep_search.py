@@ -12,6 +12,7 @@ from rich.table import Table
 from forecast.files import replacing
 from forecast.nested import look_up
 from forecast.sweep_rows import read_jobs
+from forecast.sweep_table import print_unfinished
 
 FILE = "search.csv"
 
@@ -37,8 +38,7 @@ def report_search(sweep: Path) -> None:
     with replacing(sweep / FILE) as file:
         cells.to_csv(file, index=False, float_format="%.6g", lineterminator="\n")
     Console(width=max(Console().width, 120)).print(search_table(ranking(cells), sweep.name))
-    for job in jobs[jobs["of"].isna()].to_dict("records"):
-        print(f"{job['status']}: {job['job']}" + (f": {job['error']}" if isinstance(job["error"], str) else ""))
+    print_unfinished(jobs)
     print(f"sweep folder: {shlex.quote(str(sweep))} ({FILE})", flush=True)
 
 

@@ -46,10 +46,15 @@ def report(sweep: Path) -> None:
     _write(rows, sweep / "sweep.csv")
     _write(jobs.drop(columns=["of", "baselines"]), sweep / "jobs.csv")
     Console(width=max(Console().width, 120)).print(sweep_table(rows, jobs, sweep.name))
-    for job in jobs[jobs["of"].isna()].to_dict("records"):
-        print(f"{job['status']}: {job['job']}" + (f": {job['error']}" if isinstance(job["error"], str) else ""))
+    print_unfinished(jobs)
     print(f"sweep folder: {shlex.quote(str(sweep))} (sweep.csv, jobs.csv)")
     print(f"look at it: tensorboard --logdir {shlex.quote(str(sweep))}", flush=True)
+
+
+def print_unfinished(jobs: pd.DataFrame) -> None:
+    """Print a line for each job that is not counted: its status, and the error where there is one."""
+    for job in jobs[jobs["of"].isna()].to_dict("records"):
+        print(f"{job['status']}: {job['job']}" + (f": {job['error']}" if isinstance(job["error"], str) else ""))
 
 
 def sweep_table(rows: pd.DataFrame, jobs: pd.DataFrame, name: str) -> Table:
