@@ -23,7 +23,7 @@ from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms
 from forecast.parallel.group import ALONE, Group
 from forecast.precision import choose_precision
-from forecast.ridge import Ridge, Ridges, fit_ridges
+from forecast.ridge import Ridges, fit_ridges
 from forecast.run import Architecture
 from forecast.settings import TrainingSettings, read_root, read_training
 from forecast.task import ForecastTask
@@ -101,9 +101,13 @@ def prepare(
         check_compiling(network, device, group.size)
     network.checkpoint_activations(settings.activation_checkpointing)
     data.to(device)
-    period = seasonal_period(data.source.series.frequency)
-    ridges = ridges or fit_ridges(data.parts["train"], data.parts["validation"], period)
-    starts_from_ridge = _start_linear_path(network, architecture, ridges.start)
+    starts_from_ridge = network.linear_path is not None and architecture.options["linear_path"] != "zero"
+    if ridges is None:
+        period = seasonal_period(data.source.series.frequency) if starts_from_ridge else None
+        ridges = fit_ridges(data.parts["train"], data.parts["validation"], period)
+    if starts_from_ridge:
+        assert network.linear_path is not None
+        network.linear_path.start_from(ridges.start.weight)
     task = ForecastTask(
         network,
         loss=root.loss,
@@ -149,11 +153,3 @@ def _architecture(config: Mapping[str, Any], data: ForecastData) -> Architecture
         encoder=own, decoder=config.get("decoder_attention") or own, cross=config["cross_attention"]
     )
     return Architecture(preset=options.pop("name"), options=options, mechanisms=mechanisms, sizes=data.sizes)
-
-
-def _start_linear_path(network: Informer, architecture: Architecture, ridge: Ridge) -> bool:
-    """Put the closed form in the linear path if that is asked for, and say whether it was."""
-    if network.linear_path is None or architecture.options["linear_path"] == "zero":
-        return False
-    network.linear_path.start_from(ridge.weight)
-    return True

@@ -125,7 +125,7 @@ class _NormalEquations:
 class _Maps:
     """The linear maps of one fit: a naive forecast and a penalty for each."""
 
-    def __init__(self, fitted: _NormalEquations, look_back: int, horizon: int, period: int) -> None:
+    def __init__(self, fitted: _NormalEquations, look_back: int, horizon: int, period: int | None) -> None:
         self.values, self.vectors = torch.linalg.eigh(fitted.gram)
         self.unit = float(fitted.gram.diagonal().mean()) or 1.0
         self.naive = {name: each.to(fitted.gram) for name, each in anchors(look_back, horizon, period).items()}
@@ -146,9 +146,15 @@ class _Maps:
         return {candidate: scored.squared_error(self.weight(*candidate)) for candidate in candidates}
 
 
-def anchors(look_back: int, horizon: int, period: int) -> dict[str, Tensor]:
-    """Give the maps (look_back, horizon) of the naive forecasts, a season's where the look-back holds one."""
-    maps = {name: torch.zeros(look_back, horizon, dtype=torch.float64) for name in (MEAN, LAST)}
+def anchors(look_back: int, horizon: int, period: int | None) -> dict[str, Tensor]:
+    """Give the maps (look_back, horizon) of the naive forecasts, a season's where the look-back holds one.
+
+    Without a period only that of the mean, which the baseline is drawn to.
+    """
+    maps = {MEAN: torch.zeros(look_back, horizon, dtype=torch.float64)}
+    if period is None:
+        return maps
+    maps[LAST] = maps[MEAN].clone()
     maps[LAST][-1] = 1
     if 1 < period <= look_back:
         step = torch.arange(horizon)
@@ -158,7 +164,7 @@ def anchors(look_back: int, horizon: int, period: int) -> dict[str, Tensor]:
 
 
 @torch.inference_mode()
-def fit_ridges(train: Windows, validation: Windows, period: int = 1) -> Ridges:
+def fit_ridges(train: Windows, validation: Windows, period: int | None = 1) -> Ridges:
     """Fit linear maps in closed form on `train`.
 
     The look-back is the context, at most `MAX_LOOK_BACK` steps. The baseline's penalty is the best on
@@ -174,7 +180,7 @@ def fit_ridges(train: Windows, validation: Windows, period: int = 1) -> Ridges:
     train, validation
         Windows of the two parts.
     period
-        Steps in a season; 1: there is none.
+        Steps in a season; 1: there is none; None: nothing starts from these maps, both are the baseline.
 
     References
     ----------
@@ -190,7 +196,7 @@ def fit_ridges(train: Windows, validation: Windows, period: int = 1) -> Ridges:
     errors = whole.errors(_NormalEquations.of(validation, look_back))
     baseline = min(whole.penalties(MEAN), key=lambda penalty: errors[MEAN, penalty])
     rows = int(validation.starts[-1] - validation.starts[0]) + 1
-    if rows < FEW * validation.horizon and early.count and late.count:
+    if period is not None and rows < FEW * validation.horizon and early.count and late.count:
         before = _Maps(early, look_back, train.horizon, period).errors(late)
         errors = {candidate: error + before[candidate] for candidate, error in errors.items()}
     anchor, penalty = min(errors, key=lambda candidate: errors[candidate])
@@ -214,4 +220,4 @@ def _in_turn(train: Windows, every: int) -> tuple[Windows, Windows, Windows]:
 
 def fit_ridge(train: Windows, validation: Windows) -> Ridge:
     """Give the baseline of `fit_ridges`."""
-    return fit_ridges(train, validation).baseline
+    return fit_ridges(train, validation, None).baseline
