@@ -67,20 +67,29 @@ class Evidence:
         return mse + self.allowance(windows) < self.mse
 
     def allowance(self, windows: Tensor) -> float:
-        """Give what the mean of `windows` (n,) less the start's may be off by, one way; infinite where none can say.
+        """Give what the mean of `windows` (n,) less the start's may be off by; infinite below `FEWEST` blocks."""
+        means = block_means(windows - self.start, self.overlap)
+        return allowance(means, self.confidence) if len(means) >= FEWEST else math.inf
 
-        Means over blocks of windows that share no target with the next block but one are taken for independent
-        (batch means), and their mean's quantile from Student's t.
 
-        References
-        ----------
-        Law and Carson, "A sequential procedure for determining the length of a steady-state simulation", Operations
-        Research 27 (1979), for batch means.
-        """
-        difference = windows - self.start
-        difference = difference[~difference.isnan()]
-        blocks = len(difference) // self.overlap
-        if blocks < FEWEST:
-            return math.inf
-        means = torch.stack([block.mean() for block in difference.tensor_split(blocks)])
-        return float(stdtrit(blocks - 1, self.confidence) * means.std() / math.sqrt(blocks))
+def block_means(difference: Tensor, overlap: int) -> Tensor:
+    """Give the means of blocks of at least `overlap` windows, of differences (n,) in order of time.
+
+    A block shares no target with the next block but one; NaN is left out.
+    """
+    difference = difference[~difference.isnan()]
+    blocks = len(difference) // overlap
+    return torch.stack([block.mean() for block in difference.tensor_split(blocks)]) if blocks else difference[:0]
+
+
+def allowance(means: Tensor, confidence: float) -> float:
+    """Give what the mean of at least two blocks may be off by, one way.
+
+    They are taken for independent (batch means), and their mean's quantile from Student's t.
+
+    References
+    ----------
+    Law and Carson, "A sequential procedure for determining the length of a steady-state simulation", Operations
+    Research 27 (1979), for batch means.
+    """
+    return float(stdtrit(len(means) - 1, confidence) * means.std() / math.sqrt(len(means)))

@@ -1,6 +1,5 @@
 """What a finished run leaves in its folder."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -16,10 +15,10 @@ from forecast.data.datamodule import ForecastData
 from forecast.files import replacing, sha256, write_json
 from forecast.fitting import Fit
 from forecast.flops import flops_per_window
+from forecast.linear_start import LinearMaps
 from forecast.model.informer import Informer
 from forecast.picture import draw_forecast
 from forecast.results import Row
-from forecast.ridge import Ridge
 from forecast.run import RESULT, Run
 
 
@@ -29,8 +28,7 @@ def write_outcome(
     data: ForecastData,
     network: Informer,
     rows: Mapping[str, Row | None],
-    ridge: Ridge,
-    start: Ridge | None,
+    maps: LinearMaps,
     fit: Fit,
     *,
     precision: str,
@@ -43,6 +41,7 @@ def write_outcome(
     """
     model = rows["model"]
     assert model is not None
+    ridge = maps.baseline
     facts = {
         "command": results.command_line(),
         "config": config,
@@ -60,8 +59,8 @@ def write_outcome(
             "best_step": fit.best_step,
             "share": network.share,
         },
-        "linear_fit": _fit_facts(ridge),
-        "linear_path_start": None if start is None else _fit_facts(start),
+        "linear_fit": {"look_back": ridge.look_back, "penalty": ridge.penalty, "every": ridge.every},
+        "linear_path_start": None if maps.start is None else maps.start.name,
         "speed": {
             **fit.speed,
             "inference_windows_per_s": model.test.windows_per_s,
@@ -78,11 +77,6 @@ def write_outcome(
     run.save_weights(network)
     write_json(run.path / RESULT, result)
     return result
-
-
-def _fit_facts(ridge: Ridge) -> dict[str, Any]:
-    penalty = ridge.penalty if math.isfinite(ridge.penalty) else None
-    return {"look_back": ridge.look_back, "drawn_to": ridge.anchor, "penalty": penalty, "every": ridge.every}
 
 
 def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,12 +18,12 @@ from forecast.data.mapped import Address
 from forecast.data.placement import Placing
 from forecast.data.sources import load_source
 from forecast.errors import InputError
+from forecast.linear_start import LinearMaps, fit_maps
 from forecast.losses import loss_by_name
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms
 from forecast.parallel.group import ALONE, Group
 from forecast.precision import choose_precision
-from forecast.ridge import Ridges, fit_ridges
 from forecast.run import Architecture
 from forecast.settings import TrainingSettings, read_root, read_training
 from forecast.task import ForecastTask
@@ -38,8 +38,9 @@ class Preparation:
     ----------
     config
         The configuration, its precision settled.
-    starts_from_ridge
-        Whether the model's linear path starts from the closed form, and so is good before the first step.
+    maps
+        The linear baseline, and the map that the model's linear path starts from, with which it is good before
+        the first step.
     """
 
     config: dict[str, Any]
@@ -49,14 +50,13 @@ class Preparation:
     data: ForecastData
     architecture: Architecture
     network: Informer
-    ridges: Ridges
-    starts_from_ridge: bool
+    maps: LinearMaps
     task: ForecastTask
     callbacks: list[Callback]
 
 
 def prepare(
-    config: Mapping[str, Any], group: Group = ALONE, ridges: Ridges | None = None, table: Address | None = None
+    config: Mapping[str, Any], group: Group = ALONE, maps: LinearMaps | None = None, table: Address | None = None
 ) -> Preparation:
     """Give what the training that `config` describes is made of, the data where this process trains from.
 
@@ -66,7 +66,7 @@ def prepare(
         Plain values, the configuration.
     group
         The processes that are to train together.
-    ridges
+    maps
         The linear maps, where another process has fitted them.
     table
         Where the scaled table is, if another process of this machine has written it to a file.
@@ -101,13 +101,17 @@ def prepare(
         check_compiling(network, device, group.size)
     network.checkpoint_activations(settings.activation_checkpointing)
     data.to(device)
-    starts_from_ridge = network.linear_path is not None and architecture.options["linear_path"] != "zero"
-    if ridges is None:
-        period = seasonal_period(data.source.series.frequency) if starts_from_ridge else None
-        ridges = fit_ridges(data.parts["train"], data.parts["validation"], period)
-    if starts_from_ridge:
+    if maps is None:
+        maps = fit_maps(
+            data.parts["train"],
+            data.parts["validation"],
+            starts=network.linear_path is not None and architecture.options["linear_path"] != "zero",
+            period=seasonal_period(data.source.series.frequency),
+            confidence=settings.start_confidence,
+        )
+    if maps.start is not None:
         assert network.linear_path is not None
-        network.linear_path.start_from(ridges.start.weight)
+        network.linear_path.start_from(maps.start.weight)
     task = ForecastTask(
         network,
         loss=root.loss,
@@ -127,8 +131,7 @@ def prepare(
         data=data,
         architecture=architecture,
         network=network,
-        ridges=ridges,
-        starts_from_ridge=starts_from_ridge,
+        maps=maps,
         task=task,
         callbacks=configured(config["callbacks"]),
     )

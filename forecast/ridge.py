@@ -1,7 +1,7 @@
-"""A linear map in closed form: a baseline of every result, and where the model's linear path starts."""
+"""A linear map in closed form: a baseline of every result, and where the model's linear path may start."""
 
-import math
 from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -17,43 +17,30 @@ PENALTIES = torch.logspace(-8, 1, 19, dtype=torch.float64)
 FIT_OPERATIONS = 2e11
 """Multiplications allowed for the normal equations; more windows than that are thinned."""
 
-FEW = 8
-"""Horizons in a row that a validation part has to hold to be enough by itself."""
-
-EARLY = 0.6
-"""Part of the training windows on which maps are fitted that the rest of them score."""
-
-MEAN, LAST, SEASON = "the window's mean", "the last value", "the last season"
-"""The naive forecasts that a map may be drawn to."""
-
 
 @dataclass(frozen=True)
-class Ridge:
-    """A linear map from the context, less its own mean, to the horizon, less that mean; one for all series.
-
-    It differs from the map of a naive forecast as little as the penalty asks for.
+class LinearMap:
+    """A map from the context, less its own mean, to the horizon, less that mean; one for all series.
 
     Parameters
     ----------
     weight
         Shape (look_back, h), the oldest step first.
-    penalty
-        The chosen multiple of the Gram matrix's mean diagonal; infinite: the naive forecast itself.
-    every
-        Every how manieth training window was used.
-    anchor
-        The naive forecast that the penalty draws the map to; a key of `anchors`.
+    name
+        What it is, for people.
     """
 
     weight: Tensor
-    penalty: float
-    every: int
-    anchor: str = MEAN
+    name: str
 
     @property
     def look_back(self) -> int:
         """Steps of context that the map reads."""
         return self.weight.shape[0]
+
+    def to(self, device: torch.device | str) -> Self:
+        """Give the same map on another device."""
+        return replace(self, weight=self.weight.to(device))
 
     def __call__(self, batch: Batch) -> Tensor:
         """Give the forecast (B, h, C_out)."""
@@ -64,34 +51,28 @@ class Ridge:
 
 
 @dataclass(frozen=True)
-class Ridges:
-    """The two linear maps of a run.
+class Ridge(LinearMap):
+    """A linear map that was fitted in closed form.
 
     Parameters
     ----------
-    baseline
-        Drawn to the window's mean, as ridge regression is: the row *linear* of every result.
-    start
-        Drawn to whichever naive forecast serves best on the validation part: where the linear path starts.
+    penalty
+        The multiple of the Gram matrix's mean diagonal.
+    every
+        Every how manieth training window was used.
     """
 
-    baseline: Ridge
-    start: Ridge
-
-    def to(self, device: torch.device | str) -> "Ridges":
-        """Give the same maps on another device."""
-        moved = (replace(ridge, weight=ridge.weight.to(device)) for ridge in (self.baseline, self.start))
-        return Ridges(*moved)
+    penalty: float
+    every: int
 
 
 @dataclass
 class _NormalEquations:
-    """X'X, X'Y and Y'Y over (window, series) rows, in float64, and the number of windows."""
+    """X'X, X'Y and Y'Y over (window, series) rows, in float64."""
 
     gram: Tensor
     cross: Tensor
     energy: Tensor
-    count: int
 
     @classmethod
     def of(cls, windows: Windows, look_back: int) -> "_NormalEquations":
@@ -110,114 +91,60 @@ class _NormalEquations:
             gram += (x.T @ x).double()
             cross += (x.T @ y).double()
             energy += y.double().square().sum()
-        return cls(gram, cross, energy, len(windows))
-
-    def __add__(self, other: "_NormalEquations") -> "_NormalEquations":
-        return _NormalEquations(
-            self.gram + other.gram, self.cross + other.cross, self.energy + other.energy, self.count + other.count
-        )
+        return cls(gram, cross, energy)
 
     def squared_error(self, weight: Tensor) -> float:
         fitted = (weight * (self.gram @ weight)).sum() - 2 * (weight * self.cross).sum()
         return float(fitted + self.energy)
 
 
-class _Maps:
-    """The linear maps of one fit: a naive forecast and a penalty for each."""
+class _Solutions:
+    """The ridge maps of one fit, a penalty each: one eigendecomposition serves all of them."""
 
-    def __init__(self, fitted: _NormalEquations, look_back: int, horizon: int, period: int | None) -> None:
+    def __init__(self, fitted: _NormalEquations) -> None:
         self.values, self.vectors = torch.linalg.eigh(fitted.gram)
+        self.rotated = self.vectors.T @ fitted.cross
         self.unit = float(fitted.gram.diagonal().mean()) or 1.0
-        self.naive = {name: each.to(fitted.gram) for name, each in anchors(look_back, horizon, period).items()}
-        self.rotated = {name: self.vectors.T @ (fitted.cross - fitted.gram @ each) for name, each in self.naive.items()}
 
-    def penalties(self, anchor: str) -> list[float]:
-        """Give those that are tried; the windows' mean itself is no forecast worth a candidate of its own."""
-        return PENALTIES.tolist() + [math.inf] * (anchor != MEAN)
-
-    def weight(self, anchor: str, penalty: float) -> Tensor:
-        shrunk = self.rotated[anchor] / (self.values.clamp(min=0) + penalty * self.unit)[:, None]
-        weight: Tensor = self.naive[anchor] + self.vectors @ shrunk
-        return weight
-
-    def errors(self, scored: _NormalEquations) -> dict[tuple[str, float], float]:
-        """Give the sum of square errors of each map on other windows."""
-        candidates = [(anchor, penalty) for anchor in self.naive for penalty in self.penalties(anchor)]
-        return {candidate: scored.squared_error(self.weight(*candidate)) for candidate in candidates}
-
-
-def anchors(look_back: int, horizon: int, period: int | None) -> dict[str, Tensor]:
-    """Give the maps (look_back, horizon) of the naive forecasts, a season's where the look-back holds one.
-
-    Without a period only that of the mean, which the baseline is drawn to.
-    """
-    maps = {MEAN: torch.zeros(look_back, horizon, dtype=torch.float64)}
-    if period is None:
-        return maps
-    maps[LAST] = maps[MEAN].clone()
-    maps[LAST][-1] = 1
-    if 1 < period <= look_back:
-        step = torch.arange(horizon)
-        maps[SEASON] = torch.zeros(look_back, horizon, dtype=torch.float64)
-        maps[SEASON][look_back - period + step % period, step] = 1
-    return maps
+    def weight(self, penalty: float) -> Tensor:
+        solved: Tensor = self.vectors @ (self.rotated / (self.values.clamp(min=0) + penalty * self.unit)[:, None])
+        return solved
 
 
 @torch.inference_mode()
-def fit_ridges(train: Windows, validation: Windows, period: int | None = 1) -> Ridges:
-    """Fit linear maps in closed form on `train`.
+def fit_ridge(train: Windows, validation: Windows) -> Ridge:
+    """Fit a linear map in closed form on `train`, its penalty the best of `PENALTIES` on `validation`.
 
-    The look-back is the context, at most `MAX_LOOK_BACK` steps. The baseline's penalty is the best on
-    `validation`, and so are penalty and naive forecast of the start where that part holds `FEW` horizons. In fewer,
-    something fits by chance, on a random walk above all: then they are the best on two parts together, `validation`
-    and the last windows of `train`, which score maps that are fitted on those whose targets come before.
-
-    One eigendecomposition serves all penalties of a fit, and each map is scored on all windows of a part through
-    their own normal equations.
-
-    Parameters
-    ----------
-    train, validation
-        Windows of the two parts.
-    period
-        Steps in a season; 1: there is none; None: nothing starts from these maps, both are the baseline.
+    The look-back is the context, at most `MAX_LOOK_BACK` steps. Each penalty is scored on all windows of
+    `validation` through their own normal equations.
 
     References
     ----------
-    Hoerl and Kennard, "Ridge regression", Technometrics 12 (1970). That the penalty may be on the distance from
-    a naive forecast: Litterman, "Forecasting with Bayesian vector autoregressions", Journal of Business & Economic
-    Statistics 4 (1986).
+    Hoerl and Kennard, "Ridge regression", Technometrics 12 (1970).
     """
-    look_back = min(train.context_length, MAX_LOOK_BACK)
+    every, look_back = thinning(train), _look_back(train)
+    solutions = _Solutions(_NormalEquations.of(train.every(every), look_back))
+    scored = _NormalEquations.of(validation, look_back)
+    penalty = min(PENALTIES.tolist(), key=lambda each: scored.squared_error(solutions.weight(each)))
+    return _ridge(solutions, penalty, every)
+
+
+@torch.inference_mode()
+def refit(train: Windows, ridge: Ridge) -> Ridge:
+    """Fit the map of `ridge`, its penalty and all, on other windows."""
+    return _ridge(_Solutions(_NormalEquations.of(train, ridge.look_back)), ridge.penalty, ridge.every)
+
+
+def thinning(train: Windows) -> int:
+    """Give k: of so many windows every k-th is fitted on."""
+    look_back = _look_back(train)
     operations = len(train) * train.num_targets * look_back * (look_back + train.horizon)
-    every = max(1, round(operations / FIT_OPERATIONS))
-    early, between, late = (_NormalEquations.of(part, look_back) for part in _in_turn(train, every))
-    whole = _Maps(early + between + late, look_back, train.horizon, period)
-    errors = whole.errors(_NormalEquations.of(validation, look_back))
-    baseline = min(whole.penalties(MEAN), key=lambda penalty: errors[MEAN, penalty])
-    rows = int(validation.starts[-1] - validation.starts[0]) + 1
-    if period is not None and rows < FEW * validation.horizon and early.count and late.count:
-        before = _Maps(early, look_back, train.horizon, period).errors(late)
-        errors = {candidate: error + before[candidate] for candidate, error in errors.items()}
-    anchor, penalty = min(errors, key=lambda candidate: errors[candidate])
-    return Ridges(
-        baseline=Ridge(whole.weight(MEAN, baseline).float(), baseline, every),
-        start=Ridge(whole.weight(anchor, penalty).float(), penalty, every, anchor),
-    )
+    return max(1, round(operations / FIT_OPERATIONS))
 
 
-def _in_turn(train: Windows, every: int) -> tuple[Windows, Windows, Windows]:
-    """Give every so manieth window: the first ones, those that share targets with the last, and the last ones."""
-    thinned = train.every(every)
-    cut = int(EARLY * len(train))
-    first = int(train.starts[min(cut, len(train) - 1)]) if len(train) else 0
-    shares = thinned.starts > first - train.horizon
-    late = thinned.starts >= first
-    masks = (~shares, shares & ~late, late)
-    early, between, last = (replace(thinned, starts=thinned.starts[mask]) for mask in masks)
-    return early, between, last
+def _look_back(windows: Windows) -> int:
+    return min(windows.context_length, MAX_LOOK_BACK)
 
 
-def fit_ridge(train: Windows, validation: Windows) -> Ridge:
-    """Give the baseline of `fit_ridges`."""
-    return fit_ridges(train, validation, None).baseline
+def _ridge(solutions: _Solutions, penalty: float, every: int) -> Ridge:
+    return Ridge(solutions.weight(penalty).float(), "ridge", penalty, every)

@@ -15,6 +15,7 @@ from forecast.errors import InputError, Interrupted
 from forecast.files import write_json
 from forecast.final_figures import log_figures
 from forecast.fitting import Fit, fit
+from forecast.linear_start import LinearMaps
 from forecast.outcome import write_outcome
 from forecast.parallel.group import Group
 from forecast.parallel.place import Place
@@ -22,7 +23,6 @@ from forecast.parallel.team import Dismissal, Team
 from forecast.preparation import Preparation, prepare
 from forecast.results import Row
 from forecast.resume import Beginning, begin
-from forecast.ridge import Ridges
 from forecast.run import CONFIG, Run
 from forecast.run_logger import check_logger, log_end, log_start, make_logger
 from forecast.scoring import score
@@ -73,7 +73,7 @@ class Work:
     """What the process that leads hands out to the others of its run; they find their own data."""
 
     config: dict[str, Any]
-    ridges: Ridges
+    maps: LinearMaps
     table: Address | None
     run: Run
     resumed: dict[str, Any] | None
@@ -88,7 +88,7 @@ def follow(place: Place) -> None:
     if isinstance(work, Dismissal):
         raise SystemExit(int(work.failed))
     beside_it = place.rank < place.local_size  # on the machine of the process that leads
-    made = prepare(work.config, group, work.ridges, work.table if beside_it else None)
+    made = prepare(work.config, group, work.maps, work.table if beside_it else None)
     with suppress(Interrupted):  # the one that leads has saved the step, and says so
         _fit_and_score(made, work.run, work.resumed, work.anew, DummyLogger(), group)
     group.close()  # not after a fault: the others would notice before this process has said what it was
@@ -107,8 +107,8 @@ def _train(beginning: Beginning, folder: Path | None, team: Team) -> tuple[Run, 
         _introduce(made, run, resumed, group)
         logger = make_logger(config["logger"], str(run.path), purge_step=0 if resumed is None else resumed["step"])
         log_start(logger, config)
-        ridges = made.ridges.to("cpu")  # every process has a device of its own
-        group.hand_out(Work(config, ridges, data.address, run, resumed, beginning.anew))
+        maps = made.maps.to("cpu")  # every process has a device of its own
+        group.hand_out(Work(config, maps, data.address, run, resumed, beginning.anew))
         outcome, rows = _fit_and_score(made, run, resumed, beginning.anew, logger, group)
         team.part()
         outcome = log_figures(logger, outcome, made.network, data, rows)
@@ -118,8 +118,7 @@ def _train(beginning: Beginning, folder: Path | None, team: Team) -> tuple[Run, 
             data,
             made.network,
             rows,
-            made.ridges.baseline,
-            made.ridges.start if made.starts_from_ridge else None,
+            made.maps,
             outcome,
             precision=made.precision,
             device=made.device,
@@ -144,12 +143,12 @@ def _fit_and_score(
         trainer_options=made.config["trainer"],
         callbacks=made.callbacks,
         logger=logger,
-        start_is_candidate=made.starts_from_ridge,
+        start_is_candidate=made.maps.start is not None,
         resumed=resumed,
         anew=anew,
         group=group,
     )
-    return outcome, score(made.network.to(made.device).eval(), made.data, made.ridges.baseline, group)
+    return outcome, score(made.network.to(made.device).eval(), made.data, made.maps.baseline, group)
 
 
 @contextmanager
@@ -167,7 +166,7 @@ def _folder(beginning: Beginning, folder: Path | None, config: Mapping[str, Any]
 
 
 def _introduce(made: Preparation, run: Run, resumed: Mapping[str, Any] | None, group: Group) -> None:
-    config, data, ridge, start = made.config, made.data, made.ridges.baseline, made.ridges.start
+    config, data, ridge, start = made.config, made.data, made.maps.baseline, made.maps.start
     for note in data.notes:
         print(f"{config['data']['name']}: {note}")
     windows = ", ".join(f"{len(part):,} {name}" for name, part in data.parts.items())
@@ -178,8 +177,8 @@ def _introduce(made: Preparation, run: Run, resumed: Mapping[str, Any] | None, g
     print(f"{config['data']['name']}: {data.placement}")
     print(f"{config['model']['name']}, attention {config['attention']['name']}: {parameters:,} parameters")
     print(f"linear baseline: look-back {ridge.look_back}, penalty {ridge.penalty:.2g}, 1 window in {ridge.every}")
-    if made.starts_from_ridge:
-        print(f"linear path: starts from the map drawn to {start.anchor}, penalty {start.penalty:.2g}")
+    if start is not None:
+        print(f"linear path: starts from {start.name}")
     done = "" if resumed is None else f", going on after step {resumed['step']:,}"
     together = f" by {group.size} processes" if group.size > 1 else ""
     first = ", after compiling" if made.settings.compile else ""

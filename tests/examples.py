@@ -96,3 +96,12 @@ def make_inputs(sizes: Sizes, batch: int = 2, *, seed: int = 1) -> tuple[Tensor,
         torch.randn(batch, sizes.context_length, sizes.num_known, generator=generator),
         torch.randn(batch, sizes.horizon, sizes.num_known, generator=generator),
     )
+
+
+def split_windows(rows: int = 300, **options: int) -> tuple[Windows, Windows]:
+    """Give windows of the first two thirds of a table, and of the rest."""
+    cut = 2 * rows // 3
+    return (
+        make_windows(rows, targets=range(cut), **options),
+        make_windows(rows, targets=range(cut, rows), **options),
+    )

@@ -139,7 +139,7 @@ def row_of(series: Generated, seed: int, result: dict[str, Any]) -> dict[str, An
         "validation_mse": result["validation"]["scaled"]["mse"],
         "baseline_validation_mse": min(row["validation"]["scaled"]["mse"] for row in baselines.values()),
         "warned": warning(result) is not None,
-        "drawn_to": result["linear_path_start"]["drawn_to"] if result.get("linear_path_start") else "",
+        "start": result["linear_path_start"],
         "best_step": result["model"]["best_step"],
         "fit_seconds": result["speed"]["fit_seconds"],
     }
@@ -160,7 +160,8 @@ def main() -> None:
             row = rows[-1]
             told = f"{row['ratio']:.3f} of {row['best_baseline']} ({row['baseline_test_mse']:.4g})"
             print(
-                f"{row['series']:28} x{row['columns']}  {told}, step {row['best_step']}, {row['drawn_to']}", flush=True
+                f"{row['series']:28} x{row['columns']}  {told}, step {row['best_step']}, from {row['start']}",
+                flush=True,
             )
             pd.DataFrame(rows).to_csv(options.output, index=False, float_format="%.6g", lineterminator="\n")
 

@@ -8,7 +8,7 @@ from forecast.data.datamodule import ForecastData
 from forecast.data.series import read_series
 from forecast.data.sources import Source
 from forecast.evaluate import evaluate
-from forecast.ridge import Ridge, fit_ridge
+from forecast.ridge import LinearMap, fit_ridge
 from tests.examples import SHARED_DATA, make_windows
 
 
@@ -52,7 +52,7 @@ def test_seasonal_naive_is_perfect_on_a_season_and_last_value_on_a_constant() ->
 def test_baselines_read_what_was_filled_as_values() -> None:
     windows = make_windows(observed=torch.rand(60, 3) > 0.3)
     batch, whole = windows.batch(torch.tensor([9])), replace(windows, observed=None).batch(torch.tensor([9]))
-    for forecaster in (last_value, SeasonalNaive(windows, 6), Ridge(weight=torch.randn(5, 3), penalty=0.0, every=1)):
+    for forecaster in (last_value, SeasonalNaive(windows, 6), LinearMap(torch.randn(5, 3), "made")):
         assert torch.equal(forecaster(batch), forecaster(whole))
 
 

@@ -8,19 +8,10 @@ import torch
 from sklearn.linear_model import Ridge as SklearnRidge
 
 from forecast import ridge as linear
-from forecast.baselines import SeasonalNaive, last_value
 from forecast.data.windows import Windows
 from forecast.evaluate import evaluate
-from forecast.ridge import LAST, MEAN, SEASON, Ridge, anchors, fit_ridge, fit_ridges
-from tests.examples import make_windows
-
-
-def split_windows(rows: int = 300, **options: int) -> tuple[Windows, Windows]:
-    cut = 2 * rows // 3
-    return (
-        make_windows(rows, targets=range(cut), **options),
-        make_windows(rows, targets=range(cut, rows), **options),
-    )
+from forecast.ridge import LinearMap, fit_ridge, refit
+from tests.examples import make_windows, split_windows
 
 
 def design(windows: Windows, look_back: int, every: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -63,7 +54,7 @@ def test_a_ridge_forecast_is_its_map_of_the_centred_context_with_the_mean_put_ba
     windows = make_windows()
     weight = torch.randn(5, 3)
     batch = windows.batch(torch.tensor([2, 40]))
-    forecast = Ridge(weight=weight, penalty=0.0, every=1)(batch)
+    forecast = LinearMap(weight, "made")(batch)
     for row, origin in enumerate(batch.origin.tolist()):
         past = windows.values[origin - 5 : origin, :2]
         expected = weight.T @ (past - past.mean(0)) + past.mean(0)
@@ -144,66 +135,12 @@ def test_ridge_of_a_constant_series_forecasts_the_constant() -> None:
     assert evaluate(fit_ridge(train, validation), validation, 64).sums.scaled()["mse"] < 1e-9
 
 
-# --- maps drawn to a naive forecast
-
-
-def test_the_maps_of_the_naive_forecasts_give_them() -> None:
-    windows = make_windows(horizon=7)
-    batch = windows.batch(torch.tensor([0, 30]))
-    maps = anchors(8, 7, 4)
-    naive = {MEAN: batch.past[..., :2].mean(1, keepdim=True).expand(-1, 7, -1), LAST: last_value(batch)}
-    naive[SEASON] = SeasonalNaive(windows, 4)(batch)
-    assert list(maps) == list(naive)
-    for name, weight in maps.items():
-        given = Ridge(weight=weight.float(), penalty=1.0, every=1, anchor=name)(batch)
-        torch.testing.assert_close(given, naive[name])
-
-
-@pytest.mark.parametrize("period", [1, 9])
-def test_a_season_that_the_look_back_does_not_hold_is_no_candidate(period: int) -> None:
-    assert list(anchors(8, 3, period)) == [MEAN, LAST]
-
-
-def test_a_map_drawn_to_the_last_value_is_sklearns_on_what_that_leaves() -> None:
-    train, _ = split_windows()
-    maps = linear._Maps(linear._NormalEquations.of(train, 8), 8, 3, 1)
-    x, y = design(train, 8)
-    reference = SklearnRidge(alpha=0.1 * np.square(x).sum() / 8, fit_intercept=False).fit(x, y - x[:, -1:])
-    naive = anchors(8, 3, 1)[LAST].numpy()
-    np.testing.assert_allclose(maps.weight(LAST, 0.1).numpy(), reference.coef_.T + naive, atol=1e-5)
-    assert np.array_equal(maps.weight(LAST, np.inf).numpy(), naive)
-
-
-def test_the_late_windows_of_the_training_part_score_maps_that_have_not_seen_their_targets() -> None:
-    train, _ = split_windows(context_length=8, horizon=3)
-    for every in (1, 4):
-        early, between, late = linear._in_turn(train, every)
-        assert sorted(torch.cat([part.starts for part in (early, between, late)]).tolist()) == (
-            train.every(every).starts.tolist()
-        )
-        assert int(early.starts.max()) + 8 + 3 <= int(late.starts.min()) + 8  # rows of targets
-        assert len(late) == pytest.approx(0.4 * len(train) / every, abs=1)
-
-
-def test_a_start_is_not_chosen_on_a_short_validation_part_alone() -> None:
+def test_a_map_is_fitted_on_other_windows_with_the_same_penalty() -> None:
     train, validation = split_windows()
-    train.values[:] = train.values.cumsum(0)  # a walk
-    validation.values[:] = (torch.arange(300) % 4)[:, None]  # on which the season is right, for once
-    whole, tail = fit_ridges(train, validation, 4), replace(validation, starts=validation.starts[:1])
-    assert whole.start.anchor == SEASON  # it holds horizons enough
-    assert fit_ridges(train, tail, 4).start.anchor == LAST
-
-
-def test_the_linear_path_starts_from_the_naive_forecast_that_serves_best_on_validation() -> None:
-    walk, season = split_windows(), split_windows()
-    for windows in walk:
-        windows.values[:] = windows.values.cumsum(0)
-    for windows in season:
-        windows.values[:] = windows.values.view(75, 4, 3).cumsum(0).view(300, 3)  # a walk of each phase by itself
-    for (train, validation), anchor in ((walk, LAST), (season, SEASON)):
-        ridges = fit_ridges(train, validation, 4)
-        assert ridges.start.anchor == anchor
-        assert ridges.baseline.anchor == MEAN
-        assert torch.equal(ridges.baseline.weight, fit_ridge(train, validation).weight)
-        own, other = (evaluate(each, validation, 64).sums.scaled()["mse"] for each in (ridges.start, ridges.baseline))
-        assert own < other
+    ridge = fit_ridge(train, validation)
+    again = refit(validation, ridge)
+    x, y = design(validation, 8)
+    alpha = ridge.penalty * np.square(x).sum() / 8
+    reference = SklearnRidge(alpha=alpha, fit_intercept=False).fit(x, y)
+    np.testing.assert_allclose(again.weight.numpy(), reference.coef_.T, atol=1e-5)
+    assert (again.penalty, again.every) == (ridge.penalty, ridge.every)

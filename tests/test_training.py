@@ -192,7 +192,7 @@ def test_a_training_that_only_does_harm_gives_back_the_closed_form(config: dict[
     assert result["model"]["best_step"] == 0
     for part in ("validation", "test"):
         assert result[part]["scaled"] == pytest.approx(result["linear_path"][part]["scaled"], rel=1e-6)
-    assert set(result["linear_path_start"]) == {"look_back", "drawn_to", "penalty", "every"}
+    assert result["linear_path_start"] == "ridge"
 
 
 @pytest.mark.parametrize(("confidence", "left"), [(None, True), (0.9999, False)])

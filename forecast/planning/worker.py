@@ -145,7 +145,7 @@ def _train_shortly(made: Preparation, clock: StepClock, folder: Path) -> float:
         trainer_options=made.config["trainer"],
         callbacks=[*made.callbacks, clock],
         logger=logger,
-        start_is_candidate=made.starts_from_ridge,
+        start_is_candidate=made.maps.start is not None,
     )
     logger.finalize("success")
     return outcome.speed["peak_memory_mib"]
@@ -161,7 +161,7 @@ def _length(made: Preparation) -> Length:
         steps=made.task.total_steps,
         interval=settings.validation_interval(len(parts["train"])),
         max_seconds=None if settings.max_time is None else parse_time(settings.max_time).total_seconds(),
-        scores_start=made.starts_from_ridge,
+        scores_start=made.maps.start is not None,
     )
 
 

@@ -54,8 +54,9 @@ def test_the_path_stays_the_closed_form_only_at_a_rate_of_nothing(rate: float, t
     run, _ = train(config)
     last = newest_checkpoint(run.checkpoints)
     assert last is not None
-    path, start = last["network"]["network.linear_path.weight"], prepare(config).ridges.start.weight
-    assert torch.equal(path, start) == (rate == 0)
+    path, start = last["network"]["network.linear_path.weight"], prepare(config).maps.start
+    assert start is not None
+    assert torch.equal(path, start.weight) == (rate == 0)
 
 
 @pytest.mark.parametrize("helps", [False, True])

@@ -55,10 +55,10 @@ def run(config: dict[str, Any], folder: Path, group: Group) -> dict[str, Any]:
         trainer_options={**config["trainer"], "devices": group.size},
         callbacks=made.callbacks,
         logger=DummyLogger(),
-        start_is_candidate=made.starts_from_ridge,
+        start_is_candidate=made.maps.start is not None,
         group=group,
     )
-    rows = score(made.network.eval(), made.data, made.ridges.baseline, group)
+    rows = score(made.network.eval(), made.data, made.maps.baseline, group)
     if not group.leads:
         return {}
     newest = newest_checkpoint(folder)
