@@ -17,6 +17,7 @@ from forecast.errors import InputError
 from forecast.files import replacing, sha256, write_json
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
+from forecast.transplanting import TRANSPLANT
 
 FORMAT = 1
 """Version of the folder's layout; raised when an older reader could misread a newer folder."""
@@ -25,7 +26,7 @@ WEIGHTS, MANIFEST, RESULT, CONFIG = "model.safetensors", "manifest.json", "resul
 
 LEFT_BY_A_RUN = (
     *(WEIGHTS, MANIFEST, RESULT, "errors.parquet", "calibration.safetensors", "forecast.csv", "forecast.png"),
-    *("input.csv", "transplant.json", "trace.json.gz", "events.out.tfevents.*", "checkpoints/step-*.ckpt"),
+    *("input.csv", TRANSPLANT, "trace.json.gz", "events.out.tfevents.*", "checkpoints/step-*.ckpt"),
 )
 """The files of a run folder, as patterns."""
 

@@ -9,8 +9,7 @@ from forecast.benchmarking.option_types import positive
 from forecast.cli import finish
 from forecast.errors import InputError
 from forecast.files import check_place
-
-FILE = "transplant.json"
+from forecast.transplanting import TRANSPLANT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--run", default="latest", help="folder of a finished run; latest: the newest under outputs/")
     add("--attention", nargs="+", default=[], help="words such as full, or probsparse:factor=9")
     add("--context-length", nargs="+", type=positive, default=[], help="look-backs, in steps")
-    add("--output", type=Path, help=f"a file for the scores, as JSON; {FILE} in the run folder if not given")
+    add("--output", type=Path, help=f"a file for the scores, as JSON; {TRANSPLANT} in the run folder if not given")
     add("--quiet", action="store_true", help="no progress")
     options = parser.parse_args(arguments)
     return finish(lambda: score_transplants(options))
@@ -56,7 +55,7 @@ def score_transplants(options: argparse.Namespace) -> None:
     folder = Run.open(options.run)
     scored = score_all(folder, options.attention, options.context_length, quiet=options.quiet)
     show(Console(width=max(Console().width, WIDTH)), [sheet_of(folder, scored)])
-    path = folder.path / FILE if options.output is None else options.output
+    path = folder.path / TRANSPLANT if options.output is None else options.output
     write_json(path, [asdict(each) for each in scored])
     print(f"{path}: the scores, as JSON")
 

@@ -12,6 +12,7 @@ from forecast.reporting.pictures import draw_pictures
 from forecast.reporting.reading import Found
 from forecast.reporting.result_sheets import crossing_sheet, front_sheet, result_sheet
 from forecast.reporting.sections import Section, sections_of
+from forecast.reporting.transplants import transplant_sheet
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ def _chapter(section: Section, prefix: str) -> Chapter:
         [each for each in pictures if each not in across] or None,
         crossing_sheet(section),
         comparison_sheet(comparisons),
+        transplant_sheet(section),
         equal,
         command_sheet(section),
     ]
