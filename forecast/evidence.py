@@ -73,13 +73,15 @@ class Evidence:
 
 
 def block_means(difference: Tensor, overlap: int) -> Tensor:
-    """Give the means of blocks of at least `overlap` windows, of differences (n,) in order of time.
+    """Give the means of blocks of at least `overlap` windows, of differences (n,) in order of time; of fewer, one.
 
     A block shares no target with the next block but one; NaN is left out.
     """
     difference = difference[~difference.isnan()]
-    blocks = len(difference) // overlap
-    return torch.stack([block.mean() for block in difference.tensor_split(blocks)]) if blocks else difference[:0]
+    if not len(difference):
+        return difference
+    blocks = max(1, len(difference) // overlap)
+    return torch.stack([block.mean() for block in difference.tensor_split(blocks)])
 
 
 def allowance(means: Tensor, confidence: float) -> float:

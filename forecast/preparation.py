@@ -108,6 +108,8 @@ def prepare(
             starts=network.linear_path is not None and architecture.options["linear_path"] != "zero",
             period=seasonal_period(data.source.series.frequency),
             confidence=settings.start_confidence,
+            stride=settings.evaluation_stride,
+            batch_size=settings.evaluation_batch_size,
         )
     if maps.start is not None:
         assert network.linear_path is not None

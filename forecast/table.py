@@ -112,7 +112,7 @@ def print_next_commands(run: Run, result: Mapping[str, Any]) -> None:
     folder = shlex.quote(str(run.path))
     source = shlex.quote(result["data"]["path"] or str(run.path / "input.csv"))
     best, steps = result["model"]["best_step"], result["model"]["steps"]
-    start = " (the closed form itself: on validation, training added nothing to it beyond chance)" if best == 0 else ""
+    start = " (the start itself: on validation, training added nothing to it beyond chance)" if best == 0 else ""
     print(f"speed: {speed_line(result['speed'])}")
     share = result["model"].get("share")
     mean = f", {share:.0%} encoder-decoder, the rest linear path" if share else ""

@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from forecast.baselines import SeasonalNaive, last_value
+from forecast.data.windows import Windows
+from forecast.evaluate import evaluate
 from forecast.linear_start import LAST, MEAN, SEASON, choose_start, fit_maps, in_turn, naive_maps
-from forecast.ridge import fit_ridge
+from forecast.ridge import fit_ridge, refit
 from tests.examples import make_windows, split_windows
 
 
@@ -45,20 +47,18 @@ def test_a_walk_starts_from_the_last_value_and_a_season_from_the_last_one(confid
     for windows in season:
         windows.values[:] = windows.values.view(75, 4, 3).cumsum(0).view(300, 3)  # a walk of each phase by itself
     for (train, validation), name in ((walk, LAST), (season, SEASON)):
-        maps = fit_maps(train, validation, starts=True, period=4, confidence=confidence)
+        maps = fit_maps(train, validation, starts=True, period=4, confidence=confidence, stride=1, batch_size=64)
         assert maps.start is not None
         assert maps.start.name == name
         assert torch.equal(maps.baseline.weight, fit_ridge(train, validation).weight)
 
 
 def test_noise_about_a_level_and_a_law_that_no_naive_forecast_knows_start_from_the_ridge_or_the_mean() -> None:
-    (train, validation), law = split_windows(), split_windows()
+    (train, validation), other = split_windows(), split_windows()
     assert choose_start(fit_ridge(train, validation), train, validation, period=4, confidence=0.9).name == MEAN
-    for windows in law:
-        for row in range(2, 300):  # x_t = 2 cos(w) x_{t-1} - x_{t-2}, its waves of no period
-            windows.values[row] = 1.8 * windows.values[row - 1] - windows.values[row - 2]
-    ridge = fit_ridge(*law)
-    assert choose_start(ridge, *law, period=4, confidence=0.9) is ridge
+    law(*other)
+    ridge = fit_ridge(*other)
+    assert choose_start(ridge, *other, period=4, confidence=0.9) is ridge
 
 
 def test_a_ridge_that_is_better_by_chance_is_taken_only_where_the_better_score_counts() -> None:
@@ -93,11 +93,61 @@ def test_a_start_is_not_chosen_on_a_short_validation_part_alone() -> None:
     assert tail.name == LAST
 
 
-def test_too_few_blocks_prove_nothing() -> None:
-    train, validation = split_windows()
-    few = replace(train, starts=train.starts[:1]), replace(validation, starts=validation.starts[:1])
-    for windows in few:
+def law(*parts: Windows) -> None:
+    """Make all rows follow x_t = 2 cos(w) x_{t-1} - x_{t-2}, which the ridge knows and no naive forecast does."""
+    for windows in parts:
         for row in range(2, 300):
             windows.values[row] = 1.8 * windows.values[row - 1] - windows.values[row - 2]
-    start = choose_start(fit_ridge(train, validation), *few, period=1, confidence=0.9)
-    assert start.name in (MEAN, LAST)
+
+
+@pytest.mark.parametrize(("windows", "name"), [(5, LAST), (6, LAST), (9, "ridge")])
+def test_fewer_than_three_blocks_prove_nothing(windows: int, name: str) -> None:
+    train, validation = split_windows()
+    law(train, validation)
+    ridge = fit_ridge(train, validation)
+    first = replace(train, starts=train.starts[:1])  # nothing before the last windows of it
+    part = replace(validation, starts=validation.starts[:windows])
+    assert choose_start(ridge, first, part, period=1, confidence=0.9).name == name
+
+
+def test_windows_that_lie_apart_are_blocks_by_themselves() -> None:
+    train, validation = split_windows()
+    law(train, validation)
+    ridge, first = fit_ridge(train, validation), replace(train, starts=train.starts[:1])
+    apart = replace(validation, starts=validation.starts[:13:4])  # four of them
+    assert choose_start(ridge, first, apart, period=1, confidence=0.9, stride=1).name == LAST
+    assert choose_start(ridge, first, apart, period=1, confidence=0.9, stride=4).name == "ridge"
+
+
+def test_what_is_worse_on_all_windows_is_not_taken_for_some_blocks() -> None:
+    train, validation = split_windows(horizon=12)
+    law(train)
+    ridge = fit_ridge(train, train)
+    few = replace(validation, starts=validation.starts[:11])  # fewer than a block
+    validation.values[:] = 40.0 * torch.arange(300)[:, None] % 1000 - 500.0
+    start = choose_start(ridge, train, few, period=1, confidence=0.9)
+    assert start.name == choose_start(ridge, train, few, period=1, confidence=None).name != "ridge"
+
+
+def test_the_late_windows_are_scored_by_a_map_that_was_fitted_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, validation = split_windows()
+    short, fitted = replace(validation, starts=validation.starts[:1]), []
+    monkeypatch.setattr("forecast.linear_start.refit", lambda early, ridge: fitted.append(early) or refit(early, ridge))
+    ridge = fit_ridge(train, validation)
+    choose_start(ridge, train, short, period=1, confidence=0.9)
+    (early,) = fitted
+    assert int(early.starts.max()) < 0.6 * len(train)
+    scored = []
+    monkeypatch.setattr("forecast.linear_start.evaluate", lambda *each: scored.append(each[0]) or evaluate(*each))
+    choose_start(ridge, train, short, period=1, confidence=0.9)
+    assert sum(each is ridge for each in scored) == 1  # on validation alone
+
+
+def test_windows_without_a_target_say_nothing() -> None:
+    observed = torch.ones(300, 3, dtype=torch.bool)
+    train, validation = split_windows()
+    law(train, validation)
+    ridge = fit_ridge(train, validation)
+    observed[210:216] = False
+    holed = replace(validation, observed=observed)
+    assert choose_start(ridge, train, holed, period=1, confidence=0.9) is ridge

@@ -12,6 +12,7 @@ from forecast.predict import main as predict
 from forecast.run import Run
 from forecast.training import train
 from forecast.transplant import main as transplant
+from forecast.transplanting.weights import trained_attention
 from tests.conftest import TinyRun
 from tests.small import CONTEXT, quick
 
@@ -100,6 +101,14 @@ def test_the_run_as_trained_is_scored_as_its_result_says_and_the_others_beside_i
     printed = capsys.readouterr().out
     assert "full (trained)" in printed
     assert not (tiny_run.path / "transplant.json").exists()
+
+
+def test_the_trained_attention_is_named_with_the_arguments_that_are_its_own(tiny_run: TinyRun, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_run.path, tmp_path / "run")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["architecture"]["mechanisms"]["encoder"] = {"name": "probsparse", "factor": 9}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert trained_attention(Run(folder)) == "probsparse factor=9 (decoder full)"
 
 
 def test_a_pointwise_run_is_scored_at_other_look_backs_on_the_same_windows(pointwise: Path, tmp_path: Path) -> None:

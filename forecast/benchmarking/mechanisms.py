@@ -71,11 +71,17 @@ def parse(word: str, option: str = "--mechanisms") -> Variant:
     name, _, _ = word.partition(":")
     if name not in attention.available():
         raise InputError(f"{option} {word}: {name!r} is none of {', '.join(attention.available())}")
-    usual = configured("attention", name)
     _, changed = split_word(word, option, FUSED)
-    differing = {key: value for key, value in changed.items() if usual.get(key) != value}
-    said = [value if isinstance(value, str) else f"{key}={value}" for key, value in differing.items()]
-    arguments = usual | changed
+    arguments = configured("attention", name) | changed
     attention.check_arguments(arguments)
     built = attention.build(name, **arguments, num_heads=1, head_dim=8, max_key_length=_ANY_LENGTH)
-    return Variant(" ".join([name, *said]), name, arguments, built.time_cost, built.memory_cost)
+    return Variant(label_of(name, changed), name, arguments, built.time_cost, built.memory_cost)
+
+
+def label_of(name: str, arguments: Mapping[str, Any]) -> str:
+    """Return a mechanism's name with those of its arguments that differ from its YAML file."""
+    usual = configured("attention", name)
+    differing = {key: value for key, value in arguments.items() if usual.get(key) != value}
+    return " ".join(
+        [name, *(value if isinstance(value, str) else f"{key}={value}" for key, value in differing.items())]
+    )

@@ -85,8 +85,8 @@ def patch_informer(
 ) -> Informer:
     """Give the model of patches, window normalisation, learned horizon queries and a linear path.
 
-    `stride` is `patch_length` where it is None. `linear_path` is "ridge" or "zero", which say where the training
-    of the sum starts, or "weighted", the closed form in a weighted mean with the encoder-decoder, or False.
+    `stride` is `patch_length` where it is None. `linear_path` is "ridge", a sum with a path that starts in closed
+    form, "zero", one that starts from nothing, "weighted", the weighted mean with a path in closed form, or False.
     """
     stride = patch_length if stride is None else stride
     if not 1 <= stride <= patch_length <= sizes.context_length:

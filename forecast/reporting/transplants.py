@@ -40,8 +40,8 @@ def transplant_sheet(section: Section) -> Sheet | None:
         for run in setting.runs:
             lines = lines_of(run)
             damaged += [run.name] * (lines is None)
-            for line in lines or []:
-                by_key.setdefault(line.key, []).append(line)
+            for key, line in {line.key: line for line in lines or []}.items():
+                by_key.setdefault(key, []).append(line)
         cells += [_cells(setting, lines) for _, lines in sorted(by_key.items())]
     headings = (
         *("trained with", "at look-back", "run with", "at look-back", "seeds", "test MSE", "test MAE"),
@@ -65,7 +65,7 @@ def lines_of(run: FinishedRun) -> list[Line] | None:
             return None
         trained, *others = content
         return [_line(other, trained) for other in others]
-    except (OSError, ValueError, TypeError, KeyError, ZeroDivisionError, RecursionError):
+    except (OSError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError):
         return None
 
 
@@ -73,9 +73,9 @@ def _line(found: Mapping[str, Any], trained: Mapping[str, Any]) -> Line:
     return Line(
         attention=str(found["attention"]),
         look_back=int(found["context_length"]),
-        mse=float(found["test"]["mse"]),
-        mae=float(found["test"]["mae"]),
-        more=100 * (float(found["test"]["mse"]) / float(trained["test"]["mse"]) - 1),
+        mse=_number(found["test"]["mse"]),
+        mae=_number(found["test"]["mae"]),
+        more=100 * (_number(found["test"]["mse"]) / _number(trained["test"]["mse"]) - 1),
         times=_number(found["seconds_per_window"]) / _number(trained["seconds_per_window"]),
     )
 

@@ -1,10 +1,12 @@
 """A run's weights in another model than they were trained in: another attention, another look-back."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from torch import Tensor
 
-from forecast.benchmarking.mechanisms import Variant, parse
+from forecast.benchmarking.mechanisms import Variant, label_of, parse
 from forecast.errors import InputError
 from forecast.model.informer import Informer
 from forecast.run import Architecture, Run
@@ -26,8 +28,12 @@ def attention_named(word: str) -> Variant:
 def trained_attention(run: Run) -> str:
     """Give the self-attention that a run was trained with, in words: its decoder's too where that is another one."""
     mechanisms = Architecture.from_dict(run.manifest()["architecture"]).mechanisms
-    encoder, decoder = mechanisms.encoder, mechanisms.decoder
-    return str(encoder["name"]) if encoder == decoder else f"{encoder['name']} (decoder {decoder['name']})"
+    encoder, decoder = (_label(each) for each in (mechanisms.encoder, mechanisms.decoder))
+    return encoder if encoder == decoder else f"{encoder} (decoder {decoder})"
+
+
+def _label(mechanism: Mapping[str, Any]) -> str:
+    return label_of(str(mechanism["name"]), {key: value for key, value in mechanism.items() if key != "name"})
 
 
 def changed(architecture: Architecture, attention: Variant | None, context_length: int | None) -> Architecture:

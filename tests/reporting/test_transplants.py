@@ -35,7 +35,7 @@ def written(root: Path, contents: dict[int, Any]) -> Path:
 def test_a_report_has_what_other_attention_and_look_backs_make_of_the_weights(tmp_path: Path) -> None:
     own = scored("full", 96, 0.4, 0.004, trained=True)
     contents = {
-        1: [own, scored("linear", 96, 0.5, 0.001), scored("full", 192, 0.44)],
+        1: [own, scored("linear", 96, 0.5, 0.001), scored("full", 192, 0.44), scored("full", 192, 0.44)],
         2: [own, scored("linear", 96, 0.6, 0.001)],
         3: None,
     }
@@ -56,12 +56,31 @@ def test_the_table_is_a_part_of_the_report(tmp_path: Path, monkeypatch: pytest.M
     assert sheet.cells[0][-2:] == ["+100.0", NONE]  # of one batch there is no time
 
 
+def test_a_score_that_is_no_number_is_a_dash_and_takes_no_other_with_it(tmp_path: Path) -> None:
+    lines = [scored("full", 96, 0.4, trained=True), scored("linear", 96, 0.5), scored("mean", 96, 0.5)]
+    lines[1]["test"] = {"mse": None, "mae": None}
+    (section,) = sections_of(read_runs([written(tmp_path, {1: lines})]).runs)
+    sheet = transplant_sheet(section)
+    assert sheet is not None
+    assert [row[5] for row in sheet.cells] == [NONE, "0.5000"]
+
+
 def test_without_transplants_there_is_no_table(tmp_path: Path) -> None:
     (section,) = sections_of(read_runs([written(tmp_path, {1: None})]).runs)
     assert transplant_sheet(section) is None
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "7", '[{"attention": "full"}, {}]', '{"a": 1}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        "[]",
+        "7",
+        '[{"context_length": 1e999}, {"attention": "full", "context_length": 1e999}]',
+        '[{"attention": "full"}, {}]',
+        '{"a": 1}',
+    ],
+)
 def test_a_damaged_file_is_named(content: str, tmp_path: Path) -> None:
     (section,) = sections_of(read_runs([written(tmp_path, {1: content})]).runs)
     sheet = transplant_sheet(section)
