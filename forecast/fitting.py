@@ -16,7 +16,8 @@ from lightning.pytorch.callbacks import Callback, RichProgressBar, Timer
 from lightning.pytorch.loggers import Logger
 from torch import Tensor
 
-from forecast.callbacks.checkpoints import TIME, Best, Checkpoints, copy_weights, stopped_by
+from forecast.callbacks.checkpoints import Best, Checkpoints, copy_weights
+from forecast.callbacks.loop_state import TIME, stopped_by
 from forecast.callbacks.probe import Probe
 from forecast.callbacks.profile import Profile
 from forecast.callbacks.speed import Speed

@@ -3,25 +3,21 @@
 import shlex
 import time
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import lightning
-from lightning.pytorch.callbacks import Callback, Timer
+from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.utilities.types import STEP_OUTPUT
 from torch import Tensor
 
+from forecast.callbacks.loop_state import restore, states_of, stopped_by, validate
 from forecast.checkpoint import write_checkpoint
 from forecast.errors import Interrupted
 from forecast.evidence import Evidence
-from forecast.schedule import lay_out_anew
 from forecast.signals import StopRequest
 from forecast.task import ForecastTask
-
-STEPS, TIME, EARLY = "finished", "out of time", "stopped early"
-"""What ends a training: its last step, `training.max_time`, or a callback that asks for it."""
 
 ROUNDING = 1e-9
 """Part of an MSE that no weights are better by: sums over the same errors in another order differ by less."""
@@ -102,7 +98,7 @@ class Checkpoints(Callback):
         self.best = None if self.resumed["best"] is None else Best(**self.resumed["best"])
         self.evidence = None if self.resumed["evidence"] is None else Evidence(**self.resumed["evidence"])
         if self.resumed["validation_due"]:
-            _validate(trainer)
+            validate(trainer)
         self.resumed = None
 
     def on_train_batch_start(
@@ -181,7 +177,7 @@ class Checkpoints(Callback):
             "optimizer": trainer.optimizers[0].state_dict(),
             "scheduler": scheduler.state_dict(),
             "precision": trainer.precision_plugin.state_dict(),
-            "callbacks": _states(trainer),
+            "callbacks": states_of(trainer),
             "best": None if self.best is None else vars(self.best),
             "evidence": None if self.evidence is None else vars(self.evidence),
         }
@@ -192,60 +188,3 @@ class Checkpoints(Callback):
         reached = f"step {trainer.global_step:,} of {trainer.max_steps:,}"
         where = shlex.quote(f"resume={self.folder.parent}")
         raise Interrupted(f"interrupted at {reached}, which is saved: {where}", number)
-
-
-def _states(trainer: lightning.Trainer) -> dict[str, Any]:
-    states = ((callback.state_key, callback.state_dict()) for callback in _others(trainer))
-    return {key: deepcopy(state) for key, state in states if state}
-
-
-def _others(trainer: lightning.Trainer) -> list[Callback]:
-    return [callback for callback in trainer.callbacks if not isinstance(callback, Checkpoints)]  # type: ignore[attr-defined]
-
-
-def restore(trainer: lightning.Trainer, task: ForecastTask, content: dict[str, Any]) -> None:
-    """Make `trainer` and `task` what they were after the step of a checkpoint."""
-    step = content["step"]
-    task.load_state_dict(content["network"])
-    optimizer, scheduler = trainer.optimizers[0], trainer.lr_scheduler_configs[0].scheduler
-    if content["total_steps"] == task.total_steps:
-        optimizer.load_state_dict(content["optimizer"])
-        scheduler.load_state_dict(content["scheduler"])
-    else:
-        lay_out_anew(optimizer, scheduler, content["optimizer"], step)
-    trainer.precision_plugin.load_state_dict(content["precision"])
-    for callback in _others(trainer):
-        if callback.state_key in content["callbacks"]:
-            callback.load_state_dict(content["callbacks"][callback.state_key])
-    loop = trainer.fit_loop.epoch_loop
-    steps = loop.automatic_optimization.optim_progress.optimizer.step.total
-    for counter in (loop.batch_progress.total, steps):
-        for name in vars(counter):
-            setattr(counter, name, step)
-    loop._batches_that_stepped = step  # where the next point of a curve goes
-    over = content["stopped_by"] == EARLY or (content["stopped_by"] == TIME and _out_of_time(trainer))
-    trainer.should_stop = task.group.hand_out(over)  # their clocks differ
-
-
-def stopped_by(trainer: lightning.Trainer) -> str | None:
-    """Give what ended the training, None while it goes on."""
-    if trainer.global_step >= trainer.max_steps:
-        return STEPS
-    if not trainer.should_stop:
-        return None
-    return TIME if _out_of_time(trainer) else EARLY
-
-
-def _out_of_time(trainer: lightning.Trainer) -> bool:
-    timers = [callback for callback in _others(trainer) if isinstance(callback, Timer)]
-    return any((timer.time_remaining() or 1.0) <= 0 for timer in timers)  # None where there is no limit
-
-
-def _validate(trainer: lightning.Trainer) -> None:
-    """Run the validation of the step that was restored, as the loop would have done after it."""
-    loop = trainer.fit_loop.epoch_loop
-    loop._batches_that_stepped -= 1
-    trainer.validating = True
-    loop.val_loop.run()
-    trainer.training = True
-    loop._batches_that_stepped += 1
