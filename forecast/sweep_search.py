@@ -24,7 +24,7 @@ OF_LINEAR = "of_linear"
 FIGURES = ("validation_mse", "validation_mae", OF_LINEAR, "best_step", "steps", "parameters", "fit_seconds")
 
 CAPTION = (
-    "of linear: validation MSE over that of the linear map (ridge) on the same windows, the mean over the cells; "
+    "of linear: validation MSE over that of the best linear map (ridge) of a cell's runs, the mean over the cells; "
     "least, most: of a single cell; n: runs. The test part is not looked at. Each cell: search.csv"
 )
 
@@ -55,13 +55,16 @@ def search_cells(jobs: pd.DataFrame) -> pd.DataFrame:
     for _, group in finished.groupby("of", sort=False):
         words = max(group["configuration"], key=len).split()
         linear = [look_up(each["linear"], "validation.scaled.mse") for each in group["baselines"]]
-        ratio = group["validation_mse"].astype(float) / pd.Series(linear, index=group.index, dtype=float)
-        numbers = group.assign(**{OF_LINEAR: ratio})[list(FIGURES)].astype(float).mean()
+        numbers = group.assign(**{OF_LINEAR: linear})[list(FIGURES)].astype(float).mean()
         of_cell = [word for word in words if _root(word) in CELLS]
         choice = " ".join(word for word in words if word not in of_cell) or "(all alike)"
         facts = {"choice": choice, "cell": " ".join(of_cell), "n": len(group)}
         rows.append(facts | dict(numbers) | {"device": group["device"].iloc[0]})
     cells = pd.DataFrame(rows, columns=["choice", "cell", "n", *FIGURES, "device"])
+    least = cells.groupby("cell")[OF_LINEAR].transform(
+        "min"
+    )  # one for all: a look-back may have a worse map of its own
+    cells[OF_LINEAR] = cells["validation_mse"] / least
     order = {choice: place for place, choice in enumerate(ranking(cells)["choice"])}
     return cells.sort_values("choice", key=lambda column: column.map(order), kind="stable", ignore_index=True)
 

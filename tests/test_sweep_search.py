@@ -43,6 +43,16 @@ def test_the_ranking_is_by_the_mean_over_cells_of_the_ratio_to_the_linear_map() 
     assert list(ranked["most"]) == pytest.approx([1.0, 1.2, 0.1])
 
 
+def test_a_look_back_whose_own_linear_map_is_bad_ranks_no_higher_for_it() -> None:
+    found = jobs(
+        ("horizon=96 context_length=96", 1, 0.98, 1.4),
+        ("horizon=96 context_length=512", 1, 0.95, 1.0),
+    )
+    ranked = ranking(search_cells(found)).set_index("choice")
+    assert list(ranked.index) == ["context_length=512", "context_length=96"]
+    assert list(ranked["mean"]) == pytest.approx([0.95, 0.98])
+
+
 def test_the_cells_are_in_the_order_of_the_ranking() -> None:
     found = jobs(
         ("data=etth1 loss=mae", 1, 2.0, 1.0),
