@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 
 from forecast import attention
@@ -34,9 +36,17 @@ def _commands() -> list[list[str]]:
     return [shlex.split(command) for command in [*shown, *recorded] if "attention=mine" not in command]
 
 
+def _first_job(override: Override) -> str:
+    if not override.is_sweep_override():
+        assert override.input_line is not None
+        return override.input_line
+    return f"{override.get_key_element()}={next(override.sweep_string_iterator())}"
+
+
 @pytest.mark.parametrize("command", _commands(), ids=" ".join)
 def test_every_training_command_composes(command: list[str]) -> None:
-    overrides = [word.split(",")[0] for word in command[2:] if word != "-m"]  # of a sweep, its first job
+    parsed = OverridesParser.create().parse_overrides([word for word in command[2:] if word != "-m"])
+    overrides = [_first_job(override) for override in parsed]
     with initialize_config_dir(str(configuration_folder()), version_base="1.3"):
         config = compose("config", overrides)
     OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
