@@ -19,7 +19,7 @@ from forecast.linear_start import LinearMaps
 from forecast.model.informer import Informer
 from forecast.picture import draw_forecast
 from forecast.results import Row
-from forecast.run import RESULT, Run
+from forecast.run import ERRORS, RESULT, Run
 
 
 def write_outcome(
@@ -69,7 +69,7 @@ def write_outcome(
         "probe": fit.probe,
     }
     result = results.assemble(rows, targets=data.source.targets, scale=data.target_scale, facts=facts)
-    with replacing(run.path / "errors.parquet") as file:
+    with replacing(run.path / ERRORS) as file:
         results.window_errors(model, data.index).to_parquet(file)
     with replacing(run.path / "calibration.safetensors") as file:
         file.write(save(results.residual_quantiles(model.validation)))

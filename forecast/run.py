@@ -24,8 +24,11 @@ FORMAT = 1
 
 WEIGHTS, MANIFEST, RESULT, CONFIG = "model.safetensors", "manifest.json", "result.json", "config.json"
 
+ERRORS = "errors.parquet"
+"""Each validation and test window's own MSE and MAE."""
+
 LEFT_BY_A_RUN = (
-    *(WEIGHTS, MANIFEST, RESULT, "errors.parquet", "calibration.safetensors", "forecast.csv", "forecast.png"),
+    *(WEIGHTS, MANIFEST, RESULT, ERRORS, "calibration.safetensors", "forecast.csv", "forecast.png"),
     *("input.csv", TRANSPLANT, "trace.json.gz", "events.out.tfevents.*", "checkpoints/step-*.ckpt"),
 )
 """The files of a run folder, as patterns."""

@@ -1,16 +1,21 @@
 """The table over the jobs of a search: what validation says of each configuration, and nothing of the test part."""
 
+import math
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import torch
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from forecast.files import replacing
+from forecast.evidence import FEWEST, allowance, block_means
+from forecast.files import read_json, replacing
 from forecast.nested import look_up
+from forecast.run import ERRORS, RESULT
 from forecast.sweep_rows import read_jobs
 from forecast.sweep_table import print_unfinished
 
@@ -21,11 +26,18 @@ CELLS = ("horizon", "data")
 
 OF_LINEAR = "of_linear"
 
+SURELY = "surely_worse"
+
+CONFIDENCE = 0.9
+"""How sure validation has to be that the best choice beats another."""
+
 FIGURES = ("validation_mse", "validation_mae", OF_LINEAR, "best_step", "steps", "parameters", "fit_seconds")
 
 CAPTION = (
     "of linear: validation MSE over that of the best linear map (ridge) of a cell's runs, the mean over the cells; "
-    "least, most: of a single cell; n: runs. The test part is not looked at. Each cell: search.csv"
+    f"least, most: of a single cell; worse: cells in which the first choice is surely better, at {CONFIDENCE:.0%}, by "
+    "blocks of windows: of choices that are not, the simplest will do; n: runs. The test part is not looked at. "
+    "Each cell: search.csv"
 )
 
 
@@ -58,18 +70,60 @@ def search_cells(jobs: pd.DataFrame) -> pd.DataFrame:
         numbers = group.assign(**{OF_LINEAR: linear})[list(FIGURES)].astype(float).mean()
         of_cell = [word for word in words if _root(word) in CELLS]
         choice = " ".join(word for word in words if word not in of_cell) or "(all alike)"
-        facts = {"choice": choice, "cell": " ".join(of_cell), "n": len(group)}
+        facts = {"choice": choice, "cell": " ".join(of_cell), "n": len(group), "folders": list(group["folder"])}
         rows.append(facts | dict(numbers) | {"device": group["device"].iloc[0]})
-    cells = pd.DataFrame(rows, columns=["choice", "cell", "n", *FIGURES, "device"])
+    cells = pd.DataFrame(rows, columns=["choice", "cell", "n", *FIGURES, "device", "folders"])
     least = cells.groupby("cell")[OF_LINEAR].transform(
         "min"
     )  # one for all: a look-back may have a worse map of its own
     cells[OF_LINEAR] = cells["validation_mse"] / least
-    order = {choice: place for place, choice in enumerate(ranking(cells)["choice"])}
-    return cells.sort_values("choice", key=lambda column: column.map(order), kind="stable", ignore_index=True)
+    order = {choice: place for place, choice in enumerate(_in_order(cells)["choice"])}
+    cells = cells.sort_values("choice", key=lambda column: column.map(order), kind="stable", ignore_index=True)
+    cells[SURELY] = _surely_worse(cells)
+    return cells[["choice", "cell", "n", *FIGURES, SURELY, "device"]]
+
+
+def _surely_worse(cells: pd.DataFrame) -> list[bool | None]:
+    """Say of each cell whether the first choice is surely better there; None where nothing can say."""
+    best = {row["cell"]: row["folders"] for row in cells[cells["choice"] == cells["choice"].iloc[0]].to_dict("records")}
+    said: list[bool | None] = []
+    for row in cells.to_dict("records"):
+        errors = [_validation_errors(folders) for folders in (best.get(row["cell"]), row["folders"]) if folders]
+        if len(errors) < 2 or not all(len(each) for each in errors):
+            said.append(None)
+            continue
+        difference = (errors[0] - errors[1]).dropna()  # of the windows that both have
+        means = block_means(torch.tensor(difference.to_numpy()), _overlap(Path(row["folders"][0])))
+        said.append(len(means) >= FEWEST and float(difference.mean()) + allowance(means, CONFIDENCE) < 0)
+    return said
+
+
+def _validation_errors(folders: Sequence[str]) -> pd.Series:
+    """Give the MSE of each validation window by its origin, the mean over runs; nothing where a run has none."""
+    tables = []
+    for folder in folders:
+        path = Path(folder) / ERRORS
+        if not path.is_file():
+            return pd.Series(dtype=float)
+        table = pd.read_parquet(path)
+        tables.append(table[table["part"] == "validation"].set_index("origin")["mse"])
+    return pd.concat(tables, axis=1).mean(axis=1).sort_index()
+
+
+def _overlap(folder: Path) -> int:
+    """Give how many windows in a row share targets with the first of them."""
+    config = read_json(folder / RESULT)["config"]
+    return math.ceil(int(config["horizon"]) / int(config["training"]["evaluation_stride"]))
 
 
 def ranking(cells: pd.DataFrame) -> pd.DataFrame:
+    """Give a row a choice, best first, as `_in_order` does, and in how many of its cells it is surely worse."""
+    worse = cells.assign(worse=cells[SURELY].eq(True)).groupby("choice")["worse"].sum()
+    ranked = _in_order(cells)
+    return ranked.assign(worse=ranked["choice"].map(worse))
+
+
+def _in_order(cells: pd.DataFrame) -> pd.DataFrame:
     """Give a row a choice, best first: cells and runs, mean, least and most of the ratio to the linear map.
 
     A choice that lacks a cell which others have comes after those that lack none: means over other cells do not
@@ -91,11 +145,18 @@ def search_table(ranked: pd.DataFrame, name: str) -> Table:
     """Give the ranking as it is printed."""
     table = Table(title=f"{name}: a search", caption=CAPTION, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("choice", overflow="fold")
-    for heading in ("cells", "n", "of linear", "least", "most", "min"):
+    for heading in ("cells", "n", "of linear", "least", "most", "worse", "min"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in ranked.to_dict("records"):
         ratios = [f"{row[key]:.4f}" for key in ("mean", "least", "most")]
-        table.add_row(row["choice"], str(row["cells"]), str(row["n"]), *ratios, f"{row['fit_seconds'] / 60:.2g}")
+        table.add_row(
+            row["choice"],
+            str(row["cells"]),
+            str(row["n"]),
+            *ratios,
+            str(row["worse"]),
+            f"{row['fit_seconds'] / 60:.2g}",
+        )
     return table
 
 

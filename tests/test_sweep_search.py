@@ -1,7 +1,9 @@
 """A search shows, ranks and writes what validation says, and nothing of the test part."""
 
+import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -11,7 +13,15 @@ from tests.test_sweep import command
 
 def jobs(*rows: tuple[str, int, float, float]) -> pd.DataFrame:
     """Give finished jobs: configuration, seed, validation MSE of the model and of the linear map."""
-    columns = {"validation_mae": 0.5, "best_step": 1, "steps": 2, "parameters": 3, "fit_seconds": 60.0, "device": "x"}
+    columns = {
+        "validation_mae": 0.5,
+        "best_step": 1,
+        "steps": 2,
+        "parameters": 3,
+        "fit_seconds": 60.0,
+        "device": "x",
+        "folder": "nowhere",
+    }
     return pd.DataFrame(
         [
             {
@@ -51,6 +61,27 @@ def test_a_look_back_whose_own_linear_map_is_bad_ranks_no_higher_for_it() -> Non
     ranked = ranking(search_cells(found)).set_index("choice")
     assert list(ranked.index) == ["context_length=512", "context_length=96"]
     assert list(ranked["mean"]) == pytest.approx([0.95, 0.98])
+
+
+def test_a_choice_is_called_surely_worse_where_its_windows_say_so_and_not_for_a_better_mean_alone(
+    tmp_path: Path,
+) -> None:
+    rng, found = np.random.default_rng(1), []
+    hard = rng.gamma(2, 0.25, 3000)
+    by_chance = np.repeat(np.resize([-0.3, 0.31], 30), 100)  # blocks of windows, now better and now worse
+    for place, (mse, own) in enumerate(((hard, 0.5), (hard + 0.05, 0.55), (hard + by_chance, 0.505))):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        config = {"horizon": 96, "training": {"evaluation_stride": 1}}
+        (folder / "result.json").write_text(json.dumps({"config": config}))
+        origins = pd.date_range("2020-01-01", periods=len(mse), freq="h")
+        tables = [pd.DataFrame({"part": part, "origin": origins, "mse": mse}) for part in ("validation", "test")]
+        pd.concat(tables).to_parquet(folder / "errors.parquet")
+        found.append(jobs((f"horizon=96 model.dropout=0.{place}", 1, own, 1.0)).assign(folder=str(folder)))
+    cells = search_cells(pd.concat([*found, jobs(("horizon=96 model.dropout=0.9", 1, 0.9, 1.0))], ignore_index=True))
+    assert list(cells["surely_worse"]) == [False, False, True, None]
+    assert list(ranking(cells)["worse"]) == [0, 0, 1, 0]
+    assert "folders" not in cells
 
 
 def test_the_cells_are_in_the_order_of_the_ranking() -> None:

@@ -8,8 +8,7 @@ from pandas.tseries.frequencies import to_offset
 
 from forecast.reporting.reading import FinishedRun
 from forecast.reporting.settings import Setting
-
-FILE = "errors.parquet"
+from forecast.run import ERRORS
 
 
 @dataclass(frozen=True)
@@ -42,17 +41,17 @@ def read_windows(setting: Setting) -> Windows:
 
 def _read(run: FinishedRun) -> "pd.Series[float] | str":
     """Give a run's errors, or what is wrong with them."""
-    path = run.folder / FILE
+    path = run.folder / ERRORS
     if not path.is_file():
-        return f"has no {FILE}"
+        return f"has no {ERRORS}"
     try:
         table = pd.read_parquet(path, columns=["part", "origin", "mse"])
     except (OSError, ValueError, KeyError):  # pyarrow's own errors are of these kinds
-        return f"{FILE} is not readable"
+        return f"{ERRORS} is not readable"
     test = table[table["part"] == "test"]
     scored = run.result["data"]["windows"]["test"]
     if len(test) != scored or not test["origin"].is_unique:
-        return f"{FILE} has {len(test):,} test windows, the result {scored:,}"
+        return f"{ERRORS} has {len(test):,} test windows, the result {scored:,}"
     return pd.Series(test["mse"].to_numpy(float), index=pd.DatetimeIndex(test["origin"]))
 
 
