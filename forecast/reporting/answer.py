@@ -30,7 +30,9 @@ def _budget(section: Section) -> str:
     runs = [run for setting in section.settings for run in setting.runs]
     steps = from_to([run.number("model.steps") for run in runs], "{:,.0f}".format)
     over = from_to([passes(run) for run in runs], shown)
-    told = f"{counted(len(runs), 'run')} of {steps} training steps, {over} passes over the data"
+    told = (
+        f"{counted(len(runs), 'run')} of {steps} training steps, {over} pass{'' if over == '1' else 'es'} over the data"
+    )
     if short := sum(map(is_short, runs)):
         told += (
             f": this speaks of cost, not of converged quality ({short} of {len(runs)} runs made less than one pass "

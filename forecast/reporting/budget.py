@@ -17,6 +17,9 @@ def is_short(run: FinishedRun) -> bool:
     """Say whether a run ended before its quality did.
 
     So it is held to be where it made less than one pass over its data, or where validation liked its very last
-    step best: more steps might then have done better.
+    step best: more steps might then have done better. What is left of a pass by rounding it to whole steps is none.
     """
-    return passes(run) < 1 or run.number("model.best_step") >= run.number("model.steps")
+    rounding = int(run.number("config.training.batch_size"))
+    return windows_seen(run) + rounding <= run.number("data.windows.train") or run.number(
+        "model.best_step"
+    ) >= run.number("model.steps")

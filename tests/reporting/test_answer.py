@@ -99,6 +99,18 @@ def test_short_runs_speak_of_cost_and_name_their_steps(tmp_path: Path, steps: in
     assert (f"at look-back 96, after {steps} training steps, `linear`" in sentences[0]) == short
     assert ("this speaks of cost, not of converged quality (2 of 2 runs" in sentences[1]) == short
     assert "one seed each: another may fall otherwise" in sentences[1]
+    assert ("1 pass over the data" in sentences[1]) == (steps == 125)
+
+
+def test_a_pass_whose_last_windows_make_no_whole_step_is_a_pass(tmp_path: Path) -> None:
+    for name, mse in (("full", 0.4), ("linear", 0.5)):
+        result = result_of(name, mse=mse, steps=125, best_step=100)
+        result["data"]["windows"]["train"] = 8031
+        write_run(tmp_path / name, result)
+    (section,) = sections_of(read_runs([tmp_path]).runs)
+    text = "\n".join(answer(section, compare_all(section)))
+    assert "2 runs of 125 training steps, 0.996 passes over the data; one seed each" in text
+    assert "not of converged quality" not in text
 
 
 def test_without_windows_errors_nothing_is_claimed_of_quality(tmp_path: Path) -> None:
