@@ -3,7 +3,7 @@ import torch
 
 from forecast.model.linear_path import LinearPath
 from forecast.model.presets import Sizes
-from forecast.ridge import Ridge
+from forecast.ridge import LinearMap
 from tests.examples import make_model, make_windows
 
 
@@ -12,7 +12,7 @@ def test_a_path_that_starts_from_the_ridge_forecasts_as_the_ridge_does(look_back
     windows = make_windows()
     batch = windows.batch(torch.tensor([0, 21, 40]))
     torch.manual_seed(1)
-    ridge = Ridge(weight=torch.randn(look_back, 3), penalty=0.0, every=1)
+    ridge = LinearMap(torch.randn(look_back, 3), "made")
     sizes = Sizes(num_targets=2, num_past_covariates=1, num_known=2, context_length=8, horizon=3)
     model = make_model("patch_informer", sizes, linear_path="ridge")
     assert model.linear_path is not None
