@@ -95,3 +95,10 @@ def allowance(means: Tensor, confidence: float) -> float:
     Research 27 (1979), for batch means.
     """
     return float(stdtrit(len(means) - 1, confidence) * means.std() / math.sqrt(len(means)))
+
+
+def surely_below_zero(means: Tensor, confidence: float, fewest: int = FEWEST) -> bool | None:
+    """Say whether a difference is negative by more than chance, by its `block_means`; None where too few can say."""
+    if len(means) < fewest:
+        return None
+    return float(means.mean()) + allowance(means, confidence) < 0

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from forecast.data.windows import Windows
 from forecast.evaluate import evaluate
-from forecast.evidence import allowance, block_means
+from forecast.evidence import block_means, surely_below_zero
 from forecast.ridge import LinearMap, Ridge, fit_ridge, refit
 
 MEAN, LAST, SEASON = "the window's mean", "the last value", "the last season"
@@ -137,9 +137,7 @@ def choose_start(
     if confidence is None:
         return ridge
     blocks = [block_means(error[0] - error[1 + best], each.overlap) for error, each in zip(errors, trials, strict=True)]
-    means = torch.cat(blocks)
-    surely = len(means) >= FEWEST and float(means.mean()) + allowance(means, confidence) < 0
-    return ridge if surely else naive[best]
+    return ridge if surely_below_zero(torch.cat(blocks), confidence, FEWEST) else naive[best]
 
 
 def _errors(trial: _Trial, naive: list[LinearMap], batch_size: int) -> Tensor:

@@ -122,7 +122,7 @@ def fit_ridge(train: Windows, validation: Windows) -> Ridge:
     ----------
     Hoerl and Kennard, "Ridge regression", Technometrics 12 (1970).
     """
-    every, look_back = thinning(train), _look_back(train)
+    every, look_back = _thinning(train), _look_back(train)
     solutions = _Solutions(_NormalEquations.of(train.every(every), look_back))
     scored = _NormalEquations.of(validation, look_back)
     penalty = min(PENALTIES.tolist(), key=lambda each: scored.squared_error(solutions.weight(each)))
@@ -135,7 +135,7 @@ def refit(train: Windows, ridge: Ridge) -> Ridge:
     return _ridge(_Solutions(_NormalEquations.of(train, ridge.look_back)), ridge.penalty, ridge.every)
 
 
-def thinning(train: Windows) -> int:
+def _thinning(train: Windows) -> int:
     """Give k: of so many windows every k-th is fitted on."""
     look_back = _look_back(train)
     operations = len(train) * train.num_targets * look_back * (look_back + train.horizon)

@@ -12,7 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from forecast.evidence import FEWEST, allowance, block_means
+from forecast.evidence import FEWEST, block_means, surely_below_zero
 from forecast.files import read_json, replacing
 from forecast.nested import look_up
 from forecast.run import ERRORS, RESULT
@@ -35,9 +35,9 @@ FIGURES = ("validation_mse", "validation_mae", OF_LINEAR, "best_step", "steps", 
 
 CAPTION = (
     "of linear: validation MSE over that of the best linear map (ridge) of a cell's runs, the mean over the cells; "
-    f"least, most: of a single cell; worse: cells in which the first choice is surely better, at {CONFIDENCE:.0%}, by "
-    "blocks of windows: of choices that are not, the simplest will do; n: runs. The test part is not looked at. "
-    "Each cell: search.csv"
+    f"least, most: of a single cell; worse: cells in which the first choice is surely better, at {CONFIDENCE:.0%}, of "
+    f"those with {FEWEST} blocks of windows, in which that can be said: of choices that are not, the simplest will do; "
+    "n: runs. The test part is not looked at. Each cell: search.csv"
 )
 
 
@@ -73,9 +73,8 @@ def search_cells(jobs: pd.DataFrame) -> pd.DataFrame:
         facts = {"choice": choice, "cell": " ".join(of_cell), "n": len(group), "folders": list(group["folder"])}
         rows.append(facts | dict(numbers) | {"device": group["device"].iloc[0]})
     cells = pd.DataFrame(rows, columns=["choice", "cell", "n", *FIGURES, "device", "folders"])
-    least = cells.groupby("cell")[OF_LINEAR].transform(
-        "min"
-    )  # one for all: a look-back may have a worse map of its own
+    # one map for all: a look-back may have a worse one of its own
+    least = cells.groupby("cell")[OF_LINEAR].transform("min")
     cells[OF_LINEAR] = cells["validation_mse"] / least
     order = {choice: place for place, choice in enumerate(_in_order(cells)["choice"])}
     cells = cells.sort_values("choice", key=lambda column: column.map(order), kind="stable", ignore_index=True)
@@ -84,17 +83,19 @@ def search_cells(jobs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _surely_worse(cells: pd.DataFrame) -> list[bool | None]:
-    """Say of each cell whether the first choice is surely better there; None where nothing can say."""
-    best = {row["cell"]: row["folders"] for row in cells[cells["choice"] == cells["choice"].iloc[0]].to_dict("records")}
+    """Say of each cell, the first choice's before the others', whether that is surely better; None: nothing can say."""
+    best: dict[str, pd.Series] = {}
     said: list[bool | None] = []
     for row in cells.to_dict("records"):
-        errors = [_validation_errors(folders) for folders in (best.get(row["cell"]), row["folders"]) if folders]
-        if len(errors) < 2 or not all(len(each) for each in errors):
+        errors = _validation_errors(row["folders"])
+        if row["choice"] == cells["choice"].iloc[0]:
+            best[row["cell"]] = errors
+        if errors.empty or row["cell"] not in best:
             said.append(None)
             continue
-        difference = (errors[0] - errors[1]).dropna()  # of the windows that both have
+        difference = (best[row["cell"]] - errors).dropna()  # of the windows that both have
         means = block_means(torch.tensor(difference.to_numpy()), _overlap(Path(row["folders"][0])))
-        said.append(len(means) >= FEWEST and float(difference.mean()) + allowance(means, CONFIDENCE) < 0)
+        said.append(surely_below_zero(means, CONFIDENCE))
     return said
 
 
@@ -105,7 +106,7 @@ def _validation_errors(folders: Sequence[str]) -> pd.Series:
         path = Path(folder) / ERRORS
         if not path.is_file():
             return pd.Series(dtype=float)
-        table = pd.read_parquet(path)
+        table = pd.read_parquet(path, columns=["part", "origin", "mse"])
         tables.append(table[table["part"] == "validation"].set_index("origin")["mse"])
     return pd.concat(tables, axis=1).mean(axis=1).sort_index()
 
@@ -117,10 +118,13 @@ def _overlap(folder: Path) -> int:
 
 
 def ranking(cells: pd.DataFrame) -> pd.DataFrame:
-    """Give a row a choice, best first, as `_in_order` does, and in how many of its cells it is surely worse."""
-    worse = cells.assign(worse=cells[SURELY].eq(True)).groupby("choice")["worse"].sum()
+    """Give a row a choice, best first, as `_in_order` does, in how many cells it is surely worse, and can be told."""
+    groups = cells.groupby("choice")[SURELY]
     ranked = _in_order(cells)
-    return ranked.assign(worse=ranked["choice"].map(worse))
+    return ranked.assign(
+        worse=ranked["choice"].map(groups.agg(lambda said: said.eq(True).sum())),
+        told=ranked["choice"].map(groups.agg("count")),
+    )
 
 
 def _in_order(cells: pd.DataFrame) -> pd.DataFrame:
@@ -154,7 +158,7 @@ def search_table(ranked: pd.DataFrame, name: str) -> Table:
             str(row["cells"]),
             str(row["n"]),
             *ratios,
-            str(row["worse"]),
+            f"{row['worse']} of {row['told']}",
             f"{row['fit_seconds'] / 60:.2g}",
         )
     return table

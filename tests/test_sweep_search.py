@@ -81,7 +81,25 @@ def test_a_choice_is_called_surely_worse_where_its_windows_say_so_and_not_for_a_
     cells = search_cells(pd.concat([*found, jobs(("horizon=96 model.dropout=0.9", 1, 0.9, 1.0))], ignore_index=True))
     assert list(cells["surely_worse"]) == [False, False, True, None]
     assert list(ranking(cells)["worse"]) == [0, 0, 1, 0]
+    assert list(ranking(cells)["told"]) == [1, 1, 1, 0]
     assert "folders" not in cells
+
+
+def test_where_validation_holds_few_blocks_nothing_is_called_worse_or_not(tmp_path: Path) -> None:
+    found = []
+    for place in range(2):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        config = {"horizon": 336, "training": {"evaluation_stride": 1}}
+        (folder / "result.json").write_text(json.dumps({"config": config}))
+        origins = pd.date_range("2020-01-01", periods=8 * 336 - 1, freq="h")
+        pd.DataFrame({"part": "validation", "origin": origins, "mse": 0.5 + place}).to_parquet(
+            folder / "errors.parquet"
+        )
+        found.append(jobs((f"horizon=336 model.dropout=0.{place}", 1, 0.5 + place, 1.0)).assign(folder=str(folder)))
+    cells = search_cells(pd.concat(found, ignore_index=True))
+    assert list(cells["surely_worse"]) == [None, None]
+    assert list(ranking(cells)["told"]) == [0, 0]
 
 
 def test_the_cells_are_in_the_order_of_the_ranking() -> None:
