@@ -78,7 +78,7 @@ RECIPES: tuple[Recipe, ...] = (
         "`model=informer`: the paper's model and rate, look-back 96, four passes",
         (
             *("model=informer", "context_length=96", "loss=mse", "optimizer.lr=1e-4"),
-            *("training.max_epochs=4", "training.batch_size=32"),
+            *("training.max_epochs=4", "training.batch_size=32", "training.validations_per_epoch=1"),
         ),
         start="data={dataset}",
         horizons=LADDER,
