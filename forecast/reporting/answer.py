@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from forecast.reporting.baselines import baselines_of
-from forecast.reporting.budget import is_short, passes
-from forecast.reporting.comparisons import BETTER, MSE, NOT_SHOWN, WORSE, Comparisons
+from forecast.reporting.budget import is_best_last, is_partial, is_short, passes
+from forecast.reporting.comparisons import BETTER, NOT_SHOWN, WORSE, Comparisons, error
 from forecast.reporting.costs import TRAINING, clearly_cheaper, times_cheaper
 from forecast.reporting.headline import headline
 from forecast.reporting.leaving import leaving
-from forecast.reporting.sections import CONTROL, Section
+from forecast.reporting.sections import CONTROL, REFERENCE, Section
 from forecast.reporting.settings import Setting
 from forecast.reporting.text import counted, from_to, listed, named, quality_words, score, shown
 
@@ -18,6 +18,7 @@ def answer(section: Section, comparisons: Comparisons) -> list[str]:
     return [
         headline(section, comparisons),
         _budget(section),
+        *_linear_paths(section),
         *leaving(section, comparisons),
         *_control(section, comparisons),
         *_best(section, comparisons),
@@ -33,14 +34,28 @@ def _budget(section: Section) -> str:
     told = (
         f"{counted(len(runs), 'run')} of {steps} training steps, {over} pass{'' if over == '1' else 'es'} over the data"
     )
-    if short := sum(map(is_short, runs)):
-        told += (
-            f": this speaks of cost, not of converged quality ({short} of {len(runs)} runs made less than one pass "
-            "over their data, or were best on validation at their very last step)"
-        )
-    if all(len(setting.runs) == 1 for setting in section.settings):
-        told += "; one seed each: another may fall otherwise"
+    if any(map(is_short, runs)):
+        causes = {
+            "made less than one pass over their data": sum(map(is_partial, runs)),
+            "were best at the last step that was validated": sum(map(is_best_last, runs)),
+        }
+        words = [f"{number} of {len(runs)} runs {what}" for what, number in causes.items() if number]
+        told += f": this speaks of cost, not of converged quality ({listed(words)})"
+    if singles := sum(len(setting.runs) == 1 for setting in section.settings):
+        count = len(section.settings)
+        each = "one seed each" if singles == count else f"{singles} of {count} settings have one seed"
+        told += f"; {each}: another may fall otherwise"
     return f"{told}."
+
+
+def _linear_paths(section: Section) -> Iterator[str]:
+    """Yield which settings' forecasts no attention had a part in."""
+    if alike := [setting for setting in section.settings if setting.is_linear_path]:
+        yield (
+            f"In {len(alike)} of {len(section.settings)} settings validation gave the encoder-decoder no weight: "
+            f"{_some(alike)} forecast{'s' if len(alike) == 1 else ''} by the linear path alone, and no attention had "
+            "a part in it."
+        )
 
 
 def _control(section: Section, comparisons: Comparisons) -> Iterator[str]:
@@ -48,26 +63,32 @@ def _control(section: Section, comparisons: Comparisons) -> Iterator[str]:
     if section.control is None:
         yield f"There is no control: add attention={CONTROL} to see whether self-attention does anything here."
         return
-    pairs = [each for each in comparisons.control.values() if each.setting.arm == section.reference]
-    if alike := [f"{each.setting.look_back:,}" for each in pairs if each.verdict == NOT_SHOWN]:
-        yield (
-            f"At look-back {listed(alike)} the control `{section.control}` is not told apart from "
-            f"`{section.reference}`: self-attention is not shown to help there."
-        )
+    pairs = [each for each in comparisons.control.values() if each.setting.mechanism != CONTROL]
+    if section.reference is not None:
+        pairs = [each for each in pairs if each.setting.mechanism == REFERENCE]
+    alike: dict[tuple[str, str], list[str]] = {}
     for each in pairs:
+        if each.verdict == NOT_SHOWN:
+            alike.setdefault((each.setting.arm, each.against.arm), []).append(f"{each.setting.look_back:,}")
+    for (arm, control), look_backs in alike.items():
+        yield (
+            f"At look-back {listed(look_backs)} the control `{control}` is not told apart from `{arm}`: self-attention "
+            "is not shown to help there."
+        )
+    for each in (pair for pair in pairs if pair.verdict != NOT_SHOWN):
+        where = f"At look-back {each.setting.look_back:,}"
         if each.verdict in (BETTER, WORSE):
-            yield (
-                f"At look-back {each.setting.look_back:,} `{section.reference}` forecasts {quality_words(each)} than "
-                f"the control `{each.against.arm}`."
-            )
+            yield f"{where} `{each.setting.arm}` forecasts {quality_words(each)} than the control `{each.against.arm}`."
+        else:
+            yield f"{where} `{each.setting.arm}` was not tested against the control `{each.against.arm}`: {each.why}."
 
 
 def _best(section: Section, comparisons: Comparisons) -> Iterator[str]:
     """Yield the lowest error, and what is not told apart from it and trains faster."""
     best = comparisons.best
-    if len(section.settings) == 1:
+    if len(section.settings) == 1 or all(setting.is_linear_path for setting in section.settings):
         return
-    told = f"Lowest test MSE: {named(best)}, {score(best.mean(MSE))}"
+    told = f"Lowest test MSE: {named(best)}, {score(error(best))}"
     alike = [each.setting for each in comparisons.with_best.values() if each.verdict == NOT_SHOWN]
     cheaper = {times_cheaper(TRAINING, each, best): each for each in alike if clearly_cheaper(TRAINING, each, best)}
     if cheaper:
@@ -90,5 +111,5 @@ def _baselines(section: Section, comparisons: Comparisons) -> Iterator[str]:
         lowest = min(found, key=lambda each: each.mse)
         yield (
             f"The best baseline, {lowest.label}, scores {score(lowest.mse)}, the best model "
-            f"{score(comparisons.best.mean(MSE))} (no interval: the windows of baselines are not kept)."
+            f"{score(error(comparisons.best))} (no interval: the windows of baselines are not kept)."
         )

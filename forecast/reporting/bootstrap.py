@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri, stdtrit  # type: ignore[import-untyped]
 
 from forecast.reporting.block_length import block_length
-from forecast.reporting.student import normal_quantile, t_quantile
 
 LEVEL, DRAWS = 0.99, 9999
 
@@ -24,6 +24,8 @@ class Interval:
         In the unit of the series.
     count, block
         Its length, and that of the blocks.
+    capped
+        Whether longer blocks were asked for than the series has room for: the interval may be too narrow then.
     """
 
     mean: float
@@ -31,6 +33,7 @@ class Interval:
     high: float
     count: int
     block: int
+    capped: bool = False
 
 
 def mean_interval(series: np.ndarray, overlap: int, *, level: float = LEVEL, draws: int = DRAWS) -> Interval | None:
@@ -51,7 +54,8 @@ def mean_interval(series: np.ndarray, overlap: int, *, level: float = LEVEL, dra
     -----
     A block is as long as the series' own autocorrelation asks for (`block_length`), and at least twice the
     overlap: blocks of one overlap would miss a third of the variance that the overlap alone makes, of two a
-    sixth. It is at most a fifth of the series, and there is no interval where a fifth is less than one overlap.
+    sixth. It is at most a fifth of the series (`capped` where that is less than was asked for), and there is no
+    interval where a fifth is less than one overlap.
     As the blocks are few, the quantiles of the draws are stretched by √(k / (k - 1)) t / z, with k blocks and
     Student's t of k - 1 degrees of freedom.
 
@@ -69,9 +73,9 @@ def mean_interval(series: np.ndarray, overlap: int, *, level: float = LEVEL, dra
     block = min(wanted, longest)
     blocks, mean = count / block, float(series.mean())
     levels = [(1 - level) / 2, (1 + level) / 2]
-    stretch = math.sqrt(blocks / (blocks - 1)) * t_quantile(levels[1], blocks - 1) / normal_quantile(levels[1])
+    stretch = math.sqrt(blocks / (blocks - 1)) * stdtrit(blocks - 1, levels[1]) / ndtri(levels[1])
     low, high = mean + stretch * (np.quantile(_means(series, block, draws), levels) - mean)
-    return Interval(mean, float(low), float(high), count, block)
+    return Interval(mean, float(low), float(high), count, block, wanted > longest)
 
 
 def _means(series: np.ndarray, block: int, draws: int) -> np.ndarray:

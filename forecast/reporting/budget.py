@@ -13,13 +13,17 @@ def passes(run: FinishedRun) -> float:
     return windows_seen(run) / run.number("data.windows.train")
 
 
-def is_short(run: FinishedRun) -> bool:
-    """Say whether a run ended before its quality did.
-
-    So it is held to be where it made less than one pass over its data, or where validation liked its very last
-    step best: more steps might then have done better. What is left of a pass by rounding it to whole steps is none.
-    """
+def is_partial(run: FinishedRun) -> bool:
+    """Say whether a run made less than one pass over its data; what rounding to whole steps leaves out is none."""
     rounding = int(run.number("config.training.batch_size"))
-    return windows_seen(run) + rounding <= run.number("data.windows.train") or run.number(
-        "model.best_step"
-    ) >= run.number("model.steps")
+    return windows_seen(run) + rounding <= run.number("data.windows.train")
+
+
+def is_best_last(run: FinishedRun) -> bool:
+    """Say whether its very last step was the best that was validated: more of them might have done better."""
+    return run.number("model.best_step") >= run.number("model.steps")
+
+
+def is_short(run: FinishedRun) -> bool:
+    """Say whether a run is held to have ended before its quality did, for either reason."""
+    return is_partial(run) or is_best_last(run)

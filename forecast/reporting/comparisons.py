@@ -2,17 +2,23 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
+from scipy.special import stdtrit  # type: ignore[import-untyped]
 
-from forecast.reporting.bootstrap import Interval, mean_interval
+from forecast.reporting.bootstrap import LEVEL, Interval, mean_interval
 from forecast.reporting.sections import CONTROL, REFERENCE, Section
 from forecast.reporting.settings import Setting
 from forecast.reporting.windows import Windows, read_windows, stride_of
 
 MSE = "test.scaled.mse"
 BETTER, WORSE, NOT_SHOWN, NOT_TESTED = "better", "worse", "no difference shown", "not tested"
+
+
+def error(setting: Setting) -> float:
+    """Give the test MSE to nine digits: the same forecasts by way of another mean over seeds are no better."""
+    return float(f"{setting.mean(MSE):.9g}")
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,9 @@ class Comparison:
     error
         The MSE of `against` on the same windows.
     why
-        Why it was not tested, or why an interval without 0 is not enough.
+        Why it was not tested.
+    level
+        Share of such intervals that hold the true difference.
     """
 
     setting: Setting
@@ -36,13 +44,14 @@ class Comparison:
     interval: Interval | None
     error: float = math.nan
     why: str = ""
+    level: float = LEVEL
 
     @property
     def verdict(self) -> str:
-        """`better` or `worse` where the interval lies on one side of 0 and the seeds agree."""
+        """`better` or `worse` where the interval lies on one side of 0."""
         if self.interval is None:
             return NOT_TESTED
-        if self.why or self.interval.low <= 0 <= self.interval.high:
+        if self.interval.low <= 0 <= self.interval.high:
             return NOT_SHOWN
         return BETTER if self.interval.mean < 0 else WORSE
 
@@ -50,15 +59,19 @@ class Comparison:
     def per_cent(self) -> float:
         """By how much more `setting` errs, in per cent of `against`; of the means over all windows if not tested."""
         if self.interval is None:
-            return 100 * (self.setting.mean(MSE) / self.against.mean(MSE) - 1)
-        return 100 * self.interval.mean / self.error
+            return _per_cent(error(self.setting) - error(self.against), error(self.against))
+        return _per_cent(self.interval.mean, self.error)
 
     @property
     def range_per_cent(self) -> tuple[float, float]:
         """The interval, in per cent of `against`; NaN if not tested."""
         if self.interval is None:
             return math.nan, math.nan
-        return 100 * self.interval.low / self.error, 100 * self.interval.high / self.error
+        return _per_cent(self.interval.low, self.error), _per_cent(self.interval.high, self.error)
+
+
+def _per_cent(difference: float, of: float) -> float:
+    return 100 * difference / of if of else math.nan
 
 
 @dataclass(frozen=True)
@@ -70,38 +83,40 @@ class Comparisons:
     best
         The setting of the lowest test MSE.
     reference, control, with_best
-        Each setting against `full` and against `mean` at its look-back, and against the best.
-    stride
-        Steps from one scored window to the next, by the key of the setting.
+        Each setting against `full` and against `mean` at its look-back, and against the best. That one was chosen
+        for its error on these windows, so each of these intervals is at a level at which all of them together hold
+        (Bonferroni).
     """
 
     best: Setting
     reference: Mapping[tuple[str, int], Comparison]
     control: Mapping[tuple[str, int], Comparison]
     with_best: Mapping[tuple[str, int], Comparison]
-    stride: Mapping[tuple[str, int], int]
 
     @property
     def every(self) -> list[Comparison]:
         """All, those that stand twice once."""
         found = [*self.reference.values(), *self.control.values(), *self.with_best.values()]
-        return list({(each.setting.key, each.against.key): each for each in found}.values())
+        return list({(each.setting.key, each.against.key, each.level): each for each in found}.values())
 
 
 def compare_all(section: Section) -> Comparisons:
     """Compare the settings of a section."""
     windows = {setting.key: read_windows(setting) for setting in section.settings}
-    best = min(section.settings, key=lambda setting: setting.mean(MSE))
-    made: dict[tuple[tuple[str, int], tuple[str, int]], Comparison] = {}
+    best = min(section.settings, key=error)
+    among = 1 - (1 - LEVEL) / max(1, len(section.settings) - 1)
+    made: dict[tuple[tuple[str, int], tuple[str, int], float], Comparison] = {}
 
-    def each_against(choose: Mapping[tuple[str, int], Setting | None]) -> dict[tuple[str, int], Comparison]:
+    def each_against(
+        choose: Mapping[tuple[str, int], Setting | None], level: float = LEVEL
+    ) -> dict[tuple[str, int], Comparison]:
         found = {}
         for setting in section.settings:
             other = choose[setting.key]
             if other is not None and other.key != setting.key:
-                pair = (setting.key, other.key)
+                pair = (setting.key, other.key, level)
                 if pair not in made:
-                    made[pair] = compare(setting, other, windows[setting.key], windows[other.key])
+                    made[pair] = compare(setting, other, windows[setting.key], windows[other.key], level)
                 found[setting.key] = made[pair]
         return found
 
@@ -109,36 +124,39 @@ def compare_all(section: Section) -> Comparisons:
         best=best,
         reference=each_against({each.key: section.nearest(REFERENCE, each) for each in section.settings}),
         control=each_against({each.key: section.nearest(CONTROL, each) for each in section.settings}),
-        with_best=each_against({each.key: best for each in section.settings}),
-        stride={key: _stride(section, its) for key, its in windows.items()},
+        with_best=each_against({each.key: best for each in section.settings}, among),
     )
 
 
-def compare(setting: Setting, against: Setting, own: Windows, other: Windows) -> Comparison:
+def compare(setting: Setting, against: Setting, own: Windows, other: Windows, level: float = LEVEL) -> Comparison:
     """Compare two settings on the windows that both have scored."""
+    if setting.is_linear_path and against.is_linear_path and setting.look_back == against.look_back:
+        return Comparison(setting, against, None, why="both forecasts are the linear path's", level=level)
     if own.errors is None or other.errors is None:
-        return Comparison(setting, against, None, why=own.why or other.why)
+        return Comparison(setting, against, None, why=own.why or other.why, level=level)
     both = pd.concat([own.errors, other.errors], axis=1, join="inner")
     run = setting.runs[0]
     stride = stride_of(pd.DatetimeIndex(both.index), run.result["data"].get("frequency") or "h")
     overlap = math.ceil(run.config["horizon"] / stride)
-    interval = mean_interval((both[0] - both[1]).to_numpy(), overlap)
+    interval = mean_interval((both[0] - both[1]).to_numpy(), overlap, level=level)
     if interval is None:
         few = f"{len(both):,} windows that overlap over {overlap:,}: too few for an interval"
-        return Comparison(setting, against, None, why=few)
-    return Comparison(setting, against, interval, float(both[1].mean()), _disagreement(setting, against))
+        return Comparison(setting, against, None, why=few, level=level)
+    widened = _with_seeds(interval, setting, against, level)
+    return Comparison(setting, against, widened, float(both[1].mean()), level=level)
 
 
-def _disagreement(setting: Setting, against: Setting) -> str:
-    """Say whether seeds of the one err less and more than seeds of the other, where both have several."""
+def _with_seeds(interval: Interval, setting: Setting, against: Setting, level: float) -> Interval:
+    """Widen an interval by what seeds vary, where both have several: half-widths add in quadrature.
+
+    That of the seeds is Student's, of two samples of the same variance.
+    """
     own, other = setting.values(MSE), against.values(MSE)
-    if min(len(own), len(other)) < 2 or own.max() < other.min() or own.min() > other.max():
-        return ""
-    return "their seeds overlap"
-
-
-def _stride(section: Section, windows: Windows) -> int:
-    if windows.errors is None:
-        return 1
-    frequency = section.settings[0].runs[0].result["data"].get("frequency") or "h"
-    return stride_of(pd.DatetimeIndex(windows.errors.index), frequency)
+    if min(len(own), len(other)) < 2:
+        return interval
+    freedom = len(own) + len(other) - 2
+    variance = ((own - own.mean()) ** 2).sum() + ((other - other.mean()) ** 2).sum()
+    spread = math.sqrt(variance / freedom * (1 / len(own) + 1 / len(other)))
+    half = spread * float(stdtrit(freedom, (1 + level) / 2))
+    low = interval.mean - math.hypot(interval.mean - interval.low, half)
+    return replace(interval, low=low, high=interval.mean + math.hypot(interval.high - interval.mean, half))

@@ -14,6 +14,9 @@ from forecast.reporting.result_sheets import crossing_sheet, front_sheet, result
 from forecast.reporting.sections import Section, sections_of
 from forecast.reporting.transplants import transplant_sheet
 
+MOST_LEFT_OUT = 3
+"""Folders that the answer names; the last table has them all."""
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -30,7 +33,7 @@ class Chapter:
 
     section: Section
     comparisons: Comparisons
-    answer: Sequence[str]
+    answer: list[str]
     parts: Sequence[Sheet | Sequence[Picture]]
 
 
@@ -49,12 +52,21 @@ def make_content(title: str, found: Found) -> Content:
     chapters = [
         _chapter(section, f"{place}-" if len(sections) > 1 else "") for place, section in enumerate(sections, 1)
     ]
+    if found.left_out:
+        chapters[0].answer.append(_left_out(found.left_out))
     return Content(title, chapters, left_out_sheet(found.left_out))
+
+
+def _left_out(left_out: Sequence[tuple[str, str]]) -> str:
+    """Say in the answer itself what could not be compared: what failed may be the point of a study."""
+    names = [f"{name} ({why})" for name, why in left_out[:MOST_LEFT_OUT]]
+    more = len(left_out) - len(names)
+    return f"Not in the report: {'; '.join(names)}{f'; and {more} more' if more else ''}."
 
 
 def _chapter(section: Section, prefix: str) -> Chapter:
     comparisons = compare_all(section)
-    equal = equal_sheet(section, comparisons)
+    equal = equal_sheet(section)
     pictures = [Picture(f"report-{prefix}{name}.png", shows, png) for name, shows, png in draw_pictures(section)]
     across = [each for each in pictures if "look-back" not in each.file]
     parts: list[Sheet | Sequence[Picture] | None] = [

@@ -46,6 +46,7 @@ FACTS: dict[str, Told] = {
     "training windows": _at("data.windows.train"),
     "validation windows": _at("data.windows.validation"),
     "test windows scored": _at("data.windows.test"),
+    "steps between scored windows": lambda run: run.result["data"].get("evaluation_stride", 1),
     "test windows left out (gaps)": _at("data.windows_left_out.test"),
     "first training target": _at("data.first_train_target"),
     "first test target": _at("data.first_test_target"),
@@ -53,6 +54,7 @@ FACTS: dict[str, Told] = {
     "device": lambda run: _device(run)[0],
     "threads": lambda run: _device(run)[1],
     "processes": _at("processes"),
+    "a process for each job": _at("config.sweep.isolate"),
     "precision": _at("precision"),
     "torch": _at("versions.torch"),
     "commit": _at("commit"),
@@ -61,25 +63,18 @@ FACTS: dict[str, Told] = {
 NOT_TOLD = ("attention.", "sweep.", "logger.", *(f"data.{key}" for key in NOT_SCORED))
 NOT_TOLD_KEYS = (
     *("context_length", "horizon", "seed", "resume", "output_dir", "attention"),
-    *(f"training.{key}" for key in ("batch_size", "precision", "progress", "checkpoint_minutes", "profile")),
+    *(f"training.{key}" for key in ("batch_size", "precision", "progress", "checkpoint_minutes")),
 )
 """Keys of the configuration that are told otherwise, or that change neither a score nor a cost."""
 
 
-def facts_of(section: Section, stride: Mapping[tuple[str, int], int]) -> list[Fact]:
-    """Give the facts, those that were compared first; of the configuration's other keys those that differ.
-
-    Parameters
-    ----------
-    stride
-        Steps from one scored test window to the next, by the key of the setting.
-    """
+def facts_of(section: Section) -> list[Fact]:
+    """Give the facts, those that were compared first; of the configuration's other keys those that differ."""
     look_backs = [f"{each:,}" for each in section.look_backs]
     facts = [
         Fact("mechanism", COMPARED if len(section.arms) > 1 else EQUAL, ", ".join(section.arms)),
         Fact("look-back, steps", COMPARED if len(look_backs) > 1 else EQUAL, ", ".join(look_backs)),
         _fact("seeds", section, {each.key: [", ".join(map(str, each.seeds))] for each in section.settings}),
-        _fact("steps between scored windows", section, {key: [value] for key, value in stride.items()}),
     ]
     facts += [_told(name, section, told) for name, told in FACTS.items()]
     return [fact for fact in facts if fact.values] + _options(section)

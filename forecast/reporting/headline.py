@@ -12,40 +12,48 @@ def headline(section: Section, comparisons: Comparisons) -> str:
 
     Of those that train clearly faster it names the fastest that is not shown to err more; if all are, the fastest.
     """
-    pairs = [
-        each
-        for each in comparisons.reference.values()
-        if each.setting.mechanism not in (REFERENCE, CONTROL)
-        and times_cheaper(TRAINING, each.setting, each.against) is not None
-    ]
+    pairs = timed_pairs(comparisons)
     if not pairs:
-        return _without(section)
+        return _without(section, comparisons)
     longest = max(pair.setting.look_back for pair in pairs)
     there = [pair for pair in pairs if pair.setting.look_back == longest]
-    where = f"On {section.title}, at look-back {longest:,}{_after(section)}"
+    where = f"On {section.title}, at look-back {longest:,}"
     if not (faster := [pair for pair in there if clearly_cheaper(TRAINING, pair.setting, pair.against)]):
         nearest = max(there, key=_times_faster)
         return (
-            f"{where} no mechanism trains clearly faster than `{nearest.against.arm}`; the fastest of the others, "
-            f"`{nearest.setting.arm}`, takes {shown(1 / _times_faster(nearest))} times its time, "
+            f"{where}{_after(nearest)} no mechanism trains clearly faster than `{nearest.against.arm}`; the fastest of "
+            f"the others, `{nearest.setting.arm}`, takes {shown(1 / _times_faster(nearest))} times its time, "
             f"{quality_words(nearest)}."
         )
     chosen = min(faster, key=lambda pair: (pair.verdict == WORSE, pair.verdict == NOT_TESTED, -_times_faster(pair)))
     return (
-        f"{where} `{chosen.setting.arm}` trains {shown(_times_faster(chosen))} times faster than "
+        f"{where}{_after(chosen)} `{chosen.setting.arm}` trains {shown(_times_faster(chosen))} times faster than "
         f"`{chosen.against.arm}`, {quality_words(chosen)}{_other_costs(chosen)}."
     )
 
 
-def _without(section: Section) -> str:
+def timed_pairs(comparisons: Comparisons) -> list[Comparison]:
+    """Give the comparisons of mechanisms with the reference, the control aside, whose training can be compared too."""
+    return [each for each in _pairs(comparisons) if times_cheaper(TRAINING, each.setting, each.against) is not None]
+
+
+def _pairs(comparisons: Comparisons) -> list[Comparison]:
+    return [each for each in comparisons.reference.values() if each.setting.mechanism not in (REFERENCE, CONTROL)]
+
+
+def _without(section: Section, comparisons: Comparisons) -> str:
     """Give the sentence where there is nothing to say of speed."""
     if section.reference is None:
         return f"On {section.title} no run has attention={REFERENCE}, with which the others would be compared."
-    if set(section.arms) <= {section.reference, section.control}:
+    if all(setting.mechanism in (REFERENCE, CONTROL) for setting in section.settings):
         return f"On {section.title} no mechanism was trained to compare with `{section.reference}`, the control aside."
+    if not (pairs := _pairs(comparisons)):
+        return f"On {section.title} no mechanism was trained at a look-back that `{section.reference}` was trained at."
+    if any(pair.setting.conditions == pair.against.conditions for pair in pairs):
+        return f"On {section.title} training was not timed: a run's first steps are not, and these had few others."
     return (
-        f"On {section.title} training was not timed side by side with `{section.reference}`: the first steps of a run "
-        "are not timed, and what ran on different devices, or in other batches, is not compared."
+        f"On {section.title} training was not timed side by side with `{section.reference}`: what ran on other "
+        "devices, or in other batches, is not compared."
     )
 
 
@@ -68,8 +76,8 @@ def _other_costs(pair: Comparison) -> str:
     return f"; it {listed(told)}" if told else ""
 
 
-def _after(section: Section) -> str:
-    """Name the steps in the sentence itself where some run had too few to speak of quality."""
-    runs = [run for setting in section.settings for run in setting.runs]
+def _after(pair: Comparison) -> str:
+    """Name the steps in the sentence itself where some run of the two had too few to speak of quality."""
+    runs = [*pair.setting.runs, *pair.against.runs]
     steps = from_to([run.number("model.steps") for run in runs], "{:,.0f}".format)
     return f", after {steps} training steps," if any(map(is_short, runs)) else ""

@@ -1,50 +1,53 @@
-"""The sentence that says from which look-back on leaving the reference pays."""
+"""The sentences that say at which look-backs leaving the reference pays, by what was measured there."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from forecast.reporting.comparisons import BETTER, Comparisons
-from forecast.reporting.costs import TRAINING
-from forecast.reporting.crossings import costs_by_look_back, crossing_of
-from forecast.reporting.sections import Section
+from forecast.reporting.comparisons import BETTER, Comparison, Comparisons
+from forecast.reporting.costs import INFERENCE, MEMORY, TRAINING, clearly_cheaper
+from forecast.reporting.crossings import crossing_of
+from forecast.reporting.headline import timed_pairs
+from forecast.reporting.sections import REFERENCE, Section
 from forecast.reporting.text import listed, named, shown
 
 
 def leaving(section: Section, comparisons: Comparisons) -> Iterator[str]:
-    """Yield it where training was timed at two look-backs at least; the control is no mechanism to leave for."""
-    reference = section.reference
-    if reference is None:
+    """Yield them where training was timed at two look-backs at least; the control is no mechanism to leave for."""
+    pairs = timed_pairs(comparisons)
+    look_backs = sorted({pair.setting.look_back for pair in pairs})
+    if len(look_backs) < 2:
         return
-    measured = costs_by_look_back(section, reference, TRAINING)
-    crossings = {
-        arm: crossing_of(section, arm, TRAINING)
-        for arm in section.arms
-        if arm not in (reference, section.control)
-        and len(set(costs_by_look_back(section, arm, TRAINING)) & set(measured)) > 1
+    faster = [pair for pair in pairs if clearly_cheaper(TRAINING, pair.setting, pair.against)]
+    where = {pair.setting.look_back for pair in faster}
+    if quiet := [pair for pair in pairs if pair.setting.look_back not in where]:
+        told = listed([f"{each:,}" for each in look_backs if each not in where])
+        yield f"At look-back {told} no mechanism trains clearly faster than `{REFERENCE}`{_reason(quiet)}."
+    if faster:
+        words = [_arm_words(section, arm, pairs, faster) for arm in dict.fromkeys(pair.setting.arm for pair in faster)]
+        yield f"Clearly faster to train than `{REFERENCE}`: {'; '.join(words)}."
+
+
+def _reason(pairs: Sequence[Comparison]) -> str:
+    """Say what else speaks for leaving where nothing trains faster."""
+    reasons = {
+        "errs less": [pair for pair in pairs if pair.verdict == BETTER],
+        "forecasts faster": [pair for pair in pairs if clearly_cheaper(INFERENCE, pair.setting, pair.against)],
+        "takes less memory": [pair for pair in pairs if clearly_cheaper(MEMORY, pair.setting, pair.against)],
     }
-    if not crossings:
-        return
-    shortest, longest = min(measured), max(measured)
-    earliest = min((value for value in crossings.values() if value is not None), default=None)
-    if earliest is None:
-        yield f"Up to look-back {longest:,} no mechanism trains faster than `{reference}`."
-    elif earliest <= shortest:
-        always = [f"`{arm}`" for arm, value in crossings.items() if value == shortest]
-        told = f"{listed(always)} {'trains' if len(always) == 1 else 'train'}"
-        yield f"From look-back {shortest:,} to {longest:,} {told} faster than `{reference}` throughout."
-    else:
-        yield (
-            f"Below look-back {shown(earliest)} (interpolated) no mechanism trains faster"
-            f"{_reason(section, comparisons, earliest)}."
-        )
+    if told := [f"{named(pair.setting)} {does}" for does, those in reasons.items() for pair in those]:
+        return f", though {listed(told)}"
+    return f", forecasts faster, takes less memory or is shown to err less: there is no reason to leave `{REFERENCE}`"
 
 
-def _reason(section: Section, comparisons: Comparisons, earliest: float) -> str:
-    """Say whether anything errs less than the reference at the look-backs below `earliest`."""
-    better = [
-        named(each.setting)
-        for each in comparisons.reference.values()
-        if each.verdict == BETTER and each.setting.look_back < earliest and each.against.arm == section.reference
-    ]
-    if better:
-        return f", though {listed(better)} {'errs' if len(better) == 1 else 'err'} less"
-    return f" and none is shown to err less: there is no reason to leave `{section.reference}`"
+def _arm_words(section: Section, arm: str, pairs: Sequence[Comparison], faster: Sequence[Comparison]) -> str:
+    """Say at which look-backs an arm is faster, and where between two of them it begins to be."""
+    timed, at = (
+        sorted(pair.setting.look_back for pair in those if pair.setting.arm == arm) for those in (pairs, faster)
+    )
+    told = f"`{arm}` at look-back {listed([f'{each:,}' for each in at])}"
+    if at == timed:
+        return told if len(at) == 1 else f"{told}, wherever it was timed"
+    crossing = crossing_of(section, arm, TRAINING) if section.reference else None
+    before = max((each for each in timed if each < at[0]), default=None)
+    if crossing is None or before is None or not before < crossing < at[0]:
+        return told
+    return f"{told} (its time falls below that of `{section.reference}` near {shown(crossing)}, interpolated)"

@@ -11,7 +11,7 @@ from forecast.reporting.baselines import Baseline, baselines_of
 from forecast.reporting.budget import passes, windows_seen
 from forecast.reporting.comparisons import Comparison
 from forecast.reporting.content import Chapter, Content
-from forecast.reporting.costs import COSTS, conditions
+from forecast.reporting.costs import COSTS
 from forecast.reporting.pareto import front
 from forecast.reporting.scores import number_paths
 from forecast.reporting.settings import Setting
@@ -55,7 +55,7 @@ def _setting_row(chapter: Chapter, setting: Setting) -> dict[str, Any]:
         "look_back": setting.look_back,
         "n": len(setting.runs),
         "seeds": " ".join(map(str, setting.seeds)),
-        "conditions": conditions(setting),
+        "conditions": setting.conditions,
         "windows_seen": windows_seen(first),
         "passes": passes(first),
         "test_windows": first.number("data.windows.test"),

@@ -4,19 +4,24 @@ from collections.abc import Sequence
 
 from forecast.benchmarking.sheets import Sheet
 from forecast.benchmarking.text import NONE
-from forecast.reporting.bootstrap import DRAWS, LEVEL
+from forecast.reporting.bootstrap import DRAWS, LEVEL, Interval
 from forecast.reporting.comparisons import Comparison, Comparisons
 from forecast.reporting.equal import facts_of
 from forecast.reporting.sections import REFERENCE, Section
 from forecast.reporting.text import interval_words, signed
 
 EQUAL, COMMANDS, LEFT_OUT = "Held equal", "Commands", "Left out"
+LOWEST = ", the lowest"
+"""After what a setting is compared with because its error is the lowest."""
 
 
-def equal_sheet(section: Section, comparisons: Comparisons) -> Sheet:
+def equal_sheet(section: Section) -> Sheet:
     """Give the table of what was held equal and what was not."""
-    cells = [[fact.name, fact.state, fact.values] for fact in facts_of(section, comparisons.stride)]
-    notes = ("other keys of the configuration are listed where they differ; what is not listed was the same in all",)
+    cells = [[fact.name, fact.state, fact.values] for fact in facts_of(section)]
+    notes = (
+        "other keys of the configuration are listed where they differ; what is not listed was the same in all, "
+        "names, paths and how often progress was shown or saved aside",
+    )
     return Sheet(EQUAL, ("what", "state", "values"), cells, notes)
 
 
@@ -24,7 +29,7 @@ def comparison_sheet(comparisons: Comparisons) -> Sheet | None:
     """Give the table of paired comparisons, None where there is nothing to compare."""
     headings = (
         *("mechanism", "look-back", "against", "MSE, % more", f"{100 * LEVEL:g} % interval, %", "verdict"),
-        *("windows", "block"),
+        *("windows", "block, windows"),
     )
     cells = [_comparison_cells(each) for each in comparisons.every]
     return Sheet("Compared window by window", headings, cells, _comparison_notes(comparisons)) if cells else None
@@ -32,23 +37,37 @@ def comparison_sheet(comparisons: Comparisons) -> Sheet | None:
 
 def _comparison_cells(each: Comparison) -> list[str]:
     there = f" at {each.against.look_back:,}" if each.against.look_back != each.setting.look_back else ""
-    counts = [NONE, NONE] if each.interval is None else [f"{each.interval.count:,}", f"{each.interval.block:,}"]
-    why = f" ({each.why})" if each.why and each.interval is not None else ""
-    settings = [each.setting.arm, f"{each.setting.look_back:,}", each.against.arm + there]
-    return [*settings, signed(each.per_cent), interval_words(each), each.verdict + why, *counts]
+    lowest = "" if each.level == LEVEL else LOWEST
+    settings = [each.setting.arm, f"{each.setting.look_back:,}", each.against.arm + there + lowest]
+    counts = [NONE, NONE] if each.interval is None else [f"{each.interval.count:,}", _block(each.interval)]
+    return [*settings, signed(each.per_cent), interval_words(each), each.verdict, *counts]
+
+
+def _block(interval: Interval) -> str:
+    return f"{interval.block:,}" + (" (a fifth)" if interval.capped else "")
 
 
 def _comparison_notes(comparisons: Comparisons) -> tuple[str, ...]:
     untested = {each.why for each in comparisons.every if each.interval is None}
-    best = comparisons.best
+    among = {each.level for each in comparisons.with_best.values()} - {LEVEL}
     return (
-        f"each setting against `{REFERENCE}` and the control at its look-back, and against the lowest error of all "
-        f"(`{best.arm}` at {best.look_back:,}); an interval for each, none for all of them together",
+        f"each setting against `{REFERENCE}` and the control at its look-back, and against the lowest error of all; an "
+        "interval for each, none for all of them together",
+        *(
+            f"the lowest was chosen on these windows: those intervals are of {100 * level:.4g} %, so that they hold "
+            "together"
+            for level in among
+        ),
         "of each test window's MSE, averaged over the seeds first: the interval speaks of further windows of this "
-        "series, not of further seeds; where both have several seeds, these must not overlap either",
+        "series; where both have several seeds, of further seeds too (Student's, added in quadrature)",
         f"circular block bootstrap (Politis and Romano 1992), {DRAWS:,} draws: neighbouring windows share targets, so "
-        "a block is at least twice as long as they do, longer where the differences' own autocorrelation asks for it "
-        "(Politis and White 2004, corrected 2009); stretched for the few blocks (Hesterberg 2015)",
+        "a block is twice as long as they do, longer where the differences' own autocorrelation asks for it (Politis "
+        "and White 2004, corrected 2009); stretched for the few blocks (Hesterberg 2015)",
+        *(
+            ("a fifth: longer blocks were asked for than a fifth of the windows; the interval may be too narrow",)
+            if any(each.interval and each.interval.capped for each in comparisons.every)
+            else ()
+        ),
         *(f"not tested: {why}" for why in sorted(untested)),
     )
 

@@ -82,7 +82,7 @@ def mark_look_backs(panel: Axes, look_backs: Sequence[int]) -> None:
 def plain_numbers(axis: Axis) -> None:
     """Have a logarithmic axis say 20 rather than 2 × 10¹, between powers of ten too where those are few."""
     low, high = sorted(axis.get_view_interval())
-    told = "" if high / low > 50 else "25" if high / low > 4 else "23456789"
+    told = "" if high / low > 50 else "25" if high / low > 4 else "123456789"
 
     def between(value: float, place: int) -> str:
         return f"{value:,g}" if f"{value:e}"[0] in told else ""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeVar
 
-from forecast.reporting.comparisons import MSE
+from forecast.reporting.comparisons import error
 from forecast.reporting.costs import Cost, comparable
 from forecast.reporting.sections import Section
 
@@ -23,5 +23,5 @@ def non_dominated(points: Mapping[Key, tuple[float, float]]) -> list[Key]:
 def front(section: Section, cost: Cost) -> list[tuple[str, int]]:
     """Give the keys of the settings that are not dominated in a cost and the test MSE, the cheapest first."""
     costs = comparable(section, cost)
-    errors = {setting.key: setting.mean(MSE) for setting in section.settings}
+    errors = {setting.key: error(setting) for setting in section.settings}
     return non_dominated({key: (value, errors[key]) for key, value in costs.items()})

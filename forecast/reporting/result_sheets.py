@@ -1,5 +1,7 @@
 """The tables of errors and costs, as the page and the Markdown file both show them."""
 
+import numpy as np
+
 from forecast.benchmarking.sheets import Sheet
 from forecast.benchmarking.text import NONE
 from forecast.nested import look_up
@@ -13,7 +15,7 @@ from forecast.reporting.sections import Section
 from forecast.reporting.settings import Setting
 from forecast.reporting.text import score, shown, signed, with_spread
 
-MAE, VALIDATION, SKILL = "test.scaled.mae", "validation.scaled.mse", "test.skill"
+MAE, VALIDATION, SKILL, SHARE = "test.scaled.mae", "validation.scaled.mse", "test.skill", "model.share"
 
 LETTERS = {TRAINING.key: "T", INFERENCE.key: "I", MEMORY.key: "M"}
 """Of the costs, in the column of what is not dominated."""
@@ -23,23 +25,27 @@ def result_sheet(section: Section) -> Sheet:
     """Give the table of the settings and the baselines: errors, costs, and where they are not dominated."""
     more = more_scores(section)
     fronts = {cost.key: front(section, cost) for cost in COSTS}
+    weighs = any(not np.isnan(setting.values(SHARE)).all() for setting in section.settings)
+    share = ("enc.-dec., %",) if weighs else ()
     headings = (
-        *("mechanism", "look-back", "seeds", "test MSE", "test MAE", *more, "val. MSE", "skill, %"),
+        *("mechanism", "look-back", "seeds", "test MSE", "test MAE", *more, "val. MSE", "skill, %", *share),
         *("train, ms/window", "infer, ms/window", "peak MiB", "not dominated", "fit, min", "best step"),
     )
     settings = [
-        [*_score_cells(each, more), *_cost_cells(each, _letters(each, fronts))]
+        [*_score_cells(each, more), *_share_cells(each, share), *_cost_cells(each, _letters(each, fronts))]
         for arm in section.arms
         for each in section.settings
         if each.arm == arm
     ]
-    blank = [""] * 6
+    blank = [""] * (6 + len(share))
     baselines = [[*_baseline_cells(each, more), *blank] for each in baselines_of(section)]
     notes = (
         "MSE, MAE: on z-scores of the training part, mean ± standard deviation over the seeds; val.: of the part that "
         "chose the step; skill: test MSE against seasonal naive; the last rows: baselines on the same windows",
+        *(("enc.-dec.: its weight in the forecast, by validation; the rest is the linear path's",) if weighs else ()),
         "train: the training loop by a clock on the wall, validation and logging aside; infer: the forward pass in "
-        "batches; peak: of the device, on a CPU of the whole process with its libraries; fit: first batch to last",
+        "batches; peak: of the device, on a CPU of the whole process with its libraries; of several seeds the median; "
+        "fit: first batch to last",
         "not dominated: nothing else has as low an error and a lower cost, of T training time, I inference time, "
         f"M memory; compared are costs under {main_conditions(section)}",
     )
@@ -56,6 +62,10 @@ def _score_cells(setting: Setting, more: dict[str, str]) -> list[str]:
         score(setting.mean(VALIDATION)),
         signed(100 * setting.mean(SKILL)),
     ]
+
+
+def _share_cells(setting: Setting, share: tuple[str, ...]) -> list[str]:
+    return [shown(100 * setting.mean(SHARE)) for _ in share]
 
 
 def _cost_cells(setting: Setting, not_dominated: str) -> list[str]:
@@ -118,5 +128,9 @@ def _longest_ratios(section: Section, arm: str) -> list[str]:
         for look_back in section.look_backs
         if (own := section.at(arm, look_back)) and (reference := section.at(section.reference, look_back))
     ]
-    ratios = [times_cheaper(cost, *both[-1]) if both else None for cost in COSTS]
-    return [NONE if ratio is None else shown(ratio) for ratio in ratios]
+    if not both:
+        return [NONE] * len(COSTS)
+    ratios = [times_cheaper(cost, *both[-1]) for cost in COSTS]
+    look_back = both[-1][0].look_back
+    at = "" if look_back == section.look_backs[-1] else f" at {look_back:,}"
+    return [NONE if ratio is None else shown(ratio) + at for ratio in ratios]

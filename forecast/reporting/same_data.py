@@ -11,8 +11,9 @@ INPUTS = ("past_covariates", "known_covariates")
 
 
 def data_key(result: dict[str, Any]) -> str:
-    """Give what runs have in common that forecast the same series of the same table, as far ahead."""
+    """Give what runs have in common that forecast the same series of the same table, as far and as often ahead."""
     data, config = result["data"], result["config"]["data"]
     told = {key: value for key, value in config.items() if key not in (*NOT_SCORED, *INPUTS)}
-    facts = [data["name"], result["config"]["horizon"], data["targets"], data.get("sha256"), told]
+    stride = data.get("evaluation_stride", 1)
+    facts = [data["name"], result["config"]["horizon"], data["targets"], data.get("sha256"), stride, told]
     return json.dumps(facts, sort_keys=True)

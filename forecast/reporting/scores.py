@@ -38,7 +38,8 @@ def more_scores(section: Section) -> dict[str, str]:
         for column, path in number_paths(section).items()
         if column.startswith("test_") and not column.endswith("_original")
     }
-    held = {name: path for name, path in names.items() if name not in ("mse", "mae") and _is_held(section, path)}
+    elsewhere = ("mse", "mae", "windows")
+    held = {name: path for name, path in names.items() if name not in elsewhere and _is_held(section, path)}
     return {HEADINGS.get(name, name): path for name, path in held.items()}
 
 

@@ -57,10 +57,14 @@ class Section:
         return next((each for each in self.settings if each.key == (arm, look_back)), None)
 
     def nearest(self, mechanism: str, setting: Setting) -> Setting | None:
-        """Give the setting of a mechanism at the same look-back that differs least else."""
+        """Give the setting of a mechanism at the same look-back that differs least, in its conditions above all."""
         words = set(setting.arm.split(", "))
+
+        def distance(each: Setting) -> tuple[bool, int, str]:
+            return each.conditions != setting.conditions, len(words ^ set(each.arm.split(", "))), each.arm
+
         there = [each for each in self.settings if (each.mechanism, each.look_back) == (mechanism, setting.look_back)]
-        return min(there, key=lambda each: (len(words ^ set(each.arm.split(", "))), each.arm), default=None)
+        return min(there, key=distance, default=None)
 
     def _arm_of(self, mechanism: str) -> str | None:
         found = {setting.arm for setting in self.settings if setting.mechanism == mechanism}
@@ -87,6 +91,7 @@ def _told_apart(titles: list[str], runs: list[FinishedRun]) -> list[str]:
         {
             **flatten(run.config["data"]),
             "targets": run.result["data"]["targets"],
+            "evaluation_stride": run.result["data"].get("evaluation_stride", 1),
             "sha256": run.result["data"].get("sha256"),
         }
         for run in runs

@@ -40,6 +40,21 @@ class Setting:
         """The seeds, rising."""
         return sorted(run.result["seed"] for run in self.runs)
 
+    @property
+    def conditions(self) -> str:
+        """What costs were measured on and with; under others they are not compared."""
+        first = self.runs[0]
+        batch = first.config["training"]["batch_size"]
+        evaluation = first.config["training"].get("evaluation_batch_size")
+        processes = int(first.result.get("processes", 1))
+        shared = f", {processes} processes" if processes > 1 else ""
+        return f"{first.result['device']}{shared}, {first.result['precision']}, batches of {batch} and {evaluation}"
+
+    @property
+    def is_linear_path(self) -> bool:
+        """Whether validation gave no run's encoder-decoder a weight: its forecasts are the linear path's."""
+        return all(run.number("model.share") == 0 for run in self.runs)
+
     def values(self, path: str) -> np.ndarray:
         """Give the number of each run at a dotted path of its result."""
         return np.array([run.number(path) for run in self.runs])
@@ -47,6 +62,10 @@ class Setting:
     def mean(self, path: str) -> float:
         """Give the mean over the seeds, NaN where a run lacks the number."""
         return float(self.values(path).mean())
+
+    def median(self, path: str) -> float:
+        """Give the median over the seeds, NaN where a run lacks the number."""
+        return float(np.median(self.values(path)))
 
     def spread(self, path: str) -> float:
         """Give the standard deviation over the seeds (n - 1), NaN of a single one."""

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Sequence
 
 from forecast.benchmarking.text import NONE, three_digits
-from forecast.reporting.bootstrap import LEVEL
 from forecast.reporting.comparisons import BETTER, MSE, NOT_TESTED, WORSE, Comparison
 from forecast.reporting.settings import Setting
 
@@ -30,7 +29,7 @@ def signed(value: float) -> str:
     """Give one decimal with its sign, a dash for NaN."""
     if math.isnan(value):
         return NONE
-    return f"{value:+.1f}".replace("-", MINUS)
+    return f"{round(value, 1) + 0.0:+.1f}".replace("-", MINUS)  # + 0.0: no minus before a zero
 
 
 def interval_words(comparison: Comparison) -> str:
@@ -57,7 +56,7 @@ def from_to(numbers: Sequence[float], shown_as: Callable[[float], str]) -> str:
 
 def quality_words(comparison: Comparison) -> str:
     """Say how the errors of two settings compare, as the end of a sentence."""
-    interval = f"{100 * LEVEL:g} % interval {interval_words(comparison)} %"
+    interval = f"{100 * comparison.level:.4g} % interval {interval_words(comparison)} %"
     size = f"{abs(comparison.per_cent):.1f} %"
     if comparison.verdict == BETTER:
         return f"at {size} lower error ({interval})"
@@ -66,8 +65,7 @@ def quality_words(comparison: Comparison) -> str:
     if comparison.verdict == NOT_TESTED:
         errors = f"{score(comparison.setting.mean(MSE))} and {score(comparison.against.mean(MSE))}"
         return f"with test MSE {errors}, a difference that was not tested ({comparison.why})"
-    why = f"; {comparison.why}" if comparison.why else ""
-    return f"and no difference in error is shown ({interval}{why})"
+    return f"and no difference in error is shown ({interval})"
 
 
 def counted(number: int, what: str) -> str:

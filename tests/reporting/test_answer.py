@@ -8,10 +8,11 @@ import pytest
 
 from forecast.reporting.answer import answer
 from forecast.reporting.comparisons import compare_all
+from forecast.reporting.content import make_content
 from forecast.reporting.reading import read_runs
 from forecast.reporting.sections import sections_of
 from tests.reporting.conftest import Made
-from tests.reporting.made import errors, result_of, write_run
+from tests.reporting.made import errors, no_pictures, result_of, write_run
 
 
 def said(root: Path, *settings: tuple[str, int, float, float], **more: Any) -> list[str]:
@@ -30,11 +31,18 @@ def test_the_answer_to_a_study_whose_truth_is_known(made: Made) -> None:
         "On etth1, horizon 96, at look-back 2,880 `probsparse` trains 2.4 times faster than `full`, and "
     )
     assert "no difference in error is shown (99 % interval " in text
-    assert "Below look-back 211 (interpolated) no mechanism trains faster and none is shown to err less" in text
-    assert "there is no reason to leave `full`" in text
+    assert (
+        "At look-back 96 no mechanism trains clearly faster than `full`, forecasts faster, takes less memory or is "
+        "shown to err less: there is no reason to leave `full`."
+    ) in text
+    assert (
+        "Clearly faster to train than `full`: "
+        "`linear` at look-back 720 and 2,880 (its time falls below that of `full` near 211, interpolated); "
+        "`probsparse` at look-back 2,880 (its time falls below that of `full` near 1,200, interpolated)."
+    ) in text
     assert "At look-back 96 the control `mean` is not told apart from `full`" in text
     assert re.search(r"At look-back 2,880 `full` forecasts at (8|9|10)\.\d % lower error", text)
-    assert "24 runs of 500 training steps, 4 passes over the data." in text
+    assert "36 runs of 500 training steps, 4 passes over the data." in text
     assert "not of converged quality" not in text
     assert "The best baseline, linear (ridge), look-back 720, 2,880, scores 0.3750" in text
 
@@ -72,22 +80,49 @@ def test_nothing_faster_is_said_as_such(tmp_path: Path) -> None:
         "no mechanism trains clearly faster than `full`; the fastest of the others, `linear`, takes 1.05"
         in sentences[0]
     )
-    assert "Up to look-back 720 no mechanism trains faster than `full`." in sentences
+    (line,) = [each for each in sentences if each.startswith("At look-back 96 and 720 no mechanism trains clearly")]
+    assert line.endswith("than `full`, though `linear` at look-back 720 errs less.")
 
 
 def test_a_mechanism_that_errs_less_is_a_reason_to_leave(tmp_path: Path) -> None:
     sentences = said(
         tmp_path, ("full", 96, 1, 1), ("full", 720, 20, 1), ("linear", 96, 2, 0.9), ("linear", 720, 10, 0.9)
     )
-    (line,) = [each for each in sentences if each.startswith("Below look-back")]
-    assert line.endswith("no mechanism trains faster, though `linear` at look-back 96 errs less.")
+    (line,) = [each for each in sentences if "no mechanism trains clearly" in each]
+    assert line == (
+        "At look-back 96 no mechanism trains clearly faster than `full`, though `linear` at look-back 96 errs less."
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "does"), [({"inference": 800}, "forecasts faster"), ({"memory": 350}, "takes less memory")]
+)
+def test_what_forecasts_faster_or_takes_less_is_a_reason_to_leave(tmp_path: Path, more: dict, does: str) -> None:
+    for place, (mechanism, look_back) in enumerate((name, at) for name in ("full", "linear") for at in (96, 720)):
+        write_run(tmp_path / str(place), result_of(mechanism, look_back, **(more if mechanism == "linear" else {})))
+    (section,) = sections_of(read_runs([tmp_path]).runs)
+    text = "\n".join(answer(section, compare_all(section)))
+    assert f"though `linear` at look-back 96 {does} and `linear` at look-back 720 {does}." in text
+    assert "no reason to leave" not in text
+
+
+def test_nothing_is_said_of_look_backs_that_were_not_measured(tmp_path: Path) -> None:
+    """`linear` is faster at 96 and not at 720, `taylor` faster at 720 alone; neither was run at 2,880."""
+    sentences = said(
+        tmp_path,
+        *(("full", 96, 10, 1), ("full", 720, 30, 1), ("full", 2880, 200, 1)),
+        *(("linear", 96, 6, 1), ("linear", 720, 36, 1), ("taylor", 720, 12, 1)),
+    )
+    assert "Clearly faster to train than `full`: `linear` at look-back 96; `taylor` at look-back 720." in sentences
+    assert not any("no mechanism trains" in each for each in sentences)
+    assert sentences[0].startswith("On etth1, horizon 96, at look-back 720 `taylor` trains 2.5 times faster")
 
 
 def test_one_that_is_faster_everywhere_has_no_crossing(tmp_path: Path) -> None:
     sentences = said(
         tmp_path, *((name, length, cost, 1) for name, cost in (("full", 9), ("linear", 3)) for length in (96, 720))
     )
-    assert "From look-back 96 to 720 `linear` trains faster than `full` throughout." in sentences
+    assert "Clearly faster to train than `full`: `linear` at look-back 96 and 720, wherever it was timed." in sentences
 
 
 @pytest.mark.parametrize(
@@ -98,6 +133,8 @@ def test_short_runs_speak_of_cost_and_name_their_steps(tmp_path: Path, steps: in
     sentences = said(tmp_path, ("full", 96, 9, 1), ("linear", 96, 3, 1), steps=steps, best_step=best_step)
     assert (f"at look-back 96, after {steps} training steps, `linear`" in sentences[0]) == short
     assert ("this speaks of cost, not of converged quality (2 of 2 runs" in sentences[1]) == short
+    assert ("2 of 2 runs made less than one pass over their data)" in sentences[1]) == (steps == 124)
+    assert ("2 of 2 runs were best at the last step that was validated)" in sentences[1]) == (steps == best_step)
     assert "one seed each: another may fall otherwise" in sentences[1]
     assert ("1 pass over the data" in sentences[1]) == (steps == 125)
 
@@ -120,6 +157,69 @@ def test_without_windows_errors_nothing_is_claimed_of_quality(tmp_path: Path) ->
     text = "\n".join(answer(section, compare_all(section)))
     assert "with test MSE 0.1000 and 0.4000, a difference that was not tested (linear: has no errors.parquet)" in text
     assert "lower error" not in text
+
+
+def test_steps_are_named_of_the_runs_that_the_sentence_is_about(tmp_path: Path) -> None:
+    for place, (name, look_back, steps) in enumerate((("full", 96, 100), ("full", 720, 5000), ("linear", 720, 5000))):
+        result = result_of(name, look_back, steps=steps, best_step=90, train=900 if name == "linear" else 100)
+        write_run(tmp_path / str(place), result)
+    (section,) = sections_of(read_runs([tmp_path]).runs)
+    assert "at look-back 720 `linear` trains 9 times faster" in answer(section, compare_all(section))[0]
+
+
+def test_one_seed_is_said_wherever_there_is_but_one(tmp_path: Path) -> None:
+    for name, seed in (("full", 1), ("full", 2), ("linear", 1)):
+        write_run(tmp_path / f"{name}{seed}", result_of(name, seed=seed))
+    (section,) = sections_of(read_runs([tmp_path]).runs)
+    told = answer(section, compare_all(section))[1]
+    assert told.endswith("; 1 of 2 settings have one seed: another may fall otherwise.")
+
+
+def test_forecasts_that_no_attention_has_a_part_in_are_named(tmp_path: Path) -> None:
+    for name in ("full", "linear", "mean"):
+        write_run(tmp_path / name, result_of(name, share=0.0), errors(0.4, 1))
+    (section,) = sections_of(read_runs([tmp_path]).runs)
+    text = "\n".join(answer(section, compare_all(section)))
+    assert (
+        "In 3 of 3 settings validation gave the encoder-decoder no weight: `full` at look-back 512, `linear` at "
+        "look-back 512 and `mean` at look-back 512 forecast by the linear path alone, and no attention had a "
+        "part in it."
+    ) in text
+    assert "was not tested against the control `mean`: both forecasts are the linear path's." in text
+    assert "self-attention" not in text
+
+
+def test_without_full_the_others_are_held_against_the_control(tmp_path: Path) -> None:
+    sentences = said(tmp_path, ("linear", 96, 2, 1), ("mean", 96, 1, 1.2), ("taylor", 96, 2, 1.2))
+    assert any(each.startswith("At look-back 96 `linear` forecasts at") for each in sentences)
+    assert any(
+        each.startswith("At look-back 96 the control `mean` is not told apart from `taylor`") for each in sentences
+    )
+
+
+def test_why_there_is_no_ratio_of_times_is_said(tmp_path: Path) -> None:
+    def first(name: str, *results: dict[str, Any]) -> str:
+        for place, result in enumerate(results):
+            write_run(tmp_path / name / str(place), result)
+        (section,) = sections_of(read_runs([tmp_path / name]).runs)
+        return answer(section, compare_all(section))[0]
+
+    untimed = result_of("linear")
+    untimed["speed"]["train_windows_per_s"] = None
+    assert "at a look-back that `full` was trained at" in first("apart", result_of(), result_of("linear", 96))
+    assert "training was not timed: a run's first steps are not" in first("few", result_of(), untimed)
+    assert "what ran on other devices" in first("devices", result_of(), {**result_of("linear"), "device": "A GPU"})
+    variants = (result_of(config={"loss": loss}) for loss in ("mse", "huber"))
+    assert "no mechanism was trained to compare with" in first("variants", *variants)
+
+
+def test_what_is_left_out_is_named_in_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forecast.reporting.content.draw_pictures", no_pictures)
+    write_run(tmp_path / "linear", result_of("linear"))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "failed.json").write_text('{"error": "killed by SIGKILL", "job": "attention=full"}')
+    (chapter,) = make_content("a study", read_runs([tmp_path])).chapters
+    assert chapter.answer[-1].startswith("Not in the report: full (failed")
 
 
 def test_no_reference_and_no_control_are_said(tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.reporting.comparisons import BETTER, NOT_SHOWN, NOT_TESTED, WORSE, Comparison, compare
-from forecast.reporting.reading import FinishedRun
+from forecast.reporting.bootstrap import LEVEL
+from forecast.reporting.comparisons import BETTER, NOT_SHOWN, NOT_TESTED, WORSE, Comparison, compare, compare_all
+from forecast.reporting.reading import FinishedRun, read_runs
+from forecast.reporting.sections import sections_of
 from forecast.reporting.settings import Setting
 from forecast.reporting.windows import Windows, read_windows, stride_of
 from tests.reporting.made import START, WINDOWS, errors, result_of, write_run
@@ -21,9 +23,9 @@ from tests.reporting.made import START, WINDOWS, errors, result_of, write_run
 SEEDS = range(100)
 
 
-def setting(*mse: float, folder: Path = Path()) -> Setting:
-    runs = [FinishedRun("a run", folder, result_of(mse=each, seed=seed), "") for seed, each in enumerate(mse)]
-    return Setting("full", 512, tuple(runs))
+def setting(*mse: float, share: float | None = None, look_back: int = 512) -> Setting:
+    results = [result_of(mse=each, seed=seed, share=share) for seed, each in enumerate(mse)]
+    return Setting("full", look_back, tuple(FinishedRun("a run", Path(), result, "") for result in results))
 
 
 def windows(values: np.ndarray, step: int = 1) -> Windows:
@@ -65,13 +67,74 @@ def test_only_windows_that_both_have_scored_are_compared() -> None:
     assert found.interval.count == WINDOWS - 300
 
 
-def test_seeds_that_overlap_are_no_difference_however_narrow_the_interval() -> None:
+def test_what_seeds_vary_widens_the_interval_where_both_have_several() -> None:
+    """Of ±.001 and three seeds each, Student's half-width at 99 % is 4.604 · .001 · √(2/3)."""
     own, other = windows(errors(0.36, 1)), windows(errors(0.4, 2))
-    apart = compare(setting(0.35, 0.37), setting(0.39, 0.41), own, other)
-    overlapping = compare(setting(0.32, 0.40), setting(0.39, 0.41), own, other)
-    one_seed = compare(setting(0.40), setting(0.39, 0.41), own, other)
-    assert [each.verdict for each in (apart, overlapping, one_seed)] == [BETTER, NOT_SHOWN, BETTER]
-    assert overlapping.why == "their seeds overlap"
+    one_seed = compare(setting(0.36), setting(0.399, 0.4, 0.401), own, other).interval
+    three = compare(setting(0.359, 0.36, 0.361), setting(0.399, 0.4, 0.401), own, other)
+    apart = compare(setting(0.33, 0.36, 0.39), setting(0.37, 0.4, 0.43), own, other)
+    same = compare(setting(0.36, 0.36), setting(0.4, 0.4), own, other).interval
+    assert one_seed is not None
+    assert three.interval is not None
+    assert same == one_seed
+    seeds = 4.604 * 0.001 * (2 / 3) ** 0.5
+    assert three.interval.mean - three.interval.low == pytest.approx(
+        np.hypot(seeds, one_seed.mean - one_seed.low), rel=1e-3
+    )
+    assert (three.verdict, apart.verdict) == (BETTER, NOT_SHOWN)
+
+
+def test_of_seeds_that_are_alike_few_are_called_different() -> None:
+    """Whatever the number of seeds: overlap as a rule would let a third of pairs of two through."""
+    draws = np.random.default_rng(0)
+    own, other = windows(errors(0.4, 1, spread=1e-6)), windows(errors(0.4, 2, spread=1e-6))
+    for count in (2, 5):
+        found = [
+            compare(setting(*draws.normal(0.4, 0.01, count)), setting(*draws.normal(0.4, 0.01, count)), own, other)
+            for _ in range(100)
+        ]
+        assert sum(each.verdict != NOT_SHOWN for each in found) <= 4
+
+
+def test_forecasts_of_the_linear_path_alone_are_no_comparison_of_mechanisms() -> None:
+    own, other = windows(errors(0.36, 1)), windows(errors(0.4, 2))
+    both = compare(setting(0.36, share=0), setting(0.4, share=0), own, other)
+    assert (both.verdict, both.why) == (NOT_TESTED, "both forecasts are the linear path's")
+    assert compare(setting(0.36, share=0), setting(0.4, share=0.1), own, other).verdict == BETTER
+    assert compare(setting(0.36, share=0), setting(0.4, share=0, look_back=96), own, other).verdict == BETTER
+
+
+def test_the_lowest_error_is_compared_at_a_level_at_which_all_hold_together(tmp_path: Path) -> None:
+    for place, name in enumerate(("full", "linear", "taylor", "mean", "efficient")):
+        series = errors(0.4, place)
+        write_run(tmp_path / name, result_of(name, mse=float(series.mean())), series)
+    (section,) = sections_of(read_runs([tmp_path]).runs)
+    found = compare_all(section)
+    assert {each.level for each in found.with_best.values()} == {1 - (1 - LEVEL) / 4}
+    assert {each.level for each in found.reference.values()} == {LEVEL}
+    for key, each in found.with_best.items():
+        usual = found.reference.get(key)
+        if usual is not None and usual.against.key == each.against.key:
+            assert usual.interval is not None
+            assert each.interval is not None
+            assert each.interval.high - each.interval.low > 1.1 * (usual.interval.high - usual.interval.low)
+
+
+def test_the_best_of_many_alike_is_seldom_told_apart_from_the_others() -> None:
+    """Chosen on the windows that it is then compared on, it would be in half of such studies."""
+    count = 12
+    wrong = 0
+    for study in range(20):
+        level = 1 - (1 - LEVEL) / (count - 1)
+        all_errors = [errors(0.4, 1000 * study + own) for own in range(count)]
+        best = min(all_errors, key=lambda each: float(each.mean()))
+        found = [
+            compare(setting(0.4), setting(0.39), windows(each), windows(best), level)
+            for each in all_errors
+            if each is not best
+        ]
+        wrong += any(each.verdict != NOT_SHOWN for each in found)
+    assert wrong <= 4
 
 
 def test_windows_that_were_scored_further_apart_overlap_less() -> None:

@@ -11,10 +11,10 @@ from tests.reporting.made import result_of, write_run
 
 def facts(root: Path, *results: dict[str, Any], stride: int = 1) -> dict[str, tuple[str, str]]:
     for place, result in enumerate(results):
+        result["data"]["evaluation_stride"] = stride
         write_run(root / str(place), result)
     (section,) = sections_of(read_runs([root]).runs)
-    told = facts_of(section, {setting.key: stride for setting in section.settings})
-    return {fact.name: (fact.state, fact.values) for fact in told}
+    return {fact.name: (fact.state, fact.values) for fact in facts_of(section)}
 
 
 def test_what_is_the_same_is_equal_and_what_is_studied_is_compared(tmp_path: Path) -> None:
@@ -42,6 +42,8 @@ def test_what_is_the_same_is_equal_and_what_is_studied_is_compared(tmp_path: Pat
         ("device", "A GPU", "device", "A processor (full); A GPU (linear)"),
         ("precision", "bf16-mixed", "precision", "32-true (full); bf16-mixed (linear)"),
         ("status", "out of time", "how training ended", "finished (full); out of time (linear)"),
+        ("config.sweep.isolate", True, "a process for each job", "False (full); True (linear)"),
+        ("config.training.profile", True, "training.profile", "False (full); True (linear)"),
         ("config.training.evaluation_batch_size", 8, "training.evaluation_batch_size", "256 (full); 8 (linear)"),
         ("config.trainer.log_every_n_steps", 9, "trainer.log_every_n_steps", "10 (full); 9 (linear)"),
         ("seed", 2, "seeds", "1 (full); 2 (linear)"),

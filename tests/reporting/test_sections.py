@@ -77,6 +77,16 @@ def test_runs_of_other_seeds_are_one_setting_with_mean_and_spread(tmp_path: Path
     assert setting.spread("test.scaled.mse") == pytest.approx(0.03)
 
 
+def test_the_nearest_of_a_mechanism_ran_under_the_same_conditions_if_any_did(tmp_path: Path) -> None:
+    for place, (name, threads) in enumerate((("full", 1), ("full", 2), ("linear", 2))):
+        write_run(tmp_path / str(place), {**result_of(name), "device": f"A processor, {threads} threads"})
+    (found,) = sections_of(read_runs([tmp_path]).runs)
+    linear = next(each for each in found.settings if each.mechanism == "linear")
+    nearest = found.nearest("full", linear)
+    assert nearest is not None
+    assert nearest.conditions == linear.conditions
+
+
 def test_the_nearest_of_a_mechanism_shares_most_else(tmp_path: Path) -> None:
     ridge = {"model.linear_path": "ridge"}
     found = section(tmp_path, *((name, 96, more) for name in ("full", "linear") for more in ({}, ridge)))
