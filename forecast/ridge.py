@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from forecast.data.windows import Batch, Windows
+from forecast.evaluate import evaluate
 
 MAX_LOOK_BACK = 2048
 """Longest look-back of the linear map, in steps: its fit grows with the square."""
@@ -68,7 +69,11 @@ class Ridge(LinearMap):
 
 @dataclass
 class _NormalEquations:
-    """X'X, X'Y and Y'Y over (window, series) rows, in float64."""
+    """X'X, X'Y and Y'Y over (window, series) rows, in float64.
+
+    A row that lacks some of its targets counts with those that it has: a step's X'y is scaled to the number of all
+    rows, so that X'X and X'Y are sums over as many (available cases).
+    """
 
     gram: Tensor
     cross: Tensor
@@ -76,24 +81,29 @@ class _NormalEquations:
 
     @classmethod
     def of(cls, windows: Windows, look_back: int) -> "_NormalEquations":
-        gram, cross, energy = (
+        gram, cross, energy, rows, targets = (
             torch.zeros(shape, dtype=torch.float64, device=windows.device)
-            for shape in ((look_back, look_back), (look_back, windows.horizon), ())
+            for shape in ((look_back, look_back), (look_back, windows.horizon), (), (), (windows.horizon,))
         )
         for batch in windows.batches(512):
             past = batch.past[:, -look_back:, : windows.num_targets]
             mean = past.mean(1, keepdim=True)
             x = (past - mean).transpose(1, 2).flatten(0, 1)  # (B C, look_back)
             y = (batch.future - mean).transpose(1, 2).flatten(0, 1)  # (B C, h)
+            observed = torch.ones_like(y, dtype=torch.bool)
             if batch.future_observed is not None:
-                whole = batch.future_observed.all(1).flatten()
-                x, y = x[whole], y[whole]
+                observed = batch.future_observed.transpose(1, 2).flatten(0, 1)
+                some = observed.any(1)
+                x, y, observed = x[some], torch.where(observed, y, 0)[some], observed[some]
             gram += (x.T @ x).double()
             cross += (x.T @ y).double()
             energy += y.double().square().sum()
-        return cls(gram, cross, energy)
+            rows += len(x)
+            targets += observed.sum(0)
+        return cls(gram, cross * (rows / targets.clamp(min=1)), energy)
 
     def squared_error(self, weight: Tensor) -> float:
+        """Give the sum over the rows, which have to have all of their targets."""
         fitted = (weight * (self.gram @ weight)).sum() - 2 * (weight * self.cross).sum()
         return float(fitted + self.energy)
 
@@ -115,8 +125,8 @@ class _Solutions:
 def fit_ridge(train: Windows, validation: Windows) -> Ridge:
     """Fit a linear map in closed form on `train`, its penalty the best of `PENALTIES` on `validation`.
 
-    The look-back is the context, at most `MAX_LOOK_BACK` steps. Each penalty is scored on all windows of
-    `validation` through their own normal equations.
+    The look-back is the context, at most `MAX_LOOK_BACK` steps. Each penalty is scored on every target of
+    `validation` that was measured: through their own normal equations, or one by one in windows that lack some.
 
     References
     ----------
@@ -124,9 +134,26 @@ def fit_ridge(train: Windows, validation: Windows) -> Ridge:
     """
     every, look_back = _thinning(train), _look_back(train)
     solutions = _Solutions(_NormalEquations.of(train.every(every), look_back))
-    scored = _NormalEquations.of(validation, look_back)
-    penalty = min(PENALTIES.tolist(), key=lambda each: scored.squared_error(solutions.weight(each)))
-    return _ridge(solutions, penalty, every)
+    whole, partial = _parted(validation)
+    scored = _NormalEquations.of(whole, look_back)
+
+    def error(penalty: float) -> float:
+        ridge = _ridge(solutions, penalty, every)
+        squares = float(evaluate(ridge, partial, 512).sums.squared.sum()) if len(partial) else 0.0
+        return scored.squared_error(solutions.weight(penalty)) + squares
+
+    return _ridge(solutions, min(PENALTIES.tolist(), key=error), every)
+
+
+def _parted(windows: Windows) -> tuple[Windows, Windows]:
+    """Give the windows all of whose targets were measured, and the others."""
+    if windows.observed is None:
+        return windows, replace(windows, starts=windows.starts[:0])
+    absent = (~windows.observed[:, : windows.num_targets]).any(1)
+    before = torch.cat([absent.new_zeros(1, dtype=torch.int64), absent.cumsum(0)])  # rows that lack one, before each
+    first = windows.starts.to(before.device) + windows.context_length
+    whole = (before[first + windows.horizon] == before[first]).to(windows.starts.device)
+    return replace(windows, starts=windows.starts[whole]), replace(windows, starts=windows.starts[~whole])
 
 
 @torch.inference_mode()

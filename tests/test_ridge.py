@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.signal import lfilter
 from sklearn.linear_model import Ridge as SklearnRidge
 
 from forecast import ridge as linear
@@ -85,19 +86,67 @@ def test_ridge_neither_fits_nor_forecasts_with_what_lies_past_the_origin(hostile
     assert torch.equal(again.weight, expected.weight)
 
 
-def test_ridge_leaves_out_the_windows_with_a_filled_target() -> None:
-    observed = torch.ones(300, 3, dtype=torch.bool)
-    observed[150, 0] = False
+def with_gaps(windows: Windows, share: float) -> Windows:
+    """Give the windows with a share of the values filled, by what is far from the truth."""
+    observed = torch.rand(windows.values.shape, generator=torch.Generator().manual_seed(1)) >= share
+    return replace(windows, observed=observed, values=windows.values.clone())
+
+
+def targets_of(windows: Windows) -> np.ndarray:
+    """Give which targets were measured, in the order of `design`."""
+    assert windows.observed is not None
+    length, horizon = windows.context_length, windows.horizon
+    rows = [windows.observed[start + length :][:horizon, : windows.num_targets].T for start in windows.starts.tolist()]
+    return torch.cat(rows).numpy()
+
+
+def test_each_step_is_fitted_on_the_targets_that_were_measured() -> None:
     train, validation = split_windows()
-    train = Windows(**{**vars(train), "observed": observed, "values": train.values.clone()})
-    expected_x, expected_y = design(train, 8)
-    keep = np.ones(len(expected_x), bool)
-    for start in range(140, 143):  # the windows of series 0 whose targets hold row 150
-        keep[2 * start] = False
+    train = with_gaps(train, 0.2)
+    (x, y), seen = design(train, 8), targets_of(train)
+    assert not seen.all(1).all()
     ridge = fit_ridge(train, validation)
-    x, y = expected_x[keep], expected_y[keep]
-    reference = SklearnRidge(alpha=ridge.penalty * np.square(x).sum() / 8, fit_intercept=False).fit(x, y)
-    np.testing.assert_allclose(ridge.weight.numpy(), reference.coef_.T, atol=1e-5)
+    some = seen.any(1)
+    x, y, seen = x[some], np.where(seen, y, 0)[some], seen[some]
+    gram = x.T @ x
+    cross = x.T @ y * (len(x) / seen.sum(0))
+    direct = np.linalg.solve(gram + ridge.penalty * np.diag(gram).mean() * np.eye(8), cross)
+    np.testing.assert_allclose(ridge.weight.numpy(), direct, atol=1e-5)
+
+
+def test_the_penalty_is_the_best_on_every_target_of_validation_that_was_measured() -> None:
+    train, validation = split_windows()
+    validation = with_gaps(validation, 0.05)
+    (x, y), (x_val, y_val) = design(train, 8), design(validation, 8)
+    seen = targets_of(validation)
+    assert 0 < seen.all(1).sum() < len(seen)
+    errors = {}
+    for penalty in linear.PENALTIES.tolist():
+        alpha = penalty * np.square(x).sum() / 8
+        fitted = SklearnRidge(alpha=alpha, fit_intercept=False).fit(x, y)
+        errors[penalty] = np.square(fitted.predict(x_val) - y_val)[seen].mean()
+    assert fit_ridge(train, validation).penalty == min(errors, key=lambda penalty: errors[penalty])
+
+
+def test_scattered_gaps_cost_the_ridge_little() -> None:
+    """One target of twenty is absent, so hardly a window of 96 has all of its own: it is not lost for that."""
+    steps = torch.arange(3000)
+    noise = torch.from_numpy(lfilter([1], [1, -0.9], np.random.default_rng(0).standard_normal(3000))).float()
+    values = (1.5 * torch.sin(2 * torch.pi * steps / 24) + 0.6 * noise)[:, None]
+    observed = torch.rand(3000, 1, generator=torch.Generator().manual_seed(0)) >= 0.05
+    filled = values[torch.where(observed[:, 0], steps, 0).cummax(0).values]
+
+    def score(table: torch.Tensor, mask: torch.Tensor | None) -> tuple[float, float]:
+        parts = [
+            Windows(table, torch.zeros(3000, 0), torch.arange(first, last - 143), 48, 96, 1, mask)
+            for first, last in ((0, 2000), (1952, 2500), (2452, 3000))
+        ]
+        ridge = fit_ridge(parts[0], parts[1])
+        return evaluate(ridge, parts[2], 64).sums.scaled()["mse"], ridge.penalty
+
+    (whole, _), (gaps, penalty) = score(values, None), score(filled, observed)
+    assert gaps < 1.05 * whole
+    assert penalty > linear.PENALTIES[0]
 
 
 def test_ridge_without_a_window_to_fit_forecasts_the_mean_of_the_context() -> None:
