@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from statistics import median
+from statistics import median, median_low
 from typing import Any
 
 from forecast.benchmarking.search import MEMORY
@@ -64,11 +64,13 @@ def try_sizes(candidate: Candidate, row: Row, put: Put, memory: int) -> list[Row
 
 
 def middle(rows: Sequence[Row]) -> Row:
-    """Give the median of a mechanism's rows; what is no number is that of the last."""
+    """Give the median of a mechanism's rows, of whole numbers the lower of two; what is no number is the last's."""
     last = dict(rows[-1])
-    for key, value in last.items():
+    for key in last:
         values = [row[key] for row in rows]
-        if isinstance(value, float) and all(isinstance(each, float) for each in values):
+        if all(type(each) is int for each in values):
+            last[key] = median_low(values)
+        elif all(type(each) in (int, float) for each in values):
             last[key] = median(values)
     return last
 

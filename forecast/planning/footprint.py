@@ -55,36 +55,42 @@ class Footprint:
 
     Attributes
     ----------
+    look_back
+        That of the configuration, which one of the levels has.
     base
-        Bytes of the peak at the look-back of the last level that are no pass's: libraries, data, weights.
+        Bytes of the peak there that are no pass's: libraries, data, weights.
     factor
         Bytes that the system sees for each that torch allocates in a pass.
     levels
-        By rising look-back; the last is that of the configuration.
+        By rising look-back.
     """
 
+    look_back: int
     base: float
     factor: float
     levels: Sequence[Level]
 
     def peak(self, context_length: int, batch: int, evaluation_batch: int) -> float:
         """Give the bytes to expect at the peak of a training."""
-        level = self._level(context_length)
-        more = level.held - self.levels[-1].held
+        level = self.level(context_length)
+        more = level.held - self.level(self.look_back).held
         return self.base + more + self.factor * level.transient(batch, evaluation_batch)
 
     def largest_batch(self, evaluation_batch: int, memory: float, most: int) -> int:
-        """Give the largest batch of which a step fits at the last level's look-back, at most `most`, 0 for none."""
-        length = self.levels[-1].context_length
-        return _largest(lambda batch: self.peak(length, batch, evaluation_batch) <= memory, most)
+        """Give the largest batch of which a step fits at the configured look-back, at most `most`, 0 for none."""
+        return _largest(lambda batch: self.peak(self.look_back, batch, evaluation_batch) <= memory, most)
 
     def largest_look_back(self, batch: int, evaluation_batch: int, memory: float, most: int) -> int | None:
-        """Give the longest look-back that fits, at most `most`, 0 for none; None where one point is all there is."""
-        if len(self.levels) < 2:
+        """Give the longest look-back that fits, at most `most`, 0 for none.
+
+        None where there are fewer than three points: a line through two would miss what grows with the square.
+        """
+        if len(self.levels) <= FIT_DEGREE:
             return None
         return _largest(lambda length: self.peak(length, batch, evaluation_batch) <= memory, most)
 
-    def _level(self, context_length: int) -> Level:
+    def level(self, context_length: int) -> Level:
+        """Give what was measured at a look-back, or is to be expected there."""
         for level in self.levels:
             if level.context_length == context_length:
                 return level
@@ -103,18 +109,18 @@ class Footprint:
 
 def calibrated(measured: float, base: float, transient: float) -> float:
     """Give the factor that makes a measured peak of `base` and what torch allocated in a pass, within reason."""
-    least, most = 0.8, 1.5  # a small pass is lost in what libraries take beside it, and says nothing
+    least, most = 1.0, 1.5  # a small pass is lost in what libraries take beside it, and says nothing
     return min(most, max(least, (measured - base) / transient)) if transient > 0 else 1.0
 
 
 def _extrapolate(points: Sequence[tuple[int, float]], x: int) -> float:
-    """Give the polynomial through up to three points; the line through the last two where it would bend down."""
-    if len(points) == 1:
-        return points[0][1]
+    """Give the parabola through three points; the line through the last two where it would bend down."""
+    if len(points) <= FIT_DEGREE:
+        return points[-1][1]
     scale = points[-1][0]
     ratios, values = [length / scale for length, _ in points], [value for _, value in points]
-    coefficients = np.polyfit(ratios, values, min(FIT_DEGREE, len(points) - 1))
-    if len(points) > FIT_DEGREE and coefficients[0] < 0:
+    coefficients = np.polyfit(ratios, values, FIT_DEGREE)
+    if coefficients[0] < 0:
         coefficients = np.polyfit(ratios[-2:], values[-2:], 1)
     return float(np.polyval(coefficients, x / scale))
 

@@ -11,6 +11,7 @@ from forecast.benchmarking.facts import facts_of
 from forecast.benchmarking.memory_limit import memory_bytes
 from forecast.benchmarking.progress import progress
 from forecast.benchmarking.report import WIDTH, show
+from forecast.benchmarking.room import SHARE
 from forecast.benchmarking.search import REFUSED
 from forecast.data.sources import load_source
 from forecast.errors import InputError
@@ -39,6 +40,8 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     load_source(config["data"])  # what is wrong with the data is said before any process is started
     device = choose_device(config["trainer"])
     memory = memory_bytes(options.memory_gib, device)
+    if options.memory_gib is None and device.type == "cuda":
+        memory = int(SHARE * memory)  # the driver's own and what the allocator reserves are in no estimate
 
     with progress(len(candidates) * max(1, options.check), quiet=options.quiet) as (say, advance):
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from forecast.benchmarking.attempt import ran_out_of_memory
 from forecast.benchmarking.peak import peak_bytes
 from forecast.benchmarking.peer import Peer, inference, prepare_optimizer, training_step
 from forecast.data.windows import Windows
@@ -13,28 +14,53 @@ from forecast.losses import loss_by_name
 from forecast.planning.footprint import Level, Line
 from forecast.preparation import Preparation
 
-SHARES = (4, 2, 1)
-"""The look-backs that are measured: the configuration's divided by these."""
+POINTS = 3
+"""Look-backs that are measured, so that what grows with the square is seen to."""
+
+FEW_TOKENS = 256
+"""Below so many the look-back is multiplied, not divided: what takes most at a few tokens is not what does at many."""
+
+FRACTIONS, MULTIPLES = (1, 1 / 2, 1 / 4, 3 / 4), (1, 2, 4, 1 / 2, 1 / 4)
+"""Of the look-back, in the order in which they are tried."""
 
 
 def measure_levels(made: Preparation, shrink: int = 1) -> list[Level]:
-    """Give the levels of the look-back and its half and quarter, without those that the model refuses.
+    """Give the levels of the look-back and two others, by rising look-back; those that do not work are left out.
 
     Parameters
     ----------
     shrink
         Batches are divided by this first, where the whole ones do not fit.
+
+    Raises
+    ------
+    InputError, MemoryError, RuntimeError
+        If the look-back itself is refused or does not fit.
     """
     windows = made.data.parts["train"]
-    whole = windows.context_length
-    levels = []
-    for length in dict.fromkeys(max(1, whole // share) for share in SHARES):
+    levels: list[Level] = []
+    for length in _lengths(made):
+        if len(levels) == POINTS:
+            break
         try:
             levels.append(_level(made, replace(windows, context_length=length), shrink))
-        except InputError:
-            if length == whole:
+        except (InputError, MemoryError, RuntimeError) as error:
+            fault = isinstance(error, RuntimeError) and not ran_out_of_memory(error)
+            if fault or length == windows.context_length:
                 raise
-    return levels
+    return sorted(levels, key=lambda level: level.context_length)
+
+
+def _lengths(made: Preparation) -> list[int]:
+    """Give the look-backs to try, the configuration's first, whole tokens long, as far as the table is."""
+    windows, options = made.data.parts["train"], made.architecture.options
+    step = int(options.get("stride") or options.get("patch_length") or 1)
+    whole = windows.context_length
+    shares = MULTIPLES if whole // step < FEW_TOKENS else FRACTIONS
+    batch = max(made.settings.batch_size, made.settings.evaluation_batch_size)
+    room = len(windows.values) - int(windows.starts[0]) - min(batch, len(windows)) - windows.horizon
+    others = (max(1, int(whole * share)) for share in shares[1:])
+    return [whole, *dict.fromkeys(length - length % step for length in others if step <= length <= room)]
 
 
 def peer_of(made: Preparation, windows: Windows, batch: int) -> Peer:

@@ -4,7 +4,7 @@ In a process of its own, since the peak of memory is that of everything that a p
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -66,16 +66,19 @@ def measure(ask: Ask) -> Answer:
     length = _length(made)
     clock = StepClock(ask.seconds)
     with TemporaryDirectory() as folder:
-        peak = _train_shortly(made, clock, Path(folder))
+        speed = _train_shortly(made, clock, Path(folder))
+    peak = speed["peak_memory_mib"]
     reset_peak_memory(made.device)
     idle = peak_memory_mib(made.device)
     levels = measure_levels(made)
-    transient = levels[-1].transient(made.settings.batch_size, made.settings.evaluation_batch_size)
+    look_back = made.data.parts["train"].context_length
+    (own,) = (level for level in levels if level.context_length == look_back)
+    transient = own.transient(made.settings.batch_size, made.settings.evaluation_batch_size)
     factor = 1.0 if made.device.type == "cuda" else calibrated(peak * 2**20, idle * 2**20, transient)
     return Answer(
         length=length,
-        pace=clock.pace(prepared),
-        footprint=Footprint(peak * 2**20 - factor * transient, factor, levels),
+        pace=clock.pace(prepared + speed.get("compile_seconds", 0.0)),
+        footprint=Footprint(look_back, peak * 2**20 - factor * transient, factor, levels),
         longest=_longest(made),
         peak_mib=peak,
         steps=clock.steps,
@@ -88,8 +91,8 @@ def measure_small(ask: Ask) -> Answer:
     reset_peak_memory(made.device)
     base = peak_memory_mib(made.device) * 2**20
     factor = 1.0 if made.device.type == "cuda" else USUAL_FACTOR
-    levels = measure_levels(made, SHRINK)
-    return Answer(length=_length(made), footprint=Footprint(base, factor, levels), longest=_longest(made))
+    footprint = Footprint(made.data.parts["train"].context_length, base, factor, measure_levels(made, SHRINK))
+    return Answer(length=_length(made), footprint=footprint, longest=_longest(made))
 
 
 def make_step(ask: Ask) -> Answer:
@@ -124,8 +127,8 @@ def _quiet(config: dict[str, Any]) -> dict[str, Any]:
     return {**config, "training": {**config["training"], **QUIET}}
 
 
-def _train_shortly(made: Preparation, clock: StepClock, folder: Path) -> float:
-    """Train on the data as they are, validate on a few batches, and give the peak of memory in MiB."""
+def _train_shortly(made: Preparation, clock: StepClock, folder: Path) -> Mapping[str, Any]:
+    """Train on the data as they are, validate on a few batches, and give the figures of speed."""
     validation = made.data.parts["validation"]
     size = made.settings.evaluation_batch_size
     least, most = EVALUATION_BATCHES
@@ -148,7 +151,7 @@ def _train_shortly(made: Preparation, clock: StepClock, folder: Path) -> float:
         start_is_candidate=made.maps.start is not None,
     )
     logger.finalize("success")
-    return outcome.speed["peak_memory_mib"]
+    return outcome.speed
 
 
 def _length(made: Preparation) -> Length:
@@ -166,8 +169,10 @@ def _length(made: Preparation) -> Length:
 
 
 def _longest(made: Preparation) -> int:
-    """Give the longest look-back that leaves the training part a window."""
-    return len(made.data.split.train) - made.data.parts["train"].horizon
+    """Give the longest look-back that leaves the training part a window, that of `first_origin` if it is set."""
+    longest = len(made.data.split.train) - made.data.parts["train"].horizon
+    first = made.settings.first_origin
+    return longest if first is None else min(longest, first)
 
 
 def main(argument: str) -> None:

@@ -21,7 +21,7 @@ def level(length: int, *, square: float = 0.0) -> Level:
     return Level(length, held=10 * MIB, step=Line(0.0, window), evaluation=Line(0.0, window / 10))
 
 
-FOOTPRINT = Footprint(base=100 * MIB, factor=1.0, levels=[level(5), level(10), level(20)])
+FOOTPRINT = Footprint(look_back=20, base=100 * MIB, factor=1.0, levels=[level(5), level(10), level(20)])
 
 
 def measured(**changed: Any) -> Answer:

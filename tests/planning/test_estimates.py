@@ -67,7 +67,10 @@ def test_the_largest_sizes_are_tried_each_by_itself() -> None:
 
 
 def test_several_measurements_give_their_median() -> None:
-    rows = [estimate(CANDIDATE, measured(peak_mib=peak), MEMORY) for peak in (300.0, 310.0, 370.0)]
+    answers = (measured(peak_mib=peak, longest=longest) for peak, longest in ((300.0, 20), (310.0, 60), (370.0, 10)))
+    rows = [estimate(CANDIDATE, answer, MEMORY) for answer in answers]
     assert middle(rows)["peak_mib"] == 310
+    assert [row["largest_look_back"] for row in rows] == [20, 30, 10]
+    assert middle(rows)["largest_look_back"] == 20
     failed = [*rows, estimate(CANDIDATE, replace(measured(), why="time: too long", pace=None, length=None), MEMORY)]
     assert (middle(failed)["why"], middle(failed)["peak_mib"]) == ("time: too long", None)
