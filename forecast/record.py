@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dry-run", action="store_true", help="list what is missing, with its commands; run nothing")
     parser.add_argument("--minutes", type=float, help="begin no run after so many")
     parser.add_argument("--threads", type=int, help="of each run; left out: as many as torch takes")
-    parser.add_argument("--output-dir", type=Path, default=Path("outputs/record"), help="of the runs (%(default)s)")
+    parser.add_argument("--output-dir", type=Path, help="of the runs (outputs/record)")
     parser.add_argument("--write", type=Path, metavar="README.md", help="put the tables between their marks in a file")
     options = parser.parse_args(arguments)
     failures: list[int] = []
@@ -53,7 +53,8 @@ def _run(options: argparse.Namespace) -> int:
         for cell in absent:
             print(f"{cell.name}: {cell.command}")
         return 0
-    return fill(absent, Filling(options.record, options.output_dir, options.threads, options.minutes))
+    folder = options.output_dir or Path("outputs/record")
+    return fill(absent, Filling(options.record, folder, options.threads, options.minutes))
 
 
 def _chosen(options: argparse.Namespace) -> "list[Cell]":
@@ -73,7 +74,7 @@ def _chosen(options: argparse.Namespace) -> "list[Cell]":
 
 
 def _write(options: argparse.Namespace) -> int:
-    if options.dry_run or any(getattr(options, name) for name in (*FILTERS, "minutes", "threads")):
+    if options.dry_run or any(getattr(options, name) for name in (*FILTERS, "minutes", "threads", "output_dir")):
         raise InputError("--write runs nothing and shows the whole record: give it --record alone")
     from forecast.recording.rows import read_record
     from forecast.recording.tables import write_tables

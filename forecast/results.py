@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -115,10 +116,12 @@ PROGRAM = (":/forecast", ":/conf", ":/train.py", ":/pyproject.toml")
 """What a run is made of, from the checkout's root: a record that grows while it is filled changes no run."""
 
 
+@cache
 def commit() -> str | None:
     """Give the commit that the package's checkout stands at, `+changes` after it where files of the program differ.
 
-    None where the package is not part of a checkout of its own, as after an installation.
+    Asked for at a process's first run, and the same for all later ones: what is committed while a process works is not
+    what it works with. None where the package is not part of a checkout of its own, as after an installation.
     """
     folder = Path(__file__).resolve().parent
 

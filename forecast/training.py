@@ -21,7 +21,7 @@ from forecast.parallel.group import Group
 from forecast.parallel.place import Place
 from forecast.parallel.team import Dismissal, Team
 from forecast.preparation import Preparation, prepare
-from forecast.results import Row
+from forecast.results import Row, commit
 from forecast.resume import Beginning, begin
 from forecast.run import CONFIG, Run
 from forecast.run_logger import check_logger, log_end, log_start, make_logger
@@ -95,6 +95,7 @@ def follow(place: Place) -> None:
 
 
 def _train(beginning: Beginning, folder: Path | None, team: Team) -> tuple[Run, dict[str, Any]]:
+    commit()  # of the code that this process has read, whatever is committed while it trains
     group = team.assemble(beginning.config["trainer"])
     made = prepare(beginning.config, group)
     config, data = made.config, made.data

@@ -1,4 +1,5 @@
 import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def test_the_quantiles_are_those_of_the_residuals_and_nan_where_nothing_was_meas
 
 
 @pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Give a checkout with a committed program and record, which `commit` takes for its own."""
     for name in ("forecast/results.py", "benchmarks/results.csv"):
         (tmp_path / name).parent.mkdir()
@@ -37,7 +38,9 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "all"]):
         subprocess.run([*git, *words], check=True)
     monkeypatch.setattr(results, "__file__", str(tmp_path / "forecast" / "results.py"))
-    return tmp_path
+    results.commit.cache_clear()
+    yield tmp_path
+    results.commit.cache_clear()
 
 
 def test_the_commit_says_that_the_program_was_changed_and_not_that_a_record_grew(checkout: Path) -> None:
@@ -45,6 +48,9 @@ def test_the_commit_says_that_the_program_was_changed_and_not_that_a_record_grew
     assert clean is not None
     assert len(clean) == 40
     (checkout / "benchmarks" / "results.csv").write_text("one row more\n")
+    results.commit.cache_clear()
     assert results.commit() == clean
     (checkout / "forecast" / "results.py").write_text("changed\n")
+    assert results.commit() == clean  # this process has read the program before that
+    results.commit.cache_clear()
     assert results.commit() == f"{clean}+changes"

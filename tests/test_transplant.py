@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ from forecast.predict import main as predict
 from forecast.run import Run
 from forecast.training import train
 from forecast.transplant import main as transplant
+from forecast.transplanting.score import Scored
+from forecast.transplanting.sheet import sheet_of
 from forecast.transplanting.weights import trained_attention
 from tests.conftest import TinyRun
 from tests.small import CONTEXT, quick
@@ -90,7 +93,7 @@ def test_the_run_as_trained_is_scored_as_its_result_says_and_the_others_beside_i
     words = ["--run", str(tiny_run.path), "--attention", "full", EVERY_QUERY, "mean"]
     assert transplant([*words, "--output", str(tmp_path / "scores.json")]) == 0
     own, full, every, mean = rows_of(tmp_path / "scores.json")
-    assert set(own) == {"attention", "context_length", "test", "windows", "seconds_per_window", "trained"}
+    assert set(own) == {"attention", "context_length", "test", "windows", "seconds_per_window", "trained", "share"}
     assert [row["trained"] for row in (own, full, every, mean)] == [True, False, False, False]
     assert (every["attention"], every["context_length"]) == ("probsparse factor=50", CONTEXT)
     assert own["test"] == pytest.approx(tiny_run.result["test"]["scaled"], rel=1e-6)
@@ -100,7 +103,15 @@ def test_the_run_as_trained_is_scored_as_its_result_says_and_the_others_beside_i
     assert mean["test"] != pytest.approx(own["test"], rel=1e-5)
     printed = capsys.readouterr().out
     assert "full (trained)" in printed
+    assert own["share"] == tiny_run.result["model"]["share"]
     assert not (tiny_run.path / "transplant.json").exists()
+
+
+def test_where_the_encoder_decoder_has_no_weight_it_is_said() -> None:
+    scored = Scored("full", 96, {"mse": 0.4, "mae": 0.5}, 9, 0.1, True, 0.0)
+    assert "validation gave the encoder-decoder no weight" in sheet_of(Run(Path("run")), [scored]).notes[-1]
+    assert "is 30% of the forecast" in sheet_of(Run(Path("run")), [replace(scored, share=0.3)]).notes[-1]
+    assert len(sheet_of(Run(Path("run")), [replace(scored, share=None)]).notes) == 1
 
 
 def test_the_trained_attention_is_named_with_the_arguments_that_are_its_own(tiny_run: TinyRun, tmp_path: Path) -> None:

@@ -8,6 +8,9 @@ from forecast.recording.plan import ENSEMBLE, EVERYWHERE, HORIZONS, MAIN
 from forecast.recording.published import PUBLISHED
 from forecast.recording.scores import NONE, Scores
 
+ROUNDING = 1e-9
+"""By which forecasts that are the same score differently, as means of other sums."""
+
 TITLES = {"etth1": "ETTh1", "etth2": "ETTh2", "pjme": "PJM East"}
 
 At = Callable[[int], Scores]
@@ -78,7 +81,7 @@ def _against_ridge(scores: Scores) -> str:
     for score in ("mse", "mae"):
         full = [fmean(float(row[f"test_{score}"]) for row in cell.where(attention="full").rows) for cell in cells]
         ridge = [float(cell.ridge.rows[0][f"linear_{score}"]) for cell in cells]
-        lower = sum(ours < theirs for ours, theirs in zip(full, ridge, strict=True))
+        lower = sum(ours < theirs * (1 - ROUNDING) for ours, theirs in zip(full, ridge, strict=True))
         said.append(f"{score.upper()} {fmean(full):.4f} against {fmean(ridge):.4f}, lower in {lower}")
     return f"Over the {len(cells)} cells of ETTh1 and ETTh2 with `full`, the mean against that of the ridge: " + (
         f"{said[0]}; {said[1]}."

@@ -86,7 +86,7 @@ RECIPES: tuple[Recipe, ...] = (
     ),
     Recipe(
         "ladder_patches",
-        "patches, window normalisation, horizon queries; all channels together",
+        "patches, window normalisation, horizon queries, all channels together; three passes at the default's rate",
         (*PATCHES, "model.channels=mixed"),
         start="data={dataset}",
         horizons=LADDER,

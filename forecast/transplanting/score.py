@@ -35,6 +35,8 @@ class Scored:
         Of the forecasts, in batches; NaN (null in the file) where there was one batch alone.
     trained
         Whether the run was trained so; the first line is that one.
+    share
+        The weight of the encoder-decoder in the forecast; None where it is not a weighted mean.
     """
 
     attention: str
@@ -43,6 +45,7 @@ class Scored:
     windows: int
     seconds_per_window: float
     trained: bool
+    share: float | None
 
 
 def score_all(run: Run, attention: Sequence[str], context_lengths: Sequence[int], *, quiet: bool) -> list[Scored]:
@@ -89,4 +92,5 @@ def _score(network: Informer, data: ForecastData, attention: str, *, trained: bo
         windows=len(windows),
         seconds_per_window=1 / scored.windows_per_s,
         trained=trained,
+        share=network.share,
     )

@@ -16,10 +16,19 @@ def sheet_of(run: Run, scored: Sequence[Scored]) -> Sheet:
     notes = (
         "MSE, MAE: on z-scores, of all test windows; a window: of a batch of forecasts, measured in this process; no "
         "weight was trained anew",
+        *_share_notes(scored[0].share),
     )
     return Sheet(
         f"{run.path}: its weights, transplanted", HEADINGS, [_cells(each, scored[0]) for each in scored], notes
     )
+
+
+def _share_notes(share: float | None) -> tuple[str, ...]:
+    if share is None:
+        return ()
+    if share == 0:
+        return ("validation gave the encoder-decoder no weight in this run: no attention has a part in its forecast",)
+    return (f"the encoder-decoder is {share:.0%} of the forecast, the rest the linear path's, which has no attention",)
 
 
 def _cells(scored: Scored, trained: Scored) -> list[str]:
