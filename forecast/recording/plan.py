@@ -12,6 +12,7 @@ HORIZONS: Mapping[str, tuple[int, ...]] = {
 
 ENDS = {name: (horizons[0], horizons[-1]) for name, horizons in HORIZONS.items()}
 ETTH = {name: ENDS[name] for name in ("etth1", "etth2")}
+SHORT = dict.fromkeys(ETTH, (96,))
 LADDER = {"etth1": (96,)}
 TOKENS = {"etth1": (96,)}  # where every step is a token: the longest runs of all
 
@@ -50,18 +51,29 @@ class Recipe:
 
 
 CROSS = "attention@cross_attention=mean"
+ALONE = "model.linear_path=false"
+WIDE = (ALONE, "model.d_model=64", "model.d_ff=128")
+"""Without the linear path the width that is enough beside it is not: validation likes twice of it better."""
 POINTWISE = "data={dataset} experiment=pointwise"
-PATCHES = ("context_length=96", "loss=mse", "model.linear_path=false")
+PATCHES = ("context_length=96", "loss=mse", ALONE)
 
 RECIPES: tuple[Recipe, ...] = (
     Recipe(MAIN, "the data set's recipe", seeds={"full": ("1", "2", "3")}),
     Recipe(EVERYWHERE, "mean in cross-attention too", (CROSS,), attentions=("mean",)),
-    Recipe("no_linear_path", "without the linear path", ("model.linear_path=false",), horizons=ETTH),
+    Recipe("no_linear_path", "without the linear path", (ALONE,), horizons=ETTH),
     Recipe(
         f"no_linear_path_{EVERYWHERE}",
         "without the linear path",
-        ("model.linear_path=false", CROSS),
+        (ALONE, CROSS),
         horizons=ETTH,
+        attentions=("mean",),
+    ),
+    Recipe("no_linear_path_wide", "without it, width 64", WIDE, horizons=SHORT),
+    Recipe(
+        f"no_linear_path_wide_{EVERYWHERE}",
+        "without it, width 64",
+        (*WIDE, CROSS),
+        horizons=SHORT,
         attentions=("mean",),
     ),
     Recipe("pointwise", "pointwise, look-back 336, without the linear path", start=POINTWISE, horizons=TOKENS),
