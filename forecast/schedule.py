@@ -49,6 +49,23 @@ def cosine(optimizer: Optimizer, total_steps: int, *, warmup_steps: int, final_f
     return LambdaLR(optimizer, factor)
 
 
+def halving(optimizer: Optimizer, total_steps: int, *, periods: int) -> LRScheduler:
+    """Give a rate that is halved after each of `periods` equal parts of the run.
+
+    Raises
+    ------
+    InputError
+        If that is no whole number of at least 1.
+
+    References
+    ----------
+    Zhou et al., "Informer", AAAI 2021, arXiv:2012.07436, section 4.2, where a part is an epoch.
+    """
+    if not isinstance(periods, int) or isinstance(periods, bool) or periods < 1:
+        raise InputError(f"scheduler.periods={periods}: must be a whole number of at least 1")
+    return LambdaLR(optimizer, lambda step: 0.5 ** (step * periods // total_steps))
+
+
 def lay_out_anew(optimizer: Optimizer, scheduler: LRScheduler, saved: dict[str, Any], step: int) -> None:
     """Go on at `step` in a run of another length: the optimizer's state as saved, the rates of the new schedule.
 

@@ -6,7 +6,8 @@ import torch
 from torch.optim import SGD
 from torch.optim.lr_scheduler import LRScheduler
 
-from forecast.schedule import cosine, one_cycle
+from forecast.errors import InputError
+from forecast.schedule import cosine, halving, one_cycle
 
 
 def rates(make: Callable[..., LRScheduler], total_steps: int, **options: float) -> list[float]:
@@ -44,10 +45,22 @@ def test_cosine_without_a_rise_begins_at_the_top() -> None:
     assert rates(cosine, 10, warmup_steps=0, final_factor=0.0)[0] == pytest.approx(0.1)
 
 
+def test_halving_halves_after_each_part_of_the_run() -> None:
+    assert rates(halving, 6, periods=3) == pytest.approx([0.1, 0.1, 0.05, 0.05, 0.025, 0.025])
+    assert rates(halving, 3, periods=2) == pytest.approx([0.1, 0.1, 0.05])
+    for periods in (0, 1.5, True):
+        with pytest.raises(InputError, match=r"^scheduler.periods="):
+            rates(halving, 3, periods=periods)
+
+
 @pytest.mark.parametrize("total_steps", [2, 3, 5])
 @pytest.mark.parametrize(
     ("make", "options"),
-    [(one_cycle, {"warmup_fraction": 0.3}), (cosine, {"warmup_steps": 100, "final_factor": 0.0})],
+    [
+        (one_cycle, {"warmup_fraction": 0.3}),
+        (cosine, {"warmup_steps": 100, "final_factor": 0.0}),
+        (halving, {"periods": 6}),
+    ],
 )
 def test_a_run_of_a_few_steps_has_a_rate_for_each_and_learns_in_one(
     make: Callable[..., LRScheduler], options: dict[str, float], total_steps: int
@@ -59,7 +72,11 @@ def test_a_run_of_a_few_steps_has_a_rate_for_each_and_learns_in_one(
 
 @pytest.mark.parametrize(
     ("make", "options"),
-    [(one_cycle, {"warmup_fraction": 0.3}), (cosine, {"warmup_steps": 100, "final_factor": 0.0})],
+    [
+        (one_cycle, {"warmup_fraction": 0.3}),
+        (cosine, {"warmup_steps": 100, "final_factor": 0.0}),
+        (halving, {"periods": 6}),
+    ],
 )
 def test_a_run_of_one_step_has_a_rate(make: Callable[..., LRScheduler], options: dict[str, float]) -> None:
     assert 0 < rates(make, 1, **options)[0] <= 0.1
