@@ -42,6 +42,9 @@ def test_the_answer_to_a_study_whose_truth_is_known(made: Made) -> None:
     ) in text
     assert "At look-back 96 the control `mean` is not told apart from `full`" in text
     assert re.search(r"At look-back 2,880 `full` forecasts at (8|9|10)\.\d % lower error", text)
+    assert re.search(
+        r"fastest to train: `\w+` at look-back \d+, [\d.]+ times faster at \+\d\.\d % error \(99\.91 % int", text
+    )
     assert "36 runs of 500 training steps, 4 passes over the data." in text
     assert "not of converged quality" not in text
     assert "The best baseline, linear (ridge), look-back 720, 2,880, scores 0.3750" in text
