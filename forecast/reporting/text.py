@@ -26,10 +26,11 @@ def with_spread(value: float, spread: float) -> str:
 
 
 def signed(value: float) -> str:
-    """Give one decimal with its sign, a dash for NaN."""
+    """Give one decimal with its sign, up to four where fewer would hide on which side of 0 it lies; a dash for NaN."""
     if math.isnan(value):
         return NONE
-    return f"{round(value, 1) + 0.0:+.1f}".replace("-", MINUS)  # + 0.0: no minus before a zero
+    places = next((each for each in range(1, 5) if round(value, each)), 0)
+    return f"{value:+.{places}f}".replace("-", MINUS) if places else "+0.0"
 
 
 def interval_words(comparison: Comparison) -> str:

@@ -1,5 +1,6 @@
 """The sentences say what the numbers of their runs say, and no more."""
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from forecast.reporting.comparisons import compare_all
 from forecast.reporting.content import make_content
 from forecast.reporting.reading import read_runs
 from forecast.reporting.sections import sections_of
+from forecast.reporting.text import MINUS, signed
 from tests.reporting.conftest import Made
 from tests.reporting.made import errors, no_pictures, result_of, write_run
 
@@ -223,6 +225,14 @@ def test_what_is_left_out_is_named_in_the_answer(tmp_path: Path, monkeypatch: py
     (tmp_path / "full" / "failed.json").write_text('{"error": "killed by SIGKILL", "job": "attention=full"}')
     (chapter,) = make_content("a study", read_runs([tmp_path])).chapters
     assert chapter.answer[-1].startswith("Not in the report: full (failed")
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [(7.34, "+7.3"), (-0.96, "-1.0"), (-0.02, "-0.02"), (0.004, "+0.004"), (-1e-12, "+0.0"), (float("nan"), "-")],
+)
+def test_a_sign_is_never_lost_to_rounding(value: float, told: str) -> None:
+    assert signed(value) == (told if math.isnan(value) else told.replace("-", MINUS))
 
 
 def test_no_reference_and_no_control_are_said(tmp_path: Path) -> None:
