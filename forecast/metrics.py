@@ -10,6 +10,9 @@ from forecast.parallel.group import Group
 
 Scores = dict[str, float]
 
+ROUNDING = 1e-9
+"""Part of an MSE that nothing is better by: sums over the same errors in another order differ by less."""
+
 
 @dataclass
 class ErrorSums:

@@ -138,9 +138,11 @@ def fit_ridge(train: Windows, validation: Windows) -> Ridge:
     scored = _NormalEquations.of(whole, look_back)
 
     def error(penalty: float) -> float:
-        ridge = _ridge(solutions, penalty, every)
-        squares = float(evaluate(ridge, partial, 512).sums.squared.sum()) if len(partial) else 0.0
-        return scored.squared_error(solutions.weight(penalty)) + squares
+        weight = solutions.weight(penalty)
+        squares = scored.squared_error(weight)
+        if len(partial):
+            squares += float(evaluate(LinearMap(weight, "ridge"), partial, 512).sums.squared.sum())
+        return squares
 
     return _ridge(solutions, min(PENALTIES.tolist(), key=error), every)
 

@@ -16,11 +16,9 @@ from forecast.callbacks.loop_state import restore, states_of, stopped_by, valida
 from forecast.checkpoint import write_checkpoint
 from forecast.errors import Interrupted
 from forecast.evidence import Evidence
+from forecast.metrics import ROUNDING
 from forecast.signals import StopRequest
 from forecast.task import ForecastTask
-
-ROUNDING = 1e-9
-"""Part of an MSE that no weights are better by: sums over the same errors in another order differ by less."""
 
 
 @dataclass(frozen=True)

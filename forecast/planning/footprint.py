@@ -115,8 +115,6 @@ def calibrated(measured: float, base: float, transient: float) -> float:
 
 def _extrapolate(points: Sequence[tuple[int, float]], x: int) -> float:
     """Give the parabola through three points; the line through the last two where it would bend down."""
-    if len(points) <= FIT_DEGREE:
-        return points[-1][1]
     scale = points[-1][0]
     ratios, values = [length / scale for length, _ in points], [value for _, value in points]
     coefficients = np.polyfit(ratios, values, FIT_DEGREE)

@@ -4,12 +4,10 @@ from collections.abc import Callable, Iterator
 from statistics import fmean
 
 from forecast.markdown import table
+from forecast.metrics import ROUNDING
 from forecast.recording.plan import ENSEMBLE, EVERYWHERE, HORIZONS, MAIN
 from forecast.recording.published import PUBLISHED
 from forecast.recording.scores import NONE, Scores
-
-ROUNDING = 1e-9
-"""By which forecasts that are the same score differently, as means of other sums."""
 
 TITLES = {"etth1": "ETTh1", "etth2": "ETTh2", "pjme": "PJM East"}
 

@@ -32,7 +32,7 @@ def result_sheet(section: Section) -> Sheet:
         *("train, ms/window", "infer, ms/window", "peak MiB", "not dominated", "fit, min", "best step"),
     )
     settings = [
-        [*_score_cells(each, more), *_share_cells(each, share), *_cost_cells(each, _letters(each, fronts))]
+        [*_score_cells(each, more), *_share_cells(each, weighs), *_cost_cells(each, _letters(each, fronts))]
         for arm in section.arms
         for each in section.settings
         if each.arm == arm
@@ -64,8 +64,8 @@ def _score_cells(setting: Setting, more: dict[str, str]) -> list[str]:
     ]
 
 
-def _share_cells(setting: Setting, share: tuple[str, ...]) -> list[str]:
-    return [shown(100 * setting.mean(SHARE)) for _ in share]
+def _share_cells(setting: Setting, weighs: bool) -> list[str]:
+    return [shown(100 * setting.mean(SHARE))] if weighs else []
 
 
 def _cost_cells(setting: Setting, not_dominated: str) -> list[str]:

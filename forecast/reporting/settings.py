@@ -63,10 +63,6 @@ class Setting:
         """Give the mean over the seeds, NaN where a run lacks the number."""
         return float(self.values(path).mean())
 
-    def median(self, path: str) -> float:
-        """Give the median over the seeds, NaN where a run lacks the number."""
-        return float(np.median(self.values(path)))
-
     def spread(self, path: str) -> float:
         """Give the standard deviation over the seeds (n - 1), NaN of a single one."""
         return float(self.values(path).std(ddof=1)) if len(self.runs) > 1 else float("nan")
