@@ -28,6 +28,7 @@ from forecast.evaluate import evaluate
 from forecast.evidence import Evidence
 from forecast.parallel.group import ALONE, Group
 from forecast.parallel.strategy import leave_signals_alone, spread
+from forecast.remarks import LEAF_SPEC
 from forecast.resume import ANEW
 from forecast.settings import TrainingSettings, parse_time
 from forecast.task import ForecastTask
@@ -150,8 +151,8 @@ def fit(
         task.to(device).train()
         task.compiled = speed.compiled = CompiledForward(task.network, device, task.network.learners)
         _make_ready(task.compiled, task, data, trainer)
-    with warnings.catch_warnings():  # Lightning 2.6 walks its loaders in a way that torch 2.13 calls old
-        warnings.filterwarnings("ignore", message=r"`isinstance\(treespec, LeafSpec\)` is deprecated")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=LEAF_SPEC)
         if resumed is not None:  # few steps may be left to do
             warnings.filterwarnings("ignore", message="The number of training batches")
         trainer.fit(task, datamodule=data)

@@ -14,6 +14,7 @@ from torch.export import save
 from forecast.errors import InputError, first_line
 from forecast.exporting.capture import Captured
 from forecast.exporting.opened import FACTS, OUTPUT
+from forecast.remarks import LEAF_SPEC
 from forecast.run import WEIGHTS
 
 
@@ -68,7 +69,7 @@ def _without_remarks() -> Iterator[None]:
     registration.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)` is deprecated", FutureWarning)
+            warnings.filterwarnings("ignore", LEAF_SPEC, FutureWarning)
             yield
     finally:
         registration.setLevel(level)
