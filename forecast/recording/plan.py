@@ -88,17 +88,7 @@ RECIPES: tuple[Recipe, ...] = (
     Recipe(
         "ladder_informer",
         "`model=informer`: the paper's model, rate and schedule, look-back 96, at most six passes",
-        (
-            *("model=informer", "context_length=96", "loss=mse", "optimizer.lr=1e-4", "optimizer.weight_decay=0"),
-            *(
-                "scheduler=halving",
-                "training.max_epochs=6",
-                "training.batch_size=32",
-                "training.validations_per_epoch=1",
-            ),
-            "callbacks.early_stopping.patience=1",
-        ),
-        start="data={dataset}",
+        start="data={dataset} experiment=informer",
         horizons=LADDER,
         attentions=("full", "probsparse"),
     ),
