@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,10 @@ from forecast.nested import flatten, look_up
 from forecast.relative import RELATIVE
 from forecast.resume import BUDGET, FREE, FREE_TRAINING
 from forecast.run import CONFIG, MANIFEST, RESULT
+from forecast.same_data import data_key
 from forecast.sweep_folder import FAILED, JOB
 from forecast.table import NAMES
+from forecast.told_apart import told_apart
 
 SCORES = {
     "test_mse": "test.scaled.mse",
@@ -54,9 +56,10 @@ MARKS = (JOB, CONFIG, FAILED)
 
 COLUMNS = [
     *("job", "configuration", "overrides", "seed", "status", "error", *NUMBERS, "device", "precision"),
-    *("folder", "of", "baselines"),
+    "folder",
+    *(WITHIN := ["of", "words", "settings", "forecasts", "sha256", "baselines"]),
 ]
-"""Of the table over the jobs."""
+"""Of the table over the jobs; those of `WITHIN` are nested, and no file has them."""
 
 
 def read_jobs(sweep: Path) -> pd.DataFrame:
@@ -64,7 +67,7 @@ def read_jobs(sweep: Path) -> pd.DataFrame:
 
     A job is finished, has failed (then `error` says why and its numbers are empty), or is unfinished. One that
     failed for the finished run of another that its folder holds has a row beside that one's. A finished job is a
-    repeat where one before it has its configuration, its seed and its device.
+    repeat where one before it has its configuration, its seed, its device and its data.
     """
     folders = {path.parent for name in MARKS for path in sweep.glob(f"*/{name}")}
     return read_folders(sorted(folders, key=natural))
@@ -95,6 +98,7 @@ def _read_job(folder: Path) -> list[dict[str, Any]]:
     row = {
         "job": folder.name,
         "configuration": " ".join(words["configuration"]),
+        "words": words["configuration"],
         "overrides": " ".join(words["overrides"]),
         "status": "unfinished",
         "folder": str(folder),
@@ -103,7 +107,7 @@ def _read_job(folder: Path) -> list[dict[str, Any]]:
     if result is not None:
         figures = figures_of(result)
         facts = {key: result.get(key) for key in ("status", "seed", "device", "precision", "baselines")}
-        rows.append({**row, **figures, **facts, "of": _fingerprint(result)})
+        rows.append({**row, **figures, **facts, **_what_it_is(result)})
     if failed is not None:
         overrides = " ".join(failed.get("overrides", words["overrides"]))
         rows.append({**row, "overrides": overrides, "status": "failed", "error": failed["error"]})
@@ -117,18 +121,18 @@ def summarise(jobs: pd.DataFrame) -> pd.DataFrame:
     """
     finished = jobs[jobs["of"].notna()]
     rows: list[dict[str, Any]] = []
-    for _, group in finished.groupby("of", sort=False):
+    groups = [group for _, group in finished.groupby("of", sort=False)]
+    for words, group in zip(_apart(groups), groups, strict=True):
         numbers = group[NUMBERS].astype(float)
         spread = numbers.drop(columns=COUNTS).std(ddof=1).add_suffix("_sd")
         facts = {
-            "configuration": max(group["configuration"], key=len),  # some may have been asked for with fewer words
+            "configuration": words,
             "n": len(group),
             "status": " ".join(sorted(set(group["status"]))),
             "device": group["device"].iloc[0],
             "precision": group["precision"].iloc[0],
         }
         rows.append({"row": "model"} | facts | dict(numbers.mean()) | dict(spread))
-    _tell_apart(rows)
     rows += _baselines(finished)
     rest = jobs[jobs["of"].isna()]
     for job in rest.to_dict("records"):
@@ -139,16 +143,13 @@ def summarise(jobs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def _tell_apart(rows: list[dict[str, Any]]) -> None:
-    """Add device and precision to the words of rows that differ in them and not in their words."""
-    alike: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        alike.setdefault(row["configuration"], []).append(row)
-    for group in alike.values():
-        for key in ("device", "precision"):
-            if len({row[key] for row in group}) > 1:
-                for row in group:
-                    row["configuration"] = f"{row['configuration']} ({row[key]})".strip()
+def _apart(groups: Sequence[pd.DataFrame]) -> list[str]:
+    """Give the words of each configuration, with what it ran on, in or with where the words are those of others."""
+    words = [max(group["configuration"], key=len) for group in groups]  # some may have been asked for with fewer
+    first = [group.iloc[0] for group in groups]
+    ran = [{key: job[key] for key in ("device", "precision")} for job in first]
+    facts = [its | job["settings"] | {"sha256": str(job["sha256"])[:8]} for its, job in zip(ran, first, strict=True)]
+    return told_apart(words, facts)
 
 
 def _baselines(finished: pd.DataFrame) -> list[dict[str, Any]]:
@@ -160,7 +161,7 @@ def _baselines(finished: pd.DataFrame) -> list[dict[str, Any]]:
             if scored := job["baselines"].get(name):
                 alike.setdefault(f"{look_up(scored, 'test.scaled.mse'):.6g}", []).append(job)
         for group in alike.values():
-            words = [job["configuration"].split(" ") for job in group]
+            words = [job["words"] for job in group]
             shared = [word for word in words[0] if all(word in other for other in words)]
             first = group[0]["baselines"]
             naive = look_up(first.get("seasonal_naive"), SCORES["test_mse"])
@@ -171,13 +172,18 @@ def _baselines(finished: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def _fingerprint(result: dict[str, Any]) -> str:
-    """Give what makes a run another than one of another seed: its configuration, and what it ran on and in."""
+def _what_it_is(result: dict[str, Any]) -> dict[str, Any]:
+    """Give what makes a run another than one of another seed: its configuration, what it ran on, in and with.
+
+    `forecasts` is what it forecast, which runs of other configurations may share.
+    """
     free = {*FREE, "seed"}
     aside = {f"training.{key}" for key in FREE_TRAINING if key not in BUDGET}
     values = flatten(result["config"]).items()
-    kept = {key: value for key, value in values if key.split(".")[0] not in free and key not in aside}
-    return json.dumps([kept, result.get("device"), result.get("precision")], sort_keys=True)
+    settings = {key: value for key, value in values if key.split(".")[0] not in free and key not in aside}
+    sha256 = look_up(result, "data.sha256")
+    of = json.dumps([settings, result.get("device"), result.get("precision"), sha256], sort_keys=True)
+    return {"of": of, "settings": settings, "forecasts": data_key(result), "sha256": sha256}
 
 
 def natural(folder: Path) -> list[Any]:

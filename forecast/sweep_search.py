@@ -10,19 +10,18 @@ import pandas as pd
 import torch
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from forecast.evidence import FEWEST, block_means, surely_below_zero
 from forecast.files import read_json, replacing
 from forecast.nested import look_up
 from forecast.run import ERRORS, RESULT
+from forecast.sweep_cells import with_cells
 from forecast.sweep_rows import read_jobs
 from forecast.sweep_table import print_unfinished
 
 FILE = "search.csv"
-
-CELLS = ("horizon", "data")
-"""Root keys whose words say what is forecast; what other words say is to be chosen."""
 
 OF_LINEAR = "of_linear"
 
@@ -62,16 +61,13 @@ def search_cells(jobs: pd.DataFrame) -> pd.DataFrame:
     jobs
         As `forecast.sweep_rows.read_jobs` gives them.
     """
-    finished = jobs[jobs["of"].notna()]
+    finished = with_cells(jobs[jobs["of"].notna()])
     rows: list[dict[str, Any]] = []
-    for _, group in finished.groupby("of", sort=False):
-        words = max(group["configuration"], key=len).split()
+    for (choice, cell), group in finished.groupby(["choice", "cell"], sort=False):
         linear = [look_up(each["linear"], "validation.scaled.mse") for each in group["baselines"]]
         numbers = group.assign(**{OF_LINEAR: linear})[list(FIGURES)].astype(float).mean()
-        of_cell = [word for word in words if _root(word) in CELLS]
-        choice = " ".join(word for word in words if word not in of_cell) or "(all alike)"
-        facts = {"choice": choice, "cell": " ".join(of_cell), "n": len(group), "folders": list(group["folder"])}
-        rows.append(facts | dict(numbers) | {"device": group["device"].iloc[0]})
+        facts = {"choice": choice, "cell": cell, "n": len(group), "folders": list(group["folder"])}
+        rows.append(facts | dict(numbers) | {"device": "; ".join(sorted(set(group["device"])))})
     cells = pd.DataFrame(rows, columns=["choice", "cell", "n", *FIGURES, "device", "folders"])
     # one map for all: a look-back may have a worse one of its own
     least = cells.groupby("cell")[OF_LINEAR].transform("min")
@@ -154,7 +150,7 @@ def search_table(ranked: pd.DataFrame, name: str) -> Table:
     for row in ranked.to_dict("records"):
         ratios = [f"{row[key]:.4f}" for key in ("mean", "least", "most")]
         table.add_row(
-            row["choice"],
+            escape(row["choice"]),  # a list is no markup
             str(row["cells"]),
             str(row["n"]),
             *ratios,
@@ -162,7 +158,3 @@ def search_table(ranked: pd.DataFrame, name: str) -> Table:
             f"{row['fit_seconds'] / 60:.2g}",
         )
     return table
-
-
-def _root(word: str) -> str:
-    return word.lstrip("+~").split("=")[0].split(".")[0].split("@")[0]

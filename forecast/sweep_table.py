@@ -9,10 +9,11 @@ from typing import Any
 import pandas as pd
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from forecast.files import replacing
-from forecast.sweep_rows import COUNTS, read_jobs, summarise
+from forecast.sweep_rows import COUNTS, WITHIN, read_jobs, summarise
 
 HEADINGS = {
     "n": "n",
@@ -44,7 +45,7 @@ def report(sweep: Path) -> None:
         return
     rows = summarise(jobs)
     _write(rows, sweep / "sweep.csv")
-    _write(jobs.drop(columns=["of", "baselines"]), sweep / "jobs.csv")
+    _write(jobs.drop(columns=WITHIN), sweep / "jobs.csv")
     Console(width=max(Console().width, 120)).print(sweep_table(rows, jobs, sweep.name))
     print_unfinished(jobs)
     print(f"sweep folder: {shlex.quote(str(sweep))} (sweep.csv, jobs.csv)")
@@ -73,7 +74,7 @@ def sweep_table(rows: pd.DataFrame, jobs: pd.DataFrame, name: str) -> Table:
         cells = [cell(name, row) for name in HEADINGS]
         if row["row"] == "job":
             cells[1] = row["status"]
-        table.add_row(row["configuration"] or "(all alike)", *cells)
+        table.add_row(escape(row["configuration"]) or "(all alike)", *cells)  # [load] is no markup
     return table
 
 

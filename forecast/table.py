@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from forecast.metrics import skill
@@ -57,7 +58,7 @@ def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
 
 def result_table(result: Mapping[str, Any]) -> Table:
     """Give the rows as a table for a terminal."""
-    table = Table(title=title(result), caption=CAPTION)
+    table = Table(title=escape(title(result)), caption=CAPTION)
     table.add_column(HEADINGS[0], no_wrap=True)
     for heading in HEADINGS[1:]:
         table.add_column(heading, justify="right")
@@ -115,7 +116,7 @@ def print_next_commands(run: Run, result: Mapping[str, Any]) -> None:
     start = " (the start itself: on validation, training added nothing to it beyond chance)" if best == 0 else ""
     print(f"speed: {speed_line(result['speed'])}")
     share = result["model"].get("share")
-    mean = f", {share:.0%} encoder-decoder, the rest linear path" if share else ""
+    mean = f", {share:.0%} encoder-decoder, the rest linear path" if share is not None else ""
     print(f"best on validation: step {best:,} of {steps:,}{mean}{start}; {result['status']}")
     if text := warning(result):
         print(text)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,15 +12,19 @@ from forecast.sweep_search import ranking, search_cells
 from tests.test_sweep import command
 
 
-def jobs(*rows: tuple[str, int, float, float]) -> pd.DataFrame:
-    """Give finished jobs: configuration, seed, validation MSE of the model and of the linear map."""
+def jobs(*rows: tuple[str, int, float, float], device: str = "x", **other: Any) -> pd.DataFrame:
+    """Give finished jobs: configuration, seed, validation MSE of the model and of the linear map.
+
+    Their settings are the words; `other` ones stand in no word. What they forecast is the word of `data` or
+    `experiment`, or else some file, at the horizon that a word or `other` says.
+    """
     columns = {
         "validation_mae": 0.5,
         "best_step": 1,
         "steps": 2,
         "parameters": 3,
         "fit_seconds": 60.0,
-        "device": "x",
+        "device": device,
         "folder": "nowhere",
     }
     return pd.DataFrame(
@@ -27,7 +32,8 @@ def jobs(*rows: tuple[str, int, float, float]) -> pd.DataFrame:
             {
                 **columns,
                 "configuration": words,
-                "of": words,
+                "words": words.split(),
+                **run_of(words, device, other),
                 "seed": seed,
                 "validation_mse": own,
                 "baselines": {"linear": {"validation": {"scaled": {"mse": linear}}}},
@@ -35,6 +41,13 @@ def jobs(*rows: tuple[str, int, float, float]) -> pd.DataFrame:
             for words, seed, own, linear in rows
         ]
     )
+
+
+def run_of(words: str, device: str, other: dict[str, Any]) -> dict[str, Any]:
+    settings = dict(word.split("=", 1) for word in words.split()) | other
+    name = settings.get("data", settings.get("experiment", "some"))
+    forecasts = json.dumps([name, settings.get("horizon"), ["y"], settings.get("sha256"), 1, {}])
+    return {"of": json.dumps([settings, device]), "settings": settings, "forecasts": forecasts}
 
 
 def test_the_ranking_is_by_the_mean_over_cells_of_the_ratio_to_the_linear_map() -> None:
@@ -111,6 +124,63 @@ def test_the_cells_are_in_the_order_of_the_ranking() -> None:
     cells = search_cells(found)
     assert list(cells["choice"]) == ["loss=mse", "loss=mse", "loss=mae"]
     assert list(cells["cell"]) == ["data=etth2", "data=etth1", "data=etth1"]
+
+
+def test_seeds_that_ran_with_other_threads_are_of_one_cell() -> None:
+    found = pd.concat(
+        [
+            jobs(("model.dropout=0.1", 1, 2.0, 1.0), device="one thread"),
+            jobs(("model.dropout=0.1", 2, 2.0, 1.0), device="two threads"),
+            jobs(("model.dropout=0.3", 1, 0.7, 1.0), ("model.dropout=0.3", 2, 0.7, 1.0), device="one thread"),
+        ],
+        ignore_index=True,
+    )
+    cells = search_cells(found)
+    assert list(cells["choice"]) == ["model.dropout=0.3", "model.dropout=0.1"]
+    assert list(cells["n"]) == [2, 2]
+    assert list(cells["device"]) == ["one thread", "one thread; two threads"]
+
+
+def test_experiments_that_go_each_with_its_data_are_cells_and_no_choices() -> None:
+    found = jobs(
+        ("experiment=etth1 model.dropout=0.1", 1, 0.9, 1.0),
+        ("experiment=etth1 model.dropout=0.3", 1, 1.0, 1.0),
+        ("experiment=etth2 model.dropout=0.1", 1, 0.27, 0.3),
+        ("experiment=etth2 model.dropout=0.3", 1, 0.3, 0.3),
+    )
+    cells = search_cells(found)
+    assert list(cells["choice"]) == [f"model.dropout=0.{digit}" for digit in (1, 1, 3, 3)]
+    assert list(cells["cell"]) == ["experiment=etth1", "experiment=etth2"] * 2
+    assert list(cells["of_linear"]) == pytest.approx([0.9, 0.9, 1.0, 1.0])
+
+
+def test_experiments_over_the_same_data_are_choices() -> None:
+    found = jobs(("data=mine experiment=a", 1, 0.9, 1.0), ("data=mine experiment=b", 1, 1.0, 1.0))
+    assert list(search_cells(found)["choice"]) == ["experiment=a", "experiment=b"]
+
+
+def test_other_data_are_another_cell_though_no_word_of_a_job_says_so() -> None:
+    first = jobs(("model.dropout=0.1", 1, 0.9, 1.0), ("model.dropout=0.3", 1, 1.0, 1.0), sha256="one")
+    second = jobs(("model.dropout=0.1", 1, 0.27, 0.3), ("model.dropout=0.3", 1, 0.3, 0.3), sha256="two")
+    cells = search_cells(pd.concat([first, second], ignore_index=True))
+    assert list(cells["cell"]) == ["sha256=one", "sha256=two"] * 2
+    assert list(cells["of_linear"]) == pytest.approx([0.9, 0.9, 1.0, 1.0])
+
+
+def test_a_horizon_that_is_swept_in_one_command_and_said_in_another_is_one_cell() -> None:
+    swept = jobs(("horizon=96 model.dropout=0.1", 1, 0.9, 1.0), ("horizon=336 model.dropout=0.1", 1, 0.9, 1.0))
+    said = jobs(("model.dropout=0.5", 1, 0.8, 1.0), horizon="96")
+    cells = search_cells(pd.concat([swept, said], ignore_index=True))
+    assert sorted(zip(cells["choice"], cells["cell"], strict=True)) == [
+        ("model.dropout=0.1", "horizon=336"),
+        ("model.dropout=0.1", "horizon=96"),
+        ("model.dropout=0.5", "horizon=96"),
+    ]
+
+
+def test_other_constants_under_the_same_words_are_other_choices_and_say_so() -> None:
+    found = pd.concat([jobs(("loss=mae", 1, 0.9, 1.0), lr=rate) for rate in ("0.1", "0.2")], ignore_index=True)
+    assert sorted(search_cells(found)["choice"]) == ["loss=mae (lr=0.1)", "loss=mae (lr=0.2)"]
 
 
 def test_a_search_says_nothing_of_the_test_part(tmp_path: Path) -> None:

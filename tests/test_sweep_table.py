@@ -12,6 +12,7 @@ from rich.console import Console
 from forecast.sweep_rows import read_jobs, summarise
 from forecast.sweep_table import report, sweep_table
 
+CONFIG: dict[str, Any] = {"data": {}, "horizon": 96, "training": {}, "sweep": {"name": "s"}}
 TEST_MSE = {1: 0.30, 2: 0.36, 3: 0.33}
 
 
@@ -27,7 +28,8 @@ def job(sweep: Path, name: str, mse: float, *, seed: int = 1, linear: float = 0.
     folder.mkdir(parents=True)
     words = [f"attention={name}", f"seed={seed}"]
     result = {
-        "config": {"attention": {"name": name}, "training": {}, "seed": seed, "sweep": {"name": "s"}, **changes},
+        "config": {**CONFIG, "attention": {"name": name}, "seed": seed, **changes},
+        "data": {"name": "hours", "targets": ["load"], "sha256": "0123456789"},
         "status": "finished",
         "seed": seed,
         "model": {"parameters": 1234567, "steps": 10, "best_step": 0},
@@ -128,8 +130,27 @@ def test_a_series_without_a_season_has_no_such_row(tmp_path: Path) -> None:
 def test_other_constants_under_the_same_words_are_not_averaged(tmp_path: Path) -> None:
     job(tmp_path, "full", 0.3, seed=1, horizon=12)
     job(tmp_path, "full", 0.4, seed=2, horizon=24)
-    rows = summarise(read_jobs(tmp_path))
-    assert list(rows.loc[rows["row"] == "model", "n"]) == [1, 1]
+    assert [(words, row["n"]) for words, row in rows_of(tmp_path).items() if row["row"] == "model"] == [
+        ("attention=full (horizon=12)", 1),
+        ("attention=full (horizon=24)", 1),
+    ]
+
+
+def test_a_file_that_has_changed_since_is_not_averaged(tmp_path: Path) -> None:
+    job(tmp_path, "full", 0.3, seed=1)
+    path = job(tmp_path, "full", 0.9, seed=2) / "result.json"
+    result = json.loads(path.read_text())
+    path.write_text(json.dumps({**result, "data": {**result["data"], "sha256": "abcdef0123"}}))
+    found = [words for words, row in rows_of(tmp_path).items() if row["row"] == "model"]
+    assert found == ["attention=full (sha256=01234567)", "attention=full (sha256=abcdef01)"]
+
+
+def test_a_list_of_names_is_printed_as_it_is(tmp_path: Path) -> None:
+    for name in ("load", "oil"):
+        folder = job(tmp_path, name, 0.3)
+        words = [f"data.targets=[{name}]"]
+        (folder / "job.json").write_text(json.dumps({"overrides": words, "configuration": words}))
+    assert "data.targets=[load]" in printed(tmp_path)
 
 
 def test_jobs_without_a_result_are_rows_with_their_line(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,8 +211,8 @@ def test_what_ran_elsewhere_or_in_another_precision_is_not_averaged(sweep: Path,
         result = json.loads(path.read_text())
         path.write_text(json.dumps({**result, key: "one" if seed == 1 else "other"}))
     rows = rows_of(sweep)
-    assert [rows[f"attention=full ({value})"]["n"] for value in ("one", "other")] == [1, 2]
-    assert rows["attention=full (one)"]["test_mse"] == TEST_MSE[1]
+    assert [rows[f"attention=full ({key}={value})"]["n"] for value in ("one", "other")] == [1, 2]
+    assert rows[f"attention=full ({key}=one)"]["test_mse"] == TEST_MSE[1]
     assert rows["attention=linear"]["n"] == 1
 
 
@@ -210,7 +231,7 @@ def test_the_files_have_every_column_and_the_numbers_of_the_table(sweep: Path) -
         "best_step",
     }
     assert set(jobs) >= {"job", "overrides", "seed", "test_mse", "train_windows_per_s", "status", "folder"}
-    assert not {"of", "baselines"} & set(jobs)
+    assert not {"of", "words", "settings", "forecasts", "baselines"} & set(jobs)
     assert list(jobs["job"]) == [f"attention-full_seed-{seed}" for seed in (1, 2, 3)] + ["attention-linear_seed-1"]
     assert rows["test_mse"][0] == pytest.approx(0.33)
     assert jobs["test_mse"][1] == 0.36
@@ -230,7 +251,8 @@ def test_the_table_fits_a_line_of_120_and_a_long_configuration_is_folded(sweep: 
 def test_windows_scored_one_in_so_many_are_told_above_the_table(sweep: Path) -> None:
     assert "scored" not in printed(sweep)
     for path in sweep.glob("*/result.json"):
-        result = json.loads(path.read_text()) | {"data": {"windows": {"test": 557}, "evaluation_stride": 5}}
+        result = json.loads(path.read_text())
+        result["data"] |= {"windows": {"test": 557}, "evaluation_stride": 5}
         path.write_text(json.dumps(result))
     assert "4 of 4 jobs finished, 1 validation and test window in 5 scored" in printed(sweep)
     report(sweep)

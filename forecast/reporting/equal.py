@@ -7,8 +7,8 @@ from typing import Any
 from forecast.nested import flatten, look_up
 from forecast.reporting.budget import passes, windows_seen
 from forecast.reporting.reading import FinishedRun
-from forecast.reporting.same_data import NOT_SCORED
 from forecast.reporting.sections import Section
+from forecast.same_data import NOT_SCORED
 
 EQUAL, DIFFERS, COMPARED = "equal", "differs", "compared"
 

@@ -8,8 +8,8 @@ from typing import Any
 from forecast.errors import InputError
 from forecast.files import read_json
 from forecast.nested import look_up
-from forecast.reporting.same_data import data_key
 from forecast.run import MANIFEST, RESULT
+from forecast.same_data import data_key
 from forecast.sweep_rows import MARKS, natural, read_folders
 
 NEEDED = (

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from forecast.nested import flatten
 from forecast.reporting.reading import FinishedRun
-from forecast.reporting.same_data import data_key
 from forecast.reporting.settings import Setting
 from forecast.reporting.words_apart import arms
+from forecast.same_data import data_key
 
 REFERENCE, CONTROL = "full", "mean"
 """The mechanisms that others are compared with: the exact one, and the one that attends to nothing."""

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from forecast.nested import flatten
-from forecast.reporting.same_data import NOT_SCORED
 from forecast.resume import BUDGET, FREE, FREE_TRAINING
+from forecast.same_data import NOT_SCORED
 
 Config = Mapping[str, Any]
 
