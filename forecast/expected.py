@@ -72,7 +72,9 @@ class Expected:
         ends = [int(np.argmax(seen[::-1])) if seen.any() else len(seen) for seen in series.observed.T]
         name, most = max(zip(self.columns, ends, strict=True), key=lambda pair: pair[1])
         told = (
-            "the model takes the window's mean there" if self.policies.masks_past else "the value before them is held"
+            "the encoder-decoder takes the window's mean there, a linear path the value before them"
+            if self.policies.masks_past
+            else "the value before them is held"
         )
         more = sum(end > 0 for end in ends) - 1
         others = f", nor do {more} more columns in the last" if more else ""

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from forecast.context import Context
 from forecast.data.calendar import calendar_features, future_index
+from forecast.data.clock import UNKNOWN, Clock
 from forecast.data.policies import Policies
 from forecast.data.scaler import Scaler
 from forecast.data.series import Series
@@ -39,6 +40,7 @@ class Forecaster:
     past_covariates: list[str]
     time_column: str
     frequency: str
+    clock: Clock
     cycles: list[str]
     policies: Policies
     context_length: int
@@ -88,6 +90,7 @@ class Forecaster:
                 past_covariates=data["past_covariates"],
                 time_column=data["time_column"],
                 frequency=data["frequency"],
+                clock=Clock(data.get("time_zone", UNKNOWN), data["frequency"]),
                 cycles=data["cycles"],
                 policies=Policies(data.get("duplicates", "error"), data.get("missing", "error")),
                 context_length=sizes.context_length,
@@ -165,7 +168,8 @@ class Forecaster:
         rows = slice(end - self.context_length, end)
         context = series.frame[self.columns].iloc[rows]
         dates = future_index(context.index[-1], self.frequency, self.horizon)
-        known = torch.from_numpy(calendar_features(pd.DatetimeIndex(context.index.append(dates)), self.cycles))
+        shown = self.clock.face(pd.DatetimeIndex(context.index.append(dates)))
+        known = torch.from_numpy(calendar_features(shown, self.cycles))
         observed = series.observed_of(self.columns) if self.policies.masks_past else None
         window = Context(
             past=torch.tensor(context.to_numpy(np.float64))[None],
@@ -179,7 +183,9 @@ class Forecaster:
         expected = Expected(
             self.targets, self.past_covariates, self.time_column, self.frequency, self.policies, self.context_length
         )
-        return expected.check(frame, source)
+        series = expected.check(frame, source)
+        self.clock.check(pd.DatetimeIndex(series.frame.index), source)
+        return series
 
 
 def _transplanted(run: Run, attention: str) -> Informer:

@@ -12,7 +12,7 @@ from safetensors.torch import save
 from forecast import results
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
-from forecast.files import replacing, sha256, write_json
+from forecast.files import replacing, write_json
 from forecast.fitting import Fit
 from forecast.flops import flops_per_window
 from forecast.linear_start import LinearMaps
@@ -84,7 +84,7 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
     return {
         "name": config["data"]["name"],
         "path": None if data.source.path is None else str(data.source.path),
-        "sha256": None if data.source.path is None else sha256(data.source.path),
+        "sha256": data.source.sha256,
         "rows": len(data.index),
         "channels": [*data.source.targets, *data.source.past_covariates],
         "targets": data.source.targets,

@@ -9,6 +9,8 @@ import lightning
 import torch
 from hydra.utils import instantiate
 from lightning.pytorch.callbacks import Callback
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from forecast.callbacks.configured import configured
 from forecast.compiling import check_compiling
@@ -25,7 +27,9 @@ from forecast.model.presets import Mechanisms
 from forecast.parallel.group import ALONE, Group
 from forecast.precision import choose_precision
 from forecast.run import Architecture
+from forecast.schedule import SCHEDULES
 from forecast.settings import TrainingSettings, read_root, read_training
+from forecast.targets import check_target
 from forecast.task import ForecastTask
 from forecast.trainer_settings import choose_device
 
@@ -80,6 +84,8 @@ def prepare(
     device = choose_device(config["trainer"], group.place.local_rank)
     precision = choose_precision(settings.precision, device)
     loss_by_name(root.loss)
+    check_target(config["optimizer"], "optimizer", Optimizer)
+    check_target(config["scheduler"], "scheduler", LRScheduler, functions=SCHEDULES)
     lightning.seed_everything(root.seed, verbose=False)
     torch.backends.cudnn.allow_tf32 = False  # convolutions too are float32 where float32 is said
     data = ForecastData(

@@ -125,6 +125,8 @@ def _of_folder(folder: Path, composed: dict[str, Any], overrides: Sequence[str] 
     keys = None if overrides is None else [override.lstrip("+").split("=")[0] for override in overrides]
     if keys is None or not all(key == "resume" or _is_free(key) for key in keys):
         return composed  # the whole command line, which has to agree
+    if "trainer=smoke" in (overrides or ()):
+        raise InputError("trainer=smoke: sets a run's length too: to go on, give training.max_steps=30 in its place")
     stored = read_config(folder)
     groups = {group: dict(stored[group]) for group in (*FREE_GROUPS, "training")}
     for group, options in groups.items():

@@ -4,7 +4,6 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from hydra.errors import HydraException
 from hydra.utils import get_class, instantiate
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
 
@@ -12,6 +11,7 @@ from forecast.board import Board
 from forecast.errors import InputError
 from forecast.final_scalars import final_scalars
 from forecast.summary import summary
+from forecast.targets import check_target
 
 OURS = {"save_dir", "purge_step", "kwargs"}
 """Arguments of a logger that follow from `output_dir` and `resume`."""
@@ -25,12 +25,8 @@ def check_logger(config: Mapping[str, Any]) -> None:
     InputError
         Naming the key.
     """
-    try:
-        kind = get_class(str(config.get("_target_")))
-    except (HydraException, ImportError, ValueError) as error:
-        raise InputError(f"logger._target_={config.get('_target_')}: no such class ({error})") from None
-    if not issubclass(kind, Logger):
-        raise InputError(f"logger._target_={config['_target_']}: is no logger of Lightning")
+    check_target(config, "logger", Logger)
+    kind = get_class(str(config["_target_"]))
     known = set(inspect.signature(kind).parameters) - OURS
     for key in set(config) - known - {"_target_"}:
         raise InputError(f"logger.{key}: no option of {kind.__name__}, or settled by output_dir")

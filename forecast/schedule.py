@@ -13,12 +13,21 @@ from forecast.errors import InputError
 def one_cycle(optimizer: Optimizer, total_steps: int, *, warmup_fraction: float) -> LRScheduler:
     """Give a rise to the optimizer's rate over `warmup_fraction` of the steps and a cosine fall to zero.
 
+    Raises
+    ------
+    InputError
+        If the rise is not a part of the run, less than all of it.
+
     References
     ----------
     Smith and Topin, "Super-Convergence", 2019, arXiv:1708.07120.
     """
+    if not 0 <= warmup_fraction < 1:
+        raise InputError(f"scheduler.warmup_fraction={warmup_fraction}: must be from 0 to less than 1")
     rates = [group["lr"] for group in optimizer.param_groups]
-    return OneCycleLR(optimizer, max_lr=rates, total_steps=total_steps, pct_start=warmup_fraction, cycle_momentum=False)
+    # torch divides by the steps of each phase less one; a rise of a single step would be none
+    rise = 0.0 if warmup_fraction * total_steps == 1 else warmup_fraction
+    return OneCycleLR(optimizer, max_lr=rates, total_steps=total_steps, pct_start=rise, cycle_momentum=False)
 
 
 def cosine(optimizer: Optimizer, total_steps: int, *, warmup_steps: int, final_factor: float) -> LRScheduler:
@@ -64,6 +73,10 @@ def halving(optimizer: Optimizer, total_steps: int, *, periods: int) -> LRSchedu
     if not isinstance(periods, int) or isinstance(periods, bool) or periods < 1:
         raise InputError(f"scheduler.periods={periods}: must be a whole number of at least 1")
     return LambdaLR(optimizer, lambda step: 0.5 ** (step * periods // total_steps))
+
+
+SCHEDULES = (one_cycle, cosine, halving)
+"""What a configuration may name beside torch's own."""
 
 
 def lay_out_anew(optimizer: Optimizer, scheduler: LRScheduler, saved: dict[str, Any], step: int) -> None:

@@ -4,6 +4,7 @@ import shutil
 import signal
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 
 import forecast
+from forecast.data.clock import Clock
 from forecast.errors import InputError
 from forecast.export import main as export
 from forecast.exporting import extra
@@ -140,6 +142,16 @@ def test_a_run_whose_file_is_gone_is_compared_on_random_rows_at_its_level(tiny_r
     assert said.startswith("random rows")
     np.testing.assert_allclose(series.frame.mean(), forecaster.scaler.mean, atol=3 * forecaster.scaler.scale.max() / 17)
     pd.testing.assert_frame_equal(series.frame, random_series(forecaster).frame)
+
+
+@pytest.mark.parametrize("frequency", ["YS-JAN", "QS-OCT", "W-SUN", "h"])
+def test_random_rows_of_long_steps_end_within_what_a_date_can_be(tiny_run: TinyRun, frequency: str) -> None:
+    forecaster = replace(Forecaster.load(tiny_run.path), frequency=frequency, cycles=[], clock=Clock(None, frequency))
+    series = random_series(forecaster)
+    assert len(series.frame) >= forecaster.context_length + 32
+    context, dates = forecaster.context(series)
+    assert len(dates) == HORIZON
+    assert context.past.shape[1] == CONTEXT
 
 
 def test_a_simulated_run_is_compared_on_the_simulation(tmp_path: Path) -> None:

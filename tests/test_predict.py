@@ -19,6 +19,7 @@ import pytest
 import torch
 
 from forecast import training
+from forecast.data.clock import UNKNOWN, Clock
 from forecast.errors import InputError
 from forecast.forecaster import load
 from forecast.predict import main as predict
@@ -47,6 +48,46 @@ def dated(path: Path) -> pd.DataFrame:
 
 
 # --- what is forecast
+
+
+@pytest.fixture(scope="module")
+def zoned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
+    """Give a run on hours of Berlin written with their offsets, of which there are two, and the table."""
+    table = hourly()
+    local = pd.date_range("2023-03-10", periods=len(table), freq="h", tz="Europe/Berlin")
+    table["date"] = list(map(str, local))
+    folder = tmp_path_factory.mktemp("zoned")
+    source = write(folder / "all.csv", table)
+    run, _ = train(quick(folder / "outputs", "data=csv", f"data.path={source}", "optimizer.lr=0.01"))
+    return run.path, table
+
+
+@pytest.mark.parametrize("as_written", [True, False], ids=["offset", "zone"])
+def test_the_same_instants_are_forecast_alike_in_whatever_zone_a_file_has_them(
+    zoned: tuple[Path, pd.DataFrame], tmp_path: Path, as_written: bool
+) -> None:
+    run, table = zoned
+    forecaster, tail = load(run), table.tail(2 * CONTEXT).copy()
+    assert tail["date"].str.endswith("+02:00").all()
+    if not as_written:
+        tail["date"] = pd.to_datetime(tail["date"]).dt.tz_convert("Asia/Tokyo")
+    whole, part = forecaster.predict(table), forecaster.predict(tail)
+    np.testing.assert_array_equal(whole, part)
+    assert (part.index == whole.index).all()  # the same instants, shown by the clock of the file
+    assert str(part.index.tz) == ("UTC+02:00" if as_written else "Asia/Tokyo")
+
+
+def test_times_without_a_zone_are_refused_where_training_had_one_and_the_other_way_round(
+    zoned: tuple[Path, pd.DataFrame], tiny_run: TinyRun
+) -> None:
+    run, table = zoned
+    with pytest.raises(InputError, match="its times have no zone, those of training are UTC: give them an offset"):
+        load(run).predict(table.assign(date=hourly()["date"]))
+    aware = pd.DatetimeIndex(tiny_run.table["date"]).tz_localize("UTC")
+    with pytest.raises(InputError, match="its times have a zone, those of training have none"):
+        load(tiny_run.path).predict(tiny_run.table.assign(date=aware))
+    old = replace(load(tiny_run.path), clock=Clock(UNKNOWN, "h"))  # a run that did not write it down
+    assert len(old.predict(tiny_run.table.assign(date=aware))) == HORIZON
 
 
 def test_the_forecast_continues_the_input_in_steps_of_its_frequency(tiny_run: TinyRun, tmp_path: Path) -> None:
@@ -212,7 +253,8 @@ def test_an_input_that_ends_in_a_gap_is_forecast_from_its_last_values_and_a_note
     source = write(tmp_path / "open.csv", table)
     assert forecast(repaired.path, source, tmp_path / "next.csv") == 0
     masked = repaired.config["data"]["missing"] == "mask"
-    told = "the model takes the window's mean there" if masked else "the value before them is held"
+    taken = "the encoder-decoder takes the window's mean there, a linear path the value before them"
+    told = taken if masked else "the value before them is held"
     (note,) = [line for line in capsys.readouterr().out.splitlines() if "ends in a gap" in line]
     assert (
         note

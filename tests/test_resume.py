@@ -273,6 +273,12 @@ def test_another_budget_and_trainer_may_be_given(config: dict[str, Any], stopped
     assert rates[0] > rates[-1]
 
 
+def test_a_trainer_that_sets_the_length_is_no_other_trainer_alone(stopped: Path) -> None:
+    words = [f"resume={stopped}", "trainer=smoke"]
+    with pytest.raises(InputError, match=r"trainer=smoke: .* training.max_steps=30"):
+        train(quick(stopped.parents[1], *words), overrides=words)
+
+
 @pytest.mark.parametrize(
     ("change", "line"),
     [
@@ -435,6 +441,22 @@ def test_a_finished_run_on_a_file_that_has_changed_is_not_handed_out(tmp_path: P
     write(source, hourly(seed=1))
     with pytest.raises(InputError, match="has changed since"):
         train(config)
+
+
+def test_the_file_that_is_recorded_is_the_one_that_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: dict[str, Any]
+) -> None:
+    source = write(tmp_path / "hours.csv", hourly())
+    before, end = sha256(source), ForecastTask.on_train_end
+
+    def growing(self: ForecastTask) -> None:
+        write(source, hourly(seed=1))
+        end(self)
+
+    monkeypatch.setattr(ForecastTask, "on_train_end", growing)
+    _, result = train(quick(tmp_path / "outputs", "data=csv", f"data.path={source}", "training.max_steps=1"))
+    assert sha256(source) != before
+    assert result["data"]["sha256"] == before
 
 
 def test_a_job_of_a_sweep_whose_file_has_changed_is_told_a_cure_that_helps(tmp_path: Path) -> None:

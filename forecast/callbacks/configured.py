@@ -8,6 +8,7 @@ from hydra.utils import instantiate
 from lightning.pytorch.callbacks import Callback, Checkpoint, ProgressBar, Timer
 
 from forecast.errors import InputError
+from forecast.targets import check_target
 
 METRICS = ("val/mse", "val/mae")
 """What a callback can watch: `ForecastTask` logs these before it is asked."""
@@ -25,12 +26,11 @@ def configured(nodes: Mapping[str, Any]) -> list[Callback]:
     for name, node in nodes.items():
         if not isinstance(node, Mapping) or "_target_" not in node:
             raise InputError(f"callbacks.{name}={node}: needs a _target_; ~callbacks.{name} takes it out")
+        check_target(node, f"callbacks.{name}", Callback)
         try:
-            callback = instantiate(node)
+            callback: Callback = instantiate(node)
         except InstantiationException as error:
             raise InputError(f"callbacks.{name}: {' '.join(str(error).split())}") from None
-        if not isinstance(callback, Callback):
-            raise InputError(f"callbacks.{name}: {node['_target_']} is no callback of Lightning")
         if isinstance(callback, (Checkpoint, ProgressBar, Timer)):
             raise InputError(f"callbacks.{name}: {type(callback).__name__}: every run has its own of that kind")
         monitor, patience = getattr(callback, "monitor", METRICS[0]), getattr(callback, "patience", 1)

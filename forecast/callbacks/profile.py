@@ -10,6 +10,7 @@ from lightning.pytorch.callbacks import Callback
 from torch.profiler import ProfilerActivity, profile, schedule
 
 from forecast.board import Board
+from forecast.data.datamodule import ForecastData
 from forecast.files import replacing
 
 TRACE = "trace.json.gz"
@@ -39,7 +40,8 @@ class Profile(Callback):
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Start to count steps; a run of few steps is recorded from an earlier one on."""
-        left = int(pl_module.total_steps) - trainer.global_step  # type: ignore[arg-type]
+        data: ForecastData = trainer.datamodule  # type: ignore[attr-defined]
+        left = int(pl_module.total_steps) - data.first_step  # type: ignore[arg-type]
         cuda = pl_module.device.type == "cuda"
         self._profiler = profile(
             activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])],

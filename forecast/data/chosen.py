@@ -30,7 +30,9 @@ def training_targets(rows: range, first_origin: int | None, context_length: int,
 
 
 def check_stride(stride: int, horizon: int) -> None:
-    """Refuse to score so few windows that some rows would be no window's target.
+    """Refuse to score so few windows that rows between them would be no window's target.
+
+    The last window is always scored; before the first one that is, fewer than `stride` rows are no target.
 
     Raises
     ------
@@ -40,5 +42,5 @@ def check_stride(stride: int, horizon: int) -> None:
     if not 1 <= stride <= horizon:
         raise InputError(
             f"training.evaluation_stride={stride}: must be from 1 (every window) to the horizon, {horizon}: beyond "
-            "it some rows would never be scored"
+            "it rows between the windows would never be scored"
         )

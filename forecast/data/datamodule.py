@@ -11,6 +11,7 @@ import torch
 
 from forecast.data.calendar import calendar_cycles, calendar_features
 from forecast.data.chosen import check_stride, training_targets
+from forecast.data.clock import Clock
 from forecast.data.gaps import causal_starts, check_measured
 from forecast.data.mapped import Address
 from forecast.data.order import ShuffledBatches
@@ -230,6 +231,7 @@ class ForecastData(lightning.LightningDataModule):
                 "past_covariates": self.source.past_covariates,
                 "time_column": self.index.name,
                 "frequency": self.source.series.frequency,
+                "time_zone": Clock.of(self.index, self.source.series.frequency).zone,
                 "cycles": list(self.cycles),
                 **asdict(self.source.series.policies),
             },

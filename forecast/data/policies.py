@@ -20,8 +20,8 @@ class Policies:
     missing
         Rows absent from the regular grid, and empty cells: "error" refuses them; "ffill" puts the last value
         before; "interpolate" a straight line in time between the neighbours, a gap without an end filled
-        forward; "mask" fills as "ffill" does for the baselines, while the model takes
-        what was filled as the window's own mean.
+        forward; "mask" fills as "ffill" does for the baselines and the model's linear path, while its
+        encoder-decoder takes what was filled as the window's own mean.
 
     Raises
     ------

@@ -15,12 +15,13 @@ from forecast.files import sha256
 
 @dataclass(frozen=True)
 class Source:
-    """A series with the roles of its columns and the file it came from (None: simulated)."""
+    """A series with the roles of its columns, and the file it came from with that one's SHA-256 (None: simulated)."""
 
     series: Series
     targets: list[str]
     past_covariates: list[str]
     path: Path | None
+    sha256: str | None = None
 
 
 def load_source(config: Mapping[str, Any]) -> Source:
@@ -45,11 +46,12 @@ def load_source(config: Mapping[str, Any]) -> Source:
             raise InputError(f"data.{role} names {', '.join(twice)} twice: name each column once")
     columns = None if wanted is None else [*wanted, *covariates]
     if config["source"] == "synthetic":
-        path = None
+        path = digest = None
         frame = simulate_transformer(rows=int(config["rows"]), seed=int(config["seed"]))
         series = series_from_frame(frame, source="the simulated transformer", columns=columns)
     else:
         path = _path(config)
+        digest = sha256(path) if path.is_file() else None  # before it is read: it may grow while a model is trained
         series = read_series(
             path,
             time_column=config["time_column"],
@@ -63,7 +65,7 @@ def load_source(config: Mapping[str, Any]) -> Source:
     targets = wanted if wanted is not None else [name for name in present if name not in covariates]
     if not targets:
         raise InputError("data.past_covariates names every column: leave at least one to forecast")
-    return Source(series, targets, covariates, path)
+    return Source(series, targets, covariates, path, digest)
 
 
 def _path(config: Mapping[str, Any]) -> Path:

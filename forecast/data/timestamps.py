@@ -15,7 +15,8 @@ _ZONE = r"(?P<zone> ?(?:Z|[+-]\d{2}(?::?\d{2})?))"
 _YEAR_FIRST = re.compile(rf"\d{{4}}(?P<mark>[-/.])\d{{1,2}}(?P<day>(?P=mark)\d{{1,2}})?{_TIME}{_ZONE}?")
 _YEAR_LAST = re.compile(rf"\d{{1,2}}(?P<mark>[-/.])\d{{1,2}}(?P=mark)(?P<year>\d{{4}}|\d{{2}}){_TIME}")
 _MONTH_NAMED = re.compile(rf"\d{{1,2}}(?P<mark>[- ])[A-Za-z]{{3}}(?P=mark)\d{{4}}{_TIME}")
-_ENDS_IN_ZONE = r":\d{2}(?:[.]\d+)? ?(?:Z|[+-]\d{2}(?::?\d{2})?)$"
+_ENDS_IN_ZONE = r":\d{2}(?:[.]\d+)? ?(?:Z|[+-]\d{2}(?::?\d{2})?)$"  # not the day of 2016-07-01
+_ZONE_AT_END = r" ?(?:Z|[+-]\d{2}(?::?\d{2})?)$"
 _ISO = "ISO8601"
 _FIRST, _LAST = pd.Timestamp("1678-01-01"), pd.Timestamp("2262-01-01")  # what 64 bits of nanoseconds hold
 _CURE = "write dates as 2016-07-01 00:00:00"
@@ -97,15 +98,22 @@ def _form(text: str) -> re.Match[str] | None:
 
 
 def _parse_text(text: pd.Series, rows: np.ndarray, where: str) -> tuple[pd.DatetimeIndex, tuple[str, ...]]:
-    form = next((match for cell in text.iloc[:_SAMPLE] if (match := _form(cell))), None)
+    form = _first_form(text)
     if form is None:
         raise InputError(f"{where}, row {rows[0]}: {text.iloc[0]!r} is no date that can be read: {_CURE}")
     if form.re is _YEAR_LAST and len(form["year"]) == 2:
         raise InputError(f"{where}, row {rows[0]}: {text.iloc[0]!r} has a year of two digits: {_CURE}")
-    notes = _check_zones(text, rows, where) if form.re is _YEAR_FIRST else ()
+    notes: tuple[str, ...] = ()
+    if several := form.re is _YEAR_FIRST and _has_several_offsets(text, rows, where):
+        plain = text.str.replace(_ZONE_AT_END, "", regex=True)
+        if several := not _is_a_day_a_row(plain):
+            notes = ("the times have several offsets from UTC: converted to UTC",)
+        else:
+            text, form = plain, _first_form(plain) or form
+            notes = ("the times have several offsets from UTC and one time of day: taken as dates, without an offset",)
     readings = {}
     for words, pattern in _patterns(form).items():
-        parsed = pd.to_datetime(text, format=pattern, errors="coerce", utc=bool(notes))
+        parsed = pd.to_datetime(text, format=pattern, errors="coerce", utc=several)
         readings[words] = pd.DatetimeIndex(parsed)
         if form.re is _YEAR_FIRST and not readings[words].hasnans:
             break  # only day and month can be taken for each other
@@ -139,18 +147,26 @@ def _patterns(form: re.Match[str]) -> dict[str, str]:
     return {_ISO: _ISO, "written out": written_out}  # the second has digits left out: 2002.1.1 1:00
 
 
-def _check_zones(text: pd.Series, rows: np.ndarray, where: str) -> tuple[str, ...]:
-    """Refuse times with and without an offset side by side; note where the offsets differ."""
+def _first_form(text: pd.Series) -> re.Match[str] | None:
+    return next((match for cell in text.iloc[:_SAMPLE] if (match := _form(cell))), None)
+
+
+def _is_a_day_a_row(plain: pd.Series) -> bool:
+    """Tell whether all rows have the same local time of day, and no day comes twice."""
+    return plain.is_unique and plain.str.extract(r"[T ](.*)$", expand=False).nunique(dropna=False) == 1
+
+
+def _has_several_offsets(text: pd.Series, rows: np.ndarray, where: str) -> bool:
+    """Refuse times with and without an offset side by side; tell whether the offsets differ."""
     zoned = text.str.contains(_ENDS_IN_ZONE, regex=True).to_numpy(dtype=bool)
     if not zoned.any():
-        return ()
+        return False
     if not zoned.all():
         place = int(np.argmin(zoned))
         raise InputError(
             f"{where}, row {rows[place]}: {text.iloc[place]!r} has no time zone, other rows have: give all one"
         )
-    offsets = text.str.extract(r"(Z|[+-]\d{2}(?::?\d{2})?)$", expand=False).unique()
-    return ("the times have several offsets from UTC: converted to UTC",) if len(offsets) > 1 else ()
+    return bool(text.str.extract(f"({_ZONE_AT_END})", expand=False).str.strip().nunique() > 1)
 
 
 def _refuse_unread(text: pd.Series, rows: np.ndarray, where: str, readings: Mapping[str, pd.DatetimeIndex]) -> NoReturn:

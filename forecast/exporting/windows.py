@@ -1,6 +1,7 @@
 """Windows to compare forms of a model on: of the run's own data where they are there, else of random rows."""
 
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,9 @@ from forecast.forecaster import Forecaster
 from forecast.run import CONFIG, RESULT, Run
 
 SEED, RANDOM_WINDOWS = 0, 256
+
+FIRST, EARLY, LAST = datetime(2024, 1, 1), datetime(1700, 1, 1), datetime(2261, 1, 1)
+"""Where random rows begin, where those of long steps do, and what a date can be at most."""
 
 
 def series_of(run: Run, forecaster: Forecaster, source: Path | None) -> tuple[Series, str]:
@@ -42,13 +46,24 @@ def series_of(run: Run, forecaster: Forecaster, source: Path | None) -> tuple[Se
 
 def random_series(forecaster: Forecaster) -> Series:
     """Give seeded normal rows at the level and deviation of training, a tenth of them filled where a run masks."""
-    rows = forecaster.context_length + RANDOM_WINDOWS - 1
+    dates = _dates(forecaster)
+    rows = len(dates)
     generator = np.random.default_rng(SEED)
     shape = (rows, len(forecaster.columns))
     values = forecaster.scaler.mean + forecaster.scaler.scale * generator.standard_normal(shape)
-    dates = future_index(pd.Timestamp("2024-01-01"), forecaster.frequency, rows)
     observed = generator.random(shape) > 0.1 if forecaster.policies.masks_past else None
     return Series(pd.DataFrame(values, dates, forecaster.columns), forecaster.frequency, observed=observed)
+
+
+def _dates(forecaster: Forecaster) -> pd.DatetimeIndex:
+    """Give the dates of the random rows: at long steps from early on, and no more than 64 bits of time hold."""
+    first = FIRST
+    step = future_index(pd.Timestamp(first), forecaster.frequency, 1)[0].to_pydatetime() - first
+    if step >= timedelta(days=7):
+        first = EARLY
+    most = int((LAST - first) / step) - forecaster.horizon
+    rows = min(forecaster.context_length + RANDOM_WINDOWS - 1, most)
+    return future_index(pd.Timestamp(first), forecaster.frequency, rows)
 
 
 def windows_of(series: Series, forecaster: Forecaster, count: int) -> Context:

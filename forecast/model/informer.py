@@ -9,6 +9,7 @@ from forecast.model.decoder import Decoder
 from forecast.model.encoder import Encoder
 from forecast.model.linear_path import LinearPath
 from forecast.model.normalization import Statistics
+from forecast.model.observed import held
 
 
 class Tokens(Protocol):
@@ -32,6 +33,9 @@ class Normalization(Protocol):
 
     def restore(self, forecast: Tensor, statistics: Statistics) -> Tensor:
         """Give the forecast as z-scores of the training part."""
+
+    def remove(self, forecast: Tensor, statistics: Statistics) -> Tensor:
+        """Give z-scores of the training part as the model forecasts them."""
 
 
 class Informer(nn.Module):
@@ -93,12 +97,13 @@ class Informer(nn.Module):
         past_known, future_known
             Shapes (B, T, F) and (B, h, F), inputs known in advance.
         past_observed
-            Shape (B, T, C_in), False where `past` is not to be read; None where all of it is.
+            Shape (B, T, C_in), False where `past` is not to be read; None where all of it is. There the
+            encoder-decoder takes the window's mean, the linear path the last value before.
         """
-        past, statistics = self.normalization.normalize(past, past_observed)
-        forecast = self._decode(past, past_known, future_known)
+        seen, statistics = self.normalization.normalize(past, past_observed)
+        forecast = self._decode(seen, past_known, future_known)
         if self.linear_path is not None:
-            forecast = self.combination(forecast, self.linear_path(past[..., : self.num_targets]))
+            forecast = self.combination(forecast, self._linear(past, past_observed, seen, statistics))
         return self.normalization.restore(forecast, statistics)
 
     @property
@@ -115,10 +120,9 @@ class Informer(nn.Module):
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Give the forecasts of the encoder-decoder and of the linear path, (B, h, C_out) each; it must have one."""
-        assert self.linear_path is not None
-        past, statistics = self.normalization.normalize(past, past_observed)
-        decoded = self._decode(past, past_known, future_known)
-        linear = self.linear_path(past[..., : self.num_targets])
+        seen, statistics = self.normalization.normalize(past, past_observed)
+        decoded = self._decode(seen, past_known, future_known)
+        linear = self._linear(past, past_observed, seen, statistics)
         return self.normalization.restore(decoded, statistics), self.normalization.restore(linear, statistics)
 
     def learners(
@@ -147,5 +151,14 @@ class Informer(nn.Module):
     def forward_linear_path(self, past: Tensor, past_observed: Tensor | None = None) -> Tensor:
         """Give the forecast of the linear path alone (B, h, C_out); the model must have one."""
         assert self.linear_path is not None
-        past, statistics = self.normalization.normalize(past, past_observed)
-        return self.normalization.restore(self.linear_path(past[..., : self.num_targets]), statistics)
+        whole = past if past_observed is None else held(past, past_observed)
+        normal, statistics = self.normalization.normalize(whole, None)
+        return self.normalization.restore(self.linear_path(normal[..., : self.num_targets]), statistics)
+
+    def _linear(self, past: Tensor, past_observed: Tensor | None, seen: Tensor, statistics: Statistics) -> Tensor:
+        """Give the linear path's forecast on the scale of `statistics`, those of `seen`, the normalised context."""
+        assert self.linear_path is not None
+        if past_observed is None:
+            forecast: Tensor = self.linear_path(seen[..., : self.num_targets])
+            return forecast
+        return self.normalization.remove(self.forward_linear_path(past, past_observed), statistics)

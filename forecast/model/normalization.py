@@ -5,6 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from forecast.model.observed import observed_mean
+
 EPSILON = 1e-5
 """Added to the variance, in units of the training part's variance: a constant window stays finite."""
 
@@ -32,10 +34,9 @@ class WindowNormalization(nn.Module):
             centred = past - mean
             variance = centred.square().mean(1, keepdim=True)
         else:
-            count = observed.sum(1, keepdim=True).clamp(min=1)
-            mean = torch.where(observed, past, 0).sum(1, keepdim=True) / count
+            mean = observed_mean(past, observed)
             centred = torch.where(observed, past - mean, 0)
-            variance = centred.square().sum(1, keepdim=True) / count
+            variance = observed_mean(centred.square(), observed)
         deviation = (variance + EPSILON).sqrt()
         return centred / deviation, Statistics(mean, deviation)
 
@@ -44,17 +45,26 @@ class WindowNormalization(nn.Module):
         targets = forecast.shape[2]
         return forecast * statistics.deviation[..., :targets] + statistics.mean[..., :targets]
 
+    def remove(self, forecast: Tensor, statistics: Statistics) -> Tensor:
+        """Give what `restore` makes `forecast` of."""
+        targets = forecast.shape[2]
+        return (forecast - statistics.mean[..., :targets]) / statistics.deviation[..., :targets]
+
 
 class NoNormalization(nn.Module):
-    """Leaves the z-scores of the training part as they are; unobserved values become 0, their mean."""
+    """Leaves the z-scores of the training part as they are; unobserved values become the mean of the others."""
 
     def normalize(self, past: Tensor, observed: Tensor | None) -> tuple[Tensor, Statistics]:
         """Give the context (B, T, C) and statistics that change nothing."""
         if observed is not None:
-            past = torch.where(observed, past, 0)
+            past = torch.where(observed, past, observed_mean(past, observed))
         neutral = past.new_zeros(1, 1, past.shape[2])
         return past, Statistics(neutral, neutral + 1)
 
     def restore(self, forecast: Tensor, statistics: Statistics) -> Tensor:
+        """Give `forecast` itself."""
+        return forecast
+
+    def remove(self, forecast: Tensor, statistics: Statistics) -> Tensor:
         """Give `forecast` itself."""
         return forecast

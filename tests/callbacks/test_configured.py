@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -5,6 +6,8 @@ import pytest
 from forecast.callbacks.configured import configured
 from forecast.errors import InputError
 from tests.small import changed, compose
+
+LEARNING_RATE = "lightning.pytorch.callbacks.LearningRateMonitor"
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +37,14 @@ def test_the_default_group_gives_one_callback_a_node(nodes: dict[str, Any]) -> N
         ({"early_stopping": 5}, "needs a _target_"),
         ({"mine": {"_target_": "builtins.dict"}}, "no callback"),
         ({"mine": {"_target_": "nowhere.Nothing"}}, "callbacks.mine"),
+        (
+            {"mine": {"_target_": LEARNING_RATE, "logging_interval": {"_target_": "os.makedirs"}}},
+            "logging_interval._ta",
+        ),
+        (
+            {"mine": {"_target_": LEARNING_RATE, "more": [{"x": {"_target_": "os.makedirs"}}]}},
+            "mine.more[0].x._target_",
+        ),
     ],
 )
 def test_what_would_fail_in_the_middle_of_a_run_is_refused_before_it(
@@ -43,3 +54,12 @@ def test_what_would_fail_in_the_middle_of_a_run_is_refused_before_it(
         configured(changed(nodes, **values))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_nothing_that_a_folder_from_somebody_else_names_is_called(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    with pytest.raises(InputError, match="no callback"):
+        configured({"mine": {"_target_": "os.makedirs", "name": str(made)}})
+    with pytest.raises(InputError, match="nothing is made within"):
+        configured({"mine": {"_target_": LEARNING_RATE, "x": {"_target_": "os.makedirs", "name": str(made)}}})
+    assert not made.exists()

@@ -83,7 +83,7 @@ def test_the_model_is_in_evaluation_mode_and_left_in_the_mode_it_was_found_in(
     config: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     seen = []
-    draw = Figures.on_validation_epoch_end
+    draw = Figures.on_validation_end
 
     def watching(self: Figures, trainer: Any, module: ForecastTask) -> None:
         before = [each.training for each in module.modules()], torch.get_rng_state()
@@ -92,7 +92,7 @@ def test_the_model_is_in_evaluation_mode_and_left_in_the_mode_it_was_found_in(
         assert [each.training for each in module.modules()] == before[0]
         assert torch.equal(torch.get_rng_state(), before[1])
 
-    monkeypatch.setattr(Figures, "on_validation_epoch_end", watching)
+    monkeypatch.setattr(Figures, "on_validation_end", watching)
     train({**changed(config, training__max_steps=2), "output_dir": str(tmp_path)})
     assert seen
     assert not any(seen)

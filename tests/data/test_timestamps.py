@@ -70,6 +70,21 @@ def test_one_offset_is_kept_and_several_become_utc() -> None:
     assert "converted to UTC" in notes[0]
 
 
+@pytest.mark.parametrize("time", ["00:00:00", "06:30"])
+def test_days_and_months_by_the_local_clock_stay_on_its_calendar(time: str) -> None:
+    days = [f"2023-03-{day} {time}{offset}" for day, offset in ((25, "+01:00"), (26, "+01:00"), (27, "+02:00"))]
+    index, notes = parse(*days)
+    assert [(each.day, each.tzinfo) for each in index] == [(25, None), (26, None), (27, None)]
+    assert notes == ("the times have several offsets from UTC and one time of day: taken as dates, without an offset",)
+    index, _ = parse("2023-03-01T00:00+01:00", "2023-04-01T00:00+02:00")
+    assert list(index.month) == [3, 4]
+
+
+def test_an_hour_that_comes_twice_is_no_day() -> None:
+    index, notes = parse("2023-10-29 02:00+02:00", "2023-10-29 02:00+01:00")
+    assert (str(index.tz), "converted to UTC" in notes[0]) == ("UTC", True)
+
+
 def test_the_reading_of_day_and_month_is_noted() -> None:
     assert parse("13/02/2013", "14/02/2013")[1] == ("dates were read as day/month/year",)
     assert parse("02/13/2013", "02/14/2013")[1] == ("dates were read as month/day/year",)
