@@ -104,6 +104,12 @@ def test_a_file_of_a_mechanism_has_the_arguments_of_its_class(path: Path) -> Non
     assert set(node) == set(inspect.signature(found[0]).parameters) - FROM_THE_LAYER
 
 
+@pytest.mark.parametrize("name", sorted(path.stem for path in (CONF / "experiment").glob("*.yaml")))
+def test_a_trial_run_is_one_of_any_experiment(name: str) -> None:
+    data = ["data=csv", "data.path=mine.csv"] if name in ("informer", "pointwise") else []
+    assert composed(*data, f"experiment={name}", "trainer=smoke")["training"]["max_steps"] == 30
+
+
 def test_every_mechanism_has_a_file_and_every_file_a_mechanism() -> None:
     assert sorted(path.stem for path in (CONF / "attention").glob("*.yaml")) == attention.available()
 

@@ -15,6 +15,9 @@ from forecast import attention
 from forecast.checking.arguments import attention_arguments
 from forecast.checking.candidate import Candidate
 from forecast.checking.declared import BEGIN, END, markdown
+from forecast.data.split import split_rows
+from forecast.data.windows import start_rows
+from forecast.errors import InputError
 from forecast.folders import configuration_folder
 from forecast.markdown import between
 from forecast.recording import tables
@@ -56,6 +59,24 @@ def test_set_up_is_two_commands_within_the_first_twenty_lines() -> None:
     top = "\n".join(README.splitlines()[:20])
     assert "pip install -e . && python train.py" in top
     assert 'pip install -e ".[test]" && pytest' in top
+
+
+def test_the_defaults_need_about_as_many_rows_as_it_says() -> None:
+    (told,) = re.findall(r"The defaults need about (\d+) rows", README)
+    with initialize_config_dir(str(configuration_folder()), version_base="1.3"):
+        config = compose("config", ["data=csv", "data.path=mine.csv"])
+
+    def is_enough(rows: int) -> bool:
+        parts = vars(split_rows(rows, **config.data.split))
+        try:
+            for name, targets in parts.items():
+                start_rows(targets, config.context_length, config.horizon, part=name)
+        except InputError:
+            return False
+        return True
+
+    assert all(is_enough(rows) for rows in range(int(told), int(told) + 100))
+    assert not is_enough(int(told) - 20)
 
 
 def test_the_attention_table_is_what_the_classes_declare() -> None:

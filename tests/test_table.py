@@ -1,11 +1,13 @@
 import io
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from forecast.table import result_table, speed_line, warning
+from forecast.run import Run
+from forecast.table import print_next_commands, result_table, speed_line, warning
 
 
 def row(mse: float, mase: float | None = 0.7) -> dict[str, Any]:
@@ -93,6 +95,27 @@ def test_a_series_that_has_no_mase_says_so_and_an_older_result_is_still_a_table(
     del older["test"]["original"]["mase"]
     text = printed(naive=older, path=row(0.3, mase=mase))
     assert line(text, "its linear path alone")[4] == line(text, "seasonal naive")[4] == "none"
+
+
+@pytest.mark.parametrize(
+    ("share", "said"), [(None, ""), (0.0, ", 0% encoder-decoder, the rest linear path"), (0.3, ", 30% encoder-decoder")]
+)
+def test_the_weight_of_the_encoder_decoder_is_said_where_there_is_one_and_where_it_is_none(
+    share: float | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scored = {"validation": {"scaled": {"mse": 1.0}}}
+    result = {
+        **scored,
+        "baselines": {"linear": scored},
+        "data": {"path": "mine.csv"},
+        "model": {"best_step": 93, "steps": 372, "share": share},
+        "speed": {},
+        "status": "finished",
+    }
+    print_next_commands(Run(tmp_path), result)
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("best on validation")]
+    assert line.startswith(f"best on validation: step 93 of 372{said}")
+    assert ("encoder-decoder" in line) == (share is not None)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,15 @@ def test_a_run_of_few_steps_is_recorded_too(config: dict[str, Any], tmp_path: Pa
     assert 1 <= len(recorded_steps(run.path)) <= 3
 
 
+def test_a_run_that_goes_on_for_a_few_steps_is_recorded_in_those(config: dict[str, Any], tmp_path: Path) -> None:
+    plain = changed(config, training__profile=False, output_dir=str(tmp_path))
+    run, _ = train({**plain, "training": {**plain["training"], "max_steps": 14}})
+    (run.path / "manifest.json").unlink()  # as if it had been ended in its last moments
+    words = [f"resume={run.path}", "training.max_steps=20", "training.profile=true"]
+    train({**changed(config, resume=str(run.path)), "output_dir": str(tmp_path)}, overrides=words)
+    assert len(recorded_steps(run.path)) == RECORDED
+
+
 def test_weights_are_the_same_without_the_profiler(profiled: Any, config: dict[str, Any], tmp_path: Path) -> None:
     run, _ = profiled
     plain, _ = train(changed(config, training__profile=False, output_dir=str(tmp_path)))
