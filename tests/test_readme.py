@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 RECORDS = [
     record
-    for name in ("etth1.csv", "pjme.csv")
+    for name in ("etth1.csv", "long.csv")
     for record in csv.DictReader((ROOT / "benchmarks" / name).read_text(encoding="utf-8").splitlines())
 ]
 
