@@ -6,7 +6,7 @@ from typing import Any
 NOT_SCORED = ("name", "path", "file_name", "url", "about", "sha256", "time_column", "targets")
 """Keys of `data` that say where a table comes from, or are told better by the result."""
 
-INPUTS = ("past_covariates", "known_covariates")
+INPUTS = ("past_covariates", "known_covariates", "calendar")
 """Keys of `data` that say what a model is given beside the targets; they differ between settings, not data."""
 
 

@@ -418,6 +418,8 @@ WRONG: list[dict[str, Any]] = [
     {"data__split__train": 0.9}, {"data__split__train": "x"}, {"data__split__foo": 1}, {"data__targets": "load"},
     {"data__targets": ["nope"]}, {"data__targets": []}, {"data__past_covariates": "load"},
     {"data__past_covariates": ["nope"], "data__targets": None}, {"data__known_covariates": ["x"]},
+    {"data__calendar": "hour_of_day"}, {"data__calendar": ["tide"]}, {"data__calendar": ["minute_of_hour"]},
+    {"data__calendar": ["hour_of_day", "hour_of_day"]},
     {"data__frequency": "h"},
     {"data__time_column": "date"}, {"attention__name": "os.system"}, {"attention__name": "../base"},
     {"attention__name": "base"}, {"attention__foo": 1}, {"attention__implementation": "foo"},

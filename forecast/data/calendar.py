@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.data.frequency import fixed_step, frequency_offset
+from forecast.errors import InputError
 
 _DAY = 86_400.0
 _SHORTEST_MONTH = 28 * _DAY
@@ -40,6 +41,24 @@ def calendar_cycles(frequency: str, span: pd.Timedelta | None = None) -> tuple[s
     return tuple(
         name for name, (length, least, below) in _CYCLES.items() if least <= step < below and length <= longest
     )
+
+
+def check_cycles(names: Sequence[str], frequency: str) -> tuple[str, ...]:
+    """Give the cycles that a user names, for rows at this step.
+
+    Raises
+    ------
+    InputError
+        If one does not exist, is named twice, or is shorter than a step, so that no row shows where it stands.
+    """
+    for name in names:
+        if name not in _CYCLES:
+            raise InputError(f"data.calendar: no cycle {name!r}: choose from {', '.join(_CYCLES)}")
+        if _seconds(frequency) >= _CYCLES[name][2]:
+            raise InputError(f"data.calendar: rows every {frequency} do not show the {name}: leave it out")
+    if twice := sorted({name for name in names if list(names).count(name) > 1}):
+        raise InputError(f"data.calendar names {', '.join(twice)} twice: name each once")
+    return tuple(names)
 
 
 def calendar_features(index: pd.DatetimeIndex, cycles: Sequence[str]) -> np.ndarray:

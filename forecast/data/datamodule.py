@@ -118,7 +118,7 @@ class ForecastData(lightning.LightningDataModule):
         train = slice(self.split.train.start, self.split.train.stop)
         self.scaler = Scaler.fit(raw[train], columns, source.series.observed_of(columns, train))
         span = self.index[max(train.stop - 1, 0)] - self.index[train.start]
-        self.cycles = calendar_cycles(source.series.frequency, span)
+        self.cycles = calendar_cycles(source.series.frequency, span) if source.cycles is None else source.cycles
         placed = place(self._recipes(raw, columns), placing)
         self.placement, self._file = placed.placement, placed.file
         values, known, *observed = placed.tensors

@@ -33,6 +33,7 @@ class DataSettings:
     targets: list[Any] | None
     past_covariates: list[Any]
     known_covariates: list[Any]
+    calendar: list[Any] | None
     frequency: str | None
     duplicates: str
     missing: str
@@ -107,6 +108,6 @@ def _check_kind(value: Any, hint: Any, key: str) -> None:
     if isinstance(value, plain) and not isinstance(value, bool):
         return
     if list in plain:
-        raise InputError(f"{key}={value}: must be a list of column names, {key}=[{value}]")
+        raise InputError(f"{key}={value}: must be a list of names, {key}=[{value}]")
     names = " or ".join("null" if kind is NoneType else kind.__name__ for kind in plain)
     raise InputError(f"{key}={value}: must be {names}")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from forecast.data.calendar import check_cycles
 from forecast.data.download import locate
 from forecast.data.policies import Policies
 from forecast.data.series import Series, read_series, series_from_frame
@@ -15,13 +16,22 @@ from forecast.files import sha256
 
 @dataclass(frozen=True)
 class Source:
-    """A series with the roles of its columns, and the file it came from with that one's SHA-256 (None: simulated)."""
+    """A series with the roles of its columns, and where it came from.
+
+    Parameters
+    ----------
+    path, sha256
+        Of its file; None: simulated.
+    cycles
+        Of the calendar, for the model; None: those that its training part shows.
+    """
 
     series: Series
     targets: list[str]
     past_covariates: list[str]
     path: Path | None
     sha256: str | None = None
+    cycles: tuple[str, ...] | None = None
 
 
 def load_source(config: Mapping[str, Any]) -> Source:
@@ -65,7 +75,9 @@ def load_source(config: Mapping[str, Any]) -> Source:
     targets = wanted if wanted is not None else [name for name in present if name not in covariates]
     if not targets:
         raise InputError("data.past_covariates names every column: leave at least one to forecast")
-    return Source(series, targets, covariates, path, digest)
+    named = config.get("calendar")  # which an older run does not have
+    cycles = None if named is None else check_cycles([str(name) for name in named], series.frequency)
+    return Source(series, targets, covariates, path, digest, cycles)
 
 
 def _path(config: Mapping[str, Any]) -> Path:

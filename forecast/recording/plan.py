@@ -55,6 +55,7 @@ ALONE = "model.linear_path=false"
 WIDE = (ALONE, "model.d_model=64", "model.d_ff=128")
 """Without the linear path the width that is enough beside it is not: validation likes twice of it better."""
 POINTWISE = "data={dataset} experiment=pointwise"
+PAPER = "data={dataset} experiment=informer"
 PATCHES = ("context_length=96", "loss=mse", ALONE)
 
 RECIPES: tuple[Recipe, ...] = (
@@ -87,10 +88,18 @@ RECIPES: tuple[Recipe, ...] = (
     ),
     Recipe(
         "ladder_informer",
-        "`model=informer`: the paper's model, rate and schedule, look-back 96, at most six passes",
-        start="data={dataset} experiment=informer",
+        "`model=informer`: the paper's model, calendar, rate and schedule, look-back 96, at most six passes",
+        start=PAPER,
         horizons=LADDER,
         attentions=("full", "probsparse"),
+    ),
+    Recipe(
+        "ladder_calendar",
+        "of the calendar only what the training part holds twice",
+        ("data.calendar=null",),
+        PAPER,
+        LADDER,
+        ("full",),
     ),
     Recipe(
         "ladder_one_cycle",

@@ -2,7 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data.calendar import calendar_cycles, calendar_features, future_index, seasonal_period
+from forecast.data.calendar import calendar_cycles, calendar_features, check_cycles, future_index, seasonal_period
+from forecast.errors import InputError
 
 FREQUENCIES = ["min", "5min", "15min", "30min", "h", "2h", "6h", "D", "B", "W-SUN", "W-WED", "MS", "ME", "BMS", "BME"]
 FREQUENCIES += ["2MS", "QS-OCT", "QE-DEC", "YS-JAN", "SME"]
@@ -87,3 +88,26 @@ def test_the_future_goes_on_one_step_after_the_last_row(frequency: str, zone: st
 def test_a_horizon_below_one_is_refused() -> None:
     with pytest.raises(ValueError, match="horizon 0"):
         future_index(pd.Timestamp("2023-01-01"), "h", 0)
+
+
+def test_cycles_that_a_user_names_are_taken_as_named() -> None:
+    assert check_cycles([], "h") == ()
+    assert check_cycles(["day_of_year", "hour_of_day", "day_of_month"], "h") == (
+        "day_of_year",
+        "hour_of_day",
+        "day_of_month",
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "frequency", "message"),
+    [
+        (["tide"], "h", "no cycle 'tide': choose from second_of_minute"),
+        (["minute_of_hour"], "h", "rows every h do not show the minute_of_hour"),
+        (["hour_of_day"], "D", "rows every D do not show the hour_of_day"),
+        (["hour_of_day", "hour_of_day"], "h", "names hour_of_day twice"),
+    ],
+)
+def test_cycles_that_no_row_shows_are_refused(names: list[str], frequency: str, message: str) -> None:
+    with pytest.raises(InputError, match=f"data.calendar.*{message}"):
+        check_cycles(names, frequency)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
+from forecast.data.calendar import calendar_cycles, calendar_features
 from forecast.data.datamodule import ForecastData
 from forecast.data.placement import Placing
 from forecast.data.policies import Policies
@@ -23,10 +24,10 @@ def frame(rows: int = 300) -> pd.DataFrame:
     return pd.DataFrame(values, index=index, columns=["a", "b", "c"])
 
 
-def make(table: pd.DataFrame | None = None, **changes: Any) -> ForecastData:
+def make(table: pd.DataFrame | None = None, cycles: tuple[str, ...] | None = None, **changes: Any) -> ForecastData:
     series = Series(frame() if table is None else table, "h")
     options = {"context_length": 24, "horizon": 4, "batch_size": 16, "evaluation_batch_size": 32, "seed": 1, **changes}
-    return ForecastData(Source(series, ["c", "a"], ["b"], None), SPLIT, **options)
+    return ForecastData(Source(series, ["c", "a"], ["b"], None, cycles=cycles), SPLIT, **options)
 
 
 def test_targets_come_first_and_are_z_scores_of_the_training_rows() -> None:
@@ -184,3 +185,12 @@ def test_a_mapped_table_is_that_in_memory_and_is_shared_by_the_parts(missing: st
     for ours, theirs in zip(held.train_dataloader(), mapped.train_dataloader(), strict=True):
         assert torch.equal(ours.past, theirs.past)
         assert torch.equal(ours.origin, theirs.origin)
+
+
+def test_the_calendar_is_that_of_the_training_part_unless_it_is_named() -> None:
+    assert make().cycles == calendar_cycles("h", pd.Timedelta(hours=SPLIT["train"] - 1))
+    data = make(cycles=("day_of_year", "hour_of_day"))
+    assert data.sizes.num_known == 4
+    assert data.manifest()["data"]["cycles"] == ["day_of_year", "hour_of_day"]
+    features = calendar_features(data.index, ["day_of_year", "hour_of_day"])
+    np.testing.assert_array_equal(data.parts["train"].known, features)

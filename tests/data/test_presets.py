@@ -19,7 +19,7 @@ SHARED = ROOT.parent / "shared" / "data"
 PRESETS = sorted(path.stem for path in (ROOT / "conf" / "data").glob("*.yaml"))
 PUBLIC = [name for name in PRESETS if name not in ("csv", "synthetic")]
 EVERY = {"name", "source", "time_column", "targets", "past_covariates", "known_covariates", "frequency", "split"}
-EVERY |= {"duplicates", "missing"}
+EVERY |= {"calendar", "duplicates", "missing"}
 ONLY = {"synthetic": {"rows", "seed"}, "file": {"path", "file_name", "url", "sha256", "about"}}
 
 
