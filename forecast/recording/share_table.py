@@ -7,7 +7,7 @@ from forecast.recording.main_table import TITLES, ordered
 from forecast.recording.plan import EVERYWHERE, HORIZONS, MAIN, RECIPES
 from forecast.recording.scores import NONE, Scores, shown
 
-VARIANTS = (MAIN, "no_linear_path", "no_linear_path_wide", "pointwise")
+VARIANTS = (MAIN, "no_linear_path", "no_linear_path_fitted", "pointwise")
 
 
 def share_table(scores: Scores) -> Iterator[str]:
