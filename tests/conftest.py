@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -62,6 +63,24 @@ def signals_and_threads() -> Iterator[None]:
     for number, handler in handlers.items():
         signal.signal(number, handler)
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave a run's pictures blank, two fifths of the time of a small one: for tests that look at none."""
+    from forecast import outcome, training
+    from forecast.callbacks import figures
+
+    class Blank:
+        def __init__(self, **_: Any) -> None:
+            pass
+
+        def pixels(self, _: Any) -> np.ndarray:
+            return np.zeros((2, 2, 3), dtype=np.uint8)
+
+    monkeypatch.setattr(figures, "ForecastPanels", Blank)
+    monkeypatch.setattr(training, "log_figures", lambda _, fit, *__: fit)
+    monkeypatch.setattr(outcome, "draw_forecast", lambda path, *_: path.write_bytes(b""))
 
 
 @pytest.fixture

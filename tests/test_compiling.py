@@ -29,6 +29,8 @@ from tests.boards import curve
 from tests.examples import OPTIONS, make_inputs
 from tests.small import changed, quick, snapshot
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 CPU = torch.device("cpu")
 SIZES = Sizes(num_targets=2, num_past_covariates=1, num_known=3, context_length=24, horizon=6)
 

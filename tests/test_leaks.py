@@ -19,6 +19,8 @@ from forecast.training import train
 from tests.conftest import TinyRun
 from tests.small import CONTEXT, HORIZON, changed, hourly, quick, write
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 ROWS = 700
 FIRST_VALIDATION, FIRST_TEST = 489, 560
 

@@ -10,6 +10,8 @@ from forecast.training import train
 from tests.conftest import TinyRun
 from tests.small import changed, quick
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 SCORED = ("validation", "test", "linear_path", "baselines", "model", "linear_fit")
 
 

@@ -21,6 +21,8 @@ from forecast.task import ForecastTask
 from forecast.training import train
 from tests.small import changed, hourly, quick, snapshot, write
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 STEPS = 12
 
 

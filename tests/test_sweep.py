@@ -30,6 +30,8 @@ from forecast.task import ForecastTask
 from forecast.training import train
 from tests.small import QUICK, SIMULATED, SMALL, changed, quick, read_rows, snapshot
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 SHARED = [*SIMULATED, *SMALL["patch_informer"], *QUICK]
 SIX = ["attention=full,probsparse,linear", "seed=1,2"]
 NAMES = {f"attention-{name}_seed-{seed}" for name in ("full", "probsparse", "linear") for seed in (1, 2)}

@@ -11,6 +11,8 @@ import pytest
 from forecast.sweep_search import ranking, search_cells
 from tests.test_sweep import command
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 def jobs(*rows: tuple[str, int, float, float], device: str = "x", **other: Any) -> pd.DataFrame:
     """Give finished jobs: configuration, seed, validation MSE of the model and of the linear map.

@@ -16,6 +16,8 @@ from forecast.training import train
 from tests.boards import curve
 from tests.small import quick
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 PAUSE = 1.0
 
 

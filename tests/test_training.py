@@ -31,6 +31,8 @@ from forecast.training import train
 from tests.conftest import TinyRun
 from tests.small import CONTEXT, HORIZON, QUICK, ROOT, SMALL, changed, hourly, quick, snapshot, write
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 SCORES = {"mse", "mae"}
 
 

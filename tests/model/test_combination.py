@@ -10,6 +10,8 @@ from forecast.preparation import Preparation, prepare
 from forecast.training import train
 from tests.small import SIMULATED, hourly, quick, write
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 WEIGHTED = [*SIMULATED, "model.linear_path=weighted", "model.dropout=0"]
 
 
