@@ -69,13 +69,12 @@ RECIPES: tuple[Recipe, ...] = (
         horizons=ETTH,
         attentions=("mean",),
     ),
-    Recipe("no_linear_path_fitted", "without it, width 64, no dropout, six passes", FITTED, horizons=FREE),
     Recipe(
-        f"no_linear_path_fitted_{EVERYWHERE}",
+        "no_linear_path_fitted",
         "without it, width 64, no dropout, six passes",
-        (*FITTED, CROSS),
+        FITTED,
         horizons=FREE,
-        attentions=("mean",),
+        attentions=("full", "linear"),
     ),
     Recipe("pointwise", "pointwise, look-back 336, without the linear path", start=POINTWISE, horizons=TOKENS),
     Recipe(
