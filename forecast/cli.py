@@ -1,9 +1,11 @@
 """How a tool ends: one line on the error stream and an exit code for everything that is no bug."""
 
 import errno
+import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 from forecast.errors import InputError, Interrupted, NotFiniteError, ParityError, ProcessFailed
@@ -12,13 +14,14 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 
 
 def finish(tool: Callable[[], None]) -> int:
-    """Run `tool` and give its exit code: 0, 2 input, 3 not finite, 4 disk, 130 and 143 signals.
+    """Run `tool` and give its exit code: 0, 2 input, 3 not finite, 4 disk, 130, 141 and 143 signals.
 
     Anything else is a fault of the program and keeps its traceback.
     """
     signal.signal(signal.SIGTERM, _terminate)
     try:
         tool()
+        sys.stdout.flush()
     except Interrupted as end:
         return _say(str(end), end.exit_code, word="stopped")
     except KeyboardInterrupt:
@@ -27,6 +30,9 @@ def finish(tool: Callable[[], None]) -> int:
         if isinstance(end.__context__, KeyboardInterrupt):  # Lightning makes exit code 1 of it
             return _say("interrupted", 130)
         raise
+    except BrokenPipeError:
+        _close_output()
+        return _say("nobody reads the output any more", 128 + signal.SIGPIPE, word="stopped")
     except (InputError, NotFiniteError, ParityError, ProcessFailed, OSError) as error:
         if (known := explain(error)) is None:
             raise
@@ -43,6 +49,12 @@ def explain(error: Exception) -> tuple[str, int] | None:
     if isinstance(error, OSError) and error.errno in DISK_FULL:
         return f"{error.filename or 'disk'}: {error.strerror}: free some space and run again", 4
     return None
+
+
+def _close_output() -> None:
+    """Let the interpreter flush to nowhere what it still holds for a reader that has gone, as `head` does."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

@@ -1,5 +1,7 @@
 """The tool as its user meets it: lines, files and exit codes."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from forecast.recording.child import TrainingFailed
 from forecast.recording.rows import append
 from forecast.recording.tables import BEGIN, END
 from tests.recording.made import row
+from tests.small import ROOT
 
 pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
@@ -78,3 +81,13 @@ def test_bad_input_is_one_line_and_exit_code_2(
     captured = capsys.readouterr()
     assert captured.err.startswith(f"error: {message}")
     assert captured.err.count("\n") == 1
+
+
+def test_a_reader_that_has_seen_enough_is_one_line_and_no_traceback(record: Path) -> None:
+    words = [sys.executable, "-m", "forecast.record", "--record", str(record), "--dry-run"]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (141, "stopped: nobody reads the output any more\n")
