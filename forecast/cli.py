@@ -31,8 +31,7 @@ def finish(tool: Callable[[], None]) -> int:
             return _say("interrupted", 130)
         raise
     except BrokenPipeError:
-        _close_output()
-        return _say("nobody reads the output any more", 128 + signal.SIGPIPE, word="stopped")
+        return unread()
     except (InputError, NotFiniteError, ParityError, ProcessFailed, OSError) as error:
         if (known := explain(error)) is None:
             raise
@@ -51,10 +50,18 @@ def explain(error: Exception) -> tuple[str, int] | None:
     return None
 
 
-def _close_output() -> None:
-    """Let the interpreter flush to nowhere what it still holds for a reader that has gone, as `head` does."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def unread() -> int:
+    """Say that what read the output has gone, as `head` does, give the exit code, and write to nowhere from now on."""
+    code = 128 + signal.SIGPIPE
+    with suppress(BrokenPipeError):
+        _say("nobody reads the output any more", code, word="stopped")
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+            continue
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return code
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

@@ -10,7 +10,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from forecast.cli import finish
-from forecast.configuration import COMPLAINTS, one_line, plain_values
+from forecast.configuration import COMPLAINTS, check_trial, one_line, plain_values
 from forecast.errors import InputError
 from forecast.folders import configuration_folder
 from forecast.hydra_words import is_sweep, read_command_line
@@ -53,6 +53,8 @@ def _train_and_print(config: DictConfig, overrides: Sequence[str]) -> None:
     if place is not None and place.rank > 0:
         follow(place)
         return
-    run, result = train(plain_values(config), overrides=overrides)
+    plain = plain_values(config)
+    check_trial(plain, overrides)
+    run, result = train(plain, overrides=overrides)
     print_table(result)
     print_next_commands(run, result)

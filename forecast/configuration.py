@@ -1,7 +1,7 @@
 """What Hydra composed, as plain values, and Hydra's complaints in one line."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,23 @@ def plain_values(config: DictConfig) -> dict[str, Any]:
         raise InputError(one_line(error)) from None
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
+
+
+def check_trial(config: Mapping[str, Any], words: Sequence[str]) -> None:
+    """Refuse `trainer=smoke` where something else has set the length of the run, which would then be no trial.
+
+    Raises
+    ------
+    InputError
+        With the word that makes it one.
+    """
+    if "trainer=smoke" not in words or any(word.startswith("training.max_steps=") for word in words):
+        return
+    steps = OmegaConf.load(configuration_folder() / "trainer" / "smoke.yaml").training.max_steps
+    if (other := config["training"]["max_steps"]) != steps:
+        raise InputError(
+            f"trainer=smoke: the experiment sets training.max_steps={other} after it: add training.max_steps={steps}"
+        )
 
 
 def one_line(error: Exception) -> str:

@@ -72,7 +72,7 @@ class Expected:
         ends = [int(np.argmax(seen[::-1])) if seen.any() else len(seen) for seen in series.observed.T]
         name, most = max(zip(self.columns, ends, strict=True), key=lambda pair: pair[1])
         told = (
-            "the encoder-decoder takes the window's mean there, a linear path the value before them"
+            "the encoder-decoder takes the window's mean there, a target's linear path the value before them"
             if self.policies.masks_past
             else "the value before them is held"
         )

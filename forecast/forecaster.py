@@ -24,6 +24,7 @@ from forecast.exporting.opened import FORMATS, open_exported
 from forecast.model.informer import Informer
 from forecast.model.original_units import OriginalUnits
 from forecast.model.presets import Sizes
+from forecast.nested import look_up
 from forecast.run import DAMAGE, MANIFEST, Architecture, Run
 
 Model = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
@@ -80,6 +81,8 @@ class Forecaster:
     @classmethod
     def _of(cls, manifest: dict[str, Any], model: Callable[[Scaler], Model], where: Path) -> "Forecaster":
         """Give the forecaster that a manifest describes; `where` names it in messages."""
+        if look_up(manifest, "data.missing") == "mask" and "time_zone" not in manifest["data"]:
+            raise InputError(f"{where}: is of an earlier version, whose models took gaps otherwise: train it again")
         try:
             sizes = Architecture.from_dict(manifest["architecture"]).sizes
             data, scaler = manifest["data"], Scaler.from_dict(manifest["scaler"])

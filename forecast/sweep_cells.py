@@ -1,19 +1,25 @@
 """What the jobs of a search forecast, its cells, and what is to be chosen among, its choices: their names."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from forecast.nested import flatten
+from forecast.same_data import INPUTS
 from forecast.told_apart import told_apart
 
 OF_A_CELL = ("horizon", "data")
 """Root keys whose words say what is forecast; what other words say is to be chosen."""
 
+CHOSEN = tuple(f"data.{key}" for key in INPUTS)
+"""Keys of `data` that say nothing of what is forecast."""
+
 EXPERIMENT = "experiment"
 """Its words say what is forecast too, where each goes with data of its own."""
+
+ALL_ALIKE = "(all alike)"
 
 
 def with_cells(jobs: pd.DataFrame) -> pd.DataFrame:
@@ -27,13 +33,20 @@ def with_cells(jobs: pd.DataFrame) -> pd.DataFrame:
     jobs
         Finished ones, as `forecast.sweep_rows.read_jobs` gives them.
     """
-    of_a_cell = (*OF_A_CELL, EXPERIMENT) if _goes_with_data(jobs) else OF_A_CELL
-    words = [[list(part) for part in _parted(each, of_a_cell)] for each in jobs["words"]]
-    cells = _named(jobs["forecasts"], [" ".join(cell) for cell, _ in words], _facts_of_cell)
+    experiments = _goes_with_data(jobs)
+    words = [[list(part) for part in _parted(each, experiments)] for each in jobs["words"]]
+    forecasts = list(jobs["forecasts"])
     settings = [json.dumps(_chosen(each), sort_keys=True) for each in jobs["settings"]]
-    choices = [" ".join(choice) or "(all alike)" for _, choice in words]
-    named = jobs.assign(cell=cells, setting=settings, choice=_named(settings, choices, json.loads))
-    return named.assign(choice=_merged(named, choices)).drop(columns="setting")
+    cells = _longest(forecasts, [" ".join(cell) for cell, _ in words])
+    choices = _longest(settings, [" ".join(choice) for _, choice in words])
+    named = jobs.assign(
+        cell=_apart(forecasts, cells, _facts_of_cell), setting=settings, choice=[each or ALL_ALIKE for each in choices]
+    )
+    # where two choices of one name meet in a cell they are told apart; elsewhere what differs goes with the cell
+    meet = named.groupby(["choice", "cell"])["setting"].nunique().groupby("choice").max()
+    told = _apart(settings, list(named["choice"]), json.loads)
+    names = [other if meet[name] > 1 else name for name, other in zip(named["choice"], told, strict=True)]
+    return named.assign(choice=names).drop(columns="setting")
 
 
 def _goes_with_data(jobs: pd.DataFrame) -> bool:
@@ -46,32 +59,38 @@ def _goes_with_data(jobs: pd.DataFrame) -> bool:
     return len(homes) > 1 and sum(map(len, homes.values())) == len(set.union(*homes.values()))
 
 
-def _parted(words: Iterable[str], of_a_cell: Sequence[str]) -> tuple[list[str], list[str]]:
+def _parted(words: Iterable[str], experiments: bool) -> tuple[list[str], list[str]]:
+    """Give the words that say what is forecast, and the others."""
     told = list(words)
-    cell = [word for word in told if _root(word) in of_a_cell]
+    cell = [word for word in told if _is_of_a_cell(_key(word)) or (experiments and _root(word) == EXPERIMENT)]
     return cell, [word for word in told if word not in cell]
 
 
+def _is_of_a_cell(key: str) -> bool:
+    return key.split(".")[0] in OF_A_CELL and key not in CHOSEN
+
+
+def _key(word: str) -> str:
+    return word.lstrip("+~").split("=")[0].split("@")[0]
+
+
 def _root(word: str) -> str:
-    return word.lstrip("+~").split("=")[0].split(".")[0].split("@")[0]
+    return _key(word).split(".")[0]
 
 
-def _named(keys: Iterable[str], labels: Sequence[str], facts_of: Any) -> list[str]:
-    """Give each key's longest label, since some jobs may have been asked for with fewer words, each another's own."""
-    keys = list(keys)
+def _longest(keys: Sequence[str], labels: Sequence[str]) -> list[str]:
+    """Give each thing the longest label of its key: some jobs may have been asked for with fewer words."""
     longest: dict[str, str] = {}
     for key, label in zip(keys, labels, strict=True):
         longest[key] = max(longest.get(key, ""), label, key=len)
-    told = told_apart(list(longest.values()), [facts_of(key) for key in longest])
-    names = dict(zip(longest, told, strict=True))
+    return [longest[key] for key in keys]
+
+
+def _apart(keys: Sequence[str], labels: Sequence[str], facts_of: Callable[[str], dict[str, Any]]) -> list[str]:
+    """Give the labels, of which each key has one, told apart."""
+    own = dict(zip(keys, labels, strict=True))
+    names = dict(zip(own, told_apart(list(own.values()), [facts_of(key) for key in own]), strict=True))
     return [names[key] for key in keys]
-
-
-def _merged(jobs: pd.DataFrame, labels: Sequence[str]) -> list[str]:
-    """Give the words alone to choices that meet in no cell: what else differs there goes with the cell."""
-    plain = jobs.assign(choice=labels)
-    meet = plain.groupby(["choice", "cell"])["setting"].nunique().groupby("choice").max()
-    return [told if meet[label] > 1 else label for told, label in zip(jobs["choice"], plain["choice"], strict=True)]
 
 
 def _facts_of_cell(key: str) -> dict[str, Any]:
@@ -81,4 +100,4 @@ def _facts_of_cell(key: str) -> dict[str, Any]:
 
 
 def _chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in settings.items() if key.split(".")[0] not in OF_A_CELL}
+    return {key: value for key, value in settings.items() if not _is_of_a_cell(key)}

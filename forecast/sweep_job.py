@@ -13,7 +13,8 @@ import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from forecast.configuration import plain_values
+from forecast.cli import unread
+from forecast.configuration import check_trial, plain_values
 from forecast.errors import Interrupted
 from forecast.files import write_json
 from forecast.memory import reset_peak_memory
@@ -88,6 +89,7 @@ def run_job(sweep: Sweep, config: DictConfig, teller: Teller) -> float:
     folder = sweep.folder / job_name(words)
     try:
         plain = plain_values(config)
+        check_trial(plain, overrides)
         check_one_process(plain["trainer"])
         folder = job_folder(folder, plain, sweep.token)
         result = _run(sweep, plain, overrides, words, folder, teller)
@@ -95,6 +97,8 @@ def run_job(sweep: Sweep, config: DictConfig, teller: Teller) -> float:
     except Interrupted as end:
         print(f"{folder.name}: {end}", file=sys.stderr, flush=True)
         raise SystemExit(end.exit_code) from None  # passes through Hydra, so that no further job starts
+    except BrokenPipeError:
+        raise SystemExit(unread()) from None
     except Exception as error:  # the one boundary that takes everything: the other jobs have to go on
         failure = error.failure if isinstance(error, JobFailed) else Failure.of(error)
         teller.failed(folder.name, record(failure, folder, words, sweep.token))

@@ -1,10 +1,8 @@
 """What a `_target_` of the configuration names, looked at before any of it is called."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from pkgutil import resolve_name
 from typing import Any
-
-from hydra.errors import HydraException
-from hydra.utils import get_object
 
 from forecast.errors import InputError
 
@@ -30,13 +28,15 @@ def check_target(
     """
     name = str(node.get(TARGET))
     try:
-        found = get_object(name)
-    except (HydraException, ImportError, ValueError, AttributeError) as error:
+        found = resolve_name(name)
+    except (ImportError, ValueError, AttributeError) as error:
         raise InputError(f"{where}.{TARGET}={name}: is not there ({' '.join(str(error).split())})") from None
     if not (isinstance(found, type) and issubclass(found, kind)) and found not in functions:
         own = "".join(f", nor {function.__name__}" for function in functions)
         package = kind.__module__.split(".")[0]
         raise InputError(f"{where}.{TARGET}={name}: is no {kind.__name__.lower()} of {package}{own}")
+    if "_partial_" in node:
+        raise InputError(f"{where}._partial_: is settled here: leave it out")
     if inner := next(_inner(node, where), None):
         raise InputError(f"{inner}: nothing is made within {where}: give plain values")
 

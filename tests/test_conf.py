@@ -12,6 +12,8 @@ from omegaconf import OmegaConf
 
 from forecast import attention
 from forecast.attention.base import Attention
+from forecast.configuration import check_trial
+from forecast.errors import InputError
 from tests.examples import ROOT
 
 CONF = ROOT / "conf"
@@ -105,9 +107,19 @@ def test_a_file_of_a_mechanism_has_the_arguments_of_its_class(path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (CONF / "experiment").glob("*.yaml")))
-def test_a_trial_run_is_one_of_any_experiment(name: str) -> None:
+def test_a_trial_run_of_an_experiment_is_one_or_is_refused(name: str) -> None:
     data = ["data=csv", "data.path=mine.csv"] if name in ("informer", "pointwise") else []
-    assert composed(*data, f"experiment={name}", "trainer=smoke")["training"]["max_steps"] == 30
+    words = [*data, f"experiment={name}", "trainer=smoke"]
+    config = composed(*words)
+    if config["training"]["max_steps"] == 30:
+        check_trial(config, words)
+        return
+    with pytest.raises(InputError, match=r"add training.max_steps=30$"):
+        check_trial(config, words)
+    words.append("training.max_steps=30")
+    config = composed(*words)
+    check_trial(config, words)
+    assert config["training"]["max_steps"] == 30
 
 
 def test_every_mechanism_has_a_file_and_every_file_a_mechanism() -> None:

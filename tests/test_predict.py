@@ -77,6 +77,18 @@ def test_the_same_instants_are_forecast_alike_in_whatever_zone_a_file_has_them(
     assert str(part.index.tz) == ("UTC+02:00" if as_written else "Asia/Tokyo")
 
 
+def test_a_run_that_took_gaps_otherwise_is_refused(tiny_run: TinyRun, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(tiny_run.path, tmp_path / "run"))
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["data"]["missing"] = "mask"
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    assert load(run).policies.masks_past
+    del manifest["data"]["time_zone"]
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match="earlier version, whose models took gaps otherwise"):
+        load(run)
+
+
 def test_times_without_a_zone_are_refused_where_training_had_one_and_the_other_way_round(
     zoned: tuple[Path, pd.DataFrame], tiny_run: TinyRun
 ) -> None:
@@ -253,7 +265,7 @@ def test_an_input_that_ends_in_a_gap_is_forecast_from_its_last_values_and_a_note
     source = write(tmp_path / "open.csv", table)
     assert forecast(repaired.path, source, tmp_path / "next.csv") == 0
     masked = repaired.config["data"]["missing"] == "mask"
-    taken = "the encoder-decoder takes the window's mean there, a linear path the value before them"
+    taken = "the encoder-decoder takes the window's mean there, a target's linear path the value before them"
     told = taken if masked else "the value before them is held"
     (note,) = [line for line in capsys.readouterr().out.splitlines() if "ends in a gap" in line]
     assert (

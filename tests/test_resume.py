@@ -533,3 +533,11 @@ def test_it_may_go_on_with_its_table_elsewhere_and_ends_where_it_would_have(
     assert result["data"]["placement"]["wanted"] == then
     assert len(list(run.path.parent.iterdir())) == 1
     assert_same(run, result, whole)
+
+
+def test_a_run_of_a_version_without_a_key_is_gone_on_with(config: dict[str, Any], stopped: Path) -> None:
+    stored = json.loads((stopped / "config.json").read_text())
+    assert stored["data"].pop("calendar", 0) is None
+    (stopped / "config.json").write_text(json.dumps(stored))
+    run, result = train({**config, "resume": str(stopped)}, overrides=[f"resume={stopped}"])
+    assert (run.path, result["status"]) == (stopped, "finished")

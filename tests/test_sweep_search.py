@@ -185,6 +185,24 @@ def test_other_constants_under_the_same_words_are_other_choices_and_say_so() -> 
     assert sorted(search_cells(found)["choice"]) == ["loss=mae (lr=0.1)", "loss=mae (lr=0.2)"]
 
 
+def test_what_a_model_is_given_beside_the_targets_is_a_choice() -> None:
+    found = jobs(
+        ("horizon=96 data.calendar=null", 1, 0.9, 1.0),
+        ("horizon=96 data.calendar=[hour_of_day]", 1, 0.8, 1.0),
+        ("horizon=96 data.past_covariates=[oil]", 1, 0.7, 1.0),
+    )
+    cells = search_cells(found)
+    assert list(cells["choice"]) == ["data.past_covariates=[oil]", "data.calendar=[hour_of_day]", "data.calendar=null"]
+    assert set(cells["cell"]) == {"horizon=96"}
+
+
+def test_seeds_that_were_asked_for_with_fewer_words_are_of_the_same_choice() -> None:
+    words = jobs(("model.dropout=0.1", 1, 0.9, 1.0), ("model.dropout=0.3", 1, 0.75, 1.0))
+    fewer = jobs(("model.dropout=0.1", 2, 0.7, 1.0)).assign(words=[[]], configuration="")
+    cells = search_cells(pd.concat([words, fewer], ignore_index=True))
+    assert list(zip(cells["choice"], cells["n"], strict=True)) == [("model.dropout=0.3", 1), ("model.dropout=0.1", 2)]
+
+
 def test_a_search_says_nothing_of_the_test_part(tmp_path: Path) -> None:
     ended = command(tmp_path, "loss=mae,mse", "seed=1,2", "sweep.search=true", "sweep.name=found")
     assert ended.code == 0

@@ -55,7 +55,7 @@ def check_cycles(names: Sequence[str], frequency: str) -> tuple[str, ...]:
         if name not in _CYCLES:
             raise InputError(f"data.calendar: no cycle {name!r}: choose from {', '.join(_CYCLES)}")
         if _seconds(frequency) >= _CYCLES[name][2]:
-            raise InputError(f"data.calendar: rows every {frequency} do not show the {name}: leave it out")
+            raise InputError(f"data.calendar: rows every {frequency} do not show {name}: leave it out, or give null")
     if twice := sorted({name for name in names if list(names).count(name) > 1}):
         raise InputError(f"data.calendar names {', '.join(twice)} twice: name each once")
     return tuple(names)

@@ -153,7 +153,8 @@ def _first_form(text: pd.Series) -> re.Match[str] | None:
 
 def _is_a_day_a_row(plain: pd.Series) -> bool:
     """Tell whether all rows have the same local time of day, and no day comes twice."""
-    return plain.is_unique and plain.str.extract(r"[T ](.*)$", expand=False).nunique(dropna=False) == 1
+    local = pd.DatetimeIndex(pd.to_datetime(plain, format="mixed", errors="coerce"))  # the year comes first in all
+    return bool(not local.hasnans and local.is_unique and (local - local.normalize()).nunique() == 1)
 
 
 def _has_several_offsets(text: pd.Series, rows: np.ndarray, where: str) -> bool:

@@ -58,10 +58,11 @@ def random_series(forecaster: Forecaster) -> Series:
 def _dates(forecaster: Forecaster) -> pd.DatetimeIndex:
     """Give the dates of the random rows: at long steps from early on, and no more than 64 bits of time hold."""
     first = FIRST
-    step = future_index(pd.Timestamp(first), forecaster.frequency, 1)[0].to_pydatetime() - first
+    one, two = future_index(pd.Timestamp(first), forecaster.frequency, 2).to_pydatetime()
+    step = two - one
     if step >= timedelta(days=7):
         first = EARLY
-    most = int((LAST - first) / step) - forecaster.horizon
+    most = int((LAST - first) / step) - forecaster.horizon - 1  # the first is up to a step later
     rows = min(forecaster.context_length + RANDOM_WINDOWS - 1, most)
     return future_index(pd.Timestamp(first), forecaster.frequency, rows)
 

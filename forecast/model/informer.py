@@ -98,7 +98,7 @@ class Informer(nn.Module):
             Shapes (B, T, F) and (B, h, F), inputs known in advance.
         past_observed
             Shape (B, T, C_in), False where `past` is not to be read; None where all of it is. There the
-            encoder-decoder takes the window's mean, the linear path the last value before.
+            encoder-decoder takes the window's mean, the linear path the last value before it in the window, if any.
         """
         seen, statistics = self.normalization.normalize(past, past_observed)
         forecast = self._decode(seen, past_known, future_known)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from forecast.data.datamodule import ForecastData
-from forecast.data.settings import check_data
+from forecast.data.settings import check_data, with_added
 from forecast.data.sources import Source, load_source
 from forecast.errors import InputError
 from forecast.files import read_json, sha256
@@ -24,7 +24,7 @@ def same_source(run: Run) -> Source:
     InputError
         If the file is gone or another one, or the run folder is damaged.
     """
-    config, facts = _config(run)["data"], _facts(run)
+    config, facts = with_added(_config(run)["data"]), _facts(run)
     check_data(config)
     if config["source"] == "synthetic":
         return load_source(config)

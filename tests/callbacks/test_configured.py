@@ -41,6 +41,7 @@ def test_the_default_group_gives_one_callback_a_node(nodes: dict[str, Any]) -> N
             {"mine": {"_target_": LEARNING_RATE, "logging_interval": {"_target_": "os.makedirs"}}},
             "logging_interval._ta",
         ),
+        ({"mine": {"_target_": LEARNING_RATE, "_partial_": True}}, "callbacks.mine._partial_"),
         (
             {"mine": {"_target_": LEARNING_RATE, "more": [{"x": {"_target_": "os.makedirs"}}]}},
             "mine.more[0].x._target_",

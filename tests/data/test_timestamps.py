@@ -76,13 +76,15 @@ def test_days_and_months_by_the_local_clock_stay_on_its_calendar(time: str) -> N
     index, notes = parse(*days)
     assert [(each.day, each.tzinfo) for each in index] == [(25, None), (26, None), (27, None)]
     assert notes == ("the times have several offsets from UTC and one time of day: taken as dates, without an offset",)
-    index, _ = parse("2023-03-01T00:00+01:00", "2023-04-01T00:00+02:00")
+    index, _ = parse("2023-03-01T00:00+01:00", "2023-04-01T00:00:00+02:00")
     assert list(index.month) == [3, 4]
 
 
 def test_an_hour_that_comes_twice_is_no_day() -> None:
     index, notes = parse("2023-10-29 02:00+02:00", "2023-10-29 02:00+01:00")
     assert (str(index.tz), "converted to UTC" in notes[0]) == ("UTC", True)
+    index, notes = parse("2023-3-9 00:00+01:00", "2023-03-09 00:00+02:00")
+    assert "converted to UTC" in notes[0]
 
 
 def test_the_reading_of_day_and_month_is_noted() -> None:
