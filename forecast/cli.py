@@ -29,6 +29,8 @@ def finish(tool: Callable[[], None]) -> int:
     except SystemExit as end:
         if isinstance(end.__context__, KeyboardInterrupt):  # Lightning makes exit code 1 of it
             return _say("interrupted", 130)
+        if isinstance(end.__context__, BrokenPipeError):  # and rich one of a pipe
+            return unread()
         raise
     except BrokenPipeError:
         return unread()
@@ -53,13 +55,13 @@ def explain(error: Exception) -> tuple[str, int] | None:
 def unread() -> int:
     """Say that what read the output has gone, as `head` does, give the exit code, and write to nowhere from now on."""
     code = 128 + signal.SIGPIPE
-    with suppress(BrokenPipeError):
+    gone = [sys.stdout]
+    try:
         _say("nobody reads the output any more", code, word="stopped")
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-            continue
-        with suppress(OSError, ValueError):
+    except BrokenPipeError:
+        gone.append(sys.stderr)
+    for stream in gone:
+        with suppress(OSError, ValueError):  # a stream without a file
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return code
 
