@@ -20,6 +20,10 @@ LIGHTNING = [
 """Warnings of third parties that a training gives and that are not ours to mend, as pytest's filters."""
 
 
+MANY_OBJECTS = 50_000
+"""Of them a collection takes a hundredth of a second; with all that a training imports it would take a fifth."""
+
+
 @dataclass(frozen=True)
 class TinyRun:
     """A finished run on a CSV file: where it is, what it was made of, what it gave; `words` beside those of `quick`."""
@@ -47,11 +51,12 @@ def one_thread() -> None:
     torch.set_num_threads(1)
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def imports_are_no_garbage() -> None:
-    """Leave what was imported out of every later collection: each run makes one before it measures its memory."""
-    gc.collect()
-    gc.freeze()
+    """Leave what has been imported out of later collections: each run makes one before it measures its memory."""
+    if len(gc.get_objects()) > MANY_OBJECTS:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture

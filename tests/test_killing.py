@@ -10,7 +10,7 @@ import pytest
 from forecast.sweep_rows import FIGURES
 from tests.small import ROOT, quick
 
-TRIALS = 6
+TRIALS = 4
 NAMES = [f"attention-{name}_seed-{seed}" for name in ("full", "linear") for seed in (1, 2)]
 MEASURED = [name for name, place in FIGURES.items() if place.startswith("speed.") and name != "flops_per_window"]
 TIMES = ["folder", *(f"{name}{end}" for name in MEASURED for end in ("", "_sd"))]
