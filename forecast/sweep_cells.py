@@ -8,6 +8,7 @@ import pandas as pd
 
 from forecast.nested import flatten
 from forecast.same_data import INPUTS
+from forecast.sweep_rows import ALL_ALIKE
 from forecast.told_apart import told_apart
 
 OF_A_CELL = ("horizon", "data")
@@ -18,8 +19,6 @@ CHOSEN = tuple(f"data.{key}" for key in INPUTS)
 
 EXPERIMENT = "experiment"
 """Its words say what is forecast too, where each goes with data of its own."""
-
-ALL_ALIKE = "(all alike)"
 
 
 def with_cells(jobs: pd.DataFrame) -> pd.DataFrame:

@@ -52,6 +52,9 @@ FIGURES = {
 
 NUMBERS, COUNTS = [*SCORES, *FIGURES], ["parameters", "steps", "test_windows", "evaluation_stride"]
 
+ALL_ALIKE = "(all alike)"
+"""What a configuration is called that has no word of its own."""
+
 MARKS = (JOB, CONFIG, FAILED)
 """Files of which a job's folder has one at least."""
 

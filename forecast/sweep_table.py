@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from forecast.files import replacing
-from forecast.sweep_rows import COUNTS, WITHIN, read_jobs, summarise
+from forecast.sweep_rows import ALL_ALIKE, COUNTS, WITHIN, read_jobs, summarise
 
 HEADINGS = {
     "n": "n",
@@ -74,7 +74,7 @@ def sweep_table(rows: pd.DataFrame, jobs: pd.DataFrame, name: str) -> Table:
         cells = [cell(name, row) for name in HEADINGS]
         if row["row"] == "job":
             cells[1] = row["status"]
-        table.add_row(escape(row["configuration"]) or "(all alike)", *cells)  # [load] is no markup
+        table.add_row(escape(row["configuration"] or ALL_ALIKE), *cells)  # [load] is no markup
     return table
 
 

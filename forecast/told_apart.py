@@ -28,11 +28,11 @@ def _words(facts: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     used: list[str] = []
     seen: list[tuple[Hashable, ...]] = [() for _ in facts]
     for key in dict.fromkeys(key for each in facts for key in each):
-        with_it = [(*before, shown(each.get(key))) for before, each in zip(seen, facts, strict=True)]
+        with_it = [(*before, _shown(each.get(key))) for before, each in zip(seen, facts, strict=True)]
         if len(set(with_it)) > len(set(seen)):
             used.append(key)
             seen = with_it
-    return [[f"{key}={shown(each.get(key))}" for key in used] for each in facts]
+    return [[f"{key}={_shown(each.get(key))}" for key in used] for each in facts]
 
 
 def _behind(label: str, words: Sequence[str]) -> str:
@@ -41,6 +41,6 @@ def _behind(label: str, words: Sequence[str]) -> str:
     return f"{label} ({', '.join(words)})" if label else " ".join(words)
 
 
-def shown(value: Any) -> str:
+def _shown(value: Any) -> str:
     """Give a value as a command line has it."""
     return value if isinstance(value, str) else json.dumps(value)

@@ -1,6 +1,7 @@
 """Whose clock the calendar of a model is read by: that of its training, whatever clock a later file goes by."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import pandas as pd
 
@@ -60,7 +61,7 @@ class Clock:
         """Give the same instants as this clock shows them."""
         return index if self._is_any or index.tz is None else index.tz_convert(self.zone)
 
-    @property
+    @cached_property
     def _is_any(self) -> bool:
         step = fixed_step(frequency_offset(self.frequency))
         return self.zone == UNKNOWN or step is None or step % _DAY == 0

@@ -75,7 +75,7 @@ def load_source(config: Mapping[str, Any]) -> Source:
     targets = wanted if wanted is not None else [name for name in present if name not in covariates]
     if not targets:
         raise InputError("data.past_covariates names every column: leave at least one to forecast")
-    named = config.get("calendar")  # which an older run does not have
+    named = config["calendar"]
     cycles = None if named is None else check_cycles([str(name) for name in named], series.frequency)
     return Source(series, targets, covariates, path, digest, cycles)
 
