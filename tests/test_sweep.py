@@ -608,8 +608,15 @@ def without_times(row: dict[str, str]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("raised", "code"), [(Interrupted("stopped", 15), 143), (KeyboardInterrupt(), 130), (SystemExit(143), 143)]
+    ("raised", "code"),
+    [
+        (Interrupted("stopped", 15), 143),
+        (KeyboardInterrupt(), 130),
+        (SystemExit(143), 143),
+        (BrokenPipeError(), 141),
+    ],
 )
+@pytest.mark.usefixtures("capsys")  # a pipe that is gone has its stream closed: not pytest's own
 def test_no_job_starts_after_an_interruption(fake: Any, tmp_path: Path, raised: BaseException, code: int) -> None:
     def ends(config: dict[str, Any]) -> float:
         if config["seed"] == 2:
