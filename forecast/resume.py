@@ -10,7 +10,7 @@ from typing import Any
 
 from forecast.checkpoint import checkpoints, newest_checkpoint
 from forecast.claim import claimed
-from forecast.data.settings import with_added
+from forecast.earlier import whole
 from forecast.errors import InputError
 from forecast.files import sha256
 from forecast.nested import flatten
@@ -168,8 +168,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         If it cannot be read.
     """
     try:
-        content: dict[str, Any] = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        content["data"] = with_added(content["data"])
+        content = whole(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
         groups = [content[group] for group in (*FREE_GROUPS, "training")]
         if not all(isinstance(group, dict) for group in groups) or not isinstance(groups[-1]["precision"], str):
             raise ValueError("it is no configuration")

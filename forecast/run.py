@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save
 
 from forecast import model
 from forecast.checks import check_options
+from forecast.earlier import options_of
 from forecast.errors import InputError
 from forecast.files import replacing, sha256, write_json
 from forecast.model.informer import Informer
@@ -59,7 +60,7 @@ class Architecture:
         check_options(Sizes, values["sizes"], "sizes")
         return cls(
             preset=values["preset"],
-            options=values["options"],
+            options=options_of(values["preset"], values["options"]),
             mechanisms=Mechanisms(**values["mechanisms"]),
             sizes=Sizes(**values["sizes"]),
         )

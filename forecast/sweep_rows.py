@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from forecast.data.settings import with_added
+from forecast.earlier import whole
 from forecast.files import read_json
 from forecast.metrics import skill
 from forecast.nested import flatten, look_up
@@ -183,8 +183,7 @@ def _what_it_is(result: dict[str, Any]) -> dict[str, Any]:
     """
     free = {*FREE, "seed"}
     aside = {f"training.{key}" for key in FREE_TRAINING if key not in BUDGET}
-    config = result["config"]
-    values = flatten({**config, "data": with_added(config["data"])}).items()
+    values = flatten(whole(result["config"])).items()
     settings = {key: value for key, value in values if key.split(".")[0] not in free and key not in aside}
     sha256 = look_up(result, "data.sha256")
     of = json.dumps([settings, result.get("device"), result.get("precision"), sha256], sort_keys=True)

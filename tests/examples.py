@@ -27,6 +27,8 @@ PATCH = {
     "patch_length": 4,
     "stride": None,
     "channels": "independent",
+    "level": "last_patch",
+    "queries": "last_patch",
     "linear_path": False,
 }
 STEP = {

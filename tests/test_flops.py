@@ -42,7 +42,7 @@ def test_a_small_model_costs_what_its_layers_cost_by_hand() -> None:
     def feed_forward(rows: int) -> int:
         return 2 * rows * width * wide
 
-    embedding = tokens * patch * width + (tokens + queries) * 2 * patch * width
+    embedding = (tokens + 1) * patch * width + (tokens + queries) * 2 * patch * width  # the last patch twice
     encoder = 2 * (attend(tokens, tokens) + feed_forward(tokens))
     decoder = attend(queries, queries) + attend(queries, tokens) + feed_forward(queries)
     head = queries * width * patch

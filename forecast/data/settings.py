@@ -16,10 +16,6 @@ OF_SOURCE = {"synthetic": ("rows", "seed"), "file": ("path", "file_name", "url",
 """The keys that only one source has."""
 
 
-ADDED = {"calendar": None}
-"""Keys that runs of earlier versions do not have, and what those did."""
-
-
 @dataclass(frozen=True)
 class DataSettings:
     """The kinds of the values; which keys there are depends on the source."""
@@ -42,11 +38,6 @@ class DataSettings:
     duplicates: str
     missing: str
     split: dict[str, Any]
-
-
-def with_added(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the `data` group of a run of any version with all the keys of this one."""
-    return {**ADDED, **config}
 
 
 def check_data(config: Mapping[str, Any]) -> None:

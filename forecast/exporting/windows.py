@@ -10,8 +10,8 @@ import pandas as pd
 from forecast.context import Context, stack
 from forecast.data.calendar import future_index
 from forecast.data.series import Series
-from forecast.data.settings import with_added
 from forecast.data.sources import load_source
+from forecast.earlier import data_of
 from forecast.files import read_json
 from forecast.forecaster import Forecaster
 from forecast.run import CONFIG, RESULT, Run
@@ -40,7 +40,7 @@ def series_of(run: Run, forecaster: Forecaster, source: Path | None) -> tuple[Se
         if path is not None:
             return forecaster.read(path), path
         config = json.loads((run.path / CONFIG).read_text(encoding="utf-8"))
-        return load_source(with_added(config["data"])).series, "the simulation"
+        return load_source(data_of(config)).series, "the simulation"
     except (OSError, LookupError, TypeError, ValueError):
         return random_series(forecaster), f"random rows ({run.path} names no data that can be read here)"
 

@@ -5,10 +5,10 @@ from torch import Tensor, nn
 
 
 class Sum(nn.Module):
-    """Adds the two: the encoder-decoder learns what the linear path leaves, and both are trained as one."""
+    """Adds to the linear path what `decoded` changes in its `level`: it learns what the path leaves, both as one."""
 
-    def forward(self, decoded: Tensor, linear: Tensor) -> Tensor:
-        return decoded + linear
+    def forward(self, decoded: Tensor, linear: Tensor, level: Tensor) -> Tensor:
+        return linear + (decoded - level)
 
 
 class WeightedMean(nn.Module):
@@ -29,5 +29,5 @@ class WeightedMean(nn.Module):
         super().__init__()
         self.register_buffer("share", torch.zeros(()))
 
-    def forward(self, decoded: Tensor, linear: Tensor) -> Tensor:
+    def forward(self, decoded: Tensor, linear: Tensor, level: Tensor) -> Tensor:
         return linear + self.share * (decoded - linear)

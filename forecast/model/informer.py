@@ -34,9 +34,6 @@ class Normalization(Protocol):
     def restore(self, forecast: Tensor, statistics: Statistics) -> Tensor:
         """Give the forecast as z-scores of the training part."""
 
-    def remove(self, forecast: Tensor, statistics: Statistics) -> Tensor:
-        """Give z-scores of the training part as the model forecasts them."""
-
 
 class Informer(nn.Module):
     """Maps a context to a forecast; the future is no argument, so it cannot leak.
@@ -101,10 +98,12 @@ class Informer(nn.Module):
             encoder-decoder takes the window's mean, the linear path the last value before it in the window, if any.
         """
         seen, statistics = self.normalization.normalize(past, past_observed)
-        forecast = self._decode(seen, past_known, future_known)
-        if self.linear_path is not None:
-            forecast = self.combination(forecast, self._linear(past, past_observed, seen, statistics))
-        return self.normalization.restore(forecast, statistics)
+        decoded = self.normalization.restore(self._decode(seen, past_known, future_known), statistics)
+        if self.linear_path is None:
+            return decoded
+        linear = self.forward_linear_path(past, past_observed)
+        forecast: Tensor = self.combination(decoded, linear, statistics.level[..., : self.num_targets])
+        return forecast
 
     @property
     def is_weighted(self) -> bool:
@@ -122,8 +121,7 @@ class Informer(nn.Module):
         """Give the forecasts of the encoder-decoder and of the linear path, (B, h, C_out) each; it must have one."""
         seen, statistics = self.normalization.normalize(past, past_observed)
         decoded = self._decode(seen, past_known, future_known)
-        linear = self._linear(past, past_observed, seen, statistics)
-        return self.normalization.restore(decoded, statistics), self.normalization.restore(linear, statistics)
+        return self.normalization.restore(decoded, statistics), self.forward_linear_path(past, past_observed)
 
     def learners(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
@@ -152,13 +150,5 @@ class Informer(nn.Module):
         """Give the forecast of the linear path alone (B, h, C_out); the model must have one."""
         assert self.linear_path is not None
         whole = past if past_observed is None else held(past, past_observed)
-        normal, statistics = self.normalization.normalize(whole, None)
-        return self.normalization.restore(self.linear_path(normal[..., : self.num_targets]), statistics)
-
-    def _linear(self, past: Tensor, past_observed: Tensor | None, seen: Tensor, statistics: Statistics) -> Tensor:
-        """Give the linear path's forecast on the scale of `statistics`, those of `seen`, the normalised context."""
-        assert self.linear_path is not None
-        if past_observed is None:
-            forecast: Tensor = self.linear_path(seen[..., : self.num_targets])
-            return forecast
-        return self.normalization.remove(self.forward_linear_path(past, past_observed), statistics)
+        forecast: Tensor = self.linear_path(whole[..., : self.num_targets])
+        return forecast

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 
 class LinearPath(nn.Module):
-    """Gives the normalised context (B, T, C) mapped to the horizon (B, h, C), the same map for each series.
+    """Maps the context (B, T, C), less its mean, to the horizon (B, h, C), the mean added; one map for all series.
 
     It starts at zero, which forecasts the window's mean; `start_from` puts the closed form in its place.
 
@@ -19,15 +19,15 @@ class LinearPath(nn.Module):
         self.weight = nn.Parameter(torch.zeros(context_length, horizon))
 
     def forward(self, past: Tensor) -> Tensor:
-        return torch.einsum("btc,th->bhc", past, self.weight)
+        mean = past.mean(1, keepdim=True)
+        return torch.einsum("btc,th->bhc", past - mean, self.weight) + mean
 
     @torch.no_grad()
     def start_from(self, weight: Tensor) -> None:
         """Take over `weight` (look_back, h), the newest steps of the context; older ones count nothing.
 
-        A map fitted on windows less their mean serves windows divided by their deviation unchanged, since
-        the deviation is put back on what it gives. Here the mean is that of the whole context: where the map
-        reads less of it, each of its steps also carries a share of the level that the map's own mean is at.
+        The mean that is taken off is that of the whole context: where the map reads less of it, each of its
+        steps also carries a share of the level that the map's own mean is at.
         """
         weight = weight.to(self.weight)
         look_back = weight.shape[0]

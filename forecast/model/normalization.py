@@ -1,4 +1,4 @@
-"""The window's own mean and deviation: taken off the context, put back on the forecast."""
+"""The window's own level and deviation: taken off the context, put back on the forecast."""
 
 from typing import NamedTuple
 
@@ -12,23 +12,36 @@ EPSILON = 1e-5
 
 
 class Statistics(NamedTuple):
-    """Mean and deviation of each window and channel, shape (B, 1, C)."""
+    """Level and deviation of each window and channel, shape (B, 1, C)."""
 
-    mean: Tensor
+    level: Tensor
     deviation: Tensor
 
 
 class WindowNormalization(nn.Module):
-    """Takes the window's mean and deviation off, and puts the targets' back.
+    """Takes the window's level and deviation off, and puts the targets' back.
+
+    Parameters
+    ----------
+    newest
+        Steps at the window's end of which the level is the mean; None: of the whole window, as published. What is
+        forecast is then a change from where the series is, which a series that drifts asks for: a network that
+        bounds its outputs would have to learn the level of each window anew. The deviation is always that of
+        the whole window about its mean.
 
     References
     ----------
     Kim et al., "Reversible Instance Normalization for Accurate Time-Series Forecasting against
-    Distribution Shift", ICLR 2022; without its learned affine map.
+    Distribution Shift", ICLR 2022; without its learned affine map. Zeng et al., "Are Transformers Effective for
+    Time Series Forecasting?", AAAI 2023, where the last value alone is the level (NLinear).
     """
 
+    def __init__(self, newest: int | None = None) -> None:
+        super().__init__()
+        self.newest = newest
+
     def normalize(self, past: Tensor, observed: Tensor | None) -> tuple[Tensor, Statistics]:
-        """Give the normalised context (B, T, C) and its statistics; unobserved values become 0."""
+        """Give the normalised context (B, T, C) and its statistics; unobserved values become the window's mean."""
         if observed is None:
             mean = past.mean(1, keepdim=True)
             centred = past - mean
@@ -38,17 +51,23 @@ class WindowNormalization(nn.Module):
             centred = torch.where(observed, past - mean, 0)
             variance = observed_mean(centred.square(), observed)
         deviation = (variance + EPSILON).sqrt()
-        return centred / deviation, Statistics(mean, deviation)
+        if self.newest is None:
+            return centred / deviation, Statistics(mean, deviation)
+        rise = self._rise(centred, observed)
+        return (centred - rise) / deviation, Statistics(mean + rise, deviation)
+
+    def _rise(self, centred: Tensor, observed: Tensor | None) -> Tensor:
+        """Give by how much the newest steps lie above the window's mean (B, 1, C); 0 where none was observed."""
+        assert self.newest is not None
+        newest = centred[:, -self.newest :]
+        if observed is None:
+            return newest.mean(1, keepdim=True)
+        return observed_mean(newest, observed[:, -self.newest :])
 
     def restore(self, forecast: Tensor, statistics: Statistics) -> Tensor:
         """Give the forecast (B, h, C_out) on the scale of the context's first C_out channels."""
         targets = forecast.shape[2]
-        return forecast * statistics.deviation[..., :targets] + statistics.mean[..., :targets]
-
-    def remove(self, forecast: Tensor, statistics: Statistics) -> Tensor:
-        """Give what `restore` makes `forecast` of."""
-        targets = forecast.shape[2]
-        return (forecast - statistics.mean[..., :targets]) / statistics.deviation[..., :targets]
+        return forecast * statistics.deviation[..., :targets] + statistics.level[..., :targets]
 
 
 class NoNormalization(nn.Module):
@@ -62,9 +81,5 @@ class NoNormalization(nn.Module):
         return past, Statistics(neutral, neutral + 1)
 
     def restore(self, forecast: Tensor, statistics: Statistics) -> Tensor:
-        """Give `forecast` itself."""
-        return forecast
-
-    def remove(self, forecast: Tensor, statistics: Statistics) -> Tensor:
         """Give `forecast` itself."""
         return forecast

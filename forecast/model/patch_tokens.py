@@ -24,6 +24,9 @@ class PatchTokens(nn.Module):
         T and h.
     patch_length, stride
         Steps in a patch, and from one patch to the next of the context.
+    queries
+        "last_patch": each learned query has the token of its target's last patch added, without which it is
+        the same for all windows, and self-attention between queries has nothing to tell; "learned": it has not.
 
     References
     ----------
@@ -44,6 +47,7 @@ class PatchTokens(nn.Module):
         patch_length: int,
         stride: int,
         channels: str,
+        queries: str,
     ) -> None:
         super().__init__()
         self.num_targets = num_targets
@@ -52,6 +56,7 @@ class PatchTokens(nn.Module):
         self.patch_length = patch_length
         self.stride = stride
         self.mixed = channels == "mixed"
+        self.carry = queries == "last_patch"
         patches = 1 + max(0, -(-(context_length - patch_length) // stride))
         self.padding = patch_length + (patches - 1) * stride - context_length
         self.num_queries = -(-horizon // patch_length)
@@ -92,6 +97,9 @@ class PatchTokens(nn.Module):
             patches = padded.unflatten(2, (self.num_queries, self.patch_length))  # (B, F, M, P)
             tokens = tokens + self.known(patches.permute(0, 2, 3, 1).flatten(2))
         tokens = tokens[:, None].expand(-1, self.num_targets, -1, -1)  # (B, C_out, M, D)
+        if self.carry:
+            newest = past[:, -self.patch_length :, : self.num_targets].transpose(1, 2)  # (B, C_out, P)
+            tokens = tokens + self.values(newest)[:, :, None]
         if self.mixed:
             assert self.channel is not None
             return (tokens + self.channel[: self.num_targets, None]).flatten(1, 2)

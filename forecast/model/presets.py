@@ -81,12 +81,16 @@ def patch_informer(
     patch_length: int,
     stride: int | None,
     channels: str,
+    level: str,
+    queries: str,
     linear_path: str | bool,
 ) -> Informer:
     """Give the model of patches, window normalisation, learned horizon queries and a linear path.
 
-    `stride` is `patch_length` where it is None. `linear_path` is "ridge", a sum with a path that starts in closed
-    form, "zero", one that starts from nothing, "weighted", the weighted mean with a path in closed form, or False.
+    `stride` is `patch_length` where it is None. `level` is "last_patch" or "window", whose mean a window is counted
+    from; `queries` "last_patch", learned ones that carry its token, or "learned", those alone. `linear_path` is
+    "ridge", a sum with a path that starts in closed form, "zero", one that starts from nothing, "weighted", the
+    weighted mean with a path in closed form, or False.
     """
     stride = patch_length if stride is None else stride
     if not 1 <= stride <= patch_length <= sizes.context_length:
@@ -96,10 +100,20 @@ def patch_informer(
         )
     if channels not in ("independent", "mixed"):
         raise InputError(f"model.channels {channels!r}: choose independent or mixed")
+    if level not in ("last_patch", "window"):
+        raise InputError(f"model.level {level!r}: choose last_patch or window")
+    if queries not in ("last_patch", "learned"):
+        raise InputError(f"model.queries {queries!r}: choose last_patch or learned")
     if linear_path not in ("ridge", "zero", "weighted", False):
         raise InputError(f"model.linear_path {linear_path!r}: choose weighted, ridge, zero or false")
     tokens = PatchTokens(
-        **vars(sizes), d_model=d_model, dropout=dropout, patch_length=patch_length, stride=stride, channels=channels
+        **vars(sizes),
+        d_model=d_model,
+        dropout=dropout,
+        patch_length=patch_length,
+        stride=stride,
+        channels=channels,
+        queries=queries,
     )
     heads = partial(_heads, d_model=d_model, num_heads=num_heads, head_dim=head_dim)
     layer: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout, "norm_first": True}
@@ -121,7 +135,7 @@ def patch_informer(
             ],
             d_model,
         ),
-        normalization=WindowNormalization(),
+        normalization=WindowNormalization(patch_length if level == "last_patch" else None),
         linear_path=path,
         combination=WeightedMean() if weighted else Sum(),
         num_targets=sizes.num_targets,

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from forecast.data.datamodule import ForecastData
-from forecast.data.settings import check_data, with_added
+from forecast.data.settings import check_data
 from forecast.data.sources import Source, load_source
+from forecast.earlier import data_of
 from forecast.errors import InputError
 from forecast.files import read_json, sha256
 from forecast.run import CONFIG, DAMAGE, RESULT, Run
@@ -24,7 +25,7 @@ def same_source(run: Run) -> Source:
     InputError
         If the file is gone or another one, or the run folder is damaged.
     """
-    config, facts = with_added(_config(run)["data"]), _facts(run)
+    config, facts = data_of(_config(run)), _facts(run)
     check_data(config)
     if config["source"] == "synthetic":
         return load_source(config)

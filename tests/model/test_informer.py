@@ -165,6 +165,34 @@ def test_a_horizon_is_forecast_to_the_end_of_the_last_patch_and_cut() -> None:
     torch.testing.assert_close(first(past, past_known, future_known), second(past, past_known, longer)[:, :6])
 
 
+def test_every_query_carries_the_last_patch_of_its_own_target_and_nothing_older() -> None:
+    shape = sizes(targets=2, covariates=1, horizon=8)
+    carrying, learned = (make_model("patch_informer", shape, queries=queries) for queries in ("last_patch", "learned"))
+    learned.load_state_dict(carrying.state_dict())
+    past, *known = make_inputs(shape)
+    with_it = carrying.tokens.queries(past, *known).unflatten(0, (-1, 2))  # (B, C_out, M, D)
+    token = carrying.tokens.values(past[:, -4:, :2].transpose(1, 2))[:, :, None]
+    torch.testing.assert_close(with_it, learned.tokens.queries(past, *known).unflatten(0, (-1, 2)) + token)
+    older = past.clone()
+    older[:, :-4] += 1
+    older[..., 2] += 1  # a covariate
+    assert torch.equal(carrying.tokens.queries(older, *known).unflatten(0, (-1, 2)), with_it)
+    assert torch.equal(learned.tokens.queries(older + 1, *known), learned.tokens.queries(past, *known))
+
+
+def test_a_forecast_moves_with_the_level_of_the_whole_window_and_starts_from_that_of_the_last_patch() -> None:
+    shape = sizes(targets=2, covariates=0, horizon=8)
+    past, *known = make_inputs(shape)
+    for level, steps in (("last_patch", 4), ("window", past.shape[1])):
+        model = make_model("patch_informer", shape, level=level)
+        torch.nn.init.zeros_(model.tokens.head.weight)
+        torch.nn.init.zeros_(model.tokens.head.bias)
+        expected = past[:, -steps:].mean(1, keepdim=True).expand(-1, 8, -1)
+        torch.testing.assert_close(model(past, *known), expected)
+    drawn = make_model("patch_informer", shape)
+    torch.testing.assert_close(drawn(past + 3, *known), drawn(past, *known) + 3, atol=1e-3, rtol=1e-3)
+
+
 def test_a_known_future_input_reaches_its_own_patch_of_the_horizon_first() -> None:
     shape = sizes(targets=1, covariates=0, horizon=8)
     tokens = make_model("patch_informer", shape).tokens
@@ -300,8 +328,8 @@ def test_the_linear_path_adds_to_what_the_rest_gives() -> None:
     state = {name: value for name, value in model.state_dict().items() if not name.startswith("linear_path")}
     without.load_state_dict(state)
     past, *known = make_inputs(SIZES)
-    mean = past[..., :2].mean(1, keepdim=True)
-    path = model.forward_linear_path(past) - mean
+    level = past[:, -4:, :2].mean(1, keepdim=True)  # of the last patch: each of the two gives it
+    path = model.forward_linear_path(past) - level
     torch.testing.assert_close(model(past, *known), without(past, *known) + path, atol=1e-4, rtol=1e-4)
 
 

@@ -10,7 +10,7 @@ def test_a_window_loses_its_own_mean_and_deviation_channel_by_channel() -> None:
     normal, statistics = WindowNormalization().normalize(past, None)
     torch.testing.assert_close(normal.mean(1), torch.zeros(3, 2), atol=1e-4, rtol=0)
     torch.testing.assert_close(normal.square().mean(1), torch.ones(3, 2), atol=1e-3, rtol=0)
-    torch.testing.assert_close(statistics.mean[:, 0], past.mean(1))
+    torch.testing.assert_close(statistics.level[:, 0], past.mean(1))
     torch.testing.assert_close(statistics.deviation[:, 0], (past.var(1, correction=0) + EPSILON).sqrt())
 
 
@@ -28,7 +28,7 @@ def test_statistics_are_those_of_the_observed_steps_alone() -> None:
     observed[0, :13, 0] = False
     normal, statistics = WindowNormalization().normalize(torch.where(observed, past, torch.nan), observed)
     short, expected = WindowNormalization().normalize(past[:, 13:, :1], None)
-    torch.testing.assert_close(statistics.mean[..., :1], expected.mean)
+    torch.testing.assert_close(statistics.level[..., :1], expected.level)
     torch.testing.assert_close(statistics.deviation[..., :1], expected.deviation)
     torch.testing.assert_close(normal[:, 13:, :1], short)
     assert (normal[:, :13, 0] == 0).all()
@@ -44,7 +44,7 @@ def test_a_mask_that_hides_nothing_changes_nothing() -> None:
 def test_a_constant_or_unseen_window_stays_finite_with_its_gradient(observed: torch.Tensor | None) -> None:
     past = torch.full((1, 9, 2), 4.0, requires_grad=True)
     normal, statistics = WindowNormalization().normalize(past, observed)
-    (normal.sum() + statistics.mean.sum() + statistics.deviation.sum()).backward()
+    (normal.sum() + statistics.level.sum() + statistics.deviation.sum()).backward()
     assert (normal == 0).all()
     assert past.grad is not None
     assert past.grad.isfinite().all()
@@ -60,3 +60,26 @@ def test_no_normalization_leaves_values_and_forecasts_and_hides_the_unobserved()
     torch.testing.assert_close(hidden, torch.where(observed, past, mean))
     forecast = torch.randn(2, 4, 2)
     assert torch.equal(NoNormalization().restore(forecast, statistics), forecast)
+
+
+def test_the_level_of_the_newest_steps_is_taken_off_and_the_deviation_is_of_the_whole_window() -> None:
+    past = torch.randn(3, 50, 4) * 7 + torch.linspace(0, 30, 50)[:, None]
+    whole, newest = WindowNormalization(), WindowNormalization(newest=6)
+    normal, statistics = newest.normalize(past, None)
+    torch.testing.assert_close(statistics.level, past[:, -6:].mean(1, keepdim=True))
+    torch.testing.assert_close(statistics.deviation, whole.normalize(past, None)[1].deviation)
+    torch.testing.assert_close(normal, (past - statistics.level) / statistics.deviation)
+    torch.testing.assert_close(newest.restore(normal[..., :2], statistics), past[..., :2])
+
+
+def test_the_newest_level_is_that_of_observed_steps_or_where_there_is_none_the_window_s() -> None:
+    past = torch.randn(1, 20, 2)
+    observed = torch.ones(1, 20, 2, dtype=torch.bool)
+    observed[0, -5:-2, 0] = observed[0, -5:, 1] = False
+    normal, statistics = WindowNormalization(newest=5).normalize(torch.where(observed, past, torch.nan), observed)
+    torch.testing.assert_close(statistics.level[0, 0, 0], past[0, -2:, 0].mean())
+    torch.testing.assert_close(statistics.level[0, 0, 1], past[0, :-5, 1].mean())
+    back = (normal * statistics.deviation + statistics.level)[0]
+    torch.testing.assert_close(back[:-5], past[0, :-5])
+    mean = past[0, :, 0][observed[0, :, 0]].mean()
+    torch.testing.assert_close(back[-5:-2, 0], mean.expand(3))  # hidden: the window's mean, not the level

@@ -78,6 +78,8 @@ def test_a_value_out_of_range_is_refused_by_name(preset: str, key: str, value: o
         ("patch_informer", "stride", 0),
         ("patch_informer", "stride", 5),
         ("patch_informer", "channels", "both"),
+        ("patch_informer", "level", "zero"),
+        ("patch_informer", "queries", "none"),
         ("patch_informer", "linear_path", "ols"),
         ("patch_informer", "linear_path", True),
         ("informer", "start_length", -1),
