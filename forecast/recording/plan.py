@@ -56,7 +56,7 @@ FITTED = (ALONE, "model.d_model=64", "model.d_ff=128", "model.dropout=0", "train
 """Without the linear path a network that has to do all by itself: what validation likes best there."""
 POINTWISE = "data={dataset} experiment=pointwise"
 PAPER = "data={dataset} experiment=informer"
-PATCHES = ("context_length=96", "loss=mse", ALONE)
+PATCHES = ("context_length=96", "model.queries=learned", "model.level=window", "loss=mse", ALONE)
 
 RECIPES: tuple[Recipe, ...] = (
     Recipe(MAIN, "the data set's recipe", seeds={"full": ("1", "2", "3")}),
@@ -121,16 +121,25 @@ RECIPES: tuple[Recipe, ...] = (
     ),
     Recipe("ladder_channels", "each channel by itself", PATCHES, "data={dataset}", LADDER, ("full",)),
     Recipe("ladder_look_back", "look-back 512", PATCHES[1:], "data={dataset}", LADDER, ("full",)),
+    Recipe("ladder_queries", "queries that carry the last patch", PATCHES[2:], "data={dataset}", LADDER, ("full",)),
     Recipe(
-        "ladder_linear_path",
-        "the linear path added, from the closed form",
-        (*PATCHES[1:2], "model.linear_path=ridge"),
+        "ladder_level",
+        "windows counted from their last patch, not from their mean",
+        PATCHES[3:],
         "data={dataset}",
         LADDER,
         ("full",),
     ),
     Recipe(
-        "ladder_weighted", "their weighted mean in place of the sum", PATCHES[1:2], "data={dataset}", LADDER, ("full",)
+        "ladder_linear_path",
+        "the linear path added, from the closed form",
+        (*PATCHES[3:4], "model.linear_path=ridge"),
+        "data={dataset}",
+        LADDER,
+        ("full",),
+    ),
+    Recipe(
+        "ladder_weighted", "their weighted mean in place of the sum", PATCHES[3:4], "data={dataset}", LADDER, ("full",)
     ),
     Recipe("ladder_mae", "MAE for the loss: the defaults", (), "data={dataset}", LADDER, ("full",)),
     Recipe(ENSEMBLE, "the forecasts of three seeds averaged", attentions=("full",), seeds={"full": ("1+2+3",)}),
