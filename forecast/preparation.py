@@ -82,7 +82,7 @@ def prepare(
     """
     root, settings = read_root(config), read_training(config["training"])
     device = choose_device(config["trainer"], group.place.local_rank)
-    precision = choose_precision(settings.precision, device)
+    precision = choose_precision(settings.precision, device, config["model"].get("d_model"))
     loss_by_name(root.loss)
     check_target(config["optimizer"], "optimizer", Optimizer)
     check_target(config["scheduler"], "scheduler", LRScheduler, functions=SCHEDULES)

@@ -26,7 +26,7 @@ def settled(config: Mapping[str, Any]) -> dict[str, Any]:
         If what is needed of it cannot be used.
     """
     settings = read_training(config["training"])
-    precision = choose_precision(settings.precision, choose_device(config["trainer"]))
+    precision = choose_precision(settings.precision, choose_device(config["trainer"]), config["model"].get("d_model"))
     return {**config, "training": {**config["training"], "precision": precision}}
 
 
