@@ -11,6 +11,30 @@ from forecast.parallel.group import Group
 SHARES = tuple(tenths / 10 for tenths in range(11))
 """Weights of the encoder-decoder that are tried; finer ones would fit the noise of the validation part."""
 
+PRIOR = 30
+"""Blocks of windows that the linear path counts for by itself. What comes after validation differs from it in its own
+way, and the encoder-decoder, whose step validation chose, loses most by that. On eight stretches of twenty months of PJM
+East, each split as ETTh1 is, validation liked a share of .41 best at horizon 96 and .27 at 336, the test part .30 and
+.17 (means); with what is trusted of it the test MSE is 2.8 and .4 % below the linear path's, with all 1.3 % below and
+.5 % above."""
+
+
+def trust(windows: int, overlap: int) -> float:
+    """Give what is taken of the share that validation likes best: n / (n + PRIOR) of n blocks of windows.
+
+    It is the share of a ridge regression of the linear path's error on the difference of the two forecasts, with a
+    penalty that weighs as much as `PRIOR` blocks.
+
+    Parameters
+    ----------
+    windows
+        Of the validation part.
+    overlap
+        Windows in a row that share targets with the first of them.
+    """
+    blocks = windows / overlap
+    return blocks / (blocks + PRIOR)
+
 
 @dataclass
 class ShareSums:
@@ -25,16 +49,21 @@ class ShareSums:
         Shape (11,): sums of |e + s d|, a share each.
     count
         Shape (): targets counted.
+    trust
+        Above 0, up to 1: the shares s are this part of those in `SHARES`.
     """
 
     squared: Tensor
     absolute: Tensor
     count: Tensor
+    trust: float
 
     @classmethod
-    def zeros(cls, device: torch.device | str = "cpu") -> "ShareSums":
+    def zeros(cls, trust: float, device: torch.device | str = "cpu") -> "ShareSums":
         """Give sums over nothing."""
-        return cls(*(torch.zeros(shape, dtype=torch.float64, device=device) for shape in ((3,), (len(SHARES),), ())))
+        shapes: tuple[tuple[int, ...], ...] = ((3,), (len(SHARES),), ())
+        squared, absolute, count = (torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes)
+        return cls(squared, absolute, count, trust)
 
     def update(self, decoded: Tensor, linear: Tensor, future: Tensor, observed: Tensor | None = None) -> Tensor:
         """Add a batch of both forecasts, (B, h, C) each; targets where `observed` is False are left out.
@@ -44,7 +73,9 @@ class ShareSums:
         error, difference = linear - future, decoded - linear
         if observed is not None:
             error, difference = torch.where(observed, error, 0), torch.where(observed, difference, 0)
-        self.absolute += torch.stack([(error + share * difference).abs().sum(dtype=torch.float64) for share in SHARES])
+        self.absolute += torch.stack(
+            [(error + self.trust * share * difference).abs().sum(dtype=torch.float64) for share in SHARES]
+        )
         exact = linear.double() - future.double()  # as every evaluation, so that a share of 0 scores as the path does
         exact, difference = (exact if observed is None else torch.where(observed, exact, 0)), difference.double()
         products = torch.stack([exact.square(), exact * difference, difference.square()], -1).flatten(1, 2).sum(1)
@@ -58,12 +89,12 @@ class ShareSums:
         if group.size == 1:
             return self
         whole = group.total(torch.cat([self.squared, self.absolute, self.count[None]]))
-        return ShareSums(whole[:3], whole[3:-1], whole[-1])
+        return ShareSums(whole[:3], whole[3:-1], whole[-1], self.trust)
 
     @property
     def share(self) -> float:
-        """The share whose mean square error is least; of equal ones the smallest."""
-        return SHARES[int(self._mse().argmin())]
+        """Of the share whose mean square error is least, of equal ones the smallest, the part that is trusted."""
+        return self.trust * SHARES[self._best]
 
     @property
     def weights(self) -> tuple[float, float, float]:
@@ -72,11 +103,11 @@ class ShareSums:
 
     def scaled(self) -> Scores:
         """Give MSE and MAE of the z-scores at that share."""
-        best = SHARES.index(self.share)
-        return {"mse": float(self._mse()[best]), "mae": float(self.absolute[best] / self.count)}
+        mse = (self.squared @ self.squared.new_tensor(self.weights)) / self.count
+        return {"mse": float(mse), "mae": float(self.absolute[self._best] / self.count)}
 
-    def _mse(self) -> Tensor:
+    @property
+    def _best(self) -> int:
         share = torch.tensor(SHARES, dtype=torch.float64, device=self.squared.device)
         own, both, other = self.squared
-        mse: Tensor = (own + 2 * share * both + share.square() * other) / self.count
-        return mse
+        return int((own + 2 * share * both + share.square() * other).argmin())

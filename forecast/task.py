@@ -46,6 +46,8 @@ class ForecastTask(lightning.LightningModule):
         The linear path's learning rate as a fraction of the others'; 0 leaves it where it starts.
     total_steps
         Steps of the whole run.
+    trust
+        What is taken of the share of a weighted mean that validation likes best (`forecast.share.trust`).
     seed
         With the number of the step, and of the process, it settles all randomness of that step.
 
@@ -72,6 +74,7 @@ class ForecastTask(lightning.LightningModule):
         max_grad_norm: float | None,
         linear_path_rate: float,
         total_steps: int,
+        trust: float,
         seed: int,
     ) -> None:
         super().__init__()
@@ -82,6 +85,7 @@ class ForecastTask(lightning.LightningModule):
         self.max_grad_norm = max_grad_norm
         self.linear_path_rate = linear_path_rate
         self.total_steps = total_steps
+        self.trust = trust
         self.seed = seed
         self.group = ALONE
         self.compiled: CompiledForward | None = None
@@ -204,7 +208,7 @@ class ForecastTask(lightning.LightningModule):
 
     def _no_sums(self, horizon: int, num_targets: int) -> ErrorSums | ShareSums:
         if self.network.is_weighted:
-            return ShareSums.zeros(self.device)
+            return ShareSums.zeros(self.trust, self.device)
         return ErrorSums.zeros(horizon, num_targets, self.device)
 
     def _note_update(self, *_: Any) -> None:

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from forecast.metrics import ErrorSums
-from forecast.share import SHARES, ShareSums
+from forecast.share import PRIOR, SHARES, ShareSums, trust
 
 SIZES = (40, 6, 2)
 
@@ -16,8 +16,10 @@ def forecasts(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return decoded, linear, future
 
 
-def summed(decoded: torch.Tensor, linear: torch.Tensor, future: torch.Tensor, *observed: torch.Tensor) -> ShareSums:
-    sums = ShareSums.zeros()
+def summed(
+    decoded: torch.Tensor, linear: torch.Tensor, future: torch.Tensor, *observed: torch.Tensor, trust: float = 1
+) -> ShareSums:
+    sums = ShareSums.zeros(trust)
     for batch in zip(*(tensor.split(7) for tensor in (decoded, linear, future, *observed)), strict=True):
         sums.update(*batch)
     return sums
@@ -60,3 +62,25 @@ def test_targets_that_were_not_measured_settle_nothing() -> None:
     sums = ErrorSums.zeros(*SIZES[1:])
     sums.update(found.share * decoded + (1 - found.share) * linear, future, observed)
     assert found.scaled() == pytest.approx(of(sums.scaled()), rel=1e-6)
+
+
+def test_of_the_best_share_the_trusted_part_is_taken_with_the_scores_of_that() -> None:
+    decoded, linear, future = forecasts()
+    best = summed(decoded, linear, future).share
+    found = summed(decoded, linear, future, trust=0.4)
+    assert found.share == pytest.approx(0.4 * best)
+    sums = ErrorSums.zeros(*SIZES[1:])
+    sums.update(0.4 * best * decoded + (1 - 0.4 * best) * linear, future)
+    assert found.scaled() == pytest.approx(of(sums.scaled()), rel=1e-6)
+
+
+def test_trust_grows_with_the_blocks_of_windows_and_is_that_of_a_ridge_penalty() -> None:
+    assert trust(PRIOR * 96, 96) == pytest.approx(0.5)
+    assert trust(PRIOR * 9 * 96, 96) == pytest.approx(0.9)
+    generator = torch.Generator().manual_seed(0)
+    error, difference = torch.randn(2, 50, 96, generator=generator, dtype=torch.float64)  # 50 blocks
+    difference = difference - 0.3 * error
+    plain = -(error * difference).sum() / difference.square().sum()
+    penalty = PRIOR * difference.square().mean(0).sum()
+    held = -(error * difference).sum() / (difference.square().sum() + penalty)
+    assert float(held / plain) == pytest.approx(trust(50 * 96, 96))
