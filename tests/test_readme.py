@@ -25,11 +25,7 @@ from forecast.recording.rows import read_record
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-RECORDS = [
-    record
-    for name in ("etth1.csv", "long.csv")
-    for record in csv.DictReader((ROOT / "benchmarks" / name).read_text(encoding="utf-8").splitlines())
-]
+RECORDS = list(csv.DictReader((ROOT / "benchmarks" / "long.csv").read_text(encoding="utf-8").splitlines()))
 
 
 def _commands() -> list[list[str]]:
