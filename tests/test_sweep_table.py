@@ -12,7 +12,13 @@ from rich.console import Console
 from forecast.sweep_rows import read_jobs, summarise
 from forecast.sweep_table import report, sweep_table
 
-CONFIG: dict[str, Any] = {"data": {}, "horizon": 96, "training": {}, "sweep": {"name": "s"}}
+CONFIG: dict[str, Any] = {
+    "data": {},
+    "model": {"name": "informer"},
+    "horizon": 96,
+    "training": {},
+    "sweep": {"name": "s"},
+}
 TEST_MSE = {1: 0.30, 2: 0.36, 3: 0.33}
 
 
