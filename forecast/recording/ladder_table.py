@@ -7,6 +7,7 @@ from forecast.recording.main_table import TITLES
 from forecast.recording.plan import LADDER, MAIN, RECIPES
 from forecast.recording.scores import Scores, shown
 
+EXACT = "32-true"
 STEPS = [recipe for recipe in RECIPES if recipe.name.startswith("ladder_")]
 
 
@@ -32,4 +33,5 @@ def _row(label: str, scores: Scores, attention: str) -> list[list[str]]:
     numbers = [shown(scores.mean(column)) for column in ("test_mse", "test_mae", "validation_mse")]
     seconds = scores.mean("seconds")
     assert seconds is not None
-    return [[label, f"`{attention}`", *numbers, f"{seconds.value / 60:.1f}"]]
+    rounded = "" if scores.values("precision") == [EXACT] else ", in bf16"
+    return [[label + rounded, f"`{attention}`", *numbers, f"{seconds.value / 60:.1f}"]]

@@ -29,6 +29,7 @@ FACTS = {
     "command": "command",
     "commit": "commit",
     "machine": "device",
+    "precision": "precision",
     "linear_mse": "baselines.linear.test.scaled.mse",
     "linear_mae": "baselines.linear.test.scaled.mae",
     "best_step": "model.best_step",

@@ -26,6 +26,7 @@ def row(
         "validation_mse": mse + 0.1,
         "windows": 2785,
         "seconds": 90.0,
+        "precision": "32-true",
         "linear_mse": 0.5,
         "linear_mae": 0.6,
         **facts,

@@ -13,6 +13,7 @@ RESULT = {
     "command": "python -m forecast.training and words of ours",
     "commit": "abc+changes",
     "device": "a processor, 2 threads",
+    "precision": "bf16-mixed",
     "status": "finished",
     "config": {"context_length": 512},
     "data": {"windows": {"train": 1, "test": 2785}},
@@ -35,7 +36,7 @@ def test_a_row_has_the_numbers_of_the_result_and_the_command_to_type() -> None:
     assert list(found.values()) == [
         *("etth1", "96", "full", "1", "main", "512", "0.25", "0.375", "0.625", "2785", "71.2", "176152"),
         *("python train.py experiment=etth1 horizon=96 attention=full seed=1", "abc+changes", "a processor, 2 threads"),
-        *("0.3667163568770727", "0.391", "0", "279", "0.7", "finished"),
+        *("bf16-mixed", "0.3667163568770727", "0.391", "0", "279", "0.7", "finished"),
     ]
     assert row_of(cell, {**RESULT, "commit": None})["commit"] == "none"
 
@@ -65,7 +66,7 @@ def test_another_file_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     assert path.read_text() == "label,test_mse\nlast value,1.29\n"
 
 
-@pytest.mark.parametrize(("line", "said"), [("etth1,96", "has not 21 cells"), (None, "is there twice")])
+@pytest.mark.parametrize(("line", "said"), [("etth1,96", "has not 22 cells"), (None, "is there twice")])
 def test_a_flawed_line_is_named(line: str | None, said: str, tmp_path: Path) -> None:
     path = tmp_path / "results.csv"
     write_record(path, [row(0.3)])

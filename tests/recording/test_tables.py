@@ -85,7 +85,8 @@ def test_attentions_share_has_a_line_a_variant_and_a_column_a_mechanism() -> Non
 
 
 def test_the_ladder_has_the_steps_that_were_run_and_ends_at_the_recipe() -> None:
-    steps = [row(0.85, recipe="ladder_informer"), row(0.88, attention="probsparse", recipe="ladder_informer")]
+    rounded = row(0.88, attention="probsparse", recipe="ladder_informer", precision="bf16-mixed")
+    steps = [row(0.85, recipe="ladder_informer"), rounded]
     text = lines(*SEEDS, *steps, row(0.42, recipe="ladder_channels"))
     ladder = text[text.index("| lever | attention | MSE | MAE | validation MSE | minutes |") + 2 :]
     assert [line.split(" | ")[1:3] for line in ladder] == [
@@ -96,6 +97,7 @@ def test_the_ladder_has_the_steps_that_were_run_and_ends_at_the_recipe() -> None
     ]
     assert ladder[2].startswith("| + each channel by itself | ")
     assert ladder[0].endswith(" | 1.5 |")
+    assert ["in bf16" in line for line in ladder] == [False, True, False, False]
 
 
 def test_a_file_gets_the_tables_between_its_marks(tmp_path: Path) -> None:
