@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 DATA = {"calendar": None}
+TRAINING = {"share_prior": 0}
 MODEL = {"patch_informer": {"level": "window", "queries": "learned"}}
 
 
@@ -20,4 +21,4 @@ def options_of(preset: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def whole(config: Mapping[str, Any]) -> dict[str, Any]:
     """Give a run's configuration with all the keys of this version."""
     model = options_of(config["model"]["name"], config["model"])
-    return {**config, "data": data_of(config), "model": model}
+    return {**config, "data": data_of(config), "model": model, "training": {**TRAINING, **config["training"]}}

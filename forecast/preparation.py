@@ -1,6 +1,5 @@
 """From a configuration to all that a training needs: seed, data, model, task; nothing is written."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,7 @@ from forecast.precision import choose_precision
 from forecast.run import Architecture
 from forecast.schedule import SCHEDULES
 from forecast.settings import TrainingSettings, read_root, read_training
-from forecast.share import trust
+from forecast.share import independent_blocks, trust
 from forecast.targets import check_target
 from forecast.task import ForecastTask
 from forecast.trainer_settings import choose_device
@@ -130,7 +129,7 @@ def prepare(
         max_grad_norm=settings.max_grad_norm,
         linear_path_rate=settings.linear_path_rate,
         total_steps=settings.total_steps(len(data.parts["train"])),
-        trust=trust(len(data.parts["validation"]), math.ceil(root.horizon / settings.evaluation_stride)),
+        trust=trust(independent_blocks(data.parts["validation"]), settings.share_prior),
         seed=root.seed,
     )
     task.configure_optimizers()  # what is out of its range is refused before there is a folder

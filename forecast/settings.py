@@ -44,6 +44,7 @@ class TrainingSettings:
     precision: str
     max_grad_norm: float | None
     start_confidence: float | None
+    share_prior: float
     linear_path_rate: float
     checkpoint_minutes: float
     progress: bool
@@ -75,9 +76,7 @@ def read_root(config: Mapping[str, Any]) -> Root:
     for key in config:
         if key not in (*Root.__annotations__, *GROUPS, "decoder_attention", "sweep"):
             raise InputError(f"{key}: no such option: see conf/config.yaml")
-    for key in (*GROUPS, *(["decoder_attention"] if config.get("decoder_attention") is not None else [])):
-        if not isinstance(config.get(key), Mapping):
-            raise InputError(f"{key}={config.get(key)}: must be a group of options, as the files of conf/ are")
+    check_groups(config)
     check_whole(config, Root.__annotations__, "")
     values = {key: config[key] for key in Root.__annotations__}
     for key, value in values.items():
@@ -90,6 +89,19 @@ def read_root(config: Mapping[str, Any]) -> Root:
     check_seed(values["seed"], "seed")
     check_data(config["data"])
     return Root(**values)
+
+
+def check_groups(config: Mapping[str, Any]) -> None:
+    """Refuse a configuration in which a group of options is absent, or none.
+
+    Raises
+    ------
+    InputError
+        Naming it.
+    """
+    for key in (*GROUPS, *(["decoder_attention"] if config.get("decoder_attention") is not None else [])):
+        if not isinstance(config.get(key), Mapping):
+            raise InputError(f"{key}={config.get(key)}: must be a group of options, as the files of conf/ are")
 
 
 def check_resume(value: Any) -> None:
@@ -123,6 +135,8 @@ def read_training(config: Mapping[str, Any]) -> TrainingSettings:
         raise InputError(f"training.start_confidence={confidence}: must be at least 0.5 and below 1, or null")
     if not 0 <= settings.linear_path_rate < float("inf"):
         raise InputError(f"training.linear_path_rate={settings.linear_path_rate}: must be at least 0 and finite")
+    if not 0 <= settings.share_prior < float("inf"):
+        raise InputError(f"training.share_prior={settings.share_prior}: must be at least 0 and finite")
     for key in ("max_epochs", "validations_per_epoch", "max_grad_norm", "checkpoint_minutes"):
         value = getattr(settings, key)
         if value is not None and not 0 < value < float("inf"):

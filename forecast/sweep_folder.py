@@ -9,7 +9,7 @@ from forecast.files import read_json, write_json
 from forecast.precision import choose_precision
 from forecast.resume import differences, read_config
 from forecast.run import CONFIG
-from forecast.settings import read_training
+from forecast.settings import check_groups, read_training
 from forecast.sweep_names import canonical, in_order, is_seed, parse
 from forecast.trainer_settings import choose_device
 
@@ -25,6 +25,7 @@ def settled(config: Mapping[str, Any]) -> dict[str, Any]:
     InputError
         If what is needed of it cannot be used.
     """
+    check_groups(config)
     settings = read_training(config["training"])
     precision = choose_precision(settings.precision, choose_device(config["trainer"]), config["model"].get("d_model"))
     return {**config, "training": {**config["training"], "precision": precision}}

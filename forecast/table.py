@@ -11,6 +11,7 @@ from rich.table import Table
 
 from forecast.metrics import skill
 from forecast.run import Run
+from forecast.share import percent
 
 NAMES = {
     "model": "model",
@@ -115,11 +116,19 @@ def print_next_commands(run: Run, result: Mapping[str, Any]) -> None:
     best, steps = result["model"]["best_step"], result["model"]["steps"]
     start = " (the start itself: on validation, training added nothing to it beyond chance)" if best == 0 else ""
     print(f"speed: {speed_line(result['speed'])}")
-    share = result["model"].get("share")
-    mean = f", {share:.0%} encoder-decoder, the rest linear path" if share is not None else ""
-    print(f"best on validation: step {best:,} of {steps:,}{mean}{start}; {result['status']}")
+    print(f"best on validation: step {best:,} of {steps:,}{_mean(result['model'])}{start}; {result['status']}")
     if text := warning(result):
         print(text)
     print(f"run folder: {folder}")
     print(f"look at it: tensorboard --logdir {shlex.quote(str(run.path.parent))}")
     print(f"forecast:   python -m forecast.predict --run {folder} --input {source} --output forecast.csv")
+
+
+def _mean(model: Mapping[str, Any]) -> str:
+    share, trusted = model.get("share"), model.get("share_trusted")
+    if share is None:
+        return ""
+    said = f", {percent(share)} encoder-decoder, the rest linear path"
+    if not share or not trusted:
+        return said
+    return f"{said} (of the {share / trusted:.0%} that validation likes best {percent(trusted)} is taken)"

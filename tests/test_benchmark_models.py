@@ -105,7 +105,16 @@ def test_max_context_leaves_each_trial_and_each_mechanism_s_largest(
         "--longest",
         "1000",
     ]
-    words += ["--batch", "3", "--dtype", "bf16", "--device", "cpu", "--model", f"patch_informer:patch_length=1,{SIZES}"]
+    words += [
+        "--batch",
+        "3",
+        "--dtype",
+        "bf16",
+        "--device",
+        "cpu",
+        "--model",
+        f"patch_informer:patch_length=1,level=window,{SIZES}",
+    ]
     assert main(["max-context", *words, "--output", str(tmp_path)]) == 0
     assert sorted(file.name for file in tmp_path.iterdir()) == ["cases.csv", "summary.csv", "tables.md"]
     full, linear, linformer = read_rows(tmp_path / "summary.csv")
@@ -123,7 +132,7 @@ def test_max_context_leaves_each_trial_and_each_mechanism_s_largest(
 @pytest.mark.slow
 def test_max_context_searches_with_real_steps(tmp_path: Path) -> None:
     words = ["--mechanisms", "mean", "--memory-gib", "4", "--shortest", "64", "--longest", "128", "--batch", "1"]
-    words += ["--device", "cpu", "--model", f"patch_informer:patch_length=1,{SIZES}", "--quiet"]
+    words += ["--device", "cpu", "--model", f"patch_informer:patch_length=1,level=window,{SIZES}", "--quiet"]
     assert main(["max-context", *words, "--output", str(tmp_path)]) == 0
     for row in read_rows(tmp_path / "summary.csv"):
         assert (row["look_back"], row["does_not_fit"]) == ("128", "")

@@ -1,6 +1,8 @@
 """Runs that were made before an option was there are what they were."""
 
 import json
+import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -8,25 +10,34 @@ import pandas as pd
 import pytest
 
 from forecast.earlier import whole
-from forecast.errors import InputError
+from forecast.errors import InputError, Interrupted
 from forecast.forecaster import Forecaster
+from forecast.resume import differences, read_config
 from forecast.run import CONFIG, MANIFEST, Run
+from forecast.share import SHARES
+from forecast.task import ForecastTask
 from forecast.training import train
-from tests.small import hourly, quick, write
+from tests.small import changed, hourly, quick, write
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
-THEN = ["model.level=window", "model.queries=learned"]
+THEN = ["model.level=window", "model.queries=learned", "training.share_prior=0"]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
     folder = tmp_path_factory.mktemp("earlier")
     table = hourly()
     source = f"data.path={write(folder / 'hours.csv', table)}"
     learnt = ["model.linear_path=zero", "optimizer.lr=0.01"]
     run, _ = train(quick(folder / "outputs", "data=csv", source, *learnt, *THEN))
     return run.path, table
+
+
+@pytest.fixture
+def made(trained: tuple[Path, pd.DataFrame], tmp_path: Path) -> tuple[Path, pd.DataFrame]:
+    """Give a copy, to be changed, and what it was trained on."""
+    return shutil.copytree(trained[0], tmp_path / "run"), trained[1]
 
 
 def without_keys(path: Path, *groups: tuple[str, ...]) -> None:
@@ -36,7 +47,7 @@ def without_keys(path: Path, *groups: tuple[str, ...]) -> None:
         inner = content
         for part in way:
             inner = inner[part]
-        assert inner.pop(key, 0) != 0
+        del inner[key]
     path.write_text(json.dumps(content))
 
 
@@ -53,9 +64,14 @@ def test_a_configuration_without_them_is_that_of_then_and_of_others_nothing_is_a
     made: tuple[Path, pd.DataFrame],
 ) -> None:
     stored = json.loads((made[0] / CONFIG).read_text())
-    old = {**stored, "model": {key: stored["model"][key] for key in stored["model"] if key not in ("level", "queries")}}
+    keys = ("level", "queries", "share_prior", "calendar")
+    old = {
+        name: {key: group[key] for key in group if key not in keys} if isinstance(group, dict) else group
+        for name, group in stored.items()
+    }
+    assert old != stored
     assert whole(old) == stored
-    other = {"data": {"calendar": ["hour_of_day"]}, "model": {"name": "informer"}}
+    other = {"data": {"calendar": ["hour_of_day"]}, "model": {"name": "informer"}, "training": {"share_prior": 30}}
     assert whole(other) == other
 
 
@@ -63,3 +79,32 @@ def test_a_manifest_without_another_option_is_damaged(made: tuple[Path, pd.DataF
     without_keys(made[0] / MANIFEST, ("architecture", "options", "channels"))
     with pytest.raises(InputError, match="channels"):
         Run.open(made[0]).load_model()
+
+
+def test_a_run_of_then_goes_on_as_it_began_and_is_none_of_today_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The share that validation liked was taken whole; half a day tells the closed form little, so it is large."""
+    source = f"data.path={write(tmp_path / 'hours.csv', hourly())}"
+    words = ["model.linear_path=weighted", "training.linear_path_rate=0", "optimizer.lr=0.01", "training.max_steps=60"]
+    config = quick(tmp_path / "outputs", "data=csv", source, "context_length=12", *words, *THEN)
+    _, expected = train(config)
+    original = ForecastTask.training_step
+
+    def interrupted(self: ForecastTask, batch: Any, batch_idx: int) -> Any:
+        if self.global_step == 40:
+            signal.raise_signal(signal.SIGTERM)
+        return original(self, batch, batch_idx)
+
+    monkeypatch.setattr(ForecastTask, "training_step", interrupted)
+    with pytest.raises(Interrupted):
+        train(changed(config, output_dir=str(tmp_path / "stopped")))
+    monkeypatch.setattr(ForecastTask, "training_step", original)
+    (path,) = (file.parent for file in (tmp_path / "stopped").rglob(CONFIG))
+    without_keys(path / CONFIG, ("model", "level"), ("model", "queries"), ("training", "share_prior"))
+    _, result = train(changed(config, resume=str(path)), overrides=[f"resume={path}"])
+    assert result["model"] == expected["model"]
+    assert result["model"]["share"] in SHARES[1:]
+    assert result["test"]["scaled"] == expected["test"]["scaled"]
+    today = changed(config, training__share_prior=30)
+    assert differences(today, read_config(path)) == ["training.share_prior is 0 there and 30 here"]

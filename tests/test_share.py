@@ -1,8 +1,14 @@
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 import torch
 
+from forecast.data.windows import Windows
 from forecast.metrics import ErrorSums
-from forecast.share import PRIOR, SHARES, ShareSums, trust
+from forecast.preparation import prepare
+from forecast.share import SHARES, ShareSums, independent_blocks, percent, trust
+from tests.small import quick
 
 SIZES = (40, 6, 2)
 
@@ -74,13 +80,69 @@ def test_of_the_best_share_the_trusted_part_is_taken_with_the_scores_of_that() -
     assert found.scaled() == pytest.approx(of(sums.scaled()), rel=1e-6)
 
 
-def test_trust_grows_with_the_blocks_of_windows_and_is_that_of_a_ridge_penalty() -> None:
-    assert trust(PRIOR * 96, 96) == pytest.approx(0.5)
-    assert trust(PRIOR * 9 * 96, 96) == pytest.approx(0.9)
+def windows(rows: int, starts: Sequence[int], horizon: int, hidden: Sequence[int] = ()) -> Windows:
+    """Give windows that look one step back, over a table in which nothing was measured in the rows `hidden`."""
+    observed = torch.ones(rows, 2, dtype=torch.bool)
+    observed[list(hidden), 0] = False  # the target; the covariate beside it always is
+    table = torch.zeros(rows, 2)
+    return Windows(table, table[:, :0], torch.tensor(starts), 1, horizon, 1, observed if hidden else None)
+
+
+@pytest.mark.parametrize(
+    ("starts", "hidden", "blocks"),
+    [
+        (range(48), [], 48 / 12),  # at every step
+        (range(0, 48, 3), [], 48 / 12),  # every third: as many
+        (range(0, 48, 12), [], 4),  # side by side
+        (range(0, 48, 24), [], 2),  # further apart than a horizon
+        ([*range(12), *range(36, 48)], [], (11 + 12 + 12) / 12),  # a stretch is left out
+        (range(48), range(25, 60), 24 / 12),  # from row 25 on nothing was measured
+        (range(48), range(1, 60), 0),
+        ([7], [], 1 / 12),
+    ],
+)
+def test_blocks_are_what_the_windows_with_a_target_come_to(
+    starts: Sequence[int], hidden: Sequence[int], blocks: float
+) -> None:
+    assert independent_blocks(windows(60, list(starts), 12, list(hidden))) == pytest.approx(blocks)
+
+
+def test_trust_grows_with_the_blocks_and_without_a_prior_is_whole() -> None:
+    assert trust(30, 30) == pytest.approx(0.5)
+    assert trust(270, 30) == pytest.approx(0.9)
+    assert trust(10, 30) == trust(20, 60) == pytest.approx(0.25)
+    assert trust(0, 30) == 0
+    assert trust(5, 0) == trust(0, 0) == 1
+
+
+@pytest.mark.parametrize("best", [0.2, 0.5, 0.8])
+def test_the_share_is_to_a_tenth_that_of_a_ridge_regression(best: float) -> None:
     generator = torch.Generator().manual_seed(0)
-    error, difference = torch.randn(2, 50, 96, generator=generator, dtype=torch.float64)  # 50 blocks
-    difference = difference - 0.3 * error
-    plain = -(error * difference).sum() / difference.square().sum()
-    penalty = PRIOR * difference.square().mean(0).sum()
-    held = -(error * difference).sum() / (difference.square().sum() + penalty)
-    assert float(held / plain) == pytest.approx(trust(50 * 96, 96))
+    noise, difference = torch.randn(2, 5000, 4, 1, generator=generator)
+    linear, future = torch.zeros_like(noise), best * difference + noise / 4
+    prior = 2000.0  # blocks: the windows share no target
+    sums = ShareSums.zeros(trust(5000, prior))
+    sums.update(difference, linear, future)
+    error, other = (linear - future).double(), difference.double()
+    penalty = prior * other.square().sum() / 5000
+    held = -(error * other).sum() / (other.square().sum() + penalty)
+    assert sums.share == pytest.approx(float(held), abs=0.05)
+    assert sums.liked == pytest.approx(best)
+
+
+@pytest.mark.parametrize("stride", [1, 5])
+def test_a_training_takes_what_its_validation_part_is_trusted_with(stride: int, tmp_path: Path) -> None:
+    words = ["model.linear_path=weighted", f"training.evaluation_stride={stride}"]
+    made = prepare(quick(tmp_path / "outputs", *words, "training.share_prior=7"))
+    windows = made.data.parts["validation"]
+    n = len(windows) * stride / windows.horizon
+    assert n > 1
+    assert made.task.trust == pytest.approx(n / (n + 7))
+    assert prepare(quick(tmp_path / "outputs", *words, "training.share_prior=0")).task.trust == 1
+
+
+@pytest.mark.parametrize(
+    ("share", "said"), [(0.0, "0%"), (0.0034, "<1%"), (0.006, "1%"), (0.012, "1%"), (0.3, "30%"), (1.0, "100%")]
+)
+def test_a_share_that_is_there_is_never_printed_as_none(share: float, said: str) -> None:
+    assert percent(share) == said

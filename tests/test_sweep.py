@@ -529,6 +529,12 @@ def test_what_auto_comes_to_finds_no_job_of_another_precision(monkeypatch: pytes
         assert job_folder(tmp_path / "job", wanted) == tmp_path / found
 
 
+def test_a_group_that_is_none_is_refused_before_a_folder_is_looked_for(tmp_path: Path) -> None:
+    for absent in ({"model": None}, {"model": "informer"}, {"training": None}):
+        with pytest.raises(InputError, match="must be a group of options"):
+            job_folder(tmp_path / "job", {**quick(tmp_path), **absent})
+
+
 # --- what ends a sweep
 
 

@@ -98,24 +98,40 @@ def test_a_series_that_has_no_mase_says_so_and_an_older_result_is_still_a_table(
 
 
 @pytest.mark.parametrize(
-    ("share", "said"), [(None, ""), (0.0, ", 0% encoder-decoder, the rest linear path"), (0.3, ", 30% encoder-decoder")]
+    ("share", "trusted", "said"),
+    [
+        (None, None, ""),
+        (0.0, 0.5, ", 0% encoder-decoder, the rest linear path"),
+        (
+            0.3,
+            None,
+            ", 30% encoder-decoder, the rest linear path",
+        ),  # a run of before: no part of it was taken
+        (
+            *(0.12, 0.2),
+            ", 12% encoder-decoder, the rest linear path (of the 60% that validation likes best 20% is taken)",
+        ),
+        (
+            *(0.003, 0.003),
+            ", <1% encoder-decoder, the rest linear path (of the 100% that validation likes best <1% is taken)",
+        ),
+    ],
 )
 def test_the_weight_of_the_encoder_decoder_is_said_where_there_is_one_and_where_it_is_none(
-    share: float | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    share: float | None, trusted: float | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scored = {"validation": {"scaled": {"mse": 1.0}}}
     result = {
         **scored,
         "baselines": {"linear": scored},
         "data": {"path": "mine.csv"},
-        "model": {"best_step": 93, "steps": 372, "share": share},
+        "model": {"best_step": 93, "steps": 372, "share": share, "share_trusted": trusted},
         "speed": {},
         "status": "finished",
     }
     print_next_commands(Run(tmp_path), result)
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("best on validation")]
-    assert line.startswith(f"best on validation: step 93 of 372{said}")
-    assert ("encoder-decoder" in line) == (share is not None)
+    assert line == f"best on validation: step 93 of 372{said}; finished"
 
 
 @pytest.mark.parametrize(

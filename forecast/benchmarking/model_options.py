@@ -7,7 +7,7 @@ from forecast.benchmarking.option_types import add_run_options, gibibytes, posit
 PRECISIONS = ("fp32", "bf16")
 WINDOWS = [(96, 24), (336, 168)]
 PAPER = "informer:start_length=0"
-POINTWISE = "patch_informer:patch_length=1,linear_path=false"
+POINTWISE = "patch_informer:patch_length=1,level=window,linear_path=false"
 
 
 def add_peers_options(parser: argparse.ArgumentParser) -> None:

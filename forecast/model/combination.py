@@ -14,9 +14,9 @@ class Sum(nn.Module):
 class WeightedMean(nn.Module):
     """Gives the weighted mean of two forecasts that are each trained by themselves, but for one limit on the gradient.
 
-    The encoder-decoder's weight is `share`, between 0 and 1, settled by validation: it begins at 0, the linear
-    path alone. What forecasts by itself errs in its own way, and the errors of the two partly cancel; what learns
-    the other's residuals learns their noise as well.
+    The encoder-decoder's weight is `share`, between 0 and 1, a part of what validation likes best: it begins at 0,
+    the linear path alone. What forecasts by itself errs in its own way, and the errors of the two partly cancel;
+    what learns the other's residuals learns their noise as well.
 
     References
     ----------

@@ -24,7 +24,7 @@ class WindowNormalization(nn.Module):
     Parameters
     ----------
     newest
-        Steps at the window's end of which the level is the mean; None: of the whole window, as published. What is
+        The level is the mean of as many steps, the last that were observed; None: of all of them, as published. What is
         forecast is then a change from where the series is, which a series that drifts asks for: a network that
         bounds its outputs would have to learn the level of each window anew. The deviation is always that of
         the whole window about its mean.
@@ -57,12 +57,13 @@ class WindowNormalization(nn.Module):
         return (centred - rise) / deviation, Statistics(mean + rise, deviation)
 
     def _rise(self, centred: Tensor, observed: Tensor | None) -> Tensor:
-        """Give by how much the newest steps lie above the window's mean (B, 1, C); 0 where none was observed."""
+        """Give by how much the newest observed steps lie above the window's mean (B, 1, C); 0 where there are none."""
         assert self.newest is not None
-        newest = centred[:, -self.newest :]
         if observed is None:
-            return newest.mean(1, keepdim=True)
-        return observed_mean(newest, observed[:, -self.newest :])
+            return centred[:, -self.newest :].mean(1, keepdim=True)
+        steps = observed.to(centred.dtype)  # counted exactly up to 2^24; ONNX has no running sum of booleans
+        after = steps.sum(1, keepdim=True) - steps.cumsum(1)
+        return observed_mean(centred, observed & (after < self.newest))
 
     def restore(self, forecast: Tensor, statistics: Statistics) -> Tensor:
         """Give the forecast (B, h, C_out) on the scale of the context's first C_out channels."""

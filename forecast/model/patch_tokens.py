@@ -25,8 +25,9 @@ class PatchTokens(nn.Module):
     patch_length, stride
         Steps in a patch, and from one patch to the next of the context.
     queries
-        "last_patch": each learned query has the token of its target's last patch added, without which it is
-        the same for all windows, and self-attention between queries has nothing to tell; "learned": it has not.
+        "last_patch": each learned query has its target's last patch added, embedded as the context's patches are;
+        "learned": it has not, and knows of its window only what is known of the future, so that self-attention
+        between queries has little to tell.
 
     References
     ----------

@@ -104,6 +104,11 @@ def patch_informer(
         raise InputError(f"model.level {level!r}: choose last_patch or window")
     if queries not in ("last_patch", "learned"):
         raise InputError(f"model.queries {queries!r}: choose last_patch or learned")
+    if patch_length == 1 and level == queries == "last_patch":
+        raise InputError(
+            "model.patch_length=1, model.level=last_patch, model.queries=last_patch: the last step less itself is "
+            "nothing to carry: add model.level=window"
+        )
     if linear_path not in ("ridge", "zero", "weighted", False):
         raise InputError(f"model.linear_path {linear_path!r}: choose weighted, ridge, zero or false")
     tokens = PatchTokens(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from forecast.benchmarking.sheets import Sheet
 from forecast.benchmarking.text import duration
 from forecast.run import Run
+from forecast.share import percent
 from forecast.transplanting.score import Scored
 
 HEADINGS = ("attention", "look-back", "test windows", "MSE", "MAE", "MSE against trained", "a window")
@@ -28,7 +29,9 @@ def _share_notes(share: float | None) -> tuple[str, ...]:
         return ()
     if share == 0:
         return ("validation gave the encoder-decoder no weight in this run: no attention has a part in its forecast",)
-    return (f"the encoder-decoder is {share:.0%} of the forecast, the rest the linear path's, which has no attention",)
+    return (
+        f"the encoder-decoder is {percent(share)} of the forecast, the rest the linear path's, which has no attention",
+    )
 
 
 def _cells(scored: Scored, trained: Scored) -> list[str]:

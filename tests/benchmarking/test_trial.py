@@ -15,7 +15,7 @@ from tests.benchmarking.made import CPU
 
 GIB = 2**30
 ASK = Ask(
-    preset=parse_preset("patch_informer:patch_length=1,linear_path=false,d_model=8,num_heads=2,d_ff=16"),
+    preset=parse_preset("patch_informer:patch_length=1,level=window,linear_path=false,d_model=8,num_heads=2,d_ff=16"),
     variant=parse("probsparse:factor=3"),
     task=Task(context_length=32, horizon=4, batch=2, channels=1),
     precision="fp32",

@@ -72,14 +72,15 @@ def test_the_level_of_the_newest_steps_is_taken_off_and_the_deviation_is_of_the_
     torch.testing.assert_close(newest.restore(normal[..., :2], statistics), past[..., :2])
 
 
-def test_the_newest_level_is_that_of_observed_steps_or_where_there_is_none_the_window_s() -> None:
-    past = torch.randn(1, 20, 2)
-    observed = torch.ones(1, 20, 2, dtype=torch.bool)
-    observed[0, -5:-2, 0] = observed[0, -5:, 1] = False
+def test_the_newest_level_is_that_of_the_last_steps_that_were_observed() -> None:
+    past = torch.randn(1, 20, 3)
+    observed = torch.ones(1, 20, 3, dtype=torch.bool)
+    observed[0, -5:-2, 0] = observed[0, -5:, 1] = observed[0, 3:, 2] = False
     normal, statistics = WindowNormalization(newest=5).normalize(torch.where(observed, past, torch.nan), observed)
-    torch.testing.assert_close(statistics.level[0, 0, 0], past[0, -2:, 0].mean())
-    torch.testing.assert_close(statistics.level[0, 0, 1], past[0, :-5, 1].mean())
+    torch.testing.assert_close(statistics.level[0, 0, 0], past[0, [12, 13, 14, 18, 19], 0].mean())
+    torch.testing.assert_close(statistics.level[0, 0, 1], past[0, 10:15, 1].mean())
+    torch.testing.assert_close(statistics.level[0, 0, 2], past[0, :3, 2].mean())  # fewer than five: all of them
     back = (normal * statistics.deviation + statistics.level)[0]
-    torch.testing.assert_close(back[:-5], past[0, :-5])
+    torch.testing.assert_close(back[:-5, :2], past[0, :-5, :2])
     mean = past[0, :, 0][observed[0, :, 0]].mean()
     torch.testing.assert_close(back[-5:-2, 0], mean.expand(3))  # hidden: the window's mean, not the level

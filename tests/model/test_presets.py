@@ -1,11 +1,13 @@
 import inspect
 
 import pytest
+import torch
 from omegaconf import OmegaConf
 
 from forecast.errors import InputError
 from forecast.model import build, presets
 from forecast.model.informer import Informer
+from forecast.model.patch_tokens import PatchTokens
 from forecast.model.presets import Mechanisms, Sizes
 from tests.examples import FULL, OPTIONS, ROOT, make_inputs
 
@@ -90,6 +92,19 @@ def test_a_value_out_of_range_is_refused_by_name(preset: str, key: str, value: o
 def test_a_value_out_of_range_for_one_preset_is_refused_by_name(preset: str, key: str, value: object) -> None:
     with pytest.raises(InputError, match=key):
         make(preset, **{key: value})
+
+
+def test_queries_that_would_carry_nothing_are_refused_with_the_cure() -> None:
+    with pytest.raises(InputError, match=r"patch_length=1.*add model\.level=window"):
+        make("patch_informer", patch_length=1, stride=1, level="last_patch", queries="last_patch")
+    past = torch.randn(2, 96, 3)
+    for level, queries in (("window", "last_patch"), ("last_patch", "learned"), ("window", "learned")):
+        network = make("patch_informer", patch_length=1, stride=1, level=level, queries=queries)
+        tokens = network.tokens
+        assert isinstance(tokens, PatchTokens)
+        normal, _ = network.normalization.normalize(past, None)
+        asked = tokens.queries(normal, torch.zeros(2, 96, 3), torch.zeros(2, 6, 3))
+        assert torch.equal(asked[0], asked[2]) == (queries == "learned")  # of two windows, the first series
 
 
 @pytest.mark.parametrize("preset", OPTIONS)

@@ -6,7 +6,7 @@ from forecast.planning.candidates import candidates_of
 
 
 def test_every_mechanism_is_planned_with_the_words_of_a_training() -> None:
-    found = candidates_of(["context_length=96", "model.patch_length=1"], [])
+    found = candidates_of(["context_length=96", "model.patch_length=1", "model.level=window"], [])
     assert [each.label for each in found] == attention.available()
     for each in found:
         assert each.config is not None
