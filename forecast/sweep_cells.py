@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import pandas as pd
@@ -9,7 +10,7 @@ import pandas as pd
 from forecast.nested import flatten
 from forecast.same_data import INPUTS
 from forecast.sweep_rows import ALL_ALIKE
-from forecast.told_apart import told_apart
+from forecast.told_apart import behind, shown, told_apart
 
 OF_A_CELL = ("horizon", "data")
 """Root keys whose words say what is forecast; what other words say is to be chosen."""
@@ -25,7 +26,8 @@ def with_cells(jobs: pd.DataFrame) -> pd.DataFrame:
     """Give finished jobs with the columns `cell` and `choice`: the same text is the same thing, and no other.
 
     A cell is what a run forecasts; two choices are two where any setting that is no cell's differs in one cell. Their
-    names are the words of the command line, and what else is needed to tell them apart.
+    names are the words of the command line, and behind them the settings in which two choices of a cell differ and
+    their words do not, as where they are of two commands. What differs between cells alone goes with the cell.
 
     Parameters
     ----------
@@ -38,14 +40,12 @@ def with_cells(jobs: pd.DataFrame) -> pd.DataFrame:
     settings = [json.dumps(_chosen(each), sort_keys=True) for each in jobs["settings"]]
     cells = _longest(forecasts, [" ".join(cell) for cell, _ in words])
     choices = _longest(settings, [" ".join(choice) for _, choice in words])
-    named = jobs.assign(
-        cell=_apart(forecasts, cells, _facts_of_cell), setting=settings, choice=[each or ALL_ALIKE for each in choices]
-    )
-    # where two choices of one name meet in a cell they are told apart; elsewhere what differs goes with the cell
-    meet = named.groupby(["choice", "cell"])["setting"].nunique().groupby("choice").max()
-    told = _apart(settings, list(named["choice"]), json.loads)
-    names = [other if meet[name] > 1 else name for name, other in zip(named["choice"], told, strict=True)]
-    return named.assign(choice=names).drop(columns="setting")
+    longest = {" ".join(choice): choice for _, choice in words}
+    unsaid = _unsaid(forecasts, settings, [longest[choice] for choice in choices])
+    names = [
+        behind(choice, _further(unsaid, longest[choice], each)) for choice, each in zip(choices, settings, strict=True)
+    ]
+    return jobs.assign(cell=_apart(forecasts, cells, _facts_of_cell), choice=[name or ALL_ALIKE for name in names])
 
 
 def _goes_with_data(jobs: pd.DataFrame) -> bool:
@@ -73,6 +73,11 @@ def _key(word: str) -> str:
     return word.lstrip("+~").split("=")[0].split("@")[0]
 
 
+def _place(word: str) -> str:
+    """Give where in the configuration a word acts: of `attention@cross_attention=mean`, cross_attention."""
+    return word.lstrip("+~").split("=")[0].split("@")[-1]
+
+
 def _root(word: str) -> str:
     return _key(word).split(".")[0]
 
@@ -90,6 +95,32 @@ def _apart(keys: Sequence[str], labels: Sequence[str], facts_of: Callable[[str],
     own = dict(zip(keys, labels, strict=True))
     names = dict(zip(own, told_apart(list(own.values()), [facts_of(key) for key in own]), strict=True))
     return [names[key] for key in keys]
+
+
+def _unsaid(cells: Sequence[str], settings: Sequence[str], words: Sequence[Sequence[str]]) -> list[str]:
+    """Give the keys of the settings in which two choices of a cell differ though their words on them are the same."""
+    values = {setting: json.loads(setting) for setting in settings}
+    met = {(cell, setting): said for cell, setting, said in zip(cells, settings, words, strict=True)}
+    unsaid: dict[str, None] = {}
+    for (one, first), (other, second) in combinations(met, 2):
+        if one != other:
+            continue
+        here, there = values[first], values[second]
+        for key in here | there:
+            if here.get(key) != there.get(key) and _on(key, met[one, first]) == _on(key, met[other, second]):
+                unsaid[key] = None
+    return list(unsaid)
+
+
+def _on(key: str, words: Iterable[str]) -> list[str]:
+    """Give the words that settle a key: its own, those of a group that it is in, and those of an experiment."""
+    return [word for word in words if f"{key}.".startswith(f"{_place(word)}.") or _root(word) == EXPERIMENT]
+
+
+def _further(keys: Iterable[str], words: Sequence[str], setting: str) -> list[str]:
+    """Give words for those keys of a setting for which there is none among `words`."""
+    values, own = json.loads(setting), {_place(word) for word in words}
+    return [f"{key}={shown(values.get(key))}" for key in keys if key not in own]
 
 
 def _facts_of_cell(key: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def told_apart(labels: Sequence[str], facts: Sequence[Mapping[str, Any]]) -> lis
     for label in dict.fromkeys(labels):
         places = [place for place, other in enumerate(labels) if other == label]
         for place, words in zip(places, _words([facts[place] for place in places]), strict=True):
-            told[place] = _behind(label, words)
+            told[place] = behind(label, words)
     return told
 
 
@@ -28,19 +28,20 @@ def _words(facts: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     used: list[str] = []
     seen: list[tuple[Hashable, ...]] = [() for _ in facts]
     for key in dict.fromkeys(key for each in facts for key in each):
-        with_it = [(*before, _shown(each.get(key))) for before, each in zip(seen, facts, strict=True)]
+        with_it = [(*before, shown(each.get(key))) for before, each in zip(seen, facts, strict=True)]
         if len(set(with_it)) > len(set(seen)):
             used.append(key)
             seen = with_it
-    return [[f"{key}={_shown(each.get(key))}" for key in used] for each in facts]
+    return [[f"{key}={shown(each.get(key))}" for key in used] for each in facts]
 
 
-def _behind(label: str, words: Sequence[str]) -> str:
+def behind(label: str, words: Sequence[str]) -> str:
+    """Give a label with words behind it; the words alone where it is empty."""
     if not words:
         return label
     return f"{label} ({', '.join(words)})" if label else " ".join(words)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """Give a value as a command line has it."""
     return value if isinstance(value, str) else json.dumps(value)

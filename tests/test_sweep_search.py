@@ -185,6 +185,43 @@ def test_other_constants_under_the_same_words_are_other_choices_and_say_so() -> 
     assert sorted(search_cells(found)["choice"]) == ["loss=mae (lr=0.1)", "loss=mae (lr=0.2)"]
 
 
+def test_what_two_commands_set_without_saying_so_stands_behind_every_choice_that_does_not_say_it() -> None:
+    narrow = jobs(("model.dropout=0.3", 1, 0.9, 1.0), **{"model.d_model": "32"})
+    wide = jobs(("model.dropout=0.1", 1, 0.8, 1.0), **{"model.d_model": "64"})
+    said = jobs(("model.dropout=0.1 model.d_model=16", 1, 0.7, 1.0))
+    assert sorted(search_cells(pd.concat([narrow, wide, said], ignore_index=True))["choice"]) == [
+        "model.dropout=0.1 (model.d_model=64)",
+        "model.dropout=0.1 model.d_model=16",
+        "model.dropout=0.3 (model.d_model=32)",
+    ]
+    # where one of them says it, the other is what the experiment has
+    assert sorted(search_cells(pd.concat([narrow, said], ignore_index=True))["choice"]) == [
+        "model.dropout=0.1 model.d_model=16",
+        "model.dropout=0.3",
+    ]
+
+
+def test_what_comes_with_a_word_is_not_said_again_and_what_a_group_does_not_settle_is() -> None:
+    found = [
+        jobs((f"attention@cross_attention={name}", 1, 0.9, 1.0), **{"cross_attention.name": name, "lr": rate})
+        for name, rate in (("full", "0.1"), ("mean", "0.1"), ("mean", "0.2"))
+    ]
+    for each in found:
+        each["settings"] = [{key: row[key] for key in row if "@" not in key} for row in each["settings"]]
+    assert sorted(search_cells(pd.concat(found, ignore_index=True))["choice"]) == [
+        "attention@cross_attention=full (lr=0.1)",
+        "attention@cross_attention=mean (lr=0.1)",
+        "attention@cross_attention=mean (lr=0.2)",
+    ]
+
+
+def test_what_differs_between_cells_alone_makes_no_choice_another() -> None:
+    short = jobs(("model.dropout=0.1", 1, 0.9, 1.0), ("model.dropout=0.3", 1, 0.8, 1.0), horizon="96", width="32")
+    long = jobs(("model.dropout=0.1", 1, 0.9, 1.0), ("model.dropout=0.3", 1, 0.8, 1.0), horizon="336", width="64")
+    cells = search_cells(pd.concat([short, long], ignore_index=True))
+    assert sorted(cells["choice"]) == [f"model.dropout=0.{digit}" for digit in (1, 1, 3, 3)]
+
+
 def test_what_a_model_is_given_beside_the_targets_is_a_choice() -> None:
     found = jobs(
         ("horizon=96 data.calendar=null", 1, 0.9, 1.0),
