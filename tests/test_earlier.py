@@ -11,12 +11,14 @@ import pytest
 
 from forecast.earlier import whole
 from forecast.errors import InputError, Interrupted
+from forecast.files import read_json
 from forecast.forecaster import Forecaster
 from forecast.resume import differences, read_config
-from forecast.run import CONFIG, MANIFEST, Run
+from forecast.run import CONFIG, MANIFEST, RESULT, Run
 from forecast.share import SHARES
 from forecast.task import ForecastTask
 from forecast.training import train
+from forecast.transplanting.data import data_at, same_source
 from tests.small import changed, hourly, quick, write
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -73,6 +75,15 @@ def test_a_configuration_without_them_is_that_of_then_and_of_others_nothing_is_a
     assert whole(old) == stored
     other = {"data": {"calendar": ["hour_of_day"]}, "model": {"name": "informer"}, "training": {"share_prior": 30}}
     assert whole(other) == other
+
+
+def test_a_run_without_them_is_transplanted(made: tuple[Path, pd.DataFrame]) -> None:
+    without_keys(made[0] / CONFIG, *[("model", key) for key in ("level", "queries")], ("training", "share_prior"))
+    run = Run.open(made[0])
+    assert (
+        len(data_at(run, same_source(run), None).parts["test"])
+        == read_json(run.path / RESULT)["data"]["windows"]["test"]
+    )
 
 
 def test_a_manifest_without_another_option_is_damaged(made: tuple[Path, pd.DataFrame]) -> None:

@@ -9,7 +9,6 @@ from torch import Tensor
 from forecast.data.datamodule import ForecastData
 from forecast.data.sources import load_source
 from forecast.data.windows import Batch
-from forecast.earlier import data_of as data_settings
 from forecast.errors import InputError
 from forecast.evaluate import evaluate
 from forecast.files import read_json
@@ -61,7 +60,7 @@ def data_of(config: Mapping[str, Any]) -> ForecastData:
     """Give the data as the run of this configuration had them."""
     training = config["training"]
     return ForecastData(
-        load_source(data_settings(config)),
+        load_source(config["data"]),
         config["data"]["split"],
         context_length=config["context_length"],
         horizon=config["horizon"],

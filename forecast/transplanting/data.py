@@ -8,10 +8,10 @@ from typing import Any
 from forecast.data.datamodule import ForecastData
 from forecast.data.settings import check_data
 from forecast.data.sources import Source, load_source
-from forecast.earlier import data_of
 from forecast.errors import InputError
 from forecast.files import read_json, sha256
-from forecast.run import CONFIG, DAMAGE, RESULT, Run
+from forecast.resume import read_config
+from forecast.run import DAMAGE, RESULT, Run
 from forecast.settings import read_root, read_training
 
 
@@ -25,7 +25,7 @@ def same_source(run: Run) -> Source:
     InputError
         If the file is gone or another one, or the run folder is damaged.
     """
-    config, facts = data_of(_config(run)), _facts(run)
+    config, facts = read_config(run.path)["data"], _facts(run)
     check_data(config)
     if config["source"] == "synthetic":
         return load_source(config)
@@ -45,7 +45,7 @@ def data_at(run: Run, source: Source, context_length: int | None) -> ForecastDat
     InputError
         If the look-back is too long for the data, or they do not give the run's own scaling.
     """
-    config = _config(run)
+    config = read_config(run.path)
     root, training = read_root(config), read_training(config["training"])
     data = ForecastData(
         source,
@@ -62,22 +62,11 @@ def data_at(run: Run, source: Source, context_length: int | None) -> ForecastDat
     return data
 
 
-def _config(run: Run) -> dict[str, Any]:
-    return _read(run, CONFIG)
-
-
 def _facts(run: Run) -> Mapping[str, Any]:
-    facts = _read(run, RESULT).get("data")
+    try:
+        facts = read_json(run.path / RESULT)["data"]
+    except DAMAGE:
+        facts = None
     if not isinstance(facts, Mapping) or not {"path", "sha256"} <= set(facts):
         raise InputError(f"{run.path / RESULT}: does not name the data: the run folder is damaged")
     return facts
-
-
-def _read(run: Run, name: str) -> dict[str, Any]:
-    try:
-        content = read_json(run.path / name)
-    except DAMAGE:
-        content = None
-    if not isinstance(content, dict) or not isinstance(content.get("data"), dict):
-        raise InputError(f"{run.path / name}: not readable: the run folder is damaged")
-    return content
