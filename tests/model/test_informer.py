@@ -52,7 +52,7 @@ def test_values_past_the_origin_cannot_change_the_forecast(preset: str) -> None:
         ("patch_informer", {"channels": "mixed"}),
         ("patch_informer", {"patch_length": 4, "stride": 2, "linear_path": "zero"}),
         ("patch_informer", {"patch_length": 3, "stride": 2, "channels": "mixed"}),
-        ("patch_informer", {"patch_length": 1}),
+        ("patch_informer", {"patch_length": 1, "level": "window"}),
         ("informer", {}),
         ("informer", {"start_length": 0, "distil": False}),
         ("informer", {"d_model": 9, "head_dim": 5, "encoder_layers": 3}),
@@ -362,7 +362,7 @@ def test_a_model_of_the_same_seed_has_the_same_weights(preset: str) -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 def test_contexts_beyond_5000_steps_are_forecast(preset: str) -> None:
     shape = sizes(targets=1, covariates=0, known=1, context=5_300, horizon=2)
-    options = {"patch_length": 1} if preset == "patch_informer" else {"distil": False}
+    options = {"patch_length": 1, "level": "window"} if preset == "patch_informer" else {"distil": False}
     model = make_model(preset, shape, LINEAR, d_model=7, num_heads=1, encoder_layers=1, **options)
     assert model(*make_inputs(shape, batch=1)).isfinite().all()
 
