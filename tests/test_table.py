@@ -102,11 +102,7 @@ def test_a_series_that_has_no_mase_says_so_and_an_older_result_is_still_a_table(
     [
         (None, None, ""),
         (0.0, 0.5, ", 0% encoder-decoder, the rest linear path"),
-        (
-            0.3,
-            None,
-            ", 30% encoder-decoder, the rest linear path",
-        ),  # a run of before: no part of it was taken
+        (0.3, None, ", 30% encoder-decoder, the rest linear path"),  # a run of before: all of it was taken
         (
             *(0.12, 0.2),
             ", 12% encoder-decoder, the rest linear path (of the 60% that validation likes best 20% is taken)",
