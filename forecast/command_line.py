@@ -13,7 +13,7 @@ from forecast.cli import finish
 from forecast.configuration import COMPLAINTS, check_trial, one_line, plain_values
 from forecast.errors import InputError
 from forecast.folders import configuration_folder
-from forecast.hydra_words import is_sweep, read_command_line
+from forecast.hydra_words import read_command_line, sweep_configuration
 from forecast.parallel.place import started_place
 from forecast.sweep import run_sweep
 from forecast.table import print_next_commands, print_table
@@ -28,8 +28,8 @@ def main() -> None:
 
 def _run() -> None:
     arguments = read_command_line()
-    if is_sweep(arguments):
-        run_sweep(arguments, call=_compose_and_call)
+    if (config := sweep_configuration(arguments)) is not None:
+        run_sweep(arguments, config, call=_compose_and_call)
         return
     composed: list[tuple[DictConfig, list[str]]] = []
     _compose_and_call(lambda config: composed.append((config, list(HydraConfig.get().overrides.task))))

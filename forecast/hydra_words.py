@@ -3,7 +3,6 @@
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
-from contextlib import suppress
 from math import prod
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from hydra.core.override_parser.types import IntervalSweep, Override, OverrideTy
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.configuration import COMPLAINTS
+from forecast.configuration import COMPLAINTS, one_line
 from forecast.errors import InputError
 from forecast.folders import configuration_folder
 from forecast.sweep_names import parse
@@ -59,22 +58,26 @@ def put_overrides(arguments: Namespace, words: Sequence[str]) -> None:
     sys.argv[1:] = [*words, *options]
 
 
-def is_sweep(arguments: Namespace) -> bool:
-    """Say whether jobs are asked for, by -m or by what is composed.
+def sweep_configuration(arguments: Namespace) -> DictConfig | None:
+    """Give what `compose_first` makes of the command line where jobs are asked for, by -m or by what is composed.
 
     Raises
     ------
     InputError
-        If one says so and the other does not.
+        If one says so and the other does not, or -m is given and nothing can be composed.
     """
     if any(getattr(arguments, name) for name in ("help", "hydra_help", "cfg", "shell_completion", "info")):
-        return False
-    mode = None
-    with suppress(*COMPLAINTS):  # they are made where there is more to say
-        mode = compose_first(arguments, arguments.overrides).hydra.mode
+        return None
+    try:
+        config = compose_first(arguments, arguments.overrides)
+    except COMPLAINTS as error:
+        if arguments.multirun:
+            raise InputError(one_line(error)) from None
+        return None  # Hydra says it again where the one run is composed
+    mode = config.hydra.mode
     if arguments.multirun and mode == RunMode.RUN:
         raise InputError("hydra.mode=RUN: is one run, and -m asks for several: leave one of them out")
-    return bool(arguments.multirun or mode == RunMode.MULTIRUN)
+    return config if arguments.multirun or mode == RunMode.MULTIRUN else None
 
 
 def compose_first(arguments: Namespace, words: Sequence[str]) -> DictConfig:

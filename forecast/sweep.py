@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 
 from forecast.configuration import COMPLAINTS, one_line
 from forecast.errors import InputError, Interrupted
-from forecast.hydra_words import compose_first, count_jobs, for_multirun, put_overrides
+from forecast.hydra_words import count_jobs, for_multirun, put_overrides
 from forecast.parallel.place import started_place
 from forecast.report import report_sweep
 from forecast.sweep_board import Board
@@ -33,13 +33,15 @@ JOBS_LEFT = 5
 """Exit code of a sweep whose time was over before all of its jobs had begun, and none had failed."""
 
 
-def run_sweep(arguments: Namespace, call: Callable[[Callable[[DictConfig], Any]], None]) -> None:
+def run_sweep(arguments: Namespace, config: DictConfig, call: Callable[[Callable[[DictConfig], Any]], None]) -> None:
     """Run the jobs that the command line asks for, then print and write table and report over all that is there.
 
     Parameters
     ----------
     arguments
         The command line, as Hydra's parser reads it.
+    config
+        What it composes to, each word that sweeps at the first of its values.
     call
         Has Hydra call a function with each job's configuration; the jobs may run in other processes.
 
@@ -52,7 +54,7 @@ def run_sweep(arguments: Namespace, call: Callable[[Callable[[DictConfig], Any]]
     SystemExit
         With code 1 if a job failed, else 5 if `sweep.minutes` were over before the last had begun.
     """
-    sweep, telling = _prepare(arguments)
+    sweep, telling = _prepare(arguments, config)
     tell = report_search if sweep.search else report
     absent = [place for place in (sweep.folder, *sweep.folder.parents) if not place.exists()]
     try:
@@ -81,7 +83,7 @@ def run_sweep(arguments: Namespace, call: Callable[[Callable[[DictConfig], Any]]
         sys.exit(JOBS_LEFT)
 
 
-def _prepare(arguments: Namespace) -> tuple[Sweep, AbstractContextManager[Teller]]:
+def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractContextManager[Teller]]:
     """Check what all jobs share, and name the sweep on the command line where it has no name."""
     if (place := started_place(os.environ)) is not None:
         raise InputError(
@@ -91,7 +93,6 @@ def _prepare(arguments: Namespace) -> tuple[Sweep, AbstractContextManager[Teller
     try:
         words = list(arguments.overrides)
         check_words(parse(words))
-        config = compose_first(arguments, words)
         settings = read_sweep(config)
         name = settings.name
         if name is None:

@@ -499,8 +499,7 @@ def test_a_sweep_that_grows_trains_nothing_twice(tmp_path: Path) -> None:
     assert command(tmp_path, *short).started == ["job"]
     for words, started, jobs in (
         (["seed=1,2"], ["seed-2"], 2),
-        (["attention=full", "seed=1,2"], [], 2),
-        (["seed=1,2", "trainer.log_every_n_steps=2", "training.progress=true"], [], 2),
+        (["attention=full", "seed=1,2", "trainer.log_every_n_steps=2", "training.progress=true"], [], 2),
         (
             ["attention=full,mean", "seed=1,3"],
             [f"attention-{name}" for name in ("full_seed-3", "mean_seed-1", "mean_seed-3")],
