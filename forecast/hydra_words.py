@@ -17,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from forecast.configuration import COMPLAINTS, one_line
 from forecast.errors import InputError
 from forecast.folders import configuration_folder
-from forecast.sweep_names import parse
+from forecast.sweeping.names import parse
 
 
 def read_command_line() -> Namespace:

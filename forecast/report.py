@@ -59,7 +59,7 @@ def report(roots: Sequence[Path], output: Path | None = None, *, quiet: bool = F
 
 def report_sweep(folder: Path) -> None:
     """Write the report of a sweep into its folder and print its answer, if a job has finished."""
-    from forecast.sweep_rows import read_jobs
+    from forecast.sweeping.rows import read_jobs
 
     if not read_jobs(folder)["of"].notna().any():
         return

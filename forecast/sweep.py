@@ -18,13 +18,13 @@ from forecast.errors import InputError, Interrupted
 from forecast.hydra_words import count_jobs, for_multirun, put_overrides
 from forecast.parallel.place import started_place
 from forecast.report import report_sweep
-from forecast.sweep_board import Board
-from forecast.sweep_job import Sweep, Teller, failures, left, run_job
-from forecast.sweep_lines import OF_A_SEARCH, SHOWN, Lines
-from forecast.sweep_names import canonical, parse, sweep_name
-from forecast.sweep_search import report_search
-from forecast.sweep_settings import check_words, read_sweep
-from forecast.sweep_table import report
+from forecast.sweeping.board import Board
+from forecast.sweeping.job import Sweep, Teller, failures, left, run_job
+from forecast.sweeping.lines import OF_A_SEARCH, SHOWN, Lines
+from forecast.sweeping.names import canonical, parse, sweep_name
+from forecast.sweeping.search import report_search
+from forecast.sweeping.settings import check_words, read_sweep
+from forecast.sweeping.table import report
 
 RECORD = "multirun.yaml"
 """Hydra's own record of a sweep."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from forecast.sweep_rows import FIGURES
+from forecast.sweeping.rows import FIGURES
 from tests.small import ROOT, quick
 
 TRIALS = 4

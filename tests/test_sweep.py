@@ -18,14 +18,15 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from forecast import command_line, sweep, sweep_job
+from forecast import command_line, sweep
 from forecast.claim import claimed
 from forecast.errors import InputError, Interrupted, NotFiniteError
 from forecast.files import write_json
 from forecast.hydra_words import count_jobs
 from forecast.nested import look_up
-from forecast.sweep_folder import job_folder
-from forecast.sweep_names import LONGEST, NAME, canonical, job_name, parse, sweep_name, swept_words
+from forecast.sweeping import job as sweep_job
+from forecast.sweeping.folder import job_folder
+from forecast.sweeping.names import LONGEST, NAME, canonical, job_name, parse, sweep_name, swept_words
 from forecast.task import ForecastTask
 from forecast.training import train
 from tests.small import QUICK, SIMULATED, SMALL, changed, quick, read_rows, snapshot

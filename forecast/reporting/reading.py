@@ -10,7 +10,7 @@ from forecast.files import read_json
 from forecast.nested import look_up
 from forecast.run import MANIFEST, RESULT
 from forecast.same_data import data_key
-from forecast.sweep_rows import MARKS, natural, read_folders
+from forecast.sweeping.rows import MARKS, natural, read_folders
 
 NEEDED = (
     *("command", "seed", "device", "precision", "baselines.last_value", "speed.fit_seconds"),

@@ -5,7 +5,7 @@ from typing import Any
 
 from forecast.nested import look_up
 from forecast.reporting.sections import Section
-from forecast.sweep_rows import FIGURES, SCORES
+from forecast.sweeping.rows import FIGURES, SCORES
 
 HEADINGS = {"rmse": "RMSE", "smape": "sMAPE, %", "wape": "WAPE, %", "mase": "MASE"}
 """Of scores that have a short name; others are headed by their own."""

@@ -17,9 +17,9 @@ from forecast.evidence import FEWEST, block_means, surely_below_zero
 from forecast.files import read_json, replacing
 from forecast.nested import look_up
 from forecast.run import ERRORS, RESULT
-from forecast.sweep_cells import with_cells
-from forecast.sweep_rows import read_jobs
-from forecast.sweep_table import print_unfinished
+from forecast.sweeping.cells import with_cells
+from forecast.sweeping.rows import read_jobs
+from forecast.sweeping.table import print_unfinished
 
 FILE = "search.csv"
 
@@ -59,7 +59,7 @@ def search_cells(jobs: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     jobs
-        As `forecast.sweep_rows.read_jobs` gives them.
+        As `forecast.sweeping.rows.read_jobs` gives them.
     """
     finished = with_cells(jobs[jobs["of"].notna()])
     rows: list[dict[str, Any]] = []

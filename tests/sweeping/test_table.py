@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from forecast.sweep_rows import read_jobs, summarise
-from forecast.sweep_table import report, sweep_table
+from forecast.sweeping.rows import read_jobs, summarise
+from forecast.sweeping.table import report, sweep_table
 
 CONFIG: dict[str, Any] = {
     "data": {},

@@ -10,7 +10,7 @@ from forecast.precision import choose_precision
 from forecast.resume import differences, read_config
 from forecast.run import CONFIG
 from forecast.settings import check_groups, read_training
-from forecast.sweep_names import canonical, in_order, is_seed, parse
+from forecast.sweeping.names import canonical, in_order, is_seed, parse
 from forecast.trainer_settings import choose_device
 
 JOB, FAILED, TRACEBACK, LEFT = "job.json", "failed.json", "traceback.txt", "left.json"

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from forecast.files import replacing
-from forecast.sweep_rows import ALL_ALIKE, COUNTS, WITHIN, read_jobs, summarise
+from forecast.sweeping.rows import ALL_ALIKE, COUNTS, WITHIN, read_jobs, summarise
 
 HEADINGS = {
     "n": "n",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from forecast.cli import explain
 from forecast.files import read_json, replacing, write_json
-from forecast.sweep_folder import FAILED, TRACEBACK
+from forecast.sweeping.folder import FAILED, TRACEBACK
 
 
 @dataclass(frozen=True)

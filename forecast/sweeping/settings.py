@@ -9,8 +9,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.checks import check_options
 from forecast.errors import InputError
-from forecast.sweep_names import LONGEST, NAME
-from forecast.sweep_rows import FIGURES
+from forecast.sweeping.names import LONGEST, NAME
+from forecast.sweeping.rows import FIGURES
 from forecast.trainer_settings import check_one_process
 
 OF_THE_TEST_PART = ("test", "baselines")

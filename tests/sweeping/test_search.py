@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.sweep_search import ranking, search_cells
+from forecast.sweeping.search import ranking, search_cells
+from tests.conftest import LIGHTNING
 from tests.test_sweep import command
 
-pytestmark = pytest.mark.usefixtures("undrawn")
+pytestmark = [pytest.mark.usefixtures("undrawn"), *(pytest.mark.filterwarnings(text) for text in LIGHTNING)]
 
 
 def jobs(*rows: tuple[str, int, float, float], device: str = "x", **other: Any) -> pd.DataFrame:

@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 
-from forecast import sweep_apart
 from forecast.errors import Interrupted
 from forecast.processes import environment
-from forecast.sweep_apart import train_apart
-from forecast.sweep_failure import JobFailed
+from forecast.sweeping import apart
+from forecast.sweeping.apart import train_apart
+from forecast.sweeping.failure import JobFailed
+from tests.conftest import LIGHTNING
 from tests.test_sweep import command, read
+
+pytestmark = [pytest.mark.filterwarnings(text) for text in LIGHTNING]
 
 BEGINS = "import json, os, pathlib, signal, sys, time\nwork = json.loads(sys.stdin.readline())\n"
 FAILURE = {"error": "no such file", "kind": "InputError", "exit_code": 2, "traceback": None}
@@ -29,7 +32,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
     """Give what trains in a child that runs a small program in the place of the training."""
 
     def run(program: str) -> dict[str, Any]:
-        monkeypatch.setattr(sweep_apart, "CHILD", [sys.executable, "-S", "-c", BEGINS + program])
+        monkeypatch.setattr(apart, "CHILD", [sys.executable, "-S", "-c", BEGINS + program])
         config = {"seed": 3, "training": {"progress": True, "max_steps": 5}}
         return train_apart(config, tmp_path, ["train.py", "seed=3"])
 

@@ -16,7 +16,7 @@ from forecast.relative import RELATIVE
 from forecast.resume import BUDGET, FREE, FREE_TRAINING
 from forecast.run import CONFIG, MANIFEST, RESULT
 from forecast.same_data import data_key
-from forecast.sweep_folder import FAILED, JOB
+from forecast.sweeping.folder import FAILED, JOB
 from forecast.table import NAMES
 from forecast.told_apart import told_apart
 

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from forecast.sweep_lines import SHOWN, cells
-from forecast.sweep_table import HEADINGS
+from forecast.sweeping.lines import SHOWN, cells
+from forecast.sweeping.table import HEADINGS
 
 AROUND = 7
 """Lines that the table takes beside its rows, and the prompt below it."""

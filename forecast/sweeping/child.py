@@ -1,4 +1,4 @@
-"""A job of a sweep in its own process: `python -m forecast.sweep_child`; `train_apart` starts it, gives it work."""
+"""A job of a sweep in its own process: `python -m forecast.sweeping.child`; `train_apart` starts it, gives it work."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def main() -> None:
 
 def _train(work: dict[str, Any], answer: IO[str]) -> None:
     from forecast.errors import Interrupted
-    from forecast.sweep_failure import Failure
+    from forecast.sweeping.failure import Failure
     from forecast.training import train
 
     try:

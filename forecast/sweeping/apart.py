@@ -17,9 +17,9 @@ from forecast.files import read_json
 from forecast.processes import environment, python
 from forecast.run import RESULT
 from forecast.signals import StopRequest
-from forecast.sweep_failure import Failure, JobFailed
+from forecast.sweeping.failure import Failure, JobFailed
 
-CHILD = python("forecast.sweep_child")
+CHILD = python("forecast.sweeping.child")
 """The command of the process; it reads one line of JSON, and writes one where the job did not finish."""
 
 GLANCE = 0.5

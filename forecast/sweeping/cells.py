@@ -9,7 +9,7 @@ import pandas as pd
 
 from forecast.nested import flatten
 from forecast.same_data import INPUTS
-from forecast.sweep_rows import ALL_ALIKE
+from forecast.sweeping.rows import ALL_ALIKE
 from forecast.told_apart import behind, shown, told_apart
 
 OF_A_CELL = ("horizon", "data")
@@ -32,7 +32,7 @@ def with_cells(jobs: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     jobs
-        Finished ones, as `forecast.sweep_rows.read_jobs` gives them.
+        Finished ones, as `forecast.sweeping.rows.read_jobs` gives them.
     """
     experiments = _goes_with_data(jobs)
     words = [[list(part) for part in _parted(each, experiments)] for each in jobs["words"]]

@@ -20,10 +20,10 @@ from forecast.files import write_json
 from forecast.memory import reset_peak_memory
 from forecast.nested import look_up
 from forecast.run import CONFIG, MANIFEST
-from forecast.sweep_apart import train_apart
-from forecast.sweep_failure import Failure, JobFailed, marked, record
-from forecast.sweep_folder import FAILED, LEFT, TRACEBACK, describe, job_folder, settled
-from forecast.sweep_names import job_name, swept_words
+from forecast.sweeping.apart import train_apart
+from forecast.sweeping.failure import Failure, JobFailed, marked, record
+from forecast.sweeping.folder import FAILED, LEFT, TRACEBACK, describe, job_folder, settled
+from forecast.sweeping.names import job_name, swept_words
 from forecast.trainer_settings import check_one_process
 from forecast.training import train
 

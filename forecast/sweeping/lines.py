@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forecast.sweep_rows import figures_of
-from forecast.sweep_table import HEADINGS, cell
+from forecast.sweeping.rows import figures_of
+from forecast.sweeping.table import HEADINGS, cell
 
 SHOWN = ("test_mse", "skill", "train_windows_per_s", "inference_windows_per_s", "peak_memory_mib", "fit_seconds")
 """What is shown of a job while the others run, by `HEADINGS`."""

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from forecast.sweep_board import Board
-from forecast.sweep_lines import Lines
+from forecast.sweeping.board import Board
+from forecast.sweeping.lines import Lines
 
 RESULT: dict[str, Any] = {
     "test": {"scaled": {"mse": 0.1883, "mae": 0.321}, "skill": 0.431},
