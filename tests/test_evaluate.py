@@ -1,4 +1,4 @@
-import math
+import time
 
 import numpy as np
 import pytest
@@ -120,6 +120,13 @@ def test_evaluation_keeps_no_graph() -> None:
     assert grads == [False] * 4
 
 
-def test_speed_needs_a_second_batch() -> None:
-    assert math.isnan(evaluate(mean_of_context, make_windows(), 50).windows_per_s)
-    assert evaluate(mean_of_context, make_windows(), 10).windows_per_s > 0
+@pytest.mark.parametrize("batch_size", [50, 10])
+def test_the_first_forecast_is_not_timed_nor_that_of_an_only_batch(batch_size: int) -> None:
+    waits = iter([0.5])
+
+    def slow_at_first(batch: Batch) -> Tensor:
+        time.sleep(next(waits, 0.0))
+        return mean_of_context(batch)
+
+    windows = make_windows()
+    assert evaluate(slow_at_first, windows, batch_size).windows_per_s > len(windows) / 0.25
