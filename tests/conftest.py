@@ -72,7 +72,12 @@ def signals_and_threads() -> Iterator[None]:
 
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave a run's pictures blank, two fifths of the time of a small one: for tests that look at none."""
+    """Leave a run's pictures blank: for tests that look at none."""
+    leave_blank(monkeypatch)
+
+
+def leave_blank(patch: pytest.MonkeyPatch) -> None:
+    """Leave a run's pictures blank, two fifths of the time of a small one."""
     from forecast import outcome, training
     from forecast.callbacks import figures
 
@@ -83,9 +88,9 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
         def pixels(self, _: Any) -> np.ndarray:
             return np.zeros((2, 2, 3), dtype=np.uint8)
 
-    monkeypatch.setattr(figures, "ForecastPanels", Blank)
-    monkeypatch.setattr(training, "log_figures", lambda _, fit, *__: fit)
-    monkeypatch.setattr(outcome, "draw_forecast", lambda path, *_: path.write_bytes(b""))
+    patch.setattr(figures, "ForecastPanels", Blank)
+    patch.setattr(training, "log_figures", lambda _, fit, *__: fit)
+    patch.setattr(outcome, "draw_forecast", lambda path, *_: path.write_bytes(b""))
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from forecast.sweeping.folder import job_folder
 from forecast.sweeping.names import LONGEST, NAME, canonical, job_name, parse, sweep_name, swept_words
 from forecast.task import ForecastTask
 from forecast.training import train
+from tests.conftest import leave_blank
 from tests.small import QUICK, SIMULATED, SMALL, changed, quick, read_rows, snapshot
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -36,7 +37,9 @@ pytestmark = pytest.mark.usefixtures("undrawn")
 SHARED = [*SIMULATED, *SMALL["patch_informer"], *QUICK]
 SIX = ["attention=full,probsparse,linear", "seed=1,2"]
 NAMES = {f"attention-{name}_seed-{seed}" for name in ("full", "probsparse", "linear") for seed in (1, 2)}
-REPORT = {"report.html", "report.md", "report.csv", "report-error-train.png", "report-error-memory.png"}
+REPORT = {"report.html", "report.md", "report.csv"} | {
+    f"report-error-{cost}.png" for cost in ("train", "inference", "memory")
+}
 FILES = {"multirun.yaml", "sweep.csv", "jobs.csv"} | REPORT
 
 
@@ -91,11 +94,13 @@ def typed(*words: str) -> Ended:
     return ended
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # the slow test that uses it comes long before the others
 def six(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
     """Give the folder and the end of a sweep over three mechanisms and two seeds."""
     root = tmp_path_factory.mktemp("six")
-    ended = command(root, *SIX)
+    with pytest.MonkeyPatch.context() as patch:
+        leave_blank(patch)
+        ended = command(root, *SIX)
     (folder,) = (root / "sweeps").iterdir()
     return folder, ended
 
