@@ -27,8 +27,9 @@ from forecast.run_logger import check_logger, log_start, make_logger
 from forecast.settings import parse_time
 from forecast.training import train
 
-EVALUATION_BATCHES, EVALUATION_WINDOWS = (2, 8), 64
-"""Of each validation of the short training: its batches, the first of which warms up, and the windows that decide."""
+EVALUATION_BATCHES, EVALUATION_WINDOWS = (4, 8), 64
+"""Of each validation of the short training: its batches, of which all but the first are timed, and the windows that
+decide how many. A batch alone may take a tenth more or less than the next."""
 
 SHRINK = 8
 """By which batches are divided for the memory of a training that does not fit as it is."""
