@@ -2,6 +2,7 @@
 
 `python -m tests.stretches --input PJME_hourly.csv --output benchmarks/stretches.csv` trains the recipe of ETTh1 on each
 and scores every share of the weighted mean, a row a run. The stretches end before the test part of `data=pjme` begins.
+Without `--input` it sums up the table that is there.
 """
 
 import argparse
@@ -12,6 +13,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 
@@ -68,22 +70,50 @@ def row_of(config: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
+def summary(rows: pd.DataFrame) -> pd.DataFrame:
+    """Give means over the stretches: the share that each part likes, and what two shares make of the test MSE.
+
+    These are the share that was taken and the whole of what validation likes; the MSE is over the linear path's, and
+    a parabola of the share.
+    """
+    curves = {part: _parabolas(rows, part) for part in ("validation", "test")}
+    liked = {part: [float(np.clip(-b / (2 * a), 0, 1)) for a, b, _ in each] for part, each in curves.items()}
+    told = rows[["level", "horizon"]].assign(
+        validation_likes=liked["validation"],
+        test_likes=liked["test"],
+        taken=[np.polyval(curve, share) for curve, share in zip(curves["test"], rows["share"], strict=True)],
+        whole=[np.polyval(curve, share) for curve, share in zip(curves["test"], liked["validation"], strict=True)],
+    )
+    return told.groupby(["level", "horizon"]).mean().round(3)
+
+
+def _parabolas(rows: pd.DataFrame, part: str) -> list[np.ndarray]:
+    points = rows[[f"{part}_at_{share:.1f}" for share in SHARES]].to_numpy()
+    return [np.polyfit(SHARES, each, 2) for each in points]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.stretches", description=__doc__)
-    parser.add_argument("--input", type=Path, required=True)
+    parser.add_argument("--input", type=Path)
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args()
+    if options.input is not None:
+        _fill(options.input, options.output)
+    print(summary(pd.read_csv(options.output)).to_string())
+
+
+def _fill(source: Path, output: Path) -> None:
     rows = []
-    for number, stretch in enumerate(stretches(options.input)):
+    for number, stretch in enumerate(stretches(source)):
         for horizon in HORIZONS:
             for level in LEVELS:
                 with tempfile.TemporaryDirectory() as folder:
-                    source = Path(folder) / "hours.csv"
-                    stretch.to_csv(source, index=False)
-                    found = row_of(configuration(source, horizon, level))
+                    hours = Path(folder) / "hours.csv"
+                    stretch.to_csv(hours, index=False)
+                    found = row_of(configuration(hours, horizon, level))
                 begins = f"{stretch['date'].iloc[0]:%Y-%m-%d}"
                 rows.append({"stretch": number, "begins": begins, "horizon": horizon, "level": level, **found})
-                pd.DataFrame(rows).to_csv(options.output, index=False)
+                pd.DataFrame(rows).to_csv(output, index=False)
                 print(rows[-1], flush=True)
 
 
