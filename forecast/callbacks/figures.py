@@ -54,16 +54,18 @@ class Figures(Callback):
         batch = windows.batch(spread(len(windows), self.windows).to(windows.starts.device))
         period = seasonal_period(data.source.series.frequency)
         naive = SeasonalNaive(windows, period)(batch) if period <= len(data.split.train) else None
-        truth = _first_target(data, batch.future)
-        if batch.future_observed is not None:
-            truth = np.where(batch.future_observed[..., 0].cpu().numpy(), truth, np.nan)
         panels = ForecastPanels(
-            past=_first_target(data, batch.past[:, -windows.horizon :]),
-            truth=truth,
+            past=_measured(_first_target(data, batch.past), batch.past_observed)[:, -windows.horizon :],
+            truth=_measured(_first_target(data, batch.future), batch.future_observed),
             naive=None if naive is None else _first_target(data, naive),
             titles=[f"{data.source.targets[0]} from {data.index[origin]}" for origin in batch.origin.tolist()],
         )
         return batch, panels
+
+
+def _measured(values: np.ndarray, observed: torch.Tensor | None) -> np.ndarray:
+    """Give the values of the first target (K, n), NaN where they were filled."""
+    return values if observed is None else np.where(observed[..., 0].cpu().numpy(), values, np.nan)
 
 
 def _first_target(data: ForecastData, values: torch.Tensor) -> np.ndarray:
