@@ -8,7 +8,7 @@ from forecast.free_memory import free_bytes
 
 
 def memory_bytes(wanted_gib: float | None, device: torch.device) -> int:
-    """Give the bytes that were asked for, or those of the device: all of a GPU, four fifths of what a CPU has free.
+    """Give the bytes that were asked for, or those of the device: what a GPU has free, of a CPU four fifths of it.
 
     Raises
     ------
@@ -17,7 +17,7 @@ def memory_bytes(wanted_gib: float | None, device: torch.device) -> int:
     """
     if device.type == "cuda":
         there: int | None = torch.cuda.get_device_properties(device).total_memory
-        own = there
+        own = free_bytes(device)
     else:
         there = free_bytes(device)
         own = None if there is None else int(SHARE * there)

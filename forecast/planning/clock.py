@@ -10,7 +10,6 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.utilities.types import STEP_OUTPUT
 
 from forecast.data.windows import Batch
-from forecast.memory import peak_memory_mib
 from forecast.planning.pace import Pace
 
 WARM_UP, LEAST, MOST = 2, 6, 60
@@ -28,16 +27,10 @@ class StepClock(Callback):
     ----------
     seconds
         After which the training ends, once it has made its least steps.
-
-    Attributes
-    ----------
-    idle_mib
-        Memory in use before the first step, as `peak_memory_mib` counts it.
     """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self.idle_mib = float("nan")
         self._begun = self._finished = 0.0
         self._asked: list[float] = []
         self._given: list[float] = []
@@ -45,8 +38,7 @@ class StepClock(Callback):
         self._validations: list[_Validation] = []
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Note the memory in use, and start."""
-        self.idle_mib = peak_memory_mib(pl_module.device)
+        """Start."""
         self._begun = time.perf_counter()
 
     def on_train_batch_start(

@@ -95,7 +95,7 @@ def _sizes(training: dict[str, Any], answer: Answer, memory: int) -> Row:
     assert footprint is not None
     assert length is not None
     assert answer.longest is not None
-    evaluation = int(training["evaluation_batch_size"])
+    evaluation = min(int(training["evaluation_batch_size"]), max(length.validation, length.test))
     batch = footprint.largest_batch(evaluation, memory, length.train)
     look_back = footprint.largest_look_back(length.batch, evaluation, memory, answer.longest)
     return {

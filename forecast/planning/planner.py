@@ -40,7 +40,7 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     load_source(config["data"])  # what is wrong with the data is said before any process is started
     device = choose_device(config["trainer"])
     memory = memory_bytes(options.memory_gib, device)
-    if options.memory_gib is None and device.type == "cuda":
+    if device.type == "cuda":
         memory = int(SHARE * memory)  # the driver's own and what the allocator reserves are in no estimate
 
     with progress(len(candidates) * max(1, options.check), quiet=options.quiet) as (say, advance):

@@ -57,10 +57,15 @@ def _lengths(made: Preparation) -> list[int]:
     step = int(options.get("stride") or options.get("patch_length") or 1)
     whole = windows.context_length
     shares = MULTIPLES if whole // step < FEW_TOKENS else FRACTIONS
-    batch = max(made.settings.batch_size, made.settings.evaluation_batch_size)
-    room = len(windows.values) - int(windows.starts[0]) - min(batch, len(windows)) - windows.horizon
+    batch = max(made.settings.batch_size, evaluation_batch(made))
+    room = len(windows.values) - int(windows.starts[min(batch, len(windows)) - 1]) - windows.horizon
     others = (max(1, int(whole * share)) for share in shares[1:])
     return [whole, *dict.fromkeys(length - length % step for length in others if step <= length <= room)]
+
+
+def evaluation_batch(made: Preparation) -> int:
+    """Give the windows of the largest batch that a run evaluates: a part may hold fewer than the batch has room for."""
+    return min(made.settings.evaluation_batch_size, max(len(made.data.parts[part]) for part in ("validation", "test")))
 
 
 def peer_of(made: Preparation, windows: Windows, batch: int) -> Peer:
@@ -75,7 +80,7 @@ def peer_of(made: Preparation, windows: Windows, batch: int) -> Peer:
     network = replace(made.architecture, sizes=sizes).build().to(made.device)
     network.checkpoint_activations(made.settings.activation_checkpointing)
     loss_of = loss_by_name(str(made.config["loss"]))
-    positions = torch.arange(batch, device=made.device) % len(windows)
+    positions = torch.arange(batch, device=windows.starts.device) % len(windows)
     drawn = windows.batch(positions)
 
     def forecast() -> Tensor:
@@ -98,7 +103,7 @@ def step_of(made: Preparation, peer: Peer) -> None:
 def _level(made: Preparation, windows: Windows, shrink: int) -> Level:
     batches = _two(made.settings.batch_size // shrink)
     step = [(batch, _peak_of_step(made, peer_of(made, windows, batch))) for batch in batches]
-    sizes = _two(made.settings.evaluation_batch_size // shrink)
+    sizes = _two(evaluation_batch(made) // shrink)
     evaluation = [(size, _peak_of_evaluation(made, peer_of(made, windows, size))) for size in sizes]
     held = peer_of(made, windows, 1).held_bytes(training=True)
     return Level(windows.context_length, held, Line.through(*step), Line.through(*evaluation))

@@ -74,7 +74,8 @@ def measure(ask: Ask) -> Answer:
     levels = measure_levels(made)
     look_back = made.data.parts["train"].context_length
     (own,) = (level for level in levels if level.context_length == look_back)
-    transient = own.transient(made.settings.batch_size, made.settings.evaluation_batch_size)
+    validated = min(made.settings.evaluation_batch_size, len(made.data.parts["validation"]))
+    transient = own.transient(made.settings.batch_size, validated)
     factor = 1.0 if made.device.type == "cuda" else calibrated(peak * 2**20, idle * 2**20, transient)
     return Answer(
         length=length,

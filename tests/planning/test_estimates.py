@@ -74,3 +74,12 @@ def test_several_measurements_give_their_median() -> None:
     assert middle(rows)["largest_look_back"] == 20
     failed = [*rows, estimate(CANDIDATE, replace(measured(), why="time: too long", pace=None, length=None), MEMORY)]
     assert (middle(failed)["why"], middle(failed)["peak_mib"]) == ("time: too long", None)
+
+
+def test_no_more_windows_are_evaluated_at_once_than_a_part_has() -> None:
+    """A thousand would take 2,000 MiB; of 100 and 50 there are 200."""
+    config = {**CONFIG, "training": {"batch_size": 10, "evaluation_batch_size": 1000}}
+    answer = measured(length=replace(LENGTH, validation=100, test=50))
+    assert estimate(Candidate("full", config), answer, MEMORY)["largest_batch"] == 15
+    answer = measured(length=replace(LENGTH, validation=100, test=151))
+    assert estimate(Candidate("full", config), answer, MEMORY)["largest_batch"] == 0

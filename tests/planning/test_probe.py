@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from forecast.errors import InputError
 from forecast.planning import probe, worker
@@ -57,3 +58,21 @@ def test_a_longer_look_back_takes_what_was_foretold(
 def test_the_longest_look_back_ends_where_the_first_window_has_to_begin(tmp_path: Path) -> None:
     assert worker._longest(made_of(tmp_path)) == 477
     assert worker._longest(made_of(tmp_path, "training.first_origin=100")) == 100
+
+
+def test_no_look_back_reaches_beyond_the_table_where_gaps_keep_windows_out(tmp_path: Path) -> None:
+    """Twice the look-back would fit behind the first windows if they followed one another."""
+    made = made_of(tmp_path, "context_length=240")
+    windows = made.data.parts["train"]
+    made.data.parts["train"] = replace(windows, starts=torch.cat([windows.starts[:1], windows.starts[-15:]]))
+    assert lengths(made) == [60, 120, 240]
+
+
+def test_a_batch_that_is_evaluated_holds_no_more_windows_than_there_are(tmp_path: Path) -> None:
+    made = made_of(tmp_path)
+    assert probe.evaluation_batch(made) == max(len(made.data.parts[part]) for part in ("validation", "test"))
+    assert probe.evaluation_batch(made_of(tmp_path, "training.evaluation_batch_size=7")) == 7
+
+
+def test_a_table_in_a_file_is_measured_too(tmp_path: Path) -> None:
+    assert lengths(made_of(tmp_path, "training.data_placement=mapped")) == [48, 96, 192]
