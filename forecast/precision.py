@@ -30,6 +30,11 @@ def choose_precision(wanted: str, device: torch.device, width: object) -> str:
     return wanted
 
 
+def exact_convolutions() -> None:
+    """Have convolutions, too, compute in float32 where float32 is said; a GPU would take fewer digits."""
+    torch.backends.cudnn.allow_tf32 = False
+
+
 def _is_wide(width: object) -> bool:
     return isinstance(width, int) and width >= WIDE  # what is no width is refused where the model is made
 

@@ -123,7 +123,10 @@ def _transplanted(run: str, attention: str) -> "Forecaster":
 
     folder = Run.open(run)
     forecaster = Forecaster.load(folder.path, attention)
-    print(f"attention: {attention}, in place of {trained_attention(folder)}, which {folder.path} was trained with")
+    alike = ": the forecast is the linear path's alone, and stays as it is" if folder.load_model().share == 0 else ""
+    print(
+        f"attention: {attention}, in place of {trained_attention(folder)}, which {folder.path} was trained with{alike}"
+    )
     return forecaster
 
 

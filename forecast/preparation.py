@@ -25,7 +25,7 @@ from forecast.losses import loss_by_name
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms
 from forecast.parallel.group import ALONE, Group
-from forecast.precision import choose_precision
+from forecast.precision import choose_precision, exact_convolutions
 from forecast.run import Architecture
 from forecast.schedule import SCHEDULES
 from forecast.settings import TrainingSettings, read_root, read_training
@@ -88,7 +88,7 @@ def prepare(
     check_target(config["optimizer"], "optimizer", Optimizer)
     check_target(config["scheduler"], "scheduler", LRScheduler, functions=SCHEDULES)
     lightning.seed_everything(root.seed, verbose=False)
-    torch.backends.cudnn.allow_tf32 = False  # convolutions too are float32 where float32 is said
+    exact_convolutions()
     data = ForecastData(
         load_source(config["data"]),
         config["data"]["split"],

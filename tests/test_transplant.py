@@ -191,3 +191,38 @@ def test_weights_of_a_mechanism_of_its_own_go_with_no_other_and_with_no_other_lo
     assert "--attention full: has no place for decoder.layers.0" in capsys.readouterr().err
     assert transplant(["--run", str(run.path), "--context-length", "24"]) == 2
     assert "these weights belong to the look-back and the arguments of training" in capsys.readouterr().err
+
+
+def test_a_run_of_an_earlier_version_whose_manifest_says_less_is_scored(tiny_run: TinyRun, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(tiny_run.path, tmp_path / "run"))
+    manifest = json.loads((run / "manifest.json").read_text())
+    for key in ("time_zone", "duplicates", "missing"):
+        del manifest["data"][key]
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    assert transplant(["--run", str(run), "--attention", "mean"]) == 0
+
+
+def test_a_manifest_without_its_model_is_one_line(
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Path(shutil.copytree(tiny_run.path, tmp_path / "run"))
+    manifest = json.loads((run / "manifest.json").read_text())
+    del manifest["architecture"]
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    assert transplant(["--run", str(run), "--attention", "mean"]) == 2
+    out, error = capsys.readouterr()
+    assert (out, error.count("\n")) == ("", 1)
+    assert "damaged" in error
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, None])
+def test_predict_says_where_another_attention_changes_nothing(
+    share: float | None,
+    tiny_run: TinyRun,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("forecast.model.informer.Informer.share", share)
+    assert forecast(tiny_run, tmp_path / "next.csv", "--attention", "mean") == 0
+    assert ("the forecast is the linear path's alone, and stays as it is" in capsys.readouterr().out) == (share == 0)

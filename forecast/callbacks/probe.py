@@ -3,6 +3,7 @@
 from typing import Any
 
 import lightning
+import torch
 from lightning.pytorch.callbacks import Callback
 
 from forecast.board import Board
@@ -56,6 +57,8 @@ class Probe(Callback):
         assert isinstance(pl_module, ForecastTask)
         if not pl_module.group.leads:
             return
+        if pl_module.device.type == "cuda":
+            torch.cuda.synchronize(pl_module.device)  # what validation has left to do is none of the probe's time
         with self._clock:
             if self._batch is None:
                 self._batch = self._fixed_windows(trainer.datamodule)  # type: ignore[attr-defined]

@@ -8,6 +8,9 @@ from forecast.attention.probsparse import ProbSparseAttention
 from forecast.probing.capture import Captured
 from forecast.probing.distance import mean_rows, relative_distance
 
+WHOLE = 2**24
+"""Weights, sequences by heads by queries by keys, up to which a map is made whole to look at some of its rows."""
+
 AGREEMENT = 0.01
 """Relative distance to the output up to which implied weights count as those that the output was made with."""
 
@@ -37,7 +40,8 @@ def implied_rows(mechanism: Attention, call: Captured, queries: Tensor, exact: T
     """Give the rows of the map that the mechanism's output was made with, shape (B, H, n, S).
 
     None where the map of these queries alone does not give the output: a mechanism in which one query's
-    weights hang on the others'. ProbSparse, which is of that kind, has its rows rebuilt from its choice.
+    weights hang on the others'. ProbSparse, which is of that kind, has its rows rebuilt from its choice. None, too,
+    where a mechanism takes as many queries as keys alone and the whole map is too large.
 
     Parameters
     ----------
@@ -54,9 +58,14 @@ def implied_rows(mechanism: Attention, call: Captured, queries: Tensor, exact: T
     if mechanism.causal:  # a square map, of as many positions as are needed
         length = int(queries[-1]) + 1
         rows = mechanism.attention_map(call.query[:, :, :length], call.key[:, :, :length])[:, :, queries]
-    else:
+    elif mechanism.cross:
         length = call.key.shape[2]
         rows = mechanism.attention_map(call.query[:, :, queries], call.key)
+    else:
+        length = call.key.shape[2]
+        if call.query.shape[:3].numel() * length > WHOLE:
+            return None
+        rows = mechanism.attention_map(call.query, call.key)[:, :, queries]
     values = call.value[:, :, :length].to(rows.dtype)
     distance = relative_distance(rows @ values, call.output[:, :, queries])
     if not bool((distance <= AGREEMENT).all()):

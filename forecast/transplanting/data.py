@@ -5,7 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from forecast.data.datamodule import ForecastData
+from forecast.data.placement import Placing
 from forecast.data.settings import check_data
 from forecast.data.sources import Source, load_source
 from forecast.errors import InputError
@@ -13,6 +16,9 @@ from forecast.files import read_json, sha256
 from forecast.resume import read_config
 from forecast.run import DAMAGE, RESULT, Run
 from forecast.settings import read_root, read_training
+
+LATER = ("time_zone", "duplicates", "missing")
+"""Keys of a manifest's `data` that runs of earlier versions lack."""
 
 
 def same_source(run: Run) -> Source:
@@ -37,8 +43,10 @@ def same_source(run: Run) -> Source:
     return load_source({**config, "path": str(path), "sha256": None})
 
 
-def data_at(run: Run, source: Source, context_length: int | None) -> ForecastData:
+def data_at(run: Run, source: Source, context_length: int | None, device: torch.device) -> ForecastData:
     """Give the windows of the run's series, with its split and scaling, at a look-back or at the run's own.
+
+    They are to be forecast on `device`, but are not there yet.
 
     Raises
     ------
@@ -55,9 +63,12 @@ def data_at(run: Run, source: Source, context_length: int | None) -> ForecastDat
         batch_size=training.batch_size,
         evaluation_batch_size=training.evaluation_batch_size,
         seed=root.seed,
+        placing=Placing(training.data_placement, device, folder=run.path),
     )
-    manifest = run.manifest()
-    if any(json.loads(json.dumps(value)) != manifest.get(key) for key, value in data.manifest().items()):
+    trained, made = run.manifest(), json.loads(json.dumps(data.manifest()))
+    for key in (key for key in LATER if key not in (trained.get("data") or ())):
+        made["data"].pop(key)
+    if any(value != trained.get(key) for key, value in made.items()):
         raise InputError(f"{run.path}: its data are not those that it was trained on: train anew")
     return data
 

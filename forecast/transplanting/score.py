@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 
 import torch
 from torch import Tensor
@@ -12,6 +11,7 @@ from forecast.data.datamodule import ForecastData
 from forecast.data.windows import Batch
 from forecast.evaluate import evaluate
 from forecast.model.informer import Informer
+from forecast.precision import exact_convolutions
 from forecast.run import Run
 from forecast.transplanting.data import data_at, same_source
 from forecast.transplanting.weights import attention_named, trained_attention, transplant
@@ -57,28 +57,31 @@ def score_all(run: Run, attention: Sequence[str], context_lengths: Sequence[int]
         If the run, its data or one of the combinations cannot be used; that is seen before any is scored.
     """
     variants = [None, *(attention_named(word) for word in attention)]
-    own_label = trained_attention(run)
     source = same_source(run)
-    own = data_at(run, source, None)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    own = data_at(run, source, None, device)
     own_length = own.sizes.context_length
     lengths = [None, *(length for length in dict.fromkeys(context_lengths) if length != own_length)]
-    data = {length: own if length is None else data_at(run, source, length) for length in lengths}
-    models = [(variant, length, transplant(run, variant, length)) for length, variant in product(lengths, variants)]
+    data = {length: own if length is None else data_at(run, source, length, device) for length in lengths}
+    models = {length: [(variant, transplant(run, variant, length)) for variant in variants] for length in lengths}
+    own_label = trained_attention(run)
+    exact_convolutions()
     scored = []
-    with progress(len(models), quiet=quiet) as (say, advance):
-        for variant, length, network in models:
-            label = own_label if variant is None else variant.label
-            say(f"{label}: {data[length].sizes.context_length:,}")
-            scored.append(_score(network, data[length], label, trained=variant is None and length is None))
-            advance(1)
+    with progress(len(lengths) * len(variants), quiet=quiet) as (say, advance):
+        for length, networks in models.items():
+            data[length].to(device)
+            for variant, network in networks:
+                label = own_label if variant is None else variant.label
+                say(f"{label}: {data[length].sizes.context_length:,}")
+                trained = variant is None and length is None
+                scored.append(_score(network.to(device), data[length], label, trained=trained))
+                network.cpu()
+                advance(1)
+            data[length].to(torch.device("cpu"))  # a GPU has room for one table at a time, and for one network
     return scored
 
 
 def _score(network: Informer, data: ForecastData, attention: str, *, trained: bool) -> Scored:
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    network.to(device)
-    data.to(device)
-
     def forecaster(batch: Batch) -> Tensor:
         forecast: Tensor = network(batch.past, batch.past_known, batch.future_known, batch.past_observed)
         return forecast

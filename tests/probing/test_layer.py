@@ -10,9 +10,11 @@ from torch import Tensor
 
 from forecast.attention import available
 from forecast.attention.base import Attention
+from forecast.attention.full import softmax_weights
 from forecast.model.presets import Sizes
 from forecast.probing.capture import Captured
 from forecast.probing.layer import Findings, look_at
+from forecast.probing.maps import attention_map
 from forecast.probing.network import probe
 from tests.attention.cases import CASES, FOLDER, Case, load, tensors
 from tests.examples import make_model, make_windows
@@ -129,3 +131,32 @@ def test_a_mechanism_whose_rows_hang_together_has_a_distance_but_no_entropy_of_s
     assert found.queries_seen < found.queries
     assert found.entropy is None
     assert min(found.distance) > 0.1
+
+
+class Square(Attention):
+    """The softmax, of as many queries as keys alone."""
+
+    cross = False
+    time_cost = memory_cost = "O(L²)"
+
+    def weigh(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
+        return softmax_weights(query, key, None)
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, query_mask: Tensor | None
+    ) -> Tensor:
+        return self.weigh(query, key, mask, query_mask) @ value
+
+
+def test_a_mechanism_that_takes_no_other_length_is_looked_at_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    mechanism = Square(num_heads=2, head_dim=8).eval()
+    query, key, value = (tensor.detach().float() for tensor in tensors(length=200))
+    call = Captured(query, key, value, mechanism(query, key, value))
+    found = look_at(mechanism, call)
+    assert found.queries_seen < found.queries
+    assert found.entropy == pytest.approx(found.entropy_of_softmax)
+    made = attention_map(mechanism, call)
+    assert made is not None
+    assert made.queries_per_row > 1
+    monkeypatch.setattr("forecast.probing.entropy.WHOLE", query.shape[1] * 200 * 200 - 1)
+    assert attention_map(mechanism, call) is None
