@@ -10,7 +10,7 @@ from forecast.files import read_json
 from forecast.nested import look_up
 from forecast.run import MANIFEST, RESULT
 from forecast.same_data import data_key
-from forecast.sweeping.rows import MARKS, natural, read_folders
+from forecast.sweeping.rows import MARKS, damage, natural, read_folders
 
 NEEDED = (
     *("command", "seed", "device", "precision", "baselines.last_value", "speed.fit_seconds"),
@@ -102,14 +102,9 @@ def _run_folders(root: Path) -> Iterator[Path]:
 
 
 def _damage(folder: Path) -> str | None:
-    """Say what keeps a folder from being read, None if nothing does."""
-    for name in (*MARKS, RESULT):
-        try:
-            content = read_json(folder / name)
-        except (OSError, ValueError, RecursionError):
-            return f"{name} is not readable: the folder is damaged"
-        if content is not None and not isinstance(content, dict):
-            return f"{name} is not what the program writes: the folder is damaged"
+    """Say what keeps a folder's run from being compared, None if nothing does."""
+    if (why := damage(folder)) is not None:
+        return why
     if (folder / MANIFEST).is_file() and (result := read_json(folder / RESULT)) is not None:
         for path in NEEDED:
             if look_up(result, path) is None:

@@ -71,7 +71,8 @@ def read_jobs(sweep: Path) -> pd.DataFrame:
 
     A job is finished, has failed (then `error` says why and its numbers are empty), or is unfinished. One that
     failed for the finished run of another that its folder holds has a row beside that one's. A finished job is a
-    repeat where one before it has its configuration, its seed, its device and its data.
+    repeat where one before it has its configuration, its seed, its device and its data. A folder whose files cannot
+    be read is damaged, and `error` says which file.
     """
     folders = {path.parent for name in MARKS for path in sweep.glob(f"*/{name}")}
     return read_folders(sorted(folders, key=natural))
@@ -95,7 +96,22 @@ def figures_of(result: Mapping[str, Any]) -> dict[str, Any]:
     return {name: look_up(result, path) for name, path in (SCORES | FIGURES).items()}
 
 
+def damage(folder: Path) -> str | None:
+    """Say which of a folder's files cannot be read, None if none."""
+    for name in (*MARKS, RESULT):
+        try:
+            content = read_json(folder / name)
+        except (OSError, ValueError, RecursionError):
+            return f"{name} is not readable: the folder is damaged"
+        if content is not None and not isinstance(content, dict):
+            return f"{name} is not what the program writes: the folder is damaged"
+    return None
+
+
 def _read_job(folder: Path) -> list[dict[str, Any]]:
+    if (why := damage(folder)) is not None:
+        named = {"job": folder.name, "overrides": folder.name, "folder": str(folder)}
+        return [{**named, "status": "damaged", "error": why}]
     words = read_json(folder / JOB) or {"overrides": [folder.name], "configuration": [folder.name]}
     failed = read_json(folder / FAILED)
     result = read_json(folder / RESULT) if (folder / MANIFEST).is_file() else None

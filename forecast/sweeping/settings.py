@@ -9,6 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.checks import check_options
 from forecast.errors import InputError
+from forecast.resume import BUDGET, FREE, FREE_TRAINING
 from forecast.sweeping.names import LONGEST, NAME
 from forecast.sweeping.rows import FIGURES
 from forecast.trainer_settings import check_one_process
@@ -16,8 +17,8 @@ from forecast.trainer_settings import check_one_process
 OF_THE_TEST_PART = ("test", "baselines")
 """What no search may look at: it would choose by the part that is to be scored once."""
 
-ONE_FOR_ALL = ("sweep", "resume", "output_dir")
-"""Root keys that a whole sweep has in common."""
+ONE_FOR_ALL = (*FREE, *(f"training.{key}" for key in FREE_TRAINING if key not in BUDGET))
+"""Keys that a whole sweep has in common: a run that differs in them alone is the same run, and is not run again."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ def check_words(overrides: Sequence[Override]) -> None:
             raise InputError(
                 f"{override.input_line}: the folders of a sweep are the program's: set output_dir, sweep.name"
             )
-        if override.is_sweep_override() and override.key_or_group.split(".")[0] in ONE_FOR_ALL:
+        key = override.key_or_group
+        if override.is_sweep_override() and (key in ONE_FOR_ALL or key.split(".")[0] in ONE_FOR_ALL):
             raise InputError(f"{override.input_line}: all jobs of a sweep share one {override.key_or_group}: give one")
         if override.value_type in (ValueType.CHOICE_SWEEP, ValueType.SIMPLE_CHOICE_SWEEP):
             values = list(override.sweep_string_iterator())

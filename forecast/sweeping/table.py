@@ -99,7 +99,7 @@ def cell(name: str, row: Mapping[Any, Any]) -> str:
             return f"{value:+.1%}"
         case "fit_seconds":
             return f"{value / 60:.2g}" if value < 5970 else f"{value / 60:,.0f}"
-        case "step_ms_p50":
+        case "step_ms_p50" | "train_windows_per_s" | "inference_windows_per_s":
             return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
         case _:
             return f"{value:,.0f}"

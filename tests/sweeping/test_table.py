@@ -275,3 +275,17 @@ def test_jobs_stand_in_the_order_of_their_numbers(tmp_path: Path) -> None:
 def test_a_folder_without_jobs_gives_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report(tmp_path / "absent")
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [("{", "is not readable: the folder is damaged"), ("[]", "is not what the program writes")]
+)
+@pytest.mark.parametrize("file", ["result.json", "job.json", "failed.json"])
+def test_a_damaged_folder_is_named_and_the_others_are_counted(sweep: Path, file: str, content: str, said: str) -> None:
+    (job(sweep, "mean", 0.5) / file).write_text(content)
+    jobs = read_jobs(sweep)
+    (row,) = jobs[jobs["status"] == "damaged"].to_dict("records")
+    assert (row["job"], row["error"].startswith(f"{file} {said}")) == ("attention-mean_seed-1", True)
+    assert "4 of 5 jobs finished" in printed(sweep)
+    report(sweep)
+    assert len(pd.read_csv(sweep / "jobs.csv")) == 5
