@@ -10,7 +10,7 @@ from forecast.reporting.headline import headline
 from forecast.reporting.leaving import leaving
 from forecast.reporting.sections import CONTROL, REFERENCE, Section
 from forecast.reporting.settings import Setting
-from forecast.reporting.text import counted, from_to, interval_words, listed, named, quality_words, score, shown, signed
+from forecast.reporting.text import counted, from_to, interval_told, listed, named, quality_words, score, shown, signed
 
 
 def answer(section: Section, comparisons: Comparisons) -> list[str]:
@@ -84,20 +84,22 @@ def _control(section: Section, comparisons: Comparisons) -> Iterator[str]:
 
 
 def _best(section: Section, comparisons: Comparisons) -> Iterator[str]:
-    """Yield the lowest error, and what is not told apart from it and trains faster."""
+    """Yield the lowest error, and what is not told apart from it and trains faster, the control aside."""
     best = comparisons.best
     if len(section.settings) == 1 or all(setting.is_linear_path for setting in section.settings):
         return
     told = f"Lowest test MSE: {named(best)}, {score(error(best))}"
     alike = [each for each in comparisons.with_best.values() if each.verdict == NOT_SHOWN]
-    cheaper = [each for each in alike if clearly_cheaper(TRAINING, each.setting, best)]
+    cheaper = [
+        each for each in alike if each.setting.mechanism != CONTROL and clearly_cheaper(TRAINING, each.setting, best)
+    ]
     if cheaper:
         fastest = max(cheaper, key=lambda each: times_cheaper(TRAINING, each.setting, best) or 0.0)
         times = times_cheaper(TRAINING, fastest.setting, best)
         assert times is not None
         told += (
             f"; not told apart from it and the fastest to train: {named(fastest.setting)}, {shown(times)} times faster "
-            f"at {signed(fastest.per_cent)} % error ({100 * fastest.level:.4g} % interval {interval_words(fastest)} %)"
+            f"at {signed(fastest.per_cent)} % MSE ({interval_told(fastest)})"
         )
     elif alike:
         told += f"; not told apart from it: {_some([each.setting for each in alike])}"

@@ -9,6 +9,8 @@ from forecast.reporting.comparisons import MSE
 from forecast.reporting.sections import Section
 from forecast.table import NAMES
 
+LINEAR = "linear"
+
 
 @dataclass(frozen=True)
 class Baseline:
@@ -26,7 +28,10 @@ class Baseline:
 
 
 def baselines_of(section: Section) -> list[Baseline]:
-    """Give the baselines, one row for each score that one has: the linear one may change with the look-back."""
+    """Give the baselines, one row for each score that one has: the linear one may change with the look-back.
+
+    The linear one is fitted on a look-back of its own, no longer than it can take: that is the one it is told by.
+    """
     rows = []
     for name, title in NAMES.items():
         alike: dict[str, tuple[dict[str, Any], float, set[int]]] = {}
@@ -35,7 +40,8 @@ def baselines_of(section: Section) -> list[Baseline]:
                 scores = run.result["baselines"].get(name)
                 if (mse := look_up(scores, MSE)) is not None:
                     gain = skill(mse, run.number(f"baselines.seasonal_naive.{MSE}"))
-                    alike.setdefault(f"{mse:.6g}", (scores, gain, set()))[2].add(setting.look_back)
+                    seen = look_up(run.result, "linear_fit.look_back") if name == LINEAR else None
+                    alike.setdefault(f"{mse:.6g}", (scores, gain, set()))[2].add(seen or setting.look_back)
         for scores, gain, look_backs in alike.values():
             at = f", look-back {', '.join(f'{each:,}' for each in sorted(look_backs))}" if len(alike) > 1 else ""
             rows.append(Baseline(name, title + at, scores, gain))

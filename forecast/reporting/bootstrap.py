@@ -57,7 +57,8 @@ def mean_interval(series: np.ndarray, overlap: int, *, level: float = LEVEL, dra
     sixth. It is at most a fifth of the series (`capped` where that is less than was asked for), and there is no
     interval where a fifth is less than one overlap.
     As the blocks are few, the quantiles of the draws are stretched by √(k / (k - 1)) t / z, with k blocks and
-    Student's t of k - 1 degrees of freedom.
+    Student's t of k - 1 degrees of freedom. The quantiles are those of `LEVEL` where more than that is asked for:
+    further out there are too few draws, and t alone makes the interval wider.
 
     References
     ----------
@@ -72,9 +73,10 @@ def mean_interval(series: np.ndarray, overlap: int, *, level: float = LEVEL, dra
     wanted = max(2 * overlap, math.ceil(block_length(series)), math.ceil(count / MOST_BLOCKS))
     block = min(wanted, longest)
     blocks, mean = count / block, float(series.mean())
-    levels = [(1 - level) / 2, (1 + level) / 2]
-    stretch = math.sqrt(blocks / (blocks - 1)) * stdtrit(blocks - 1, levels[1]) / ndtri(levels[1])
-    low, high = mean + stretch * (np.quantile(_means(series, block, draws), levels) - mean)
+    drawn = min(level, LEVEL)
+    ends = [(1 - drawn) / 2, (1 + drawn) / 2]
+    stretch = math.sqrt(blocks / (blocks - 1)) * stdtrit(blocks - 1, (1 + level) / 2) / ndtri(ends[1])
+    low, high = mean + stretch * (np.quantile(_means(series, block, draws), ends) - mean)
     return Interval(mean, float(low), float(high), count, block, wanted > longest)
 
 

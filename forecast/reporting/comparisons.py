@@ -10,10 +10,13 @@ from scipy.special import stdtrit  # type: ignore[import-untyped]
 from forecast.reporting.bootstrap import LEVEL, Interval, mean_interval
 from forecast.reporting.sections import CONTROL, REFERENCE, Section
 from forecast.reporting.settings import Setting
-from forecast.reporting.windows import Windows, read_windows, stride_of
+from forecast.reporting.windows import Windows, read_windows
 
 MSE = "test.scaled.mse"
 BETTER, WORSE, NOT_SHOWN, NOT_TESTED = "better", "worse", "no difference shown", "not tested"
+
+ONE_FORECAST = "both forecasts are the linear path's"
+"""Why two settings are not tested that differ in nothing that was forecast."""
 
 
 def error(setting: Setting) -> float:
@@ -84,8 +87,8 @@ class Comparisons:
         The setting of the lowest test MSE.
     reference, control, with_best
         Each setting against `full` and against `mean` at its look-back, and against the best. That one was chosen
-        for its error on these windows, so each of these intervals is at a level at which all of them together hold
-        (Bonferroni).
+        for its error on these windows, so each of these intervals is at a level at which those of all pairs of
+        settings would hold together (Bonferroni).
     """
 
     best: Setting
@@ -104,7 +107,7 @@ def compare_all(section: Section) -> Comparisons:
     """Compare the settings of a section."""
     windows = {setting.key: read_windows(setting) for setting in section.settings}
     best = min(section.settings, key=error)
-    among = 1 - (1 - LEVEL) / max(1, len(section.settings) - 1)
+    among = 1 - (1 - LEVEL) / max(1, math.comb(len(section.settings), 2))
     made: dict[tuple[tuple[str, int], tuple[str, int], float], Comparison] = {}
 
     def each_against(
@@ -131,13 +134,12 @@ def compare_all(section: Section) -> Comparisons:
 def compare(setting: Setting, against: Setting, own: Windows, other: Windows, level: float = LEVEL) -> Comparison:
     """Compare two settings on the windows that both have scored."""
     if setting.is_linear_path and against.is_linear_path and setting.look_back == against.look_back:
-        return Comparison(setting, against, None, why="both forecasts are the linear path's", level=level)
+        return Comparison(setting, against, None, why=ONE_FORECAST, level=level)
     if own.errors is None or other.errors is None:
         return Comparison(setting, against, None, why=own.why or other.why, level=level)
     both = pd.concat([own.errors, other.errors], axis=1, join="inner")
     run = setting.runs[0]
-    stride = stride_of(pd.DatetimeIndex(both.index), run.result["data"].get("frequency") or "h")
-    overlap = math.ceil(run.config["horizon"] / stride)
+    overlap = math.ceil(run.config["horizon"] / run.result["data"].get("evaluation_stride", 1))
     interval = mean_interval((both[0] - both[1]).to_numpy(), overlap, level=level)
     if interval is None:
         few = f"{len(both):,} windows that overlap over {overlap:,}: too few for an interval"
@@ -147,14 +149,14 @@ def compare(setting: Setting, against: Setting, own: Windows, other: Windows, le
 
 
 def _with_seeds(interval: Interval, setting: Setting, against: Setting, level: float) -> Interval:
-    """Widen an interval by what seeds vary, where both have several: half-widths add in quadrature.
+    """Widen an interval by what seeds vary, where one of the two has several: half-widths add in quadrature.
 
-    That of the seeds is Student's, of two samples of the same variance.
+    That of the seeds is Student's, of two samples of the same variance; one of them may be a single run.
     """
     own, other = setting.values(MSE), against.values(MSE)
-    if min(len(own), len(other)) < 2:
-        return interval
     freedom = len(own) + len(other) - 2
+    if freedom < 1:
+        return interval
     variance = ((own - own.mean()) ** 2).sum() + ((other - other.mean()) ** 2).sum()
     spread = math.sqrt(variance / freedom * (1 / len(own) + 1 / len(other)))
     half = spread * float(stdtrit(freedom, (1 + level) / 2))

@@ -1,7 +1,7 @@
 """From which look-back a mechanism costs less than the reference."""
 
 from forecast.benchmarking.fit import crossing, crossing_text
-from forecast.reporting.costs import Cost, comparable
+from forecast.reporting.costs import Cost, clearly_cheaper, comparable
 from forecast.reporting.sections import Section
 
 
@@ -21,8 +21,16 @@ def crossing_of(section: Section, arm: str, cost: Cost) -> float | None:
 
 
 def crossing_words(section: Section, arm: str, cost: Cost) -> str:
-    """Give the crossing as a table says it."""
-    return crossing_text(*_pair(section, arm, cost))
+    """Give the crossing as a table says it; none where it is not clearly cheaper at the longest look-back of both."""
+    own, reference = _pair(section, arm, cost)
+    told = crossing_text(own, reference)
+    if crossing(own, reference) is None:
+        return told
+    longest = max(set(own) & set(reference))
+    setting, against = section.at(arm, longest), section.at(section.reference, longest)
+    assert setting is not None
+    assert against is not None
+    return told if clearly_cheaper(cost, setting, against) else f"not clearly up to {longest:,}"
 
 
 def _pair(section: Section, arm: str, cost: Cost) -> tuple[dict[int, float], dict[int, float]]:

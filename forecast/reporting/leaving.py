@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from forecast.reporting.comparisons import BETTER, Comparison, Comparisons
-from forecast.reporting.costs import INFERENCE, MEMORY, TRAINING, clearly_cheaper
+from forecast.reporting.comparisons import BETTER, NOT_TESTED, ONE_FORECAST, Comparison, Comparisons
+from forecast.reporting.costs import COSTS, INFERENCE, MEMORY, TRAINING, clearly_cheaper, times_cheaper
 from forecast.reporting.crossings import crossing_of
 from forecast.reporting.headline import timed_pairs
 from forecast.reporting.sections import REFERENCE, Section
@@ -20,22 +20,34 @@ def leaving(section: Section, comparisons: Comparisons) -> Iterator[str]:
     where = {pair.setting.look_back for pair in faster}
     if quiet := [pair for pair in pairs if pair.setting.look_back not in where]:
         told = listed([f"{each:,}" for each in look_backs if each not in where])
-        yield f"At look-back {told} no mechanism trains clearly faster than `{REFERENCE}`{_reason(quiet)}."
+        aside = " (the control aside)" if section.control else ""
+        yield f"At look-back {told} no mechanism{aside} trains clearly faster than `{REFERENCE}`{_reason(quiet)}."
     if faster:
         words = [_arm_words(section, arm, pairs, faster) for arm in dict.fromkeys(pair.setting.arm for pair in faster)]
         yield f"Clearly faster to train than `{REFERENCE}`: {'; '.join(words)}."
 
 
 def _reason(pairs: Sequence[Comparison]) -> str:
-    """Say what else speaks for leaving where nothing trains faster."""
+    """Say what else speaks for leaving where nothing trains faster: that nothing does only of what was measured."""
     reasons = {
         "errs less": [pair for pair in pairs if pair.verdict == BETTER],
-        "forecasts faster": [pair for pair in pairs if clearly_cheaper(INFERENCE, pair.setting, pair.against)],
-        "takes less memory": [pair for pair in pairs if clearly_cheaper(MEMORY, pair.setting, pair.against)],
+        "forecasts clearly faster": [pair for pair in pairs if clearly_cheaper(INFERENCE, pair.setting, pair.against)],
+        "takes clearly less memory": [pair for pair in pairs if clearly_cheaper(MEMORY, pair.setting, pair.against)],
     }
     if told := [f"{named(pair.setting)} {does}" for does, those in reasons.items() for pair in those]:
         return f", though {listed(told)}"
-    return f", forecasts faster, takes less memory or is shown to err less: there is no reason to leave `{REFERENCE}`"
+    if any(map(_is_unknown, pairs)):
+        return ", and not all else was measured"
+    return (
+        ", forecasts clearly faster, takes clearly less memory or is shown to err less: there is no reason to leave "
+        f"`{REFERENCE}`"
+    )
+
+
+def _is_unknown(pair: Comparison) -> bool:
+    """Say whether a cost or the errors of a pair could not be compared."""
+    untested = pair.verdict == NOT_TESTED and pair.why != ONE_FORECAST
+    return untested or any(times_cheaper(cost, pair.setting, pair.against) is None for cost in COSTS)
 
 
 def _arm_words(section: Section, arm: str, pairs: Sequence[Comparison], faster: Sequence[Comparison]) -> str:

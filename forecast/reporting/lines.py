@@ -79,6 +79,7 @@ def _comparison_cells(name: str, comparison: Comparison | None) -> Iterator[tupl
     yield f"against_{name}_percent", None if comparison is None else comparison.per_cent
     yield f"against_{name}_low", low
     yield f"against_{name}_high", high
+    yield f"against_{name}_level", None if comparison is None else comparison.level
     yield f"against_{name}", None if comparison is None else comparison.verdict
 
 

@@ -8,7 +8,7 @@ from forecast.reporting.bootstrap import DRAWS, LEVEL, Interval
 from forecast.reporting.comparisons import Comparison, Comparisons
 from forecast.reporting.equal import facts_of
 from forecast.reporting.sections import REFERENCE, Section
-from forecast.reporting.text import interval_words, signed
+from forecast.reporting.text import interval_words, level_words, signed
 
 EQUAL, COMMANDS, LEFT_OUT = "Held equal", "Commands", "Left out"
 LOWEST = ", the lowest"
@@ -28,7 +28,7 @@ def equal_sheet(section: Section) -> Sheet:
 def comparison_sheet(comparisons: Comparisons) -> Sheet | None:
     """Give the table of paired comparisons, None where there is nothing to compare."""
     headings = (
-        *("mechanism", "look-back", "against", "MSE, % more", f"{100 * LEVEL:g} % interval, %", "verdict"),
+        *("mechanism", "look-back", "against", "MSE, % more", "interval, %", "level, %", "verdict"),
         *("windows", "block, windows"),
     )
     cells = [_comparison_cells(each) for each in comparisons.every]
@@ -40,7 +40,7 @@ def _comparison_cells(each: Comparison) -> list[str]:
     lowest = "" if each.level == LEVEL else LOWEST
     settings = [each.setting.arm, f"{each.setting.look_back:,}", each.against.arm + there + lowest]
     counts = [NONE, NONE] if each.interval is None else [f"{each.interval.count:,}", _block(each.interval)]
-    return [*settings, signed(each.per_cent), interval_words(each), each.verdict, *counts]
+    return [*settings, signed(each.per_cent), interval_words(each), level_words(each), each.verdict, *counts]
 
 
 def _block(interval: Interval) -> str:
@@ -54,12 +54,12 @@ def _comparison_notes(comparisons: Comparisons) -> tuple[str, ...]:
         f"each setting against `{REFERENCE}` and the control at its look-back, and against the lowest error of all; an "
         "interval for each, none for all of them together",
         *(
-            f"the lowest was chosen on these windows: those intervals are of {100 * level:.4g} %, so that they hold "
-            "together"
+            f"the lowest was chosen on these windows: those intervals are of {100 * level:.6g} %, at which those of "
+            f"all pairs hold together at {100 * LEVEL:g} %"
             for level in among
         ),
         "of each test window's MSE, averaged over the seeds first: the interval speaks of further windows of this "
-        "series; where both have several seeds, of further seeds too (Student's, added in quadrature)",
+        "series; where one of the two has several seeds, of further seeds too (Student's, added in quadrature)",
         f"circular block bootstrap (Politis and Romano 1992), {DRAWS:,} draws: neighbouring windows share targets, so "
         "a block is twice as long as they do, longer where the differences' own autocorrelation asks for it (Politis "
         "and White 2004, corrected 2009); stretched for the few blocks (Hesterberg 2015)",

@@ -4,7 +4,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from forecast.nested import look_up
 from forecast.reporting.reading import FinishedRun
+
+
+def conditions_of(run: FinishedRun) -> str:
+    """Give what a run's costs were measured on and with: what changes them and none of its scores, or is told so."""
+    training = run.config["training"]
+    processes = int(run.result.get("processes", 1))
+    words = [
+        str(run.result["device"]),
+        *([f"{processes} processes"] if processes > 1 else []),
+        str(run.result["precision"]),
+        f"batches of {training['batch_size']} and {training.get('evaluation_batch_size')}",
+        *(["activation checkpointing"] if training.get("activation_checkpointing") else []),
+        *(["table mapped"] if look_up(run.result, "data.placement.where") == "mapped" else []),
+    ]
+    return ", ".join(words)
 
 
 @dataclass(frozen=True)
@@ -42,13 +58,8 @@ class Setting:
 
     @property
     def conditions(self) -> str:
-        """What costs were measured on and with; under others they are not compared."""
-        first = self.runs[0]
-        batch = first.config["training"]["batch_size"]
-        evaluation = first.config["training"].get("evaluation_batch_size")
-        processes = int(first.result.get("processes", 1))
-        shared = f", {processes} processes" if processes > 1 else ""
-        return f"{first.result['device']}{shared}, {first.result['precision']}, batches of {batch} and {evaluation}"
+        """What costs were measured on and with, of each run where they differ; under others they are not compared."""
+        return " / ".join(dict.fromkeys(map(conditions_of, self.runs)))
 
     @property
     def is_linear_path(self) -> bool:

@@ -39,9 +39,21 @@ def interval_words(comparison: Comparison) -> str:
     return NONE if math.isnan(low) else f"{signed(low)} to {signed(high)}"
 
 
-def named(setting: Setting, *, with_look_back: bool = True) -> str:
+def level_words(comparison: Comparison) -> str:
+    """Give the level of the interval, in per cent."""
+    return f"{100 * comparison.level:.6g}"
+
+
+def interval_told(comparison: Comparison) -> str:
+    """Give the interval as a sentence has it in brackets: its level, and whether it may be too narrow."""
+    capped = comparison.interval is not None and comparison.interval.capped
+    told = f"{level_words(comparison)} % interval {interval_words(comparison)} %"
+    return told + (", perhaps too narrow: few windows" if capped else "")
+
+
+def named(setting: Setting) -> str:
     """Give a setting's name in a sentence."""
-    return f"`{setting.arm}`" + (f" at look-back {setting.look_back:,}" if with_look_back else "")
+    return f"`{setting.arm}` at look-back {setting.look_back:,}"
 
 
 def listed(words: Sequence[str]) -> str:
@@ -57,8 +69,8 @@ def from_to(numbers: Sequence[float], shown_as: Callable[[float], str]) -> str:
 
 def quality_words(comparison: Comparison) -> str:
     """Say how the errors of two settings compare, as the end of a sentence."""
-    interval = f"{100 * comparison.level:.4g} % interval {interval_words(comparison)} %"
-    size = f"{abs(comparison.per_cent):.1f} %"
+    interval = interval_told(comparison)
+    size = f"{signed(abs(comparison.per_cent)).removeprefix('+')} %"
     if comparison.verdict == BETTER:
         return f"at {size} lower error ({interval})"
     if comparison.verdict == WORSE:
@@ -66,7 +78,7 @@ def quality_words(comparison: Comparison) -> str:
     if comparison.verdict == NOT_TESTED:
         errors = f"{score(comparison.setting.mean(MSE))} and {score(comparison.against.mean(MSE))}"
         return f"with test MSE {errors}, a difference that was not tested ({comparison.why})"
-    return f"and no difference in error is shown ({interval})"
+    return f"and no difference in error is shown ({signed(comparison.per_cent)} %, {interval})"
 
 
 def counted(number: int, what: str) -> str:

@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
-from pandas.tseries.frequencies import to_offset
 
 from forecast.reporting.reading import FinishedRun
 from forecast.reporting.settings import Setting
@@ -53,13 +51,3 @@ def _read(run: FinishedRun) -> "pd.Series[float] | str":
     if len(test) != scored or not test["origin"].is_unique:
         return f"{ERRORS} has {len(test):,} test windows, the result {scored:,}"
     return pd.Series(test["mse"].to_numpy(float), index=pd.DatetimeIndex(test["origin"]))
-
-
-def stride_of(origins: pd.DatetimeIndex, frequency: str) -> int:
-    """Give the steps from one scored window to the next, as most of them are apart."""
-    if len(origins) < 2:
-        return 1
-    offset = to_offset(frequency)
-    first = pd.Timestamp("2001-01-01") + offset  # a month or a quarter is as long as this one: it is rounded
-    step = (first + offset - first).as_unit("ns").value
-    return max(1, round(float(np.median(np.diff(origins.as_unit("ns").asi8))) / step))

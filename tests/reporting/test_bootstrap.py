@@ -65,3 +65,17 @@ def test_windows_of_white_noise_have_the_interval_of_students_test() -> None:
     interval = mean_interval(series, 1)
     assert interval is not None
     assert (interval.high - interval.low) / 2 == pytest.approx(2.576 * series.std() / math.sqrt(5000), rel=0.15)
+
+
+def test_a_level_further_out_than_the_draws_reach_is_as_wide_as_students_t_says() -> None:
+    """Of 9,999 draws, less than one lies beyond 99.99 %: quantiles there would all be the last draw."""
+    series = correlated(2)
+    usual, far, farther = (mean_interval(series, 48, level=level) for level in (0.99, 0.9999, 0.999999))
+    assert usual is not None
+    assert far is not None
+    assert farther is not None
+    freedom = len(series) / usual.block - 1
+    for found, level in ((far, 0.9999), (farther, 0.999999)):
+        ratio = stdtrit(freedom, (1 + level) / 2) / stdtrit(freedom, 0.995)
+        assert found.high - found.mean == pytest.approx(ratio * (usual.high - usual.mean))
+        assert found.mean - found.low == pytest.approx(ratio * (usual.mean - usual.low))

@@ -90,3 +90,36 @@ def test_the_crossing_of_known_costs_is_found(made: Made) -> None:
     assert crossing_of(section, "linear", TRAINING) == pytest.approx(2.2 * 96, rel=0.01)
     assert crossing_of(section, "probsparse", INFERENCE) == pytest.approx(12.5 * 96, rel=0.01)
     assert crossing_words(section, "linear", TRAINING) == "211"
+
+
+def test_a_crossing_is_told_only_where_the_cost_is_clearly_less_at_the_longest(tmp_path: Path) -> None:
+    """Of `linear` it is a twentieth less at 720, which the next run may turn round; of `taylor` half."""
+    found = section(
+        tmp_path,
+        *(result_of("full", look_back, train=100, inference=400) for look_back in (96, 720)),
+        *(result_of("linear", look_back, train=train) for look_back, train in ((96, 90), (720, 105))),
+        *(result_of("taylor", look_back, train=train) for look_back, train in ((96, 90), (720, 200))),
+    )
+    assert crossing_words(found, "linear", TRAINING) == "not clearly up to 720"
+    assert crossing_words(found, "taylor", TRAINING) == f"{crossing_of(found, 'taylor', TRAINING):,.0f}"
+    assert crossing_words(found, "taylor", INFERENCE) == "not up to 720"
+
+
+def test_what_changes_a_cost_and_no_score_is_among_the_conditions(tmp_path: Path) -> None:
+    mapped = result_of("efficient")
+    mapped["data"]["placement"] = {"where": "mapped"}
+    found = section(
+        tmp_path,
+        *(result_of("full", seed=seed) for seed in (1, 2)),
+        result_of("linear", config={"training.activation_checkpointing": True}),
+        {**result_of("taylor"), "processes": 2},
+        mapped,
+        *({**result_of("mean", seed=seed), "processes": seed} for seed in (1, 2)),
+    )
+    told = {each.arm: each.conditions for each in found.settings}
+    plain = told["full"]
+    assert told["linear"] == f"{plain}, activation checkpointing"
+    assert told["efficient"] == f"{plain}, table mapped"
+    assert told["taylor"] == plain.replace("threads", "threads, 2 processes")
+    assert told["mean"] == f"{plain} / {told['taylor']}"
+    assert comparable(found, TRAINING).keys() == {("full", 512)}
