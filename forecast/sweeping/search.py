@@ -35,7 +35,7 @@ FIGURES = ("validation_mse", "validation_mae", OF_LINEAR, "best_step", "steps", 
 CAPTION = (
     "of linear: validation MSE over that of the best linear map (ridge) of a cell's runs, the mean over the cells; "
     f"least, most: of a single cell; worse: cells in which the first choice is surely better, at {CONFIDENCE:.0%} for "
-    f"that pair alone, of those with {FEWEST} blocks of windows, in which that can be said: of choices that are not, the "
+    f"that pair alone, of those with {FEWEST} blocks of windows, in which it can be said: of choices that are not, the "
     "simplest will do; n: runs. The test part is not looked at. Each cell: search.csv"
 )
 
