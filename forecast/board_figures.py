@@ -114,7 +114,9 @@ def errors_by_step(rows: Mapping[str, Sequence[Scores]]) -> np.ndarray:
 
 
 def _draw_line(panel: Axes, places: np.ndarray, values: np.ndarray, **style: Any) -> list[Line2D]:
-    return panel.plot(places, values, marker=".", markevery=lone_points(values), **style)
+    """Draw a line, and points where it has but one."""
+    alone = lone_points(values)
+    return panel.plot(places, values, marker="." if alone.any() else "", markevery=alone, **style)
 
 
 def _margins(figure: Figure, bottom: float, top: float) -> None:

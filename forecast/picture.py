@@ -51,4 +51,6 @@ def draw_forecast(
 
 
 def _draw_line(panel: Axes, series: "pd.Series[float]", **style: Any) -> None:
-    panel.plot(series.index, series, marker=".", markevery=lone_points(series.to_numpy()), **style)
+    """Draw a line, and points where it has but one."""
+    alone = lone_points(series.to_numpy())
+    panel.plot(series.index, series, marker="." if alone.any() else "", markevery=alone, **style)

@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add(
         "--mechanisms", nargs="+", default=[], help="words such as linear, or probsparse:factor=3; all if none is named"
     )
-    add("--memory-gib", type=gibibytes, help="that a training may take; what the device has if not given")
+    add("--memory-gib", type=gibibytes, help="that a training may take; what the device has free if not given")
     add(
         "--seconds",
         type=seconds,

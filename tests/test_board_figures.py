@@ -56,10 +56,8 @@ def test_errors_by_step_have_a_line_a_row_that_there_is() -> None:
 
 @pytest.mark.parametrize("steps", [1, 2])
 def test_a_horizon_of_a_step_is_seen_too(steps: int) -> None:
-    above = [{"mse": 1.0, "mae": 1.0}] * steps
-    low, high = (
-        errors_by_step({"model": [{"mse": mse, "mae": 0.5}] * steps, "last_value": above}) for mse in (0.4, 0.5)
-    )
+    around = {name: [{"mse": mse, "mae": mse}] * steps for name, mse in (("last_value", 1.0), ("linear", 0.0))}
+    low, high = (errors_by_step({"model": [{"mse": mse, "mae": mse}] * steps, **around}) for mse in (0.4, 0.5))
     assert not np.array_equal(low, high)
     truth = TRUTH[:, :steps]
     near, far = (ForecastPanels(PAST, truth, None, ["a"] * 3).pixels(truth * share) for share in (0.9, 0.5))

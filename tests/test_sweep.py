@@ -708,9 +708,9 @@ def test_a_sweep_that_torchrun_started_several_times_is_refused(
 
 def test_a_job_that_would_start_processes_fails_alone(fake: Any, tmp_path: Path) -> None:
     called = fake(lambda config: 0.5)
-    ended = command(tmp_path, "trainer.devices=1,2", "sweep.name=s")
-    assert (ended.code, called) == (1, ["devices-1"])
-    failed = read(tmp_path / "sweeps" / "s" / "devices-2" / "failed.json")
+    ended = command(tmp_path, "seed=1,2", "trainer.devices=${seed}", "sweep.name=s")
+    assert (ended.code, called) == (1, ["seed-1"])
+    failed = read(tmp_path / "sweeps" / "s" / "seed-2" / "failed.json")
     assert failed["error"].startswith("trainer.devices=2: each job of a sweep is one process")
 
 

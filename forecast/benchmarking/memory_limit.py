@@ -15,12 +15,8 @@ def memory_bytes(wanted_gib: float | None, device: torch.device) -> int:
     InputError
         If the device has less than was asked for, or does not say what it has and nothing was asked for.
     """
-    if device.type == "cuda":
-        there: int | None = torch.cuda.get_device_properties(device).total_memory
-        own = free_bytes(device)
-    else:
-        there = free_bytes(device)
-        own = None if there is None else int(SHARE * there)
+    there = free_bytes(device)
+    own = there if there is None or device.type == "cuda" else int(SHARE * there)
     if wanted_gib is None:
         if own is None:
             raise InputError("the system does not say how much memory is free: give --memory-gib")

@@ -32,7 +32,7 @@ def add_max_context_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--mechanisms", nargs="+", default=[], help="words such as linear, or probsparse:factor=3; all")
     add("--model", default=POINTWISE, help="a preset and what differs from its file (%(default)s)")
-    add("--memory-gib", type=gibibytes, help="that a step may take; the device's own if not given")
+    add("--memory-gib", type=gibibytes, help="that a step may take; what the device has free if not given")
     add("--dtype", choices=PRECISIONS, default="fp32", help="bf16: under autocast (%(default)s)")
     add("--batch", type=positive, default=8, help="windows in a step (%(default)s)")
     add("--channels", type=positive, default=1, help="series in a window (%(default)s)")

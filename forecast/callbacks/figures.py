@@ -1,5 +1,7 @@
 """Forecasts of a few fixed validation windows, drawn at each validation."""
 
+from dataclasses import replace
+
 import lightning
 import numpy as np
 import torch
@@ -51,6 +53,7 @@ class Figures(Callback):
 
     def _prepare(self, data: ForecastData) -> tuple[Batch, ForecastPanels]:
         windows = data.parts["validation"]
+        windows = replace(windows, past_masked=True)  # so that batches tell what was filled, which no line is to show
         batch = windows.batch(spread(len(windows), self.windows).to(windows.starts.device))
         period = seasonal_period(data.source.series.frequency)
         naive = SeasonalNaive(windows, period)(batch) if period <= len(data.split.train) else None

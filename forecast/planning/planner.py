@@ -40,8 +40,8 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     load_source(config["data"])  # what is wrong with the data is said before any process is started
     device = choose_device(config["trainer"])
     memory = memory_bytes(options.memory_gib, device)
-    if device.type == "cuda":
-        memory = int(SHARE * memory)  # the driver's own and what the allocator reserves are in no estimate
+    # of a GPU, what the driver takes and the allocator reserves is in no estimate
+    room = int(SHARE * memory) if device.type == "cuda" else memory
 
     with progress(len(candidates) * max(1, options.check), quiet=options.quiet) as (say, advance):
 
@@ -50,7 +50,7 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
             return ask_child(ask, label, options.limit)
 
         measured = _measure(candidates, put, lambda: advance(1), options, memory)
-        rows = [_row(candidate, measured[candidate.label][0], memory) for candidate in candidates]
+        rows = [_row(candidate, measured[candidate.label][0], room) for candidate in candidates]
         if options.confirm:
             for candidate, row in zip(candidates, rows, strict=True):
                 row["trials"] = try_sizes(candidate, row, put, memory)
@@ -59,8 +59,8 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
         raise InputError(rows[0]["why"].removeprefix(f"{REFUSED}: "))
     facts = {
         "data": config["data"]["name"], "context_length": config["context_length"], "horizon": config["horizon"],
-        "batch": config["training"]["batch_size"], "memory_gib": memory / 2**30, **vars(planned[0].length),
-        **facts_of(device, config["training"]["precision"], arguments, "forecast.plan"),
+        "batch": config["training"]["batch_size"], "memory_gib": memory / 2**30, "room_gib": room / 2**30,
+        **vars(planned[0].length), **facts_of(device, config["training"]["precision"], arguments, "forecast.plan"),
     }  # fmt: skip
     check = _check({label: pairs for label, (_, pairs) in measured.items() if pairs}, options.check)
     sheets = [plan_sheet(rows, facts), *([] if check is None else [check_sheet(check)])]

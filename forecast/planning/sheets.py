@@ -18,8 +18,8 @@ def plan_sheet(rows: Sequence[Row], facts: Mapping[str, Any]) -> Sheet:
         f"step: from one to the next, the median of a few; training: {facts['steps']:,} steps and their validations; "
         "to the result: with what comes before and with the scores of all windows",
         "each mechanism in a process of its own, one after the other, since the peak of memory is a process's",
-        f"largest batch, largest look-back: estimates for {facts['memory_gib']:.2f} GiB, from what smaller passes "
-        "allocate, on the safe side; *: the data have no more",
+        f"largest batch, largest look-back: estimates for {_room(facts)}, from what smaller passes allocate, on the "
+        "safe side; *: the data have no more",
         *(f"{row['mechanism']}: {row['why']}" for row in rows if row["why"]),
         *(f"{row['mechanism']}: {_trial(trial, row)}" for row in rows for trial in row["trials"] or ()),
     ]
@@ -47,6 +47,12 @@ def check_sheet(check: Mapping[str, Any]) -> Sheet:
             for swap in ranks["swapped"]
         ]
     return Sheet("The plan beside real trainings of as many steps", CHECKED, cells, tuple(notes))
+
+
+def _room(facts: Mapping[str, Any]) -> str:
+    """Give the memory that the estimates fill, and that of which it is a part."""
+    memory, room = facts["memory_gib"], facts["room_gib"]
+    return f"{room:.2f} GiB" + (f" of {memory:.2f} GiB" if room < memory else "")
 
 
 def _cells(row: Row) -> list[str]:

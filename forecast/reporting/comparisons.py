@@ -1,7 +1,7 @@
 """Settings compared window by window: by how much one errs less than another, and whether that can be chance."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -22,6 +22,33 @@ ONE_FORECAST = "both forecasts are the linear path's"
 def error(setting: Setting) -> float:
     """Give the test MSE to nine digits: the same forecasts by way of another mean over seeds are no better."""
     return float(f"{setting.mean(MSE):.9g}")
+
+
+LEAST_FREEDOM = 2
+"""Below it what seeds vary is not known well enough: Student's t of one degree of freedom is 64 at 99 %."""
+
+
+@dataclass(frozen=True)
+class SeedSpread:
+    """How much a run's error varies with its seed.
+
+    Parameters
+    ----------
+    share
+        Standard deviation of a run's test MSE, as a share of its setting's mean; 0 without freedom.
+    freedom
+        Degrees of freedom that it was estimated with.
+    """
+
+    share: float
+    freedom: int
+
+
+def seed_spread(settings: Sequence[Setting]) -> SeedSpread:
+    """Pool what seeds vary within settings: they are too few in each for an estimate of its own."""
+    freedom = sum(len(setting.runs) - 1 for setting in settings)
+    squares = sum(float(((setting.values(MSE) / setting.mean(MSE) - 1) ** 2).sum()) for setting in settings)
+    return SeedSpread(math.sqrt(squares / freedom) if freedom else 0.0, freedom)
 
 
 @dataclass(frozen=True)
@@ -85,6 +112,8 @@ class Comparisons:
     ----------
     best
         The setting of the lowest test MSE.
+    seeds
+        How much seeds vary in this section.
     reference, control, with_best
         Each setting against `full` and against `mean` at its look-back, and against the best. That one was chosen
         for its error on these windows, so each of these intervals is at a level at which those of all pairs of
@@ -92,6 +121,7 @@ class Comparisons:
     """
 
     best: Setting
+    seeds: SeedSpread
     reference: Mapping[tuple[str, int], Comparison]
     control: Mapping[tuple[str, int], Comparison]
     with_best: Mapping[tuple[str, int], Comparison]
@@ -106,6 +136,7 @@ class Comparisons:
 def compare_all(section: Section) -> Comparisons:
     """Compare the settings of a section."""
     windows = {setting.key: read_windows(setting) for setting in section.settings}
+    seeds = seed_spread(section.settings)
     best = min(section.settings, key=error)
     among = 1 - (1 - LEVEL) / max(1, math.comb(len(section.settings), 2))
     made: dict[tuple[tuple[str, int], tuple[str, int], float], Comparison] = {}
@@ -119,20 +150,23 @@ def compare_all(section: Section) -> Comparisons:
             if other is not None and other.key != setting.key:
                 pair = (setting.key, other.key, level)
                 if pair not in made:
-                    made[pair] = compare(setting, other, windows[setting.key], windows[other.key], level)
+                    made[pair] = compare(setting, other, windows[setting.key], windows[other.key], seeds, level)
                 found[setting.key] = made[pair]
         return found
 
     return Comparisons(
         best=best,
+        seeds=seeds,
         reference=each_against({each.key: section.nearest(REFERENCE, each) for each in section.settings}),
         control=each_against({each.key: section.nearest(CONTROL, each) for each in section.settings}),
         with_best=each_against({each.key: best for each in section.settings}, among),
     )
 
 
-def compare(setting: Setting, against: Setting, own: Windows, other: Windows, level: float = LEVEL) -> Comparison:
-    """Compare two settings on the windows that both have scored."""
+def compare(
+    setting: Setting, against: Setting, own: Windows, other: Windows, seeds: SeedSpread, level: float = LEVEL
+) -> Comparison:
+    """Compare two settings on the windows that both have scored; `seeds` is what they and their like vary."""
     if setting.is_linear_path and against.is_linear_path and setting.look_back == against.look_back:
         return Comparison(setting, against, None, why=ONE_FORECAST, level=level)
     if own.errors is None or other.errors is None:
@@ -144,21 +178,15 @@ def compare(setting: Setting, against: Setting, own: Windows, other: Windows, le
     if interval is None:
         few = f"{len(both):,} windows that overlap over {overlap:,}: too few for an interval"
         return Comparison(setting, against, None, why=few, level=level)
-    widened = _with_seeds(interval, setting, against, level)
+    widened = _with_seeds(interval, setting, against, seeds, level)
     return Comparison(setting, against, widened, float(both[1].mean()), level=level)
 
 
-def _with_seeds(interval: Interval, setting: Setting, against: Setting, level: float) -> Interval:
-    """Widen an interval by what seeds vary, where one of the two has several: half-widths add in quadrature.
-
-    That of the seeds is Student's, of two samples of the same variance; one of them may be a single run.
-    """
-    own, other = setting.values(MSE), against.values(MSE)
-    freedom = len(own) + len(other) - 2
-    if freedom < 1:
+def _with_seeds(interval: Interval, setting: Setting, against: Setting, seeds: SeedSpread, level: float) -> Interval:
+    """Widen an interval by what seeds vary: half-widths add in quadrature, that of the seeds is Student's."""
+    if seeds.freedom < LEAST_FREEDOM:
         return interval
-    variance = ((own - own.mean()) ** 2).sum() + ((other - other.mean()) ** 2).sum()
-    spread = math.sqrt(variance / freedom * (1 / len(own) + 1 / len(other)))
-    half = spread * float(stdtrit(freedom, (1 + level) / 2))
+    variances = [(error(each) * seeds.share) ** 2 / len(each.runs) for each in (setting, against)]
+    half = math.sqrt(sum(variances)) * float(stdtrit(seeds.freedom, (1 + level) / 2))
     low = interval.mean - math.hypot(interval.mean - interval.low, half)
     return replace(interval, low=low, high=interval.mean + math.hypot(interval.high - interval.mean, half))

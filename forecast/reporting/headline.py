@@ -34,10 +34,11 @@ def headline(section: Section, comparisons: Comparisons) -> str:
 
 def timed_pairs(comparisons: Comparisons) -> list[Comparison]:
     """Give the comparisons of mechanisms with the reference, the control aside, whose training can be compared too."""
-    return [each for each in _pairs(comparisons) if times_cheaper(TRAINING, each.setting, each.against) is not None]
+    return [each for each in pairs_of(comparisons) if times_cheaper(TRAINING, each.setting, each.against) is not None]
 
 
-def _pairs(comparisons: Comparisons) -> list[Comparison]:
+def pairs_of(comparisons: Comparisons) -> list[Comparison]:
+    """Give the comparisons of mechanisms with the reference, the control aside."""
     return [each for each in comparisons.reference.values() if each.setting.mechanism not in (REFERENCE, CONTROL)]
 
 
@@ -47,13 +48,13 @@ def _without(section: Section, comparisons: Comparisons) -> str:
         return f"On {section.title} no run has attention={REFERENCE}, with which the others would be compared."
     if all(setting.mechanism in (REFERENCE, CONTROL) for setting in section.settings):
         return f"On {section.title} no mechanism was trained to compare with `{section.reference}`, the control aside."
-    if not (pairs := _pairs(comparisons)):
+    if not (pairs := pairs_of(comparisons)):
         return f"On {section.title} no mechanism was trained at a look-back that `{section.reference}` was trained at."
     if any(pair.setting.conditions == pair.against.conditions for pair in pairs):
         return f"On {section.title} training was not timed: a run's first steps are not, and these had few others."
     return (
         f"On {section.title} training was not timed side by side with `{section.reference}`: what ran on other "
-        "devices, or in other batches, is not compared."
+        "devices, in other batches or otherwise is not compared."
     )
 
 

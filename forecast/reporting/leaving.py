@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from forecast.reporting.comparisons import BETTER, NOT_TESTED, ONE_FORECAST, Comparison, Comparisons
 from forecast.reporting.costs import COSTS, INFERENCE, MEMORY, TRAINING, clearly_cheaper, times_cheaper
 from forecast.reporting.crossings import crossing_of
-from forecast.reporting.headline import timed_pairs
+from forecast.reporting.headline import pairs_of, timed_pairs
 from forecast.reporting.sections import REFERENCE, Section
 from forecast.reporting.text import listed, named, shown
 
@@ -18,7 +18,7 @@ def leaving(section: Section, comparisons: Comparisons) -> Iterator[str]:
         return
     faster = [pair for pair in pairs if clearly_cheaper(TRAINING, pair.setting, pair.against)]
     where = {pair.setting.look_back for pair in faster}
-    if quiet := [pair for pair in pairs if pair.setting.look_back not in where]:
+    if quiet := [pair for pair in pairs_of(comparisons) if pair.setting.look_back in {*look_backs} - where]:
         told = listed([f"{each:,}" for each in look_backs if each not in where])
         aside = " (the control aside)" if section.control else ""
         yield f"At look-back {told} no mechanism{aside} trains clearly faster than `{REFERENCE}`{_reason(quiet)}."
@@ -37,7 +37,7 @@ def _reason(pairs: Sequence[Comparison]) -> str:
     if told := [f"{named(pair.setting)} {does}" for does, those in reasons.items() for pair in those]:
         return f", though {listed(told)}"
     if any(map(_is_unknown, pairs)):
-        return ", and not all else was measured"
+        return ", and not everything could be compared"
     return (
         ", forecasts clearly faster, takes clearly less memory or is shown to err less: there is no reason to leave "
         f"`{REFERENCE}`"
@@ -58,6 +58,8 @@ def _arm_words(section: Section, arm: str, pairs: Sequence[Comparison], faster: 
     told = f"`{arm}` at look-back {listed([f'{each:,}' for each in at])}"
     if at == timed:
         return told if len(at) == 1 else f"{told}, wherever it was timed"
+    if at[-1] != timed[-1]:
+        return told
     crossing = crossing_of(section, arm, TRAINING) if section.reference else None
     before = max((each for each in timed if each < at[0]), default=None)
     if crossing is None or before is None or not before < crossing < at[0]:

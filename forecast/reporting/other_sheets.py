@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from forecast.benchmarking.sheets import Sheet
 from forecast.benchmarking.text import NONE
 from forecast.reporting.bootstrap import DRAWS, LEVEL, Interval
-from forecast.reporting.comparisons import Comparison, Comparisons
+from forecast.reporting.comparisons import LEAST_FREEDOM, Comparison, Comparisons, SeedSpread
 from forecast.reporting.equal import facts_of
 from forecast.reporting.sections import REFERENCE, Section
 from forecast.reporting.text import interval_words, level_words, signed
@@ -59,7 +59,7 @@ def _comparison_notes(comparisons: Comparisons) -> tuple[str, ...]:
             for level in among
         ),
         "of each test window's MSE, averaged over the seeds first: the interval speaks of further windows of this "
-        "series; where one of the two has several seeds, of further seeds too (Student's, added in quadrature)",
+        f"series{_seeds_note(comparisons.seeds)}",
         f"circular block bootstrap (Politis and Romano 1992), {DRAWS:,} draws: neighbouring windows share targets, so "
         "a block is twice as long as they do, longer where the differences' own autocorrelation asks for it (Politis "
         "and White 2004, corrected 2009); stretched for the few blocks (Hesterberg 2015)",
@@ -69,6 +69,16 @@ def _comparison_notes(comparisons: Comparisons) -> tuple[str, ...]:
             else ()
         ),
         *(f"not tested: {why}" for why in sorted(untested)),
+    )
+
+
+def _seeds_note(seeds: SeedSpread) -> str:
+    """Say how further seeds are counted in, if they are."""
+    if seeds.freedom < LEAST_FREEDOM:
+        return ", not of further seeds"
+    return (
+        f"; and of further seeds, of which one moves the MSE by {100 * seeds.share:.2g} % (standard deviation, pooled "
+        f"over the settings with {seeds.freedom} degrees of freedom; Student's, added in quadrature)"
     )
 
 

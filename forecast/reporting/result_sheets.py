@@ -117,7 +117,7 @@ def crossing_sheet(section: Section) -> Sheet | None:
     notes = (
         f"from which look-back on it costs less than `{reference}`, up to the longest; between two look-backs that "
         "were measured, on the straight line of log cost on log look-back (interpolated, not measured)",
-        f"times less: below 1 it costs more; nearer to 1 than {CLEARLY} is no difference to rely on",
+        f"times less: below 1 it costs more; nearer to 1 than {CLEARLY}, or where seeds overlap, not clearly less",
     )
     return Sheet("Where leaving pays", headings, cells, notes)
 

@@ -109,9 +109,15 @@ def damage(folder: Path) -> str | None:
 
 
 def _read_job(folder: Path) -> list[dict[str, Any]]:
-    if (why := damage(folder)) is not None:
-        named = {"job": folder.name, "overrides": folder.name, "folder": str(folder)}
-        return [{**named, "status": "damaged", "error": why}]
+    if (why := damage(folder)) is None:
+        try:
+            return _rows_of(folder)
+        except (KeyError, TypeError, AttributeError):
+            why = "its files are not what the program writes: the folder is damaged"
+    return [{"job": folder.name, "overrides": folder.name, "folder": str(folder), "status": "damaged", "error": why}]
+
+
+def _rows_of(folder: Path) -> list[dict[str, Any]]:
     words = read_json(folder / JOB) or {"overrides": [folder.name], "configuration": [folder.name]}
     failed = read_json(folder / FAILED)
     result = read_json(folder / RESULT) if (folder / MANIFEST).is_file() else None

@@ -18,7 +18,7 @@ OF_THE_TEST_PART = ("test", "baselines")
 """What no search may look at: it would choose by the part that is to be scored once."""
 
 ONE_FOR_ALL = (*FREE, *(f"training.{key}" for key in FREE_TRAINING if key not in BUDGET))
-"""Keys that a whole sweep has in common: a run that differs in them alone is the same run, and is not run again."""
+"""Keys that a whole sweep has in common: a folder that differs in them alone is taken for the same run's."""
 
 
 @dataclass(frozen=True)

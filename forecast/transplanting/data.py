@@ -63,7 +63,7 @@ def data_at(run: Run, source: Source, context_length: int | None, device: torch.
         batch_size=training.batch_size,
         evaluation_batch_size=training.evaluation_batch_size,
         seed=root.seed,
-        placing=Placing(training.data_placement, device, folder=run.path),
+        placing=Placing(device=device, folder=run.path),
     )
     trained, made = run.manifest(), json.loads(json.dumps(data.manifest()))
     for key in (key for key in LATER if key not in (trained.get("data") or ())):

@@ -9,10 +9,11 @@ from safetensors.torch import load_file
 
 from forecast.callbacks.figures import Figures
 from forecast.errors import InputError
+from forecast.preparation import prepare
 from forecast.task import ForecastTask
 from forecast.training import train
 from tests.boards import curve, events, images
-from tests.small import changed, quick
+from tests.small import HORIZON, changed, hourly, quick, write
 
 pytestmark = pytest.mark.filterwarnings("ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated")
 
@@ -110,3 +111,24 @@ def test_another_logger_than_the_board_gets_no_pictures(config: dict[str, Any], 
 def test_a_number_of_windows_that_is_none_is_refused(windows: Any) -> None:
     with pytest.raises(InputError, match="windows="):
         Figures(windows)
+
+
+@pytest.mark.parametrize("missing", ["ffill", "mask"])
+def test_what_was_filled_is_no_line_before_the_forecast_or_after(
+    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gap = range(511, 514)
+    source = write(tmp_path / "hours.csv", hourly().drop(index=[*gap]))
+    data = prepare(quick(tmp_path, "data=csv", f"data.path={source}", f"data.missing={missing}")).data
+    panels: dict[str, Any] = {}
+    monkeypatch.setattr("forecast.callbacks.figures.ForecastPanels", lambda **given: panels.update(given))
+    batch, _ = Figures(30)._prepare(data)
+    assert len(batch.origin) == 30
+    drawn = 0
+    for place, origin in enumerate(batch.origin.tolist()):
+        past = {origin - HORIZON + step: value for step, value in enumerate(panels["past"][place])}
+        ahead = {origin + step: value for step, value in enumerate(panels["truth"][place])}
+        filled = {row for row, value in (past | ahead).items() if np.isnan(value)}
+        assert filled == (past | ahead).keys() & {*gap}
+        drawn += bool(past.keys() & {*gap})
+    assert drawn

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from forecast.reporting import comparisons
 from forecast.reporting.bootstrap import LEVEL
-from forecast.reporting.comparisons import BETTER, NOT_SHOWN, NOT_TESTED, WORSE, Comparison, compare, compare_all
+from forecast.reporting.comparisons import BETTER, NOT_SHOWN, NOT_TESTED, WORSE, Comparison, compare_all, seed_spread
 from forecast.reporting.reading import FinishedRun, read_runs
 from forecast.reporting.sections import sections_of
 from forecast.reporting.settings import Setting
@@ -34,6 +35,11 @@ def setting(*mse: float, share: float | None = None, look_back: int = 512, strid
 def windows(values: np.ndarray, step: int = 1) -> Windows:
     origins = pd.date_range(START, periods=len(values), freq="h")[::step]
     return Windows(pd.Series(values[::step], index=origins))
+
+
+def compare(own: Setting, against: Setting, first: Windows, second: Windows, level: float = LEVEL) -> Comparison:
+    """Compare two settings by what their own seeds vary."""
+    return comparisons.compare(own, against, first, second, seed_spread([own, against]), level)
 
 
 def compared(own: np.ndarray, other: np.ndarray) -> Comparison:
@@ -70,10 +76,10 @@ def test_only_windows_that_both_have_scored_are_compared() -> None:
     assert found.interval.count == WINDOWS - 300
 
 
-def test_what_seeds_vary_widens_the_interval_where_one_of_them_has_several() -> None:
-    """Of ±.001 and three seeds each, Student's half-width at 99 % is 4.604 · .001 · √(2/3).
+def test_what_seeds_vary_widens_the_interval() -> None:
+    """By Student's half-width at 99 %: 4.604 of 4 degrees of freedom, three seeds each, and 9.925 of 2, three and one.
 
-    Of three and one, whose spread is taken for that of the three, 9.925 · .001 · √(4/3).
+    Seeds move .36 by ±.001 and .4 by ±.001: by 1 in 360 and in 400.
     """
     own, other = windows(errors(0.36, 1)), windows(errors(0.4, 2))
     one_seed = compare(setting(0.36), setting(0.4), own, other).interval
@@ -82,13 +88,30 @@ def test_what_seeds_vary_widens_the_interval_where_one_of_them_has_several() -> 
     apart = compare(setting(0.33, 0.36, 0.39), setting(0.37, 0.4, 0.43), own, other)
     same = compare(setting(0.36, 0.36), setting(0.4, 0.4), own, other).interval
     assert one_seed is not None
+    assert mixed is not None
     assert three.interval is not None
     assert same == one_seed
-    assert mixed is not None
-    for found, seeds in ((three.interval, 4.604 * (2 / 3) ** 0.5), (mixed, 9.925 * (4 / 3) ** 0.5)):
-        windows_alone = one_seed.mean - one_seed.low
-        assert found.mean - found.low == pytest.approx(np.hypot(0.001 * seeds, windows_alone), rel=1e-3)
+    pooled = ((1 / 360**2 + 1 / 400**2) / 2) ** 0.5
+    of_three = 4.604 * pooled * ((0.36**2 + 0.4**2) / 3) ** 0.5
+    of_one_and_three = 9.925 / 400 * (0.36**2 + 0.4**2 / 3) ** 0.5
+    for found, seeds in ((three.interval, of_three), (mixed, of_one_and_three)):
+        assert found.mean - found.low == pytest.approx(np.hypot(seeds, one_seed.mean - one_seed.low), rel=1e-3)
     assert (three.verdict, apart.verdict) == (BETTER, NOT_SHOWN)
+
+
+def test_what_seeds_vary_is_pooled_over_all_settings_and_one_more_seed_alone_changes_nothing() -> None:
+    """Of one degree of freedom nothing is known; of all together enough, also for a setting of one seed."""
+    own, other = windows(errors(0.36, 1)), windows(errors(0.4, 2))
+    lone = compare(setting(0.36), setting(0.39, 0.41), own, other)
+    assert (lone.verdict, lone.interval) == (BETTER, compare(setting(0.36), setting(0.4), own, other).interval)
+    settings = [setting(*(level * (1 + step) for step in (-0.01, 0, 0.01))) for level in (0.1, 0.4, 2.0, 7.0)]
+    spread = seed_spread([*settings, setting(0.3)])
+    assert (spread.freedom, spread.share) == (8, pytest.approx(0.01))
+    widened = comparisons.compare(setting(0.36), setting(0.4), own, other, spread).interval
+    assert widened is not None
+    assert lone.interval is not None
+    half = 3.355 * 0.01 * (0.36**2 + 0.4**2) ** 0.5
+    assert widened.mean - widened.low == pytest.approx(np.hypot(half, lone.interval.mean - lone.interval.low), rel=1e-3)
 
 
 def test_of_seeds_that_are_alike_few_are_called_different() -> None:

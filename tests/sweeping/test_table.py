@@ -278,14 +278,20 @@ def test_a_folder_without_jobs_gives_no_table(tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [("{", "is not readable: the folder is damaged"), ("[]", "is not what the program writes")]
+    ("file", "content", "said"),
+    [
+        *((file, "{", f"{file} is not readable: the folder") for file in ("result.json", "job.json", "config.json")),
+        ("failed.json", "[]", "failed.json is not what the program writes: the folder"),
+        ("result.json", "{}", "its files are not what the program writes: the folder"),
+        ("job.json", '{"overrides": []}', "its files are not what the program writes: the folder"),
+        ("failed.json", '{"job": "mean"}', "its files are not what the program writes: the folder"),
+    ],
 )
-@pytest.mark.parametrize("file", ["result.json", "job.json", "failed.json"])
 def test_a_damaged_folder_is_named_and_the_others_are_counted(sweep: Path, file: str, content: str, said: str) -> None:
     (job(sweep, "mean", 0.5) / file).write_text(content)
     jobs = read_jobs(sweep)
     (row,) = jobs[jobs["status"] == "damaged"].to_dict("records")
-    assert (row["job"], row["error"].startswith(f"{file} {said}")) == ("attention-mean_seed-1", True)
+    assert (row["job"], row["error"]) == ("attention-mean_seed-1", f"{said} is damaged")
     assert "4 of 5 jobs finished" in printed(sweep)
     report(sweep)
     assert len(pd.read_csv(sweep / "jobs.csv")) == 5
