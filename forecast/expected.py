@@ -14,7 +14,10 @@ from forecast.errors import InputError
 
 @dataclass(frozen=True)
 class Expected:
-    """Columns and frequency of training, its repairs, and the rows that the model looks back on."""
+    """Columns and frequency of training, its repairs, and the rows that the model looks back on.
+
+    `shown` is the step that the rows of training kept themselves, where another was named for them.
+    """
 
     targets: list[str]
     past_covariates: list[str]
@@ -22,6 +25,7 @@ class Expected:
     frequency: str
     policies: Policies
     context_length: int
+    shown: str | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -104,9 +108,13 @@ class Expected:
             again = read(frequency=self.frequency)
         except InputError:
             again = None
-        if again is None or len(again.frame) != len(series.frame):  # rows put in between are no rows that keep a step
+        if again is None or (len(again.frame) != len(series.frame) and not self._is_as_in_training(series.frequency)):
             raise InputError(
                 f"{source}: its frequency is {series.frequency}, the model was trained at {self.frequency}: "
                 "resample the file or train a model on it"
             )
         return again
+
+    def _is_as_in_training(self, frequency: str) -> bool:
+        """Say whether rows at this step may be put among others: training's were, or the weekends alone are absent."""
+        return frequency == self.shown or (self.policies.fills and (frequency, self.frequency) == ("B", "D"))

@@ -41,6 +41,7 @@ class Forecaster:
     past_covariates: list[str]
     time_column: str
     frequency: str
+    shown: str | None
     clock: Clock
     cycles: list[str]
     policies: Policies
@@ -93,6 +94,7 @@ class Forecaster:
                 past_covariates=data["past_covariates"],
                 time_column=data["time_column"],
                 frequency=data["frequency"],
+                shown=data.get("shown_frequency"),
                 clock=Clock(data.get("time_zone", UNKNOWN), data["frequency"]),
                 cycles=data["cycles"],
                 policies=Policies(data.get("duplicates", "error"), data.get("missing", "error")),
@@ -184,7 +186,13 @@ class Forecaster:
 
     def _checked(self, frame: pd.DataFrame, source: str) -> Series:
         expected = Expected(
-            self.targets, self.past_covariates, self.time_column, self.frequency, self.policies, self.context_length
+            targets=self.targets,
+            past_covariates=self.past_covariates,
+            time_column=self.time_column,
+            frequency=self.frequency,
+            policies=self.policies,
+            context_length=self.context_length,
+            shown=self.shown,
         )
         series = expected.check(frame, source)
         self.clock.check(pd.DatetimeIndex(series.frame.index), source)

@@ -14,6 +14,10 @@ ROUNDING = 1e-9
 """Part of an MSE that nothing is better by: sums over the same errors in another order differ by less."""
 
 
+LEAST = float(torch.finfo(torch.float32).eps) ** 2
+"""An MSE of z-scores up to which there is no error but rounding."""
+
+
 @dataclass
 class ErrorSums:
     """Sums of squared and absolute errors by horizon step and series, in float64.
@@ -103,10 +107,12 @@ def _with_original(rows: list[Scores], original: list[Scores]) -> list[Scores]:
 
 
 def skill(mse: float, reference: float) -> float:
-    """Give 1 - mse / reference: 1 is perfect, 0 is no better than the reference, below 0 is worse.
+    """Give 1 - mse / reference, of z-scores: 1 is perfect, 0 is no better than the reference, below 0 is worse.
+
+    NaN where the reference makes no error that z-scores in float32 could tell from none.
 
     References
     ----------
     Murphy, "Skill scores based on the mean square error", Monthly Weather Review 116 (1988).
     """
-    return 1.0 - mse / reference if reference > 0 else float("nan")
+    return 1.0 - mse / reference if reference > LEAST else float("nan")

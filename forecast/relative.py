@@ -29,6 +29,11 @@ class Units:
     scale: np.ndarray
     seasonal_error: np.ndarray
 
+    @property
+    def least(self) -> np.ndarray:
+        """The smallest difference that z-scores in float32 can tell, shape (C_out,), original units."""
+        return np.asarray(np.finfo(np.float32).eps * np.maximum(np.abs(self.mean), self.scale))
+
 
 def seasonal_error(values: np.ndarray, period: int, observed: np.ndarray | None = None) -> np.ndarray:
     """Give the mean absolute difference of each series from itself one season before, shape (C,).
@@ -112,8 +117,8 @@ class RelativeSums:
         Series of different units are added as numbers: read it by series there.
         *MASE* is, of each series, the mean absolute error over that of the seasonal naive forecast one season
         ahead within the training part, then the mean over the series: below 1 is better than that. A series
-        whose training part repeats itself exactly, or holds no two values a season apart, has none (NaN) and is
-        left out of the mean; with none left the mean is NaN.
+        whose training part repeats itself as far as float32 can tell, or holds no two values a season apart, has
+        none (NaN) and is left out of the mean; with none left the mean is NaN.
 
         References
         ----------
@@ -147,7 +152,8 @@ class RelativeSums:
         if 0 in dim:
             absolute, count = absolute.sum(0, keepdim=True), count.sum(0, keepdim=True)
         unit = torch.as_tensor(self.units.seasonal_error, device=absolute.device)
-        counted = (unit > 0) & (count > 0)  # not where the unit is NaN either
+        # not where the unit is NaN, nor where it is less than z-scores in float32 can tell
+        counted = (unit > torch.as_tensor(self.units.least, device=unit.device)) & (count > 0)
         ratio = absolute / count / unit  # (1 or h, C)
         if 1 not in dim:
             return torch.where(counted, ratio, torch.nan)

@@ -60,7 +60,7 @@ def assemble(
             reference = naive[part]["scaled"]["mse"]
             parts[part]["skill"] = skill(parts[part]["scaled"]["mse"], reference)
     parts["test"]["by_step"] = _by_step(rows, scale)
-    parts["test"]["by_series"] = model.test.by_series(targets, scale)
+    parts["test"]["by_series"] = _by_series(rows, targets, scale)
     baselines = {name: scored[name] for name in ("last_value", "seasonal_naive", "linear")}
     return {**facts, **parts, "linear_path": scored["linear_path"], "baselines": baselines}
 
@@ -75,6 +75,17 @@ def _by_step(rows: Mapping[str, Row | None], scale: np.ndarray) -> list[Scores]:
     references = naive.test.sums.by_step()
     pairs = zip(steps, references, strict=True)
     return [step | {"skill": skill(step["mse"], reference["mse"])} for step, reference in pairs]
+
+
+def _by_series(rows: Mapping[str, Row | None], targets: list[str], scale: np.ndarray) -> dict[str, Scores]:
+    """Give the model's test scores of each series, with its skill there."""
+    model, naive = rows["model"], rows["seasonal_naive"]
+    assert model is not None
+    series = model.test.by_series(targets, scale)
+    if naive is None:
+        return series
+    references = naive.test.sums.by_series(targets, scale)
+    return {name: row | {"skill": skill(row["mse"], references[name]["mse"])} for name, row in series.items()}
 
 
 def window_errors(row: Row, index: pd.DatetimeIndex) -> pd.DataFrame:

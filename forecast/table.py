@@ -53,7 +53,7 @@ def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
         scores = [f"{scaled['mse']:.4f}", f"{scaled['mae']:.4f}", f"{original['mse']:.5g}", f"{original['mae']:.5g}"]
         mase = original.get("mase")  # absent in an older result, None in a file where it is no number
         scores.append("none" if mase is None or math.isnan(mase) else f"{mase:.3f}")
-        cells.append([NAMES[name], *scores, f"{gain:+.1%}"])
+        cells.append([NAMES[name], *scores, "none" if math.isnan(gain) else f"{gain:+.1%}"])
     return cells
 
 

@@ -104,3 +104,8 @@ def test_skill_is_one_for_no_error_zero_for_the_reference_and_negative_beyond(ms
 
 def test_skill_against_a_perfect_reference_is_undefined() -> None:
     assert math.isnan(skill(1.0, 0.0))
+
+
+@pytest.mark.parametrize("reference", [0.0, 1e-15, float("nan")])
+def test_there_is_no_skill_over_a_reference_that_errs_by_rounding_alone(reference: float) -> None:
+    assert math.isnan(skill(0.5, reference))

@@ -102,7 +102,7 @@ def test_of_zeros_alone_there_is_no_share_although_a_z_score_is_rounded() -> Non
     assert scores["mase"] == pytest.approx(1)
 
 
-@pytest.mark.parametrize("unknown", [0.0, math.nan])
+@pytest.mark.parametrize("unknown", [0.0, 1e-9, math.nan])
 def test_a_series_without_a_seasonal_error_is_left_out_of_the_mean(unknown: float) -> None:
     sums = scored(FORECAST, FUTURE, units=Units(MEAN, SCALE, np.array([5.0, unknown])))
     assert sums.scores["mase"] == pytest.approx(0.5)

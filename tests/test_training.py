@@ -128,6 +128,10 @@ def test_every_window_of_every_part_is_counted(tiny_run: TinyRun) -> None:
 
 
 def test_scores_in_original_units_are_those_of_each_series_in_its_unit(tiny_run: TinyRun) -> None:
+    naive = tiny_run.result["baselines"]["seasonal_naive"]["test"]["scaled"]["mse"]
+    shares = [1 - row["skill"] for row in tiny_run.result["test"]["by_series"].values()]
+    mses = [row["mse"] for row in tiny_run.result["test"]["by_series"].values()]
+    assert sum(mse / share for mse, share in zip(mses, shares, strict=True)) / len(mses) == pytest.approx(naive)
     rows, spread = tiny_run.result["test"]["by_series"], tiny_run.table.iloc[:489].std(ddof=0, numeric_only=True)
     for name in ("load", "oil"):
         assert rows[name]["mae_original"] == pytest.approx(rows[name]["mae"] * spread[name], rel=1e-9)

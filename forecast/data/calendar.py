@@ -6,7 +6,8 @@ from math import gcd
 import numpy as np
 import pandas as pd
 
-from forecast.data.frequency import fixed_step, frequency_offset
+from forecast.data.frequency import fixed_step, frequency_offset, is_daily
+from forecast.data.local_days import from_the_wall, on_the_wall
 from forecast.errors import InputError
 
 _DAY = 86_400.0
@@ -33,14 +34,19 @@ def calendar_cycles(frequency: str, span: pd.Timedelta | None = None) -> tuple[s
     frequency
         Step from row to row, a pandas alias.
     span
-        Duration of the training part. A cycle longer than half of it is left out: it is not seen twice, and
-        what is learned of it is the trend. None leaves out nothing.
+        From the first row of the training part to the last, to which its own step is added. A cycle longer than
+        half of that is left out: it is not seen twice, and what is learned of it is the trend. Of months and years
+        whole days count: two years are two, leap or not. None leaves out nothing.
     """
     step = _seconds(frequency)
-    longest = np.inf if span is None else span.total_seconds() / 2
+    longest = np.inf if span is None else (span.total_seconds() + step) / 2
     return tuple(
-        name for name, (length, least, below) in _CYCLES.items() if least <= step < below and length <= longest
+        name for name, (length, least, below) in _CYCLES.items() if least <= step < below and _whole(length) <= longest
     )
+
+
+def _whole(seconds: float) -> float:
+    return seconds if seconds < _DAY else seconds // _DAY * _DAY
 
 
 def check_cycles(names: Sequence[str], frequency: str) -> tuple[str, ...]:
@@ -115,12 +121,27 @@ def _steps_in(season: int, step: int) -> int:
 
 
 def future_index(last: pd.Timestamp, frequency: str, horizon: int) -> pd.DatetimeIndex:
-    """Give the `horizon` times that follow `last`, the first of them one step after it."""
+    """Give the `horizon` times that follow `last`, the first of them one step after it.
+
+    Days and longer are steps of the local calendar: where a clock change skips a midnight, that day begins when the
+    clock goes on, and where one comes twice, at the first.
+
+    Raises
+    ------
+    InputError
+        If they go beyond what 64 bits of nanoseconds hold, the year 2262.
+    """
     if horizon < 1:
         raise ValueError(f"horizon {horizon} is below 1")
     offset = frequency_offset(frequency)
-    grid = pd.date_range(last, periods=horizon + 1, freq=offset)  # begins after `last` where that is off the grid
-    return grid[grid > last][:horizon].as_unit("ns")
+    zone = last.tz if is_daily(fixed_step(offset)) else None
+    begin = last if zone is None else on_the_wall(pd.DatetimeIndex([last]))[0]
+    try:  # the grid begins after `last` where that is off it
+        grid = pd.date_range(begin, periods=horizon + 1, freq=offset).as_unit("ns")
+    except (pd.errors.OutOfBoundsDatetime, OverflowError):
+        raise InputError(f"{horizon} steps of {frequency} after {last} go beyond the year 2262") from None
+    ahead = grid[grid > begin][:horizon]
+    return ahead if zone is None else from_the_wall(ahead, zone)
 
 
 def _seconds(frequency: str) -> float:

@@ -231,6 +231,7 @@ class ForecastData(lightning.LightningDataModule):
                 "past_covariates": self.source.past_covariates,
                 "time_column": self.index.name,
                 "frequency": self.source.series.frequency,
+                "shown_frequency": self.source.series.shown,
                 "time_zone": Clock.of(self.index, self.source.series.frequency).zone,
                 "cycles": list(self.cycles),
                 **asdict(self.source.series.policies),

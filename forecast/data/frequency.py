@@ -56,6 +56,11 @@ def fixed_step(offset: BaseOffset) -> int | None:
     return int(offset.nanos) if isinstance(offset, pd.offsets.Tick) else None
 
 
+def is_daily(step: int | None) -> bool:
+    """Say whether steps of `fixed_step` are of whole days or longer: of the local calendar, whatever the clock does."""
+    return step is None or step % _DAY == 0
+
+
 def resolve_frequency(times: pd.DatetimeIndex, frequency: str | None, source: str) -> str:
     """Give the frequency of sorted times without duplicates: the one named, else the one that most rows keep.
 
@@ -69,6 +74,14 @@ def resolve_frequency(times: pd.DatetimeIndex, frequency: str | None, source: st
     if isinstance(offset, pd.offsets.Week) and "-" not in frequency:
         step = offset.n * 7 * _DAY
     return _one_name(str(offset.freqstr)) if step is None else _name_step(step, times)
+
+
+def shown_frequency(times: pd.DatetimeIndex) -> str | None:
+    """Give the step that most rows keep, as `resolve_frequency` names it; None where there is none."""
+    try:
+        return _infer(times, "")
+    except InputError:
+        return None
 
 
 def _one_name(alias: str) -> str:

@@ -4,10 +4,9 @@ import numpy as np
 import pandas as pd
 from pandas.tseries.offsets import BaseOffset
 
-from forecast.data.frequency import fixed_step, frequency_offset
+from forecast.data.frequency import fixed_step, frequency_offset, is_daily
+from forecast.data.local_days import from_the_wall, on_the_wall
 from forecast.errors import InputError
-
-_DAY = 86_400 * 10**9  # nanoseconds
 
 
 def grid_places(times: pd.DatetimeIndex, frequency: str, rows: np.ndarray, source: str) -> np.ndarray:
@@ -56,7 +55,7 @@ def refuse_gaps(times: pd.DatetimeIndex, places: np.ndarray, frequency: str, row
     offset = frequency_offset(frequency)
     first = int(np.argmax(jumps > 0))
     before = times[first]
-    absent = (before.tz_localize(None) if _is_daily(fixed_step(offset)) else before) + offset
+    absent = (before.tz_localize(None) if is_daily(fixed_step(offset)) else before) + offset
     raise InputError(
         f"{source}, row {rows[first]}: after {before} the row for {absent} is missing "
         f"({int(jumps.sum())} missing in all at step {frequency}): add them, correct data.frequency, "
@@ -73,20 +72,18 @@ def whole_grid(times: pd.DatetimeIndex, places: np.ndarray, frequency: str) -> p
         grid = pd.date_range(plain[0], periods=count, freq=offset).as_unit("ns")
     else:
         grid = pd.DatetimeIndex((plain.asi8[0] + step * np.arange(count)).view("M8[ns]"))
-    if times.tz is not None and _is_daily(step):  # a midnight may be skipped or come twice
-        grid = grid.tz_localize(times.tz, ambiguous=np.ones(count, dtype=bool), nonexistent="shift_forward")
+    if times.tz is not None and is_daily(step):
+        grid = from_the_wall(grid, times.tz)
     stamps = grid.asi8.copy()
     stamps[places] = times.asi8
     whole = pd.DatetimeIndex(stamps.view("M8[ns]"), name=times.name)
     return whole if times.tz is None else whole.tz_localize("UTC").tz_convert(times.tz)
 
 
-def _is_daily(step: int | None) -> bool:
-    return step is None or step % _DAY == 0
-
-
 def _plain(times: pd.DatetimeIndex, step: int | None) -> pd.DatetimeIndex:
     """Give times without a zone: those of the local calendar for days and longer, of UTC for shorter steps."""
-    if times.tz is None or _is_daily(step):
-        return times.tz_localize(None)
+    if times.tz is None:
+        return times
+    if is_daily(step):
+        return on_the_wall(times)
     return times.tz_convert("UTC").tz_localize(None)

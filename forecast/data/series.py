@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.data.duplicates import one_row_a_time
-from forecast.data.frequency import resolve_frequency
+from forecast.data.frequency import resolve_frequency, shown_frequency
 from forecast.data.missing import whole_table
 from forecast.data.numbers import to_numbers
 from forecast.data.policies import STRICT, Policies
@@ -34,6 +34,8 @@ class Series:
         Shape (N, C), False where a value was filled; None where none was.
     policies
         What was to be done with doubled and missing rows.
+    shown
+        The step that the rows themselves keep, where it is not `frequency`; None where they keep none either.
     """
 
     frame: pd.DataFrame
@@ -41,6 +43,7 @@ class Series:
     notes: tuple[str, ...] = ()
     observed: np.ndarray | None = None
     policies: Policies = STRICT
+    shown: str | None = None
 
     @property
     def measured(self) -> pd.DataFrame:
@@ -114,18 +117,21 @@ def series_from_frame(
     times, time_notes = parse_times(table[time_column], rows, f"{source}, column {time_column!r}")
     values = to_numbers(table[chosen], rows, source, empty_allowed=policies.fills)
     found, order_notes = one_row_a_time((times, values, rows), policies.duplicates, source, time_column)
+    shown = None if frequency is None else shown_frequency(found[0])
     frequency = resolve_frequency(found[0], frequency, source)
     filled = whole_table(found, policies.missing, columns=chosen, frequency=frequency, source=source)
     index = filled.times.rename(time_column)
     result = pd.DataFrame(np.asfortranarray(filled.values), index=index, columns=chosen, copy=False)
     notes = (*row_notes, *column_notes, *time_notes, *order_notes, *filled.notes)
-    return Series(result, frequency, notes, filled.observed, policies)
+    return Series(result, frequency, notes, filled.observed, policies, None if shown == frequency else shown)
 
 
 def _with_time_column(frame: pd.DataFrame, source: str, name: str | None) -> tuple[pd.DataFrame, str]:
     """Table with the times in a column, whose name comes second."""
     if isinstance(frame.index, pd.MultiIndex) or isinstance(frame.columns, pd.MultiIndex):
         raise InputError(f"{source} has an index of several levels: give one row for each time, one series a column")
+    if frame.empty and not len(frame):
+        raise InputError(f"{source} has no rows below its header: add data")
     table = frame.set_axis([str(label) for label in frame.columns], axis=1)
     check_names(list(table.columns), source)
     label = str(frame.index.name) if frame.index.name is not None else "date"
@@ -180,9 +186,12 @@ def _choose(table: pd.DataFrame, time_column: str, columns: Sequence[str] | None
         return chosen
     chosen = [str(name) for name in columns]
     for name in chosen:
-        _check_present(name, list(table.columns), source, "data.targets")
+        _check_present(name, list(table.columns), source, "data.targets or data.past_covariates")
     if time_column in chosen or len(set(chosen)) < len(chosen) or not chosen:
-        raise InputError(f"{source}: columns {chosen} name none, one twice, or the time column: correct data.targets")
+        raise InputError(
+            f"{source}: columns {chosen} name none, one twice, or the time column: "
+            "correct data.targets or data.past_covariates"
+        )
     return chosen
 
 

@@ -80,9 +80,17 @@ def load_source(config: Mapping[str, Any]) -> Source:
     return Source(series, targets, covariates, path, digest, cycles)
 
 
+def _expanded(name: str) -> Path:
+    """Give the path, a home at its beginning put in; where ~ is nobody's home it is a letter of the name."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        return Path(name)
+
+
 def _path(config: Mapping[str, Any]) -> Path:
     if config["path"] is not None:
-        path = Path(str(config["path"])).expanduser()
+        path = _expanded(str(config["path"]))
         if config["sha256"] is not None and path.is_file() and sha256(path) != config["sha256"]:
             raise InputError(f"{path}: its sha256 is not data.sha256: take the right file, or set data.sha256=null")
         return path

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow
 
 from forecast.errors import InputError
 
@@ -48,7 +49,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         raise InputError(f"{path} is empty: choose another file")
     try:
         return pd.read_parquet(io.BytesIO(content), engine="pyarrow")
-    except (ValueError, OSError) as error:  # pyarrow's own errors are ValueErrors or OSErrors
+    except (ValueError, OSError, pyarrow.ArrowException) as error:
         reason = str(error).splitlines()[0][:100] if str(error) else "unknown reason"
         raise InputError(f"{path} cannot be read as Parquet ({reason}): write the file again") from error
 
@@ -101,8 +102,13 @@ def _text_bytes(path: Path) -> bytes:
 def _read_header(content: bytes, path: Path) -> list[str]:
     """Give the column names, checked, without blanks around them; an empty one is called `Unnamed: 0`."""
     records = csv.reader(io.StringIO(content[:1_000_000].decode("utf-8-sig", errors="ignore"), newline=""))
-    header = [cell.strip() for cell in next(records, [])]
-    first = next(records, [])
+    header: list[str] = []
+    try:
+        header = [cell.strip() for cell in next(records, [])]
+        first = next(records, [])
+    except csv.Error:  # a cell of more letters than the reader takes
+        row = 2 if header else 1
+        raise InputError(f"{path}, row {row}: a quotation mark is never closed: close or remove it") from None
     if len(header) < 2:
         found = [word for mark, word in _OTHER_DELIMITERS.items() if header and mark in header[0]]
         if found:

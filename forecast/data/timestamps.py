@@ -17,6 +17,7 @@ _YEAR_LAST = re.compile(rf"\d{{1,2}}(?P<mark>[-/.])\d{{1,2}}(?P=mark)(?P<year>\d
 _MONTH_NAMED = re.compile(rf"\d{{1,2}}(?P<mark>[- ])[A-Za-z]{{3}}(?P=mark)\d{{4}}{_TIME}")
 _ENDS_IN_ZONE = r":\d{2}(?:[.]\d+)? ?(?:Z|[+-]\d{2}(?::?\d{2})?)$"  # not the day of 2016-07-01
 _ZONE_AT_END = r" ?(?:Z|[+-]\d{2}(?::?\d{2})?)$"
+_NAMES_OF_UTC, _UTC = ("UTC", "GMT"), r"(?<=\d) ?(?:UTC|GMT)$"
 _ISO = "ISO8601"
 _FIRST, _LAST = pd.Timestamp("1678-01-01"), pd.Timestamp("2262-01-01")  # what 64 bits of nanoseconds hold
 _CURE = "write dates as 2016-07-01 00:00:00"
@@ -73,6 +74,8 @@ def parse_times(column: pd.Series, rows: np.ndarray, where: str) -> tuple[pd.Dat
         raise InputError(f"{where}, row {rows[empty.argmax()]}: no date ({count} empty in all): fill it in")
     notes: tuple[str, ...] = ()
     if text is not None:
+        if text.iloc[0].endswith(_NAMES_OF_UTC):
+            text = text.str.replace(_UTC, "Z", regex=True)
         index, notes = _parse_text(text, rows, where)
     elif isinstance(column.dtype, pd.PeriodDtype):
         index = pd.PeriodIndex(column).to_timestamp()
@@ -92,7 +95,7 @@ def _within_range(index: pd.DatetimeIndex, rows: np.ndarray, where: str) -> pd.D
 
 def _form(text: str) -> re.Match[str] | None:
     """Match the cell against the forms of dates that can be read; None where it has none of them."""
-    text = text.strip()
+    text = re.sub(_UTC, "Z", text.strip())
     matches = (form.fullmatch(text) for form in (_YEAR_FIRST, _YEAR_LAST, _MONTH_NAMED))
     return next((match for match in matches if match), None)
 

@@ -17,7 +17,7 @@ from forecast.resume import read_config
 from forecast.run import DAMAGE, RESULT, Run
 from forecast.settings import read_root, read_training
 
-LATER = ("time_zone", "duplicates", "missing")
+LATER = ("shown_frequency", "time_zone", "duplicates", "missing")
 """Keys of a manifest's `data` that runs of earlier versions lack."""
 
 

@@ -35,10 +35,11 @@ def test_the_cycles_are_those_that_the_step_can_show(frequency: str, cycles: str
     assert calendar_cycles(frequency) == tuple(cycles.split())
 
 
-@pytest.mark.parametrize(("days", "cycles"), [(731, 3), (730, 2), (61, 2), (60, 1), (14, 1), (13, 0)])
+@pytest.mark.parametrize(("days", "cycles"), [(730, 3), (729, 2), (60, 2), (59, 1), (14, 1), (13, 0)])
 def test_a_cycle_not_seen_twice_is_left_out(days: int, cycles: int) -> None:
+    """Of so many daily rows; from the first to the last it is a day less."""
     every = ("day_of_week", "day_of_month", "day_of_year")
-    assert calendar_cycles("D", pd.Timedelta(days=days)) == every[:cycles]
+    assert calendar_cycles("D", pd.Timedelta(days=days - 1)) == every[:cycles]
 
 
 @pytest.mark.parametrize("frequency", FREQUENCIES)
@@ -111,3 +112,27 @@ def test_cycles_that_a_user_names_are_taken_as_named() -> None:
 def test_cycles_that_no_row_shows_are_refused(names: list[str], frequency: str, message: str) -> None:
     with pytest.raises(InputError, match=f"data.calendar.*{message}"):
         check_cycles(names, frequency)
+
+
+@pytest.mark.parametrize(
+    ("last", "skipped", "begins"),
+    [
+        ("2024-04-24", "2024-04-26", "2024-04-26 01:00"),  # the clock of Cairo goes from 0 to 1
+        ("2024-04-26 01:00", "2024-04-27", "2024-04-27 00:00"),
+    ],
+)
+def test_a_day_without_a_midnight_begins_when_the_clock_goes_on(last: str, skipped: str, begins: str) -> None:
+    future = future_index(pd.Timestamp(last, tz="Africa/Cairo"), "D", 5)
+    assert pd.Timestamp(begins, tz="Africa/Cairo") in future
+    assert list(future.date) == list(pd.date_range(last, periods=6, freq="D").date[1:])
+
+
+def test_a_day_with_two_midnights_begins_at_the_first() -> None:
+    future = future_index(pd.Timestamp("2024-11-01", tz="America/Havana"), "D", 4)
+    assert future[1] == pd.Timestamp("2024-11-03 04:00", tz="UTC")
+    assert [str(each) for each in future.date] == ["2024-11-02", "2024-11-03", "2024-11-04", "2024-11-05"]
+
+
+def test_a_future_beyond_what_times_can_be_is_one_line() -> None:
+    with pytest.raises(InputError, match=r"^96 steps of YS-JAN after 2200-01-01 00:00:00 go beyond the year 2262$"):
+        future_index(pd.Timestamp("2200-01-01"), "YS-JAN", 96)

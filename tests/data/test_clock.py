@@ -41,3 +41,21 @@ def test_a_zone_on_one_side_alone_is_refused(own: str | None, other: str | None)
 def test_what_is_no_zone_is_refused() -> None:
     with pytest.raises(ValueError, match="'Nowhere/City' is no time zone"):
         Clock("Nowhere/City", "h")
+
+
+BERLIN_IN_UTC = pd.date_range("2022-01-01", periods=5, freq="D", tz="Europe/Berlin").tz_convert("UTC")
+
+
+def test_days_that_are_midnights_on_the_clock_of_training_are_read_by_it() -> None:
+    clock = Clock("Europe/Berlin", "D")
+    clock.check(BERLIN_IN_UTC, "mine")
+    assert list(BERLIN_IN_UTC.day_of_week[:2]) == [4, 5]  # 23:00 on Friday
+    assert list(clock.face(BERLIN_IN_UTC).day_of_week[:2]) == [5, 6]
+
+
+@pytest.mark.parametrize("zone", [None, "Asia/Tokyo"])
+def test_days_whose_dates_nobody_can_tell_are_refused(zone: str | None) -> None:
+    with pytest.raises(InputError, match=r"^mine: its days begin at 23:00:00 UTC: write them as training had them"):
+        Clock(zone, "D").check(BERLIN_IN_UTC, "mine")
+    Clock("UTC", "D").check(BERLIN_IN_UTC, "mine")  # where training had such days, too
+    Clock(UNKNOWN, "D").check(BERLIN_IN_UTC, "mine")

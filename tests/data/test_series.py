@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from forecast.data.policies import Policies
 from forecast.data.series import Series, read_series, series_from_frame
 from forecast.errors import InputError
 
@@ -183,7 +184,7 @@ def test_a_column_that_is_not_there_is_named_with_the_nearest(tmp_path: Path) ->
     path = write(tmp_path, hourly())
     refuse(r"no column 'laod' \(did you mean 'load'\?\), only date, load, oil.*data.targets", path, columns=["laod"])
     refuse("no column 'when'.*data.time_column", path, time_column="when")
-    refuse("correct data.targets", path, columns=["date"])
+    refuse("correct data.targets or data.past_covariates", path, columns=["date"])
     refuse("correct data.targets", path, columns=["oil", "oil"])
 
 
@@ -270,3 +271,49 @@ def test_pjme_is_refused_with_its_doubled_hour() -> None:
     refuse("rows 112489 and 112490: both are for 2014-11-02 02:00:00 .4 duplicate", shared("PJME_hourly.csv"))
     table = pd.read_csv(shared("PJME_hourly.csv")).drop_duplicates("Datetime")
     refuse(r"is missing \(30 missing in all at step h\)", table)
+
+
+@pytest.mark.parametrize("header", ['date,"load', '"date,load'], ids=["the header", "its first name"])
+def test_a_quotation_mark_left_open_on_top_of_a_long_file_is_one_line(tmp_path: Path, header: str) -> None:
+    rows = "".join(f"2016-07-01 00:00:00,{place}\n" for place in range(10_000))
+    (tmp_path / "my.csv").write_text(f"{header}\n{rows}")
+    refuse("row 1: a quotation mark is never closed", tmp_path / "my.csv")
+    (tmp_path / "my.csv").write_text(f'date,load\n2016-07-01,"1\n{rows}')
+    refuse("row 2: a quotation mark is never closed", tmp_path / "my.csv")
+
+
+@pytest.mark.parametrize("frequency", [None, "h"])
+def test_a_table_of_no_rows_is_one_line(tmp_path: Path, frequency: str | None) -> None:
+    indexed = hourly().set_index("date").set_index(pd.date_range("2016-07-01", periods=48, freq="h"))
+    for table in (hourly().iloc[:0], indexed.iloc[:0]):
+        refuse("has no rows below its header: add data", table, frequency=frequency)
+    indexed.iloc[:0].to_parquet(tmp_path / "my.parquet")
+    refuse("has no rows", tmp_path / "my.parquet", frequency=frequency)
+
+
+@pytest.mark.parametrize("zone", ["Africa/Cairo", "America/Santiago", "America/Havana", "Europe/Berlin"])
+def test_days_of_a_zone_that_skips_or_repeats_a_midnight_are_regular(zone: str) -> None:
+    """As `resample("D")` and a grid on the wall write them: two years, with each change of the clock."""
+    hours = pd.date_range("2023-01-01", "2024-12-31 23:00", freq="h", tz=zone)
+    days = pd.Series(1.0, index=hours).resample("D").sum().to_frame("load")
+    series = series_from_frame(days)
+    assert (series.frequency, len(series.frame)) == ("D", 731)
+    assert series.frame.index.tz_convert("UTC").equals(days.index.tz_convert("UTC"))
+
+
+def test_the_step_that_rows_keep_is_known_where_another_is_named() -> None:
+    table = hourly()
+    assert series_from_frame(table).shown is None
+    assert series_from_frame(table, frequency="h").shown is None
+    filled = series_from_frame(table.iloc[::2], frequency="h", policies=Policies(missing="ffill"))
+    assert (filled.frequency, filled.shown, len(filled.frame)) == ("h", "2h", 47)
+
+
+@pytest.mark.parametrize("mark", [" UTC", "UTC", " GMT"])
+def test_utc_by_name_is_utc(mark: str) -> None:
+    table = hourly()
+    table["date"] = table["date"] + mark
+    index = series_from_frame(table).frame.index
+    assert (str(index.tz), index[1]) == ("UTC", pd.Timestamp("2016-07-01 01:00", tz="UTC"))
+    table.loc[5, "date"] = "2016-07-01 05:00:00"
+    refuse("row 7: '2016-07-01 05:00:00' has no time zone", table)
