@@ -93,7 +93,7 @@ class CompiledForward:
     def __init__(self, network: nn.Module, device: torch.device, call: Callable[..., Any] | None = None) -> None:
         self.network = network
         self.seconds = 0.0
-        self._on_gpu = device.type == "cuda"
+        self._device, self._on_gpu = device, device.type == "cuda"
         self._forward = compiled(call or network.forward, fullgraph=True, **compiler_for(device))
         self._graphs = _graphs_so_far()
 
@@ -128,7 +128,10 @@ class CompiledForward:
         started = perf_counter()
         buffers = [(buffer, buffer.clone()) for buffer in self.network.buffers()]
         try:
-            loss().backward()
+            for _ in range(
+                3 if self._on_gpu else 1
+            ):  # CUDA graphs: one to warm up, one to record, one as steps will be
+                loss().backward()
         except (TorchDynamoException, CppCompileError) as error:
             reason = first_line(getattr(error, "inner_exception", error))
             raise InputError(
@@ -139,7 +142,7 @@ class CompiledForward:
         for buffer, kept in buffers:  # the batch norm's statistics
             buffer.copy_(kept)
         if self._on_gpu:
-            torch.cuda.synchronize()
+            torch.cuda.synchronize(self._device)
         self.seconds = perf_counter() - started
         self._graphs = _graphs_so_far()
 

@@ -1,5 +1,6 @@
 """The check that a loss and its gradients are finite, made before the weights are touched."""
 
+import math
 from collections.abc import Iterable
 
 import torch
@@ -38,10 +39,11 @@ class FiniteGuard:
             return
         if self._first_bad is None:
             self._first_bad = torch.full((), -1, device=loss.device)
-        self._first_bad = torch.where((self._first_bad < 0) & ~finite, step, self._first_bad)
+        bad = ~finite
+        self._first_bad = torch.where((self._first_bad < 0) & bad, step, self._first_bad)
         for parameter in parameters:
             if parameter.grad is not None:
-                parameter.grad.masked_fill_(~finite, 0)
+                parameter.grad.masked_fill_(bad, 0)
         if step % READ_EVERY == 0:
             self.read()
 
@@ -55,6 +57,21 @@ class FiniteGuard:
         """
         if self._first_bad is not None and (step := int(self._first_bad)) >= 0:
             raise NotFiniteError(_message(step, "loss or gradient"))
+
+
+def check_validation(mse: float, step: int) -> None:
+    """Refuse to go on where the validation after so many steps came to no number: nothing could be chosen by it.
+
+    Raises
+    ------
+    NotFiniteError
+        If the MSE is NaN or infinite.
+    """
+    if not math.isfinite(mse):
+        raise NotFiniteError(
+            f"validation after step {step}: not finite (MSE {mse}): look for extreme values in the validation part, or "
+            "lower optimizer.lr"
+        )
 
 
 def _message(step: int, what: str) -> str:

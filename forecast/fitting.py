@@ -26,6 +26,7 @@ from forecast.data.datamodule import ForecastData
 from forecast.errors import InputError
 from forecast.evaluate import evaluate
 from forecast.evidence import Evidence
+from forecast.finite import check_validation
 from forecast.parallel.group import ALONE, Group
 from forecast.parallel.strategy import leave_signals_alone, spread
 from forecast.remarks import LEAF_SPEC
@@ -218,6 +219,7 @@ def _start(
     scored = evaluate(task, windows, data.evaluation_batch_size, group=data.group)
     task.train()  # Lightning trains in the mode it finds
     best = Best(step=0, mse=scored.sums.scaled()["mse"], weights=copy_weights(task))
+    check_validation(best.mse, 0)
     if confidence is None:
         return best, None
     start = torch.from_numpy(data.group.hand_out(scored.mse))  # of all windows on the process that leads

@@ -83,6 +83,8 @@ def prepare(
     """
     root, settings = read_root(config), read_training(config["training"])
     device = choose_device(config["trainer"], group.place.local_rank)
+    if device.type == "cuda" and device.index is not None:
+        torch.cuda.set_device(device)  # what asks for no device is to find this process's own
     precision = choose_precision(settings.precision, device, config["model"].get("d_model"))
     loss_by_name(root.loss)
     check_target(config["optimizer"], "optimizer", Optimizer)

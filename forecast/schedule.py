@@ -26,7 +26,7 @@ def one_cycle(optimizer: Optimizer, total_steps: int, *, warmup_fraction: float)
         raise InputError(f"scheduler.warmup_fraction={warmup_fraction}: must be from 0 to less than 1")
     rates = [group["lr"] for group in optimizer.param_groups]
     # torch divides by the steps of each phase less one; a rise of a single step would be none
-    rise = 0.0 if warmup_fraction * total_steps == 1 else warmup_fraction
+    rise = 0.0 if warmup_fraction * total_steps == 1 else float(warmup_fraction)
     return OneCycleLR(optimizer, max_lr=rates, total_steps=total_steps, pct_start=rise, cycle_momentum=False)
 
 

@@ -92,7 +92,8 @@ class ShareSums:
         exact, difference = (exact if observed is None else torch.where(observed, exact, 0)), difference.double()
         products = torch.stack([exact.square(), exact * difference, difference.square()], -1).flatten(1, 2).sum(1)
         self.squared += products.sum(0)
-        counts = torch.full((len(error),), error[0].numel()) if observed is None else observed.sum((1, 2))
+        whole = torch.full((len(error),), error[0].numel(), device=error.device)
+        counts = whole if observed is None else observed.sum((1, 2))
         self.count += counts.sum()
         return products / counts.to(products)[:, None]
 

@@ -1,10 +1,13 @@
 import math
+from pathlib import Path
 
 import pytest
 import torch
 
 from forecast.errors import NotFiniteError
 from forecast.finite import READ_EVERY, FiniteGuard
+from forecast.training import train
+from tests.small import quick
 
 
 def parameter(gradient: float, device: str = "cpu") -> torch.nn.Parameter:
@@ -45,3 +48,14 @@ def test_on_a_gpu_a_bad_step_loses_its_gradients_and_the_first_one_is_named_late
     guard.check(broken, fine, [bad], 3)
     with pytest.raises(NotFiniteError, match="step 2: not finite"):
         guard.check(fine, fine, [good], READ_EVERY)
+
+
+@pytest.mark.parametrize(("model", "step"), [("patch_informer", 0), ("informer", 12)])
+def test_a_validation_that_comes_to_no_number_ends_the_run(
+    model: str, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is less than NaN, so that the weights before the first step, or the first ones seen, would stay best."""
+    config = quick(tmp_path, model=model)
+    monkeypatch.setattr("forecast.metrics.ErrorSums.scaled", lambda sums: {"mse": math.nan, "mae": math.nan})
+    with pytest.raises(NotFiniteError, match=rf"^validation after step {step}: not finite \(MSE nan\)"):
+        train(config)

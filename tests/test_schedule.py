@@ -80,3 +80,9 @@ def test_a_run_of_a_few_steps_has_a_rate_for_each_and_learns_in_one(
 )
 def test_a_run_of_one_step_has_a_rate(make: Callable[..., LRScheduler], options: dict[str, float]) -> None:
     assert 0 < rates(make, 1, **options)[0] <= 0.1
+
+
+def test_one_cycle_without_a_rise_begins_at_the_top() -> None:
+    found = rates(one_cycle, 100, warmup_fraction=0)
+    assert found == sorted(found, reverse=True)
+    assert found[0] == pytest.approx(0.1, rel=0.01)

@@ -408,6 +408,7 @@ WRONG: list[dict[str, Any]] = [
     {"context_length": 5000}, {"seed": -1}, {"seed": "x"}, {"seed": 2**32}, {"loss": "foo"}, {"loss": 5},
     {"output_dir": 5}, {"foo": 1}, {"callbacks": None}, {"logger": 5}, {"decoder_attention": 5},
     {"model__name": "foo"}, {"model__d_model": 0}, {"model__d_model": "x"}, {"model__dropout": 2},
+    {"model__dropout": 0.999999},
     {"model__dropout": math.nan}, {"model__num_heads": 3}, {"model__patch_length": 1000}, {"model__channels": "foo"},
     {"model__linear_path": "foo"}, {"model__linear_path": True}, {"model__head_dim": "x"}, {"model__foo": 1},
     {"training__max_steps": 0}, {"training__max_steps": 1.5}, {"training__max_epochs": -1},

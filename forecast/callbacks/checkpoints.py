@@ -16,6 +16,7 @@ from forecast.callbacks.loop_state import restore, states_of, stopped_by, valida
 from forecast.checkpoint import write_checkpoint
 from forecast.errors import Interrupted
 from forecast.evidence import Evidence
+from forecast.finite import check_validation
 from forecast.metrics import ROUNDING
 from forecast.signals import StopRequest
 from forecast.task import ForecastTask
@@ -131,6 +132,7 @@ class Checkpoints(Callback):
         assert isinstance(pl_module, ForecastTask)
         assert pl_module.sums is not None
         mse = pl_module.sums.scaled()["mse"]  # in float64, as that of the start
+        check_validation(mse, trainer.global_step)
         sure = self.evidence is None or self.evidence.beaten_by(mse, pl_module.window_mse)
         if self.best is None or (sure and mse < self.best.mse * (1 - ROUNDING)):
             self.best = Best(trainer.global_step, mse, copy_weights(pl_module))

@@ -22,6 +22,9 @@ from forecast.model.normalization import NoNormalization, WindowNormalization
 from forecast.model.patch_tokens import PatchTokens
 from forecast.model.step_tokens import StepTokens
 
+MOST_DROPPED = 0.999
+"""Elements are dropped to 1 in 65,536: nearly all of them would be all."""
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -62,8 +65,8 @@ def build(name: str, sizes: Sizes, mechanisms: Mechanisms, **options: Any) -> In
     for key, value in options.items():
         if isinstance(value, int) and not isinstance(value, bool) and key not in ("start_length", "dropout"):
             check_least(value, 1, f"model.{key}")
-    if not 0 <= options["dropout"] < 1:
-        raise InputError(f"model.dropout={options['dropout']}: must be at least 0 and below 1")
+    if not 0 <= options["dropout"] <= MOST_DROPPED:
+        raise InputError(f"model.dropout={options['dropout']}: must be at least 0 and at most {MOST_DROPPED}")
     return presets[name](sizes, mechanisms, **options)
 
 

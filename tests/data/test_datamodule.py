@@ -41,7 +41,7 @@ def test_targets_come_first_and_are_z_scores_of_the_training_rows() -> None:
 
 def test_rows_after_the_training_part_change_neither_scaler_nor_calendar_nor_an_earlier_row() -> None:
     table = frame()
-    table.iloc[200:] = 1e30
+    table.iloc[200:] = 1e13
     hostile, clean = make(table), make()
     assert hostile.scaler.to_dict() == clean.scaler.to_dict()
     assert hostile.cycles == clean.cycles
@@ -194,3 +194,12 @@ def test_the_calendar_is_that_of_the_training_part_unless_it_is_named() -> None:
     assert data.manifest()["data"]["cycles"] == ["day_of_year", "hour_of_day"]
     features = calendar_features(data.index, ["day_of_year", "hour_of_day"])
     np.testing.assert_array_equal(data.parts["train"].known, features)
+
+
+@pytest.mark.parametrize("value", [9.97e36, -9.97e36])
+def test_a_value_whose_square_float32_cannot_hold_is_named(value: float) -> None:
+    """As netCDF fills what it has not; in the test part too it would drown every score."""
+    table = frame()
+    table.iloc[250, 1] = value
+    with pytest.raises(InputError, match=r"^column 'b', .*: -?9\.97e\+36 is .*e\+3\d deviations of the training part"):
+        make(table)
