@@ -69,8 +69,8 @@ def check_validation(mse: float, step: int) -> None:
     """
     if not math.isfinite(mse):
         raise NotFiniteError(
-            f"validation after step {step}: not finite (MSE {mse}): look for extreme values in the validation part, or "
-            "lower optimizer.lr"
+            f"validation after step {step}: not finite (MSE {mse}): look for extreme values in the validation part"
+            + (", or lower optimizer.lr" if step else "")
         )
 
 

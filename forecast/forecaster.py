@@ -13,7 +13,7 @@ from torch import Tensor
 
 from forecast.context import Context
 from forecast.data.calendar import calendar_features, future_index
-from forecast.data.clock import UNKNOWN, Clock
+from forecast.data.clock import Clock
 from forecast.data.policies import Policies
 from forecast.data.scaler import Scaler
 from forecast.data.series import Series
@@ -95,7 +95,7 @@ class Forecaster:
                 time_column=data["time_column"],
                 frequency=data["frequency"],
                 shown=data.get("shown_frequency"),
-                clock=Clock(data.get("time_zone", UNKNOWN), data["frequency"]),
+                clock=Clock.of_facts(data),
                 cycles=data["cycles"],
                 policies=Policies(data.get("duplicates", "error"), data.get("missing", "error")),
                 context_length=sizes.context_length,
@@ -172,9 +172,10 @@ class Forecaster:
         end = len(series.frame) if stop is None else stop
         rows = slice(end - self.context_length, end)
         context = series.frame[self.columns].iloc[rows]
-        dates = future_index(context.index[-1], self.frequency, self.horizon)
-        shown = self.clock.face(pd.DatetimeIndex(context.index.append(dates)))
-        known = torch.from_numpy(calendar_features(shown, self.cycles))
+        past = self.clock.face(pd.DatetimeIndex(context.index))
+        ahead = future_index(past, self.frequency, self.horizon)  # days are those of the clock that they are read by
+        known = torch.from_numpy(calendar_features(past.append(ahead), self.cycles))
+        dates = ahead if context.index.tz is None else ahead.tz_convert(context.index.tz)
         observed = series.observed_of(self.columns) if self.policies.masks_past else None
         window = Context(
             past=torch.tensor(context.to_numpy(np.float64))[None],

@@ -31,8 +31,9 @@ class Units:
 
     @property
     def least(self) -> np.ndarray:
-        """The smallest difference that z-scores in float32 can tell, shape (C_out,), original units."""
-        return np.asarray(np.finfo(np.float32).eps * np.maximum(np.abs(self.mean), self.scale))
+        """The difference that is rounding, of values in float64 and z-scores in float32, (C_out,), original units."""
+        rounding = np.finfo(np.float32).eps * self.scale + 4 * np.finfo(np.float64).eps * np.abs(self.mean)
+        return np.asarray(rounding)
 
 
 def seasonal_error(values: np.ndarray, period: int, observed: np.ndarray | None = None) -> np.ndarray:
@@ -117,7 +118,7 @@ class RelativeSums:
         Series of different units are added as numbers: read it by series there.
         *MASE* is, of each series, the mean absolute error over that of the seasonal naive forecast one season
         ahead within the training part, then the mean over the series: below 1 is better than that. A series
-        whose training part repeats itself as far as float32 can tell, or holds no two values a season apart, has
+        whose training part repeats itself but for rounding, or holds no two values a season apart, has
         none (NaN) and is left out of the mean; with none left the mean is NaN.
 
         References
@@ -152,7 +153,7 @@ class RelativeSums:
         if 0 in dim:
             absolute, count = absolute.sum(0, keepdim=True), count.sum(0, keepdim=True)
         unit = torch.as_tensor(self.units.seasonal_error, device=absolute.device)
-        # not where the unit is NaN, nor where it is less than z-scores in float32 can tell
+        # not where the unit is NaN, nor where it is rounding
         counted = (unit > torch.as_tensor(self.units.least, device=unit.device)) & (count > 0)
         ratio = absolute / count / unit  # (1 or h, C)
         if 1 not in dim:

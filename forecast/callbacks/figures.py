@@ -53,12 +53,13 @@ class Figures(Callback):
 
     def _prepare(self, data: ForecastData) -> tuple[Batch, ForecastPanels]:
         windows = data.parts["validation"]
-        windows = replace(windows, past_masked=True)  # so that batches tell what was filled, which no line is to show
-        batch = windows.batch(spread(len(windows), self.windows).to(windows.starts.device))
+        positions = spread(len(windows), self.windows).to(windows.starts.device)
+        batch = windows.batch(positions)
+        told = replace(windows, past_masked=True).batch(positions)  # what was filled, which the model may not be told
         period = seasonal_period(data.source.series.frequency)
         naive = SeasonalNaive(windows, period)(batch) if period <= len(data.split.train) else None
         panels = ForecastPanels(
-            past=_measured(_first_target(data, batch.past), batch.past_observed)[:, -windows.horizon :],
+            past=_measured(_first_target(data, batch.past), told.past_observed)[:, -windows.horizon :],
             truth=_measured(_first_target(data, batch.future), batch.future_observed),
             naive=None if naive is None else _first_target(data, naive),
             titles=[f"{data.source.targets[0]} from {data.index[origin]}" for origin in batch.origin.tolist()],

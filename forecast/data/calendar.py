@@ -34,12 +34,12 @@ def calendar_cycles(frequency: str, span: pd.Timedelta | None = None) -> tuple[s
     frequency
         Step from row to row, a pandas alias.
     span
-        From the first row of the training part to the last, to which its own step is added. A cycle longer than
-        half of that is left out: it is not seen twice, and what is learned of it is the trend. Of months and years
-        whole days count: two years are two, leap or not. None leaves out nothing.
+        What the training part holds, `span_of` it. A cycle longer than half of it is left out: it is not seen
+        twice, and what is learned of it is the trend. Of months and years whole days count: two years are two,
+        leap or not. None leaves out nothing.
     """
     step = _seconds(frequency)
-    longest = np.inf if span is None else (span.total_seconds() + step) / 2
+    longest = np.inf if span is None else span.total_seconds() / 2
     return tuple(
         name for name, (length, least, below) in _CYCLES.items() if least <= step < below and _whole(length) <= longest
     )
@@ -47,6 +47,14 @@ def calendar_cycles(frequency: str, span: pd.Timedelta | None = None) -> tuple[s
 
 def _whole(seconds: float) -> float:
     return seconds if seconds < _DAY else seconds // _DAY * _DAY
+
+
+def span_of(times: pd.DatetimeIndex, frequency: str) -> pd.Timedelta:
+    """Give how long these rows are on a calendar on the wall, from the first to the one that would follow the last."""
+    if not len(times):
+        return pd.Timedelta(0)
+    end = future_index(times, frequency, 1)[0].tz_localize(None)
+    return pd.Timedelta(end - times[0].tz_localize(None))
 
 
 def check_cycles(names: Sequence[str], frequency: str) -> tuple[str, ...]:
@@ -120,11 +128,11 @@ def _steps_in(season: int, step: int) -> int:
     return exact if exact * step <= 7 * season else max(1, round(season / step))
 
 
-def future_index(last: pd.Timestamp, frequency: str, horizon: int) -> pd.DatetimeIndex:
-    """Give the `horizon` times that follow `last`, the first of them one step after it.
+def future_index(after: pd.Timestamp | pd.DatetimeIndex, frequency: str, horizon: int) -> pd.DatetimeIndex:
+    """Give the `horizon` times that follow `after`, or the last of several, the first of them one step after it.
 
-    Days and longer are steps of the local calendar: where a clock change skips a midnight, that day begins when the
-    clock goes on, and where one comes twice, at the first.
+    Days and longer are steps of the local calendar: where a clock change skips the hour at which they begin, that
+    day begins when the clock goes on, and where it comes twice, at the first.
 
     Raises
     ------
@@ -134,13 +142,14 @@ def future_index(last: pd.Timestamp, frequency: str, horizon: int) -> pd.Datetim
     if horizon < 1:
         raise ValueError(f"horizon {horizon} is below 1")
     offset = frequency_offset(frequency)
-    zone = last.tz if is_daily(fixed_step(offset)) else None
-    begin = last if zone is None else on_the_wall(pd.DatetimeIndex([last]))[0]
+    times = after if isinstance(after, pd.DatetimeIndex) else pd.DatetimeIndex([after])
+    zone = times.tz if is_daily(fixed_step(offset)) else None
+    last = (times if zone is None else on_the_wall(times))[-1]
     try:  # the grid begins after `last` where that is off it
-        grid = pd.date_range(begin, periods=horizon + 1, freq=offset).as_unit("ns")
+        grid = pd.date_range(last, periods=horizon + 1, freq=offset).as_unit("ns")
     except (pd.errors.OutOfBoundsDatetime, OverflowError):
         raise InputError(f"{horizon} steps of {frequency} after {last} go beyond the year 2262") from None
-    ahead = grid[grid > begin][:horizon]
+    ahead = grid[grid > last][:horizon]
     return ahead if zone is None else from_the_wall(ahead, zone)
 
 

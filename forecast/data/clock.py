@@ -1,16 +1,20 @@
 """Whose clock the calendar of a model is read by: that of its training, whatever clock a later file goes by."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
 
 import pandas as pd
 
 from forecast.data.frequency import fixed_step, frequency_offset, is_daily
-from forecast.data.local_days import on_the_wall
+from forecast.data.local_days import day_begins
 from forecast.errors import InputError
 
 UNKNOWN = "?"
 """The zone of a run that did not write down which one its times were in."""
+
+MIDNIGHT = "00:00:00"
+"""When days begin unless a run says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -22,18 +26,30 @@ class Clock:
     zone
         As pandas reads it, such as Europe/Berlin or UTC+01:00; None: times without one; or `UNKNOWN`.
     frequency
-        The step of the rows. Days and longer are steps of the local calendar, in whatever zone: their dates are the
-        ones that a file shows, unless its days begin at another hour than midnight and at midnight on this clock.
+        The step of the rows. Days and longer are steps of the local calendar, in whatever zone.
+    begins
+        The time of day of most rows, where they are days or longer: a file whose rows have it shows dates.
     """
 
     zone: str | None
     frequency: str
+    begins: str = MIDNIGHT
 
     @classmethod
     def of(cls, index: pd.DatetimeIndex, frequency: str) -> "Clock":
         """Give the clock of these times."""
         zone = None if index.tz is None else str(index.tz)
-        return cls(zone if _is_readable(zone) else UNKNOWN, frequency)
+        begins = day_begins(index) if _is_daily(frequency) else MIDNIGHT
+        return cls(zone if _is_readable(zone) else UNKNOWN, frequency, begins)
+
+    @classmethod
+    def of_facts(cls, facts: Mapping[str, Any]) -> "Clock":
+        """Give the clock that the `data` of a manifest describe."""
+        return cls(facts.get("time_zone", UNKNOWN), facts["frequency"], facts.get("day_begins", MIDNIGHT))
+
+    def facts(self) -> dict[str, Any]:
+        """Give what a manifest says of it beside the frequency."""
+        return {"time_zone": self.zone} | ({} if self.begins == MIDNIGHT else {"day_begins": self.begins})
 
     def __post_init__(self) -> None:
         if self.zone != UNKNOWN and not _is_readable(self.zone):
@@ -45,45 +61,42 @@ class Clock:
         Raises
         ------
         InputError
-            If either these times or those of training have a zone, and the others none; of days and longer, if they
-            begin neither at midnight nor as training's did.
+            Of steps below a day: if either these times or those of training have a zone, and the others none. Of
+            days and longer: if they have a zone and begin at another hour than those of training, in either's zone.
         """
-        if self._is_daily and not self._shows_days(index):
-            raise InputError(
-                f"{source}: its days begin at {index[0].time()} {index.tz}: write them as training had them, as dates"
-                + (f" or in {self.zone}" if self.zone is not None else "")
-            )
-        if self._is_daily or self.zone == UNKNOWN or (index.tz is None) == (self.zone is None):
+        if self.zone == UNKNOWN or (index.tz is None and self.zone is None):
             return
-        if index.tz is None:
+        if _is_daily(self.frequency):
+            if not self._shows_dates(index) and not self._shows_dates(self._converted(index)):
+                zone = "" if self.zone is None else f" in {self.zone}"
+                raise InputError(
+                    f"{source}: its days begin at {day_begins(index)} {index.tz}, those of training at "
+                    f"{self.begins}{zone}: write them as training had them"
+                )
+        elif index.tz is None:
             raise InputError(
                 f"{source}: its times have no zone, those of training are {self.zone}: give them an offset"
             )
-        raise InputError(
-            f"{source}: its times have a zone, those of training have none: write them as training had them"
-        )
+        elif self.zone is None:
+            raise InputError(
+                f"{source}: its times have a zone, those of training have none: write them as training had them"
+            )
 
     def face(self, index: pd.DatetimeIndex) -> pd.DatetimeIndex:
-        """Give the same instants as this clock shows them."""
-        if index.tz is None or self.zone == UNKNOWN or (self._is_daily and (self.zone is None or _are_dates(index))):
+        """Give the same instants as this clock shows them; days that begin as in training keep their own dates."""
+        if self.zone == UNKNOWN or (_is_daily(self.frequency) and self._shows_dates(index)):
             return index
-        return index.tz_convert(self.zone)
+        return self._converted(index)
 
-    def _shows_days(self, index: pd.DatetimeIndex) -> bool:
-        """Say whether the dates of these days can be told: they are at midnight, or on the clock of training."""
-        if index.tz is None or _are_dates(index) or self.zone in (UNKNOWN, str(index.tz)):
-            return True
-        return self.zone is not None and _are_dates(index.tz_convert(self.zone))
+    def _shows_dates(self, index: pd.DatetimeIndex) -> bool:
+        return index.tz is None or day_begins(index) == self.begins
 
-    @cached_property
-    def _is_daily(self) -> bool:
-        return is_daily(fixed_step(frequency_offset(self.frequency)))
+    def _converted(self, index: pd.DatetimeIndex) -> pd.DatetimeIndex:
+        return index if index.tz is None or self.zone is None else index.tz_convert(self.zone)
 
 
-def _are_dates(index: pd.DatetimeIndex) -> bool:
-    """Say whether all times are midnights of their own clock, those included that a clock change skips."""
-    shown = on_the_wall(index)
-    return bool((shown == shown.normalize()).all())
+def _is_daily(frequency: str) -> bool:
+    return is_daily(fixed_step(frequency_offset(frequency)))
 
 
 def _is_readable(zone: str | None) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from forecast.data.calendar import calendar_cycles, calendar_features
+from forecast.data.calendar import calendar_cycles, calendar_features, span_of
 from forecast.data.chosen import check_stride, training_targets
 from forecast.data.clock import Clock
 from forecast.data.gaps import causal_starts, check_measured
@@ -121,7 +121,7 @@ class ForecastData(lightning.LightningDataModule):
         train = slice(self.split.train.start, self.split.train.stop)
         self.scaler = Scaler.fit(raw[train], columns, source.series.observed_of(columns, train))
         self._check_range(raw)
-        span = self.index[max(train.stop - 1, 0)] - self.index[train.start]
+        span = span_of(self.index[train], source.series.frequency)
         self.cycles = calendar_cycles(source.series.frequency, span) if source.cycles is None else source.cycles
         placed = place(self._recipes(raw, columns), placing)
         self.placement, self._file = placed.placement, placed.file
@@ -242,16 +242,17 @@ class ForecastData(lightning.LightningDataModule):
 
     def manifest(self) -> dict[str, Any]:
         """Give what prediction needs to know of the data: roles, time, repairs, scaler."""
+        series = self.source.series
         return {
             "data": {
                 "targets": self.source.targets,
                 "past_covariates": self.source.past_covariates,
                 "time_column": self.index.name,
-                "frequency": self.source.series.frequency,
-                "shown_frequency": self.source.series.shown,
-                "time_zone": Clock.of(self.index, self.source.series.frequency).zone,
+                "frequency": series.frequency,
+                **({} if series.shown is None else {"shown_frequency": series.shown}),
+                **Clock.of(self.index, series.frequency).facts(),
                 "cycles": list(self.cycles),
-                **asdict(self.source.series.policies),
+                **asdict(series.policies),
             },
             "scaler": self.scaler.to_dict(),
         }

@@ -55,7 +55,7 @@ def refuse_gaps(times: pd.DatetimeIndex, places: np.ndarray, frequency: str, row
     offset = frequency_offset(frequency)
     first = int(np.argmax(jumps > 0))
     before = times[first]
-    absent = (before.tz_localize(None) if is_daily(fixed_step(offset)) else before) + offset
+    absent = (on_the_wall(times)[first] if is_daily(fixed_step(offset)) else before) + offset
     raise InputError(
         f"{source}, row {rows[first]}: after {before} the row for {absent} is missing "
         f"({int(jumps.sum())} missing in all at step {frequency}): add them, correct data.frequency, "

@@ -108,7 +108,9 @@ def _read_header(content: bytes, path: Path) -> list[str]:
         first = next(records, [])
     except csv.Error:  # a cell of more letters than the reader takes
         row = 2 if header else 1
-        raise InputError(f"{path}, row {row}: a quotation mark is never closed: close or remove it") from None
+        raise InputError(
+            f"{path}, row {row}: a quotation mark is never closed, or a cell has more than 131,072 letters: correct it"
+        ) from None
     if len(header) < 2:
         found = [word for mark, word in _OTHER_DELIMITERS.items() if header and mark in header[0]]
         if found:

@@ -45,9 +45,13 @@ class SeedSpread:
 
 
 def seed_spread(settings: Sequence[Setting]) -> SeedSpread:
-    """Pool what seeds vary within settings: they are too few in each for an estimate of its own."""
-    freedom = sum(len(setting.runs) - 1 for setting in settings)
-    squares = sum(float(((setting.values(MSE) / setting.mean(MSE) - 1) ** 2).sum()) for setting in settings)
+    """Pool what seeds vary within settings: they are too few in each for an estimate of its own.
+
+    One share of the error is taken to be all settings' own, but for those that are the linear path: these hardly vary.
+    """
+    varying = [setting for setting in settings if not setting.is_linear_path and setting.mean(MSE) > 0]
+    freedom = sum(len(setting.runs) - 1 for setting in varying)
+    squares = sum(float(((setting.values(MSE) / setting.mean(MSE) - 1) ** 2).sum()) for setting in varying)
     return SeedSpread(math.sqrt(squares / freedom) if freedom else 0.0, freedom)
 
 
@@ -186,7 +190,8 @@ def _with_seeds(interval: Interval, setting: Setting, against: Setting, seeds: S
     """Widen an interval by what seeds vary: half-widths add in quadrature, that of the seeds is Student's."""
     if seeds.freedom < LEAST_FREEDOM:
         return interval
-    variances = [(error(each) * seeds.share) ** 2 / len(each.runs) for each in (setting, against)]
+    varying = [each for each in (setting, against) if not each.is_linear_path]
+    variances = [(error(each) * seeds.share) ** 2 / len(each.runs) for each in varying]
     half = math.sqrt(sum(variances)) * float(stdtrit(seeds.freedom, (1 + level) / 2))
     low = interval.mean - math.hypot(interval.mean - interval.low, half)
     return replace(interval, low=low, high=interval.mean + math.hypot(interval.high - interval.mean, half))

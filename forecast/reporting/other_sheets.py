@@ -77,8 +77,8 @@ def _seeds_note(seeds: SeedSpread) -> str:
     if seeds.freedom < LEAST_FREEDOM:
         return ", not of further seeds"
     return (
-        f"; and of further seeds, of which one moves the MSE by {100 * seeds.share:.2g} % (standard deviation, pooled "
-        f"over the settings with {seeds.freedom} degrees of freedom; Student's, added in quadrature)"
+        f" and of further seeds: the MSE varies by {100 * seeds.share:.2g} % from one to another (standard deviation, "
+        f"one for all settings, {seeds.freedom} degrees of freedom; Student's, added in quadrature)"
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ from forecast.data.settings import check_data
 from forecast.data.sources import Source, load_source
 from forecast.errors import InputError
 from forecast.files import read_json, sha256
+from forecast.nested import look_up
 from forecast.resume import read_config
 from forecast.run import DAMAGE, RESULT, Run
 from forecast.settings import read_root, read_training
 
-LATER = ("shown_frequency", "time_zone", "duplicates", "missing")
+LATER = ("shown_frequency", "day_begins", "time_zone", "duplicates", "missing")
 """Keys of a manifest's `data` that runs of earlier versions lack."""
 
 
@@ -53,7 +55,12 @@ def data_at(run: Run, source: Source, context_length: int | None, device: torch.
     InputError
         If the look-back is too long for the data, or they do not give the run's own scaling.
     """
-    config = read_config(run.path)
+    config, trained = read_config(run.path), run.manifest()
+    cycles = look_up(trained, "data.cycles")
+    if isinstance(
+        cycles, list
+    ):  # which cycles a training part shows may have been said otherwise by an earlier version
+        source = replace(source, cycles=tuple(cycles))
     root, training = read_root(config), read_training(config["training"])
     data = ForecastData(
         source,
@@ -65,9 +72,9 @@ def data_at(run: Run, source: Source, context_length: int | None, device: torch.
         seed=root.seed,
         placing=Placing(device=device, folder=run.path),
     )
-    trained, made = run.manifest(), json.loads(json.dumps(data.manifest()))
+    made = json.loads(json.dumps(data.manifest()))
     for key in (key for key in LATER if key not in (trained.get("data") or ())):
-        made["data"].pop(key)
+        made["data"].pop(key, None)
     if any(value != trained.get(key) for key, value in made.items()):
         raise InputError(f"{run.path}: its data are not those that it was trained on: train anew")
     return data

@@ -124,6 +124,7 @@ def test_what_was_filled_is_no_line_before_the_forecast_or_after(
     monkeypatch.setattr("forecast.callbacks.figures.ForecastPanels", lambda **given: panels.update(given))
     batch, _ = Figures(30)._prepare(data)
     assert len(batch.origin) == 30
+    assert (batch.past_observed is None) == (missing == "ffill")  # the model is told as in training
     drawn = 0
     for place, origin in enumerate(batch.origin.tolist()):
         past = {origin - HORIZON + step: value for step, value in enumerate(panels["past"][place])}

@@ -2,7 +2,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data.calendar import calendar_cycles, calendar_features, check_cycles, future_index, seasonal_period
+from forecast.data.calendar import (
+    calendar_cycles,
+    calendar_features,
+    check_cycles,
+    future_index,
+    seasonal_period,
+    span_of,
+)
 from forecast.errors import InputError
 
 FREQUENCIES = ["min", "5min", "15min", "30min", "h", "2h", "6h", "D", "B", "W-SUN", "W-WED", "MS", "ME", "BMS", "BME"]
@@ -37,9 +44,8 @@ def test_the_cycles_are_those_that_the_step_can_show(frequency: str, cycles: str
 
 @pytest.mark.parametrize(("days", "cycles"), [(730, 3), (729, 2), (60, 2), (59, 1), (14, 1), (13, 0)])
 def test_a_cycle_not_seen_twice_is_left_out(days: int, cycles: int) -> None:
-    """Of so many daily rows; from the first to the last it is a day less."""
     every = ("day_of_week", "day_of_month", "day_of_year")
-    assert calendar_cycles("D", pd.Timedelta(days=days - 1)) == every[:cycles]
+    assert calendar_cycles("D", pd.Timedelta(days=days)) == every[:cycles]
 
 
 @pytest.mark.parametrize("frequency", FREQUENCIES)
@@ -115,13 +121,13 @@ def test_cycles_that_no_row_shows_are_refused(names: list[str], frequency: str, 
 
 
 @pytest.mark.parametrize(
-    ("last", "skipped", "begins"),
+    ("last", "begins"),
     [
-        ("2024-04-24", "2024-04-26", "2024-04-26 01:00"),  # the clock of Cairo goes from 0 to 1
-        ("2024-04-26 01:00", "2024-04-27", "2024-04-27 00:00"),
+        ("2024-04-24", "2024-04-26 01:00"),  # the clock of Cairo goes from 0 to 1
+        ("2024-04-26 01:00", "2024-04-27 00:00"),
     ],
 )
-def test_a_day_without_a_midnight_begins_when_the_clock_goes_on(last: str, skipped: str, begins: str) -> None:
+def test_a_day_without_a_midnight_begins_when_the_clock_goes_on(last: str, begins: str) -> None:
     future = future_index(pd.Timestamp(last, tz="Africa/Cairo"), "D", 5)
     assert pd.Timestamp(begins, tz="Africa/Cairo") in future
     assert list(future.date) == list(pd.date_range(last, periods=6, freq="D").date[1:])
@@ -136,3 +142,25 @@ def test_a_day_with_two_midnights_begins_at_the_first() -> None:
 def test_a_future_beyond_what_times_can_be_is_one_line() -> None:
     with pytest.raises(InputError, match=r"^96 steps of YS-JAN after 2200-01-01 00:00:00 go beyond the year 2262$"):
         future_index(pd.Timestamp("2200-01-01"), "YS-JAN", 96)
+
+
+@pytest.mark.parametrize(
+    ("frequency", "rows", "cycle"),
+    [("MS", 24, "month_of_year"), ("QS-OCT", 8, "month_of_year"), ("B", 10, "day_of_week"), ("D", 14, "day_of_week")],
+)
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_two_whole_cycles_are_two_and_a_row_less_is_not(
+    frequency: str, rows: int, cycle: str, zone: str | None
+) -> None:
+    """From a Monday, the first of a quarter; the days over a change of the clock."""
+    start = "2024-03-25" if cycle == "day_of_week" else "2022-01-01"
+    times = pd.date_range(start, periods=rows, freq=frequency, tz=zone)
+    assert cycle in calendar_cycles(frequency, span_of(times, frequency))
+    assert cycle not in calendar_cycles(frequency, span_of(times[:-1], frequency))
+    assert cycle not in calendar_cycles(frequency, span_of(times[:0], frequency))
+
+
+def test_two_weeks_of_hours_are_two() -> None:
+    times = pd.date_range("2024-03-25", "2024-04-07 23:00", freq="h", tz="Europe/Berlin")
+    assert len(times) == 335  # of which a clock change took one
+    assert "day_of_week" in calendar_cycles("h", span_of(times, "h"))

@@ -46,16 +46,33 @@ def test_what_is_no_zone_is_refused() -> None:
 BERLIN_IN_UTC = pd.date_range("2022-01-01", periods=5, freq="D", tz="Europe/Berlin").tz_convert("UTC")
 
 
-def test_days_that_are_midnights_on_the_clock_of_training_are_read_by_it() -> None:
+def test_days_that_begin_as_in_training_on_its_clock_are_read_by_it() -> None:
     clock = Clock("Europe/Berlin", "D")
     clock.check(BERLIN_IN_UTC, "mine")
     assert list(BERLIN_IN_UTC.day_of_week[:2]) == [4, 5]  # 23:00 on Friday
     assert list(clock.face(BERLIN_IN_UTC).day_of_week[:2]) == [5, 6]
 
 
-@pytest.mark.parametrize("zone", [None, "Asia/Tokyo"])
-def test_days_whose_dates_nobody_can_tell_are_refused(zone: str | None) -> None:
-    with pytest.raises(InputError, match=r"^mine: its days begin at 23:00:00 UTC: write them as training had them"):
-        Clock(zone, "D").check(BERLIN_IN_UTC, "mine")
-    Clock("UTC", "D").check(BERLIN_IN_UTC, "mine")  # where training had such days, too
+@pytest.mark.parametrize(("zone", "begins"), [(None, "00:00:00"), ("Asia/Tokyo", "00:00:00"), ("UTC", "06:00:00")])
+def test_days_that_begin_otherwise_are_refused(zone: str | None, begins: str) -> None:
+    message = f"^mine: its days begin at 23:00:00 UTC, those of training at {begins}.*: write them as training had them"
+    with pytest.raises(InputError, match=message):
+        Clock(zone, "D", begins).check(BERLIN_IN_UTC, "mine")
     Clock(UNKNOWN, "D").check(BERLIN_IN_UTC, "mine")
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin", "UTC+01:00", "Etc/UTC"])
+def test_days_that_begin_at_the_hour_of_training_are_dates_in_whatever_zone(zone: str | None) -> None:
+    """A day of gas begins at 6; a file of some weeks has one offset, one of years two, and is read without."""
+    trained = pd.date_range("2021-01-01 06:00", periods=800, freq="D", tz=zone)
+    clock = Clock.of_facts({"frequency": "D", **Clock.of(trained, "D").facts()})
+    assert clock.begins == "06:00:00"
+    summer = pd.date_range("2023-06-01 06:00", periods=5, freq="D", tz="UTC+02:00")
+    clock.check(summer, "mine")
+    assert clock.face(summer) is summer
+    clock.check(summer.tz_localize(None), "mine")
+
+
+def test_midnight_is_not_written_down() -> None:
+    assert Clock.of(pd.date_range("2021-01-01", periods=800, freq="D"), "D").facts() == {"time_zone": None}
+    assert Clock.of(pd.date_range("2021-01-01 06:00", periods=99, freq="h"), "h").facts() == {"time_zone": None}

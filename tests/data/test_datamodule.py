@@ -188,7 +188,7 @@ def test_a_mapped_table_is_that_in_memory_and_is_shared_by_the_parts(missing: st
 
 
 def test_the_calendar_is_that_of_the_training_part_unless_it_is_named() -> None:
-    assert make().cycles == calendar_cycles("h", pd.Timedelta(hours=SPLIT["train"] - 1))
+    assert make().cycles == calendar_cycles("h", pd.Timedelta(hours=SPLIT["train"]))
     data = make(cycles=("day_of_year", "hour_of_day"))
     assert data.sizes.num_known == 4
     assert data.manifest()["data"]["cycles"] == ["day_of_year", "hour_of_day"]

@@ -215,3 +215,18 @@ def test_a_file_of_errors_that_cannot_be_used_is_named(tmp_path: Path, damage: s
     assert read.why.startswith("run: ")
     assert "errors.parquet" in read.why
     assert compare(setting(0.4), setting(0.3), read, windows(mse)).why == read.why
+
+
+def test_settings_that_are_the_linear_path_say_nothing_of_what_seeds_vary_and_are_not_widened_by_it() -> None:
+    own, other = windows(errors(0.36, 1)), windows(errors(0.4, 2))
+    path = setting(0.36, 0.36, 0.36, share=0)
+    trained = setting(0.396, 0.4, 0.404)
+    spread = seed_spread([path, path, path, trained])
+    assert (spread.freedom, spread.share) == (2, pytest.approx(0.01))
+    assert seed_spread([setting(0.0, 0.0)]).freedom == 0
+    alone = compare(setting(0.36), setting(0.4), own, other).interval
+    widened = comparisons.compare(path, trained, own, other, spread).interval
+    assert alone is not None
+    assert widened is not None
+    half = 9.925 * 0.01 * 0.4 / 3**0.5
+    assert widened.mean - widened.low == pytest.approx(np.hypot(half, alone.mean - alone.low), rel=1e-3)
