@@ -174,8 +174,9 @@ class Forecaster:
         context = series.frame[self.columns].iloc[rows]
         past = self.clock.face(pd.DatetimeIndex(context.index))
         ahead = future_index(past, self.frequency, self.horizon)  # days are those of the clock that they are read by
-        known = torch.from_numpy(calendar_features(past.append(ahead), self.cycles))
-        dates = ahead if context.index.tz is None else ahead.tz_convert(context.index.tz)
+        known = torch.from_numpy(calendar_features(pd.DatetimeIndex(past.append(ahead)), self.cycles))
+        zone = pd.DatetimeIndex(context.index).tz
+        dates = ahead if zone is None else ahead.tz_convert(zone)
         observed = series.observed_of(self.columns) if self.policies.masks_past else None
         window = Context(
             past=torch.tensor(context.to_numpy(np.float64))[None],
