@@ -19,9 +19,13 @@ import pytest
 import torch
 
 from forecast import training
+from forecast.data.calendar import calendar_features
 from forecast.data.clock import UNKNOWN, Clock
+from forecast.data.policies import Policies
+from forecast.data.scaler import Scaler
+from forecast.data.series import Series
 from forecast.errors import InputError
-from forecast.forecaster import load
+from forecast.forecaster import Forecaster, load
 from forecast.predict import main as predict
 from forecast.training import train
 from tests.conftest import TinyRun
@@ -75,6 +79,30 @@ def test_the_same_instants_are_forecast_alike_in_whatever_zone_a_file_has_them(
     np.testing.assert_array_equal(whole, part)
     assert (part.index == whole.index).all()  # the same instants, shown by the clock of the file
     assert str(part.index.tz) == ("UTC+02:00" if as_written else "Asia/Tokyo")
+
+
+def test_days_of_a_feed_in_utc_keep_the_dates_of_training_over_a_change_of_the_clock() -> None:
+    """On 27 October 2024 a day of Berlin has 25 hours: 22:00 the day before is its midnight, 23:00 the next one's."""
+    forecaster = Forecaster(
+        model=lambda *_: torch.zeros(1, 14, 1, dtype=torch.float64),
+        scaler=Scaler(np.zeros(1), np.ones(1), ["load"]),
+        targets=["load"],
+        past_covariates=[],
+        time_column="date",
+        frequency="D",
+        shown=None,
+        clock=Clock("Europe/Berlin", "D"),
+        cycles=["day_of_week"],
+        policies=Policies(),
+        context_length=7,
+        horizon=14,
+    )
+    days = pd.date_range("2024-10-10", periods=25, freq="D", tz="Europe/Berlin")
+    feed = pd.DataFrame({"load": np.arange(11.0)}, index=days[:11].tz_convert("UTC"))
+    context, dates = forecaster.context(Series(feed, "D"))
+    assert dates.equals(days[11:].tz_convert("UTC"))
+    known = np.concatenate([context.past_known[0], context.future_known[0]])
+    np.testing.assert_array_equal(known, calendar_features(days.tz_localize(None)[4:], ["day_of_week"]))
 
 
 def test_a_run_that_took_gaps_otherwise_is_refused(tiny_run: TinyRun, tmp_path: Path) -> None:
