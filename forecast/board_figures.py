@@ -1,7 +1,6 @@
 """The board's pictures, as pixels: small, and drawn anew only where they change."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from forecast.lone_points import lone_points
+from forecast.lone_points import draw_line
 from forecast.metrics import Scores
 
 WIDTH, DPI = 4.4, 80
@@ -41,12 +40,12 @@ class ForecastPanels:
         before, ahead = np.arange(-past.shape[1], 0), np.arange(truth.shape[1])
         self._lines = []
         for place, panel in enumerate(self._panels):
-            _draw_line(panel, before, past[place], color="0.6", linewidth=THIN, label="past")
-            _draw_line(panel, ahead, truth[place], color="black", linewidth=THIN, label="truth")
+            draw_line(panel, before, past[place], color="0.6", linewidth=THIN, label="past")
+            draw_line(panel, ahead, truth[place], color="black", linewidth=THIN, label="truth")
             if naive is not None:
                 color = COLORS["seasonal_naive"]
-                _draw_line(panel, ahead, naive[place], color=color, linewidth=THIN, label="seasonal naive")
-            self._lines += _draw_line(
+                draw_line(panel, ahead, naive[place], color=color, linewidth=THIN, label="seasonal naive")
+            self._lines += draw_line(
                 panel, ahead, np.zeros(len(ahead)), color=COLORS["model"], linewidth=1.5, label="forecast"
             )
             panel.axvline(0, color="0.8", linewidth=0.8)
@@ -102,7 +101,7 @@ def errors_by_step(rows: Mapping[str, Sequence[Scores]]) -> np.ndarray:
             mse = [scores["mse"] for scores in rows[name]]
             width = 1.8 if name == "model" else 1.1
             label = name.replace("_", " ")
-            _draw_line(panel, np.arange(1, len(mse) + 1), np.array(mse), color=color, linewidth=width, label=label)
+            draw_line(panel, np.arange(1, len(mse) + 1), np.array(mse), color=color, linewidth=width, label=label)
     panel.set_xlabel("step of the horizon", fontsize=FONT_SIZE)
     panel.set_ylabel("test MSE of z-scores", fontsize=FONT_SIZE)
     panel.set_ylim(bottom=0)
@@ -111,12 +110,6 @@ def errors_by_step(rows: Mapping[str, Sequence[Scores]]) -> np.ndarray:
     figure.legend(loc="lower center", fontsize=FONT_SIZE, ncols=4, frameon=False, borderpad=0)
     canvas.draw()
     return pixels_of(canvas)
-
-
-def _draw_line(panel: Axes, places: np.ndarray, values: np.ndarray, **style: Any) -> list[Line2D]:
-    """Draw a line, and points where it has but one."""
-    alone = lone_points(values)
-    return panel.plot(places, values, marker="." if alone.any() else "", markevery=alone, **style)
 
 
 def _margins(figure: Figure, bottom: float, top: float) -> None:

@@ -126,11 +126,10 @@ class CompiledForward:
         from torch._inductor.exc import CppCompileError
 
         started = perf_counter()
+        passes = 3 if self._on_gpu else 1  # of CUDA graphs one warms up, one records, one is as steps will be
         buffers = [(buffer, buffer.clone()) for buffer in self.network.buffers()]
         try:
-            for _ in range(
-                3 if self._on_gpu else 1
-            ):  # CUDA graphs: one to warm up, one to record, one as steps will be
+            for _ in range(passes):
                 loss().backward()
         except (TorchDynamoException, CppCompileError) as error:
             reason = first_line(getattr(error, "inner_exception", error))

@@ -1,15 +1,13 @@
 """A picture of a forecast beside what came before it, and the truth where it is known."""
 
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from forecast.files import replacing
-from forecast.lone_points import lone_points
+from forecast.lone_points import draw_line
 
 MAX_SERIES = 7
 """Series drawn; a table with more shows the first ones and says so."""
@@ -28,10 +26,10 @@ def draw_forecast(
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
     for panel, name in zip(panels, names, strict=True):
-        _draw_line(panel, shown[name], color="0.45", linewidth=1, label="past")
+        draw_line(panel, shown.index, shown[name].to_numpy(), color="0.45", linewidth=1, label="past")
         if truth is not None:
-            _draw_line(panel, truth[name], color="black", linewidth=1, label="truth")
-        _draw_line(panel, forecast[name], color="tab:orange", linewidth=1.6, label="forecast")
+            draw_line(panel, truth.index, truth[name].to_numpy(), color="black", linewidth=1, label="truth")
+        draw_line(panel, forecast.index, forecast[name].to_numpy(), color="tab:orange", linewidth=1.6, label="forecast")
         panel.axvline(forecast.index[0], color="0.8", linewidth=0.8)
         panel.set_ylabel(name, fontsize=8, parse_math=False)
         panel.tick_params(labelsize=8)
@@ -48,9 +46,3 @@ def draw_forecast(
     figure.autofmt_xdate(bottom=0.95 / height)
     with replacing(path) as file:
         figure.savefig(file, format="png", dpi=110, metadata={"Software": None})
-
-
-def _draw_line(panel: Axes, series: "pd.Series[float]", **style: Any) -> None:
-    """Draw a line, and points where it has but one."""
-    alone = lone_points(series.to_numpy())
-    panel.plot(series.index, series, marker="." if alone.any() else "", markevery=alone, **style)

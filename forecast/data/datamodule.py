@@ -25,9 +25,6 @@ from forecast.errors import InputError
 from forecast.model.presets import Sizes
 from forecast.parallel.group import ALONE
 
-LARGEST = 1e15
-"""A z-score beyond which sums of squares in float32 come to infinity."""
-
 
 class EvaluationBatches:
     """Every window of a part once, or those at the positions `share`, in order; what a validation loop iterates."""
@@ -120,7 +117,7 @@ class ForecastData(lightning.LightningDataModule):
         raw = frame.to_numpy(np.float64)
         train = slice(self.split.train.start, self.split.train.stop)
         self.scaler = Scaler.fit(raw[train], columns, source.series.observed_of(columns, train))
-        self._check_range(raw)
+        self.scaler.check_range(raw, self.index)
         span = span_of(self.index[train], source.series.frequency)
         self.cycles = calendar_cycles(source.series.frequency, span) if source.cycles is None else source.cycles
         placed = place(self._recipes(raw, columns), placing)
@@ -142,19 +139,6 @@ class ForecastData(lightning.LightningDataModule):
         first = training_targets(self.split.train, first_origin, context_length, horizon)
         for part, rows in (vars(self.split) | {"train": first}).items():
             self.parts[part], self.left_out[part] = self._cut(table, rows, part)
-
-    def _check_range(self, raw: np.ndarray) -> None:
-        """Refuse a value so far from the training part that the squares of float32 cannot hold it."""
-        furthest = np.maximum(raw.max(0) - self.scaler.mean, self.scaler.mean - raw.min(0)) / self.scaler.scale
-        if not (furthest > LARGEST).any():
-            return
-        place = int(np.argmax(furthest > LARGEST))
-        row = int(np.argmax(np.abs(raw[:, place] - self.scaler.mean[place])))
-        raise InputError(
-            f"column {self.scaler.columns[place]!r}, {self.index[row]}: {raw[row, place]:g} is {furthest[place]:.0e} "
-            "deviations of the training part from its mean: correct it in the file, or leave it empty if it stands "
-            "for no value"
-        )
 
     def _recipes(self, raw: np.ndarray, columns: list[str]) -> list[Recipe]:
         """Give how the table comes about: z-scores, calendar and, where values were filled, which were measured."""

@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from forecast.errors import InputError
+
+LARGEST = 1e15
+"""A z-score beyond which sums of squares in float32 come to infinity."""
 
 
 class Scaler:
@@ -50,6 +54,24 @@ class Scaler:
             values = np.where(observed, values, np.nan)  # which StandardScaler leaves out
         fitted = StandardScaler().fit(values)
         return cls(fitted.mean_, fitted.scale_, columns)
+
+    def check_range(self, values: np.ndarray, times: pd.DatetimeIndex) -> None:
+        """Refuse values (N, C) so far from the training part that the squares of float32 cannot hold them.
+
+        Raises
+        ------
+        InputError
+            Naming the column, the time of the value and the value.
+        """
+        furthest = np.maximum(values.max(0) - self.mean, self.mean - values.min(0)) / self.scale
+        if not (furthest > LARGEST).any():
+            return
+        place = int(np.argmax(furthest > LARGEST))
+        row = int(np.argmax(np.abs(values[:, place] - self.mean[place])))
+        raise InputError(
+            f"column {self.columns[place]!r}, {times[row]}: {values[row, place]:g} is {furthest[place]:.0e} deviations "
+            "of the training part from its mean: correct it in the file, or leave it empty if it stands for no value"
+        )
 
     def transform(self, values: np.ndarray) -> np.ndarray:
         """z-scores, float64, of values of shape (…, C) in original units."""
