@@ -22,6 +22,11 @@ class Line:
         window = max(0.0, (second[1] - first[1]) / (second[0] - first[0]))
         return cls(second[1] - window * second[0], window)
 
+    @classmethod
+    def proportional(cls, windows: int, held: int) -> "Line":
+        """Give the line through a point and none: above the one through two, beyond the point."""
+        return cls(0.0, held / windows)
+
     def at(self, windows: int) -> float:
         """Give the bytes of so many windows."""
         return self.fixed + self.window * windows
@@ -72,9 +77,10 @@ class Footprint:
 
     def peak(self, context_length: int, batch: int, evaluation_batch: int) -> float:
         """Give the bytes to expect at the peak of a training."""
-        level = self.level(context_length)
-        more = level.held - self.level(self.look_back).held
-        return self.base + more + self.factor * level.transient(batch, evaluation_batch)
+        more = self._at(context_length, lambda level: level.held) - self._at(self.look_back, lambda level: level.held)
+        step = self._at(context_length, lambda level: level.step.at(batch))
+        evaluation = self._at(context_length, lambda level: level.evaluation.at(evaluation_batch))
+        return self.base + more + self.factor * max(step, evaluation)
 
     def largest_batch(self, evaluation_batch: int, memory: float, most: int) -> int:
         """Give the largest batch of which a step fits at the configured look-back, at most `most`, 0 for none."""
@@ -89,22 +95,12 @@ class Footprint:
             return None
         return _largest(lambda length: self.peak(length, batch, evaluation_batch) <= memory, most)
 
-    def level(self, context_length: int) -> Level:
-        """Give what was measured at a look-back, or is to be expected there."""
-        for level in self.levels:
-            if level.context_length == context_length:
-                return level
-
-        def at(value: Callable[[Level], float]) -> float:
-            points = [(level.context_length, value(level)) for level in self.levels]
-            return _extrapolate(points, context_length)
-
-        return Level(
-            context_length=context_length,
-            held=at(lambda level: level.held),
-            step=Line(at(lambda level: level.step.fixed), at(lambda level: level.step.window)),
-            evaluation=Line(at(lambda level: level.evaluation.fixed), at(lambda level: level.evaluation.window)),
-        )
+    def _at(self, context_length: int, value: Callable[[Level], float]) -> float:
+        """Give a value of a level that was measured, or the one to expect at another look-back."""
+        measured = {level.context_length: value(level) for level in self.levels}
+        if context_length in measured:
+            return measured[context_length]
+        return _extrapolate(list(measured.items()), context_length)
 
 
 def calibrated(measured: float, base: float, transient: float) -> float:

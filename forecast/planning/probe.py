@@ -1,5 +1,6 @@
 """What training steps and evaluation batches of a model allocate at small sizes, step by step in this process."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -17,10 +18,10 @@ from forecast.preparation import Preparation
 POINTS = 3
 """Look-backs that are measured, so that what grows with the square is seen to."""
 
-FEW_TOKENS = 256
-"""Below so many the look-back is multiplied, not divided: what takes most at a few tokens is not what does at many."""
+FEW_TOKENS = 1024
+"""Below so many the look-back is multiplied, not divided: of a short one the decoder takes most, of a long one not."""
 
-FRACTIONS, MULTIPLES = (1, 1 / 2, 1 / 4, 3 / 4), (1, 2, 4, 1 / 2, 1 / 4)
+FRACTIONS, MULTIPLES = (1, 1 / 2, 1 / 4, 3 / 4), (1, 2, 4, 1 / 2, 1 / 4, 3 / 4)
 """Of the look-back, in the order in which they are tried."""
 
 
@@ -30,7 +31,8 @@ def measure_levels(made: Preparation, shrink: int = 1) -> list[Level]:
     Parameters
     ----------
     shrink
-        Batches are divided by this first, where the whole ones do not fit.
+        Batches are divided by this first, where the whole ones do not fit; those of longer look-backs by the multiple
+        of the look-back as well, so that they are as many tokens, and what is fixed in them is counted for each window.
 
     Raises
     ------
@@ -43,7 +45,8 @@ def measure_levels(made: Preparation, shrink: int = 1) -> list[Level]:
         if len(levels) == POINTS:
             break
         try:
-            levels.append(_level(made, replace(windows, context_length=length), shrink))
+            longer = max(1, length // windows.context_length)
+            levels.append(_level(made, replace(windows, context_length=length), shrink, longer))
         except (InputError, MemoryError, RuntimeError) as error:
             fault = isinstance(error, RuntimeError) and not ran_out_of_memory(error)
             if fault or length == windows.context_length:
@@ -100,13 +103,15 @@ def step_of(made: Preparation, peer: Peer) -> None:
     training_step(peer, _precision(made))()
 
 
-def _level(made: Preparation, windows: Windows, shrink: int) -> Level:
-    batches = _two(made.settings.batch_size // shrink)
-    step = [(batch, _peak_of_step(made, peer_of(made, windows, batch))) for batch in batches]
-    sizes = _two(evaluation_batch(made) // shrink)
-    evaluation = [(size, _peak_of_evaluation(made, peer_of(made, windows, size))) for size in sizes]
-    held = peer_of(made, windows, 1).held_bytes(training=True)
-    return Level(windows.context_length, held, Line.through(*step), Line.through(*evaluation))
+def _level(made: Preparation, windows: Windows, shrink: int, longer: int = 1) -> Level:
+    def line(peak: Callable[[Preparation, Peer], int], largest: int) -> Line:
+        batches = [max(1, largest // longer)] if longer > 1 else _two(largest)
+        points = [(batch, peak(made, peer_of(made, windows, batch))) for batch in batches]
+        return Line.proportional(*points[0]) if longer > 1 else Line.through(*points)
+
+    step = line(_peak_of_step, made.settings.batch_size // shrink)
+    evaluation = line(_peak_of_evaluation, evaluation_batch(made) // shrink)
+    return Level(windows.context_length, peer_of(made, windows, 1).held_bytes(training=True), step, evaluation)
 
 
 def _two(largest: int) -> tuple[int, int]:

@@ -2,12 +2,15 @@
 
 import io
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Annotation
 from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.transforms import Bbox, BboxBase
 
 WIDTH, DPI, FONT_SIZE = 5.2, 130, 9
 """Inches, pixels an inch, points."""
@@ -17,6 +20,19 @@ PANEL, ABOVE, BELOW, LEGEND_ROW = 3.1, 0.4, 0.65, 0.19
 
 COLUMNS = {16: 3, 28: 2}
 """Columns of a legend whose longest name has at most so many letters; longer ones stand one below the other."""
+
+MARKER = 6
+"""Size of a point's marker, in typographic points."""
+
+Named = tuple[str, float, float]
+"""A name and the two coordinates of its point."""
+
+BESIDE: tuple[dict[str, Any], ...] = tuple(
+    {"position": (4 * across, (4 if across else 5) * up), "ha": ha, "va": "bottom" if up > 0 else "top"}
+    for up in (1, -1)
+    for across, ha in ((1, "left"), (-1, "right"), (0, "center"))
+)
+"""Where the name of a point may stand, the first preferred: right, left or in the middle, above or below; points."""
 
 
 def new_panel(title: str) -> Axes:
@@ -32,8 +48,8 @@ def new_panel(title: str) -> Axes:
     return panel
 
 
-def png(panel: Axes) -> bytes:
-    """Give the panel's figure as a PNG, its legend beneath.
+def png(panel: Axes, named: Sequence[Named] = ()) -> bytes:
+    """Give the panel's figure as a PNG, its legend beneath, and names beside its points.
 
     The places are worked out here: a layout engine would draw everything twice to find the same ones.
     """
@@ -47,6 +63,7 @@ def png(panel: Axes) -> bytes:
     figure.set_size_inches(WIDTH, height)
     figure.subplots_adjust(left=0.15, right=0.95, bottom=below / height, top=1 - ABOVE / height)
     figure.legend(handles, labels, loc="lower center", fontsize=FONT_SIZE - 1, ncols=columns, frameon=False)
+    _name_points(panel, named)
     file = io.BytesIO()
     figure.savefig(file, format="png", metadata={"Software": None})
     return file.getvalue()
@@ -58,18 +75,9 @@ def name_axes(panel: Axes, across: str, up: str) -> None:
     panel.set_ylabel(up, fontsize=FONT_SIZE)
 
 
-def note(panel: Axes, text: str, place: tuple[float, float], *, across_panel: bool = False) -> None:
-    """Write a small text beside a point; `across_panel` has its first coordinate a share of the panel's width."""
-    panel.annotate(
-        text,
-        place,
-        xycoords=("axes fraction" if across_panel else "data", "data"),
-        xytext=(0, 2) if across_panel else (4, 4),
-        textcoords="offset points",
-        fontsize=FONT_SIZE - 2,
-        color="0.25",
-        parse_math=False,
-    )
+def name_line(panel: Axes, name: str, up: float) -> None:
+    """Write a small name above a line across the panel, at its left end."""
+    _write(panel, name, (0.01, up), xycoords=("axes fraction", "data"), xytext=(0, 2))
 
 
 def mark_look_backs(panel: Axes, look_backs: Sequence[int]) -> None:
@@ -89,3 +97,35 @@ def plain_numbers(axis: Axis) -> None:
 
     axis.set_major_formatter("{x:,g}")
     axis.set_minor_formatter(FuncFormatter(between))
+
+
+def _name_points(panel: Axes, named: Sequence[Named]) -> None:
+    """Write each point's name beside it, where it covers the least of other names and points, then the fewest lines."""
+    panel.autoscale_view()  # the limits follow what was drawn, or no place is known yet
+    lines = [line.get_transform().transform_path(line.get_path()) for line in panel.lines]
+    half = MARKER * DPI / 72 / 2
+    taken = [text.get_window_extent() for text in panel.texts]
+    for _, across, up in named:
+        x, y = panel.transData.transform((across, up))
+        taken.append(Bbox.from_extents(x - half, y - half, x + half, y + half))
+    for name, across, up in named:
+        text = _write(panel, name, (across, up), xytext=(0, 0))
+        tried = []
+        for place, beside in enumerate(BESIDE):
+            text.set(**beside)
+            box = text.get_window_extent()
+            covered = sum(_common(box, other) for other in taken) - _common(box, panel.bbox)
+            tried.append((covered, sum(line.intersects_bbox(box, filled=False) for line in lines), place))
+        text.set(**BESIDE[min(tried)[-1]])
+        taken.append(text.get_window_extent())
+
+
+def _common(one: BboxBase, other: BboxBase) -> float:
+    """Give the area that two boxes share, in square pixels."""
+    shared = Bbox.intersection(one, other)
+    return shared.width * shared.height if shared else 0.0
+
+
+def _write(panel: Axes, text: str, place: tuple[float, float], **where: Any) -> Annotation:
+    where |= {"textcoords": "offset points", "fontsize": FONT_SIZE - 2, "color": "0.25", "parse_math": False}
+    return panel.annotate(text, place, **where)

@@ -9,7 +9,16 @@ from forecast.reporting.baselines import baselines_of
 from forecast.reporting.comparisons import MSE
 from forecast.reporting.costs import COSTS, Cost, comparable
 from forecast.reporting.crossings import costs_by_look_back
-from forecast.reporting.panels import mark_look_backs, name_axes, new_panel, note, plain_numbers, png
+from forecast.reporting.panels import (
+    MARKER,
+    Named,
+    mark_look_backs,
+    name_axes,
+    name_line,
+    new_panel,
+    plain_numbers,
+    png,
+)
 from forecast.reporting.pareto import front
 from forecast.reporting.sections import Section
 from forecast.reporting.settings import Setting
@@ -54,12 +63,12 @@ def _styles(section: Section) -> Styles:
 def _trade_off(section: Section, cost: Cost, styles: Styles) -> bytes:
     panel = new_panel(f"{section.title}: error against {cost.title}")
     costs = comparable(section, cost)
+    named: list[Named] = []
     for arm in section.arms:
         points = [setting for setting in section.settings if setting.arm == arm and setting.key in costs]
         if points:
             _errors(panel, points, [costs[each.key] for each in points], styles[arm])
-        for each in points if len(section.look_backs) > 1 else ():
-            note(panel, f"{each.look_back:,}", (costs[each.key], each.mean(MSE)))
+            named += [(f"{each.look_back:,}", costs[each.key], each.mean(MSE)) for each in points]
     errors = {setting.key: setting.mean(MSE) for setting in section.settings}
     best = front(section, cost)
     across, up = [costs[key] for key in best], [errors[key] for key in best]
@@ -68,7 +77,7 @@ def _trade_off(section: Section, cost: Cost, styles: Styles) -> bytes:
     panel.set_xscale("log")
     plain_numbers(panel.xaxis)
     name_axes(panel, cost.heading, ERROR)
-    return png(panel)
+    return png(panel, named if len(section.look_backs) > 1 else ())
 
 
 def _error_by_look_back(section: Section, styles: Styles) -> bytes:
@@ -86,7 +95,7 @@ def _cost_by_look_back(section: Section, cost: Cost, styles: Styles) -> bytes:
     panel = new_panel(f"{section.title}: {cost.title} against look-back")
     for arm in section.arms:
         if points := costs_by_look_back(section, arm, cost):
-            panel.plot(list(points), list(points.values()), label=arm, markersize=6, linewidth=1.3, **styles[arm])
+            panel.plot(list(points), list(points.values()), label=arm, markersize=MARKER, linewidth=1.3, **styles[arm])
     mark_look_backs(panel, section.look_backs)
     panel.set_yscale("log")
     plain_numbers(panel.yaxis)
@@ -99,7 +108,7 @@ def _errors(panel: Axes, points: Sequence[Setting], across: Sequence[float], sty
     up = [each.mean(MSE) for each in points]
     spreads = [each.spread(MSE) if len(each.runs) > 1 else 0.0 for each in points]
     panel.errorbar(across, up, spreads, fmt="none", ecolor="0.6", elinewidth=1)
-    panel.plot(across, up, label=points[0].arm, markersize=6, linewidth=1.2, alpha=0.9, **style)
+    panel.plot(across, up, label=points[0].arm, markersize=MARKER, linewidth=1.2, alpha=0.9, **style)
 
 
 def _baselines(panel: Axes, section: Section) -> None:
@@ -109,4 +118,4 @@ def _baselines(panel: Axes, section: Section) -> None:
     for baseline in baselines_of(section):
         if min(errors) - reach <= baseline.mse <= max(errors) + reach:
             panel.axhline(baseline.mse, color="0.35", linewidth=1, linestyle=(0, (6, 2)), zorder=0)
-            note(panel, baseline.label, (0.01, baseline.mse), across_panel=True)
+            name_line(panel, baseline.label, baseline.mse)

@@ -1,0 +1,84 @@
+"""Names beside the points of a picture: readable where points crowd, within the panel at its edges."""
+
+from itertools import combinations
+
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.transforms import Bbox
+
+from forecast.reporting.panels import name_line, new_panel, png
+
+CROWDED = [("96", 1.0, 1.0), ("97", 1.02, 1.0), ("720", 1.0, 1.01), ("2,880", 2.0, 1.5), ("2,881", 2.0, 1.5)]
+"""Points that hide each other's names where each stands to the right and above."""
+
+
+def panel_of(points: list[tuple[str, float, float]]) -> Axes:
+    panel = new_panel("made up")
+    for name, across, up in points:
+        panel.plot([across], [up], "o", markersize=6, label=name)
+    png(panel, points)
+    return panel
+
+
+def boxes(panel: Axes) -> dict[str, Bbox]:
+    return {text.get_text(): text.get_window_extent() for text in panel.texts}
+
+
+def at(box: Bbox, across: float, up: float) -> bool:
+    return bool(box.x0 < across < box.x1 and box.y0 < up < box.y1)
+
+
+def test_names_of_crowded_points_hide_neither_each_other_nor_a_point():
+    panel = panel_of(CROWDED)
+    found = boxes(panel)
+    assert set(found) == {name for name, *_ in CROWDED}
+    assert not [pair for pair in combinations(found, 2) if found[pair[0]].overlaps(found[pair[1]])]
+    points = [panel.transData.transform(point) for _, *point in CROWDED]
+    assert not [name for name, box in found.items() for point in points if at(box, *point)]
+
+
+def test_the_crowd_would_hide_its_names_where_each_stands_right_above():
+    panel = panel_of(CROWDED)
+    for text in panel.texts:
+        text.set(position=(4, 4), ha="left", va="bottom")
+    found = boxes(panel)
+    assert [pair for pair in combinations(found, 2) if found[pair[0]].overlaps(found[pair[1]])]
+
+
+@pytest.mark.parametrize("corner", [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)])
+def test_a_name_stays_within_the_panel(corner: tuple[float, float]):
+    panel = new_panel("made up")
+    panel.plot([0.0, 1.0], [0.0, 1.0], label="points")
+    panel.margins(0)
+    png(panel, [("12,345", *corner)])
+    (box,) = boxes(panel).values()
+    inside = panel.bbox
+    assert inside.x0 <= box.x0 < box.x1 <= inside.x1
+    assert inside.y0 <= box.y0 < box.y1 <= inside.y1
+
+
+def test_a_point_alone_is_named_right_above_it():
+    panel = panel_of([("96", 1.0, 1.0)])
+    across, up = panel.transData.transform((1.0, 1.0))
+    (box,) = boxes(panel).values()
+    assert box.x0 > across
+    assert box.y0 > up
+
+
+def test_a_name_leaves_that_of_a_line_readable():
+    panel = new_panel("made up")
+    panel.plot([0.0, 1.0], [0.0, 1.0], "o", label="points")
+    panel.axhline(0.02)
+    name_line(panel, "linear (ridge)", 0.02)
+    png(panel, [("96", 0.0, 0.0)])
+    line, point = boxes(panel).values()
+    assert not line.overlaps(point)
+
+
+def test_a_name_keeps_off_a_line_where_it_can():
+    panel = new_panel("made up")
+    panel.plot([0.0, 1.0], [0.0, 1.0], "-o", label="points")
+    png(panel, [("96", 0.0, 0.0)])
+    (box,) = boxes(panel).values()
+    drawn = panel.lines[0].get_transform().transform_path(panel.lines[0].get_path())
+    assert not drawn.intersects_bbox(box, filled=False)
