@@ -24,7 +24,7 @@ class Line:
 
     @classmethod
     def proportional(cls, windows: int, held: int) -> "Line":
-        """Give the line through a point and none: above the one through two, beyond the point."""
+        """Give the line through a point and none: too much beyond the point, where some of it is fixed."""
         return cls(0.0, held / windows)
 
     def at(self, windows: int) -> float:

@@ -18,7 +18,7 @@ from forecast.preparation import Preparation
 POINTS = 3
 """Look-backs that are measured, so that what grows with the square is seen to."""
 
-FEW_TOKENS = 1024
+FEW_TOKENS, FEW_HORIZONS = 1024, 8
 """Below so many the look-back is multiplied, not divided: of a short one the decoder takes most, of a long one not."""
 
 FRACTIONS, MULTIPLES = (1, 1 / 2, 1 / 4, 3 / 4), (1, 2, 4, 1 / 2, 1 / 4, 3 / 4)
@@ -41,11 +41,11 @@ def measure_levels(made: Preparation, shrink: int = 1) -> list[Level]:
     """
     windows = made.data.parts["train"]
     levels: list[Level] = []
-    for length in _lengths(made):
+    for length in _lengths(made, shrink):
         if len(levels) == POINTS:
             break
         try:
-            longer = max(1, length // windows.context_length)
+            longer = -(-length // windows.context_length)
             levels.append(_level(made, replace(windows, context_length=length), shrink, longer))
         except (InputError, MemoryError, RuntimeError) as error:
             fault = isinstance(error, RuntimeError) and not ran_out_of_memory(error)
@@ -54,12 +54,16 @@ def measure_levels(made: Preparation, shrink: int = 1) -> list[Level]:
     return sorted(levels, key=lambda level: level.context_length)
 
 
-def _lengths(made: Preparation) -> list[int]:
-    """Give the look-backs to try, the configuration's first, whole tokens long, as far as the table is."""
+def _lengths(made: Preparation, shrink: int) -> list[int]:
+    """Give the look-backs to try, the configuration's first, whole tokens long, as far as the table is.
+
+    Shorter ones where batches shrink: what fits is shorter then.
+    """
     windows, options = made.data.parts["train"], made.architecture.options
     step = int(options.get("stride") or options.get("patch_length") or 1)
     whole = windows.context_length
-    shares = MULTIPLES if whole // step < FEW_TOKENS else FRACTIONS
+    few = whole // step < FEW_TOKENS or whole < FEW_HORIZONS * windows.horizon
+    shares = MULTIPLES if few and shrink == 1 else FRACTIONS
     batch = max(made.settings.batch_size, evaluation_batch(made))
     room = len(windows.values) - int(windows.starts[min(batch, len(windows)) - 1]) - windows.horizon
     others = (max(1, int(whole * share)) for share in shares[1:])

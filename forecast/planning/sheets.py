@@ -18,7 +18,7 @@ def plan_sheet(rows: Sequence[Row], facts: Mapping[str, Any]) -> Sheet:
         f"step: from one to the next, the median of a few; training: {facts['steps']:,} steps and their validations; "
         "to the result: with what comes before and with the scores of all windows",
         "each mechanism in a process of its own, one after the other, since the peak of memory is a process's",
-        f"largest batch, largest look-back: estimates for {_room(facts)}, from what smaller passes allocate, on the "
+        f"largest batch, largest look-back: estimates for {_room(facts)}, from what other passes allocate, on the "
         "safe side; *: the data have no more",
         *(f"{row['mechanism']}: {row['why']}" for row in rows if row["why"]),
         *(f"{row['mechanism']}: {_trial(trial, row)}" for row in rows for trial in row["trials"] or ()),

@@ -60,7 +60,7 @@ def answer(ask: Ask) -> Answer:
 
 
 def measure(ask: Ask) -> Answer:
-    """Train for a few steps as a run does, then measure what passes of smaller batches and look-backs allocate."""
+    """Train for a few steps as a run does, then measure what passes of other batches and look-backs allocate."""
     began = perf_counter()
     made = _prepared(ask)
     prepared = perf_counter() - began

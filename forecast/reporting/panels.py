@@ -100,9 +100,10 @@ def plain_numbers(axis: Axis) -> None:
 
 
 def _name_points(panel: Axes, named: Sequence[Named]) -> None:
-    """Write each point's name beside it, where it covers the least of other names and points, then the fewest lines."""
+    """Write each point's name beside it, in the panel, over the least of names and points, then the fewest lines."""
     panel.autoscale_view()  # the limits follow what was drawn, or no place is known yet
     lines = [line.get_transform().transform_path(line.get_path()) for line in panel.lines]
+    lines += [bars.get_transform().transform_path(bar) for bars in panel.collections for bar in bars.get_paths()]
     half = MARKER * DPI / 72 / 2
     taken = [text.get_window_extent() for text in panel.texts]
     for _, across, up in named:
@@ -115,7 +116,7 @@ def _name_points(panel: Axes, named: Sequence[Named]) -> None:
             text.set(**beside)
             box = text.get_window_extent()
             covered = sum(_common(box, other) for other in taken) - _common(box, panel.bbox)
-            tried.append((covered, sum(line.intersects_bbox(box, filled=False) for line in lines), place))
+            tried.append((round(covered), sum(line.intersects_bbox(box, filled=False) for line in lines), place))
         text.set(**BESIDE[min(tried)[-1]])
         taken.append(text.get_window_extent())
 

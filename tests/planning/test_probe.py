@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from forecast.benchmarking.peer import Peer
+from forecast.data.windows import Windows
 from forecast.errors import InputError
 from forecast.planning import probe, worker
 from forecast.planning.footprint import Footprint
@@ -28,7 +30,36 @@ def test_a_look_back_of_few_tokens_is_multiplied_and_one_of_many_divided(
     made = made_of(tmp_path, "context_length=80", model="informer")
     assert lengths(made) == [80, 160, 320]
     monkeypatch.setattr(probe, "FEW_TOKENS", 80)
+    monkeypatch.setattr(probe, "FEW_HORIZONS", 5)
     assert lengths(made) == [20, 40, 80]
+
+
+def test_longer_look_backs_have_batches_of_as_many_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole patches make twice the look-back of 50 steps 96, which is no twofold."""
+    made = made_of(tmp_path, "context_length=50", "training.batch_size=16", "training.evaluation_batch_size=8")
+    seen: list[tuple[int, int]] = []
+    build = probe.peer_of
+
+    def recorded(made: Preparation, windows: Windows, batch: int) -> Peer:
+        seen.append((windows.context_length, batch))
+        return build(made, windows, batch)
+
+    monkeypatch.setattr(probe, "peer_of", recorded)
+    probe.measure_levels(made)
+    assert {(96, 8), (96, 4), (192, 4), (192, 2)} == {each for each in seen if each[0] > 50 and each[1] > 1}
+
+
+def test_where_batches_shrink_shorter_look_backs_are_measured(tmp_path: Path) -> None:
+    made = made_of(tmp_path, "training.batch_size=16")
+    assert [level.context_length for level in probe.measure_levels(made, 8)] == [12, 24, 48]
+
+
+def test_a_look_back_of_few_horizons_is_multiplied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "FEW_TOKENS", 1)
+    made = made_of(tmp_path, "context_length=84", "horizon=11")
+    assert lengths(made) == [84, 168, 336]
+    monkeypatch.setattr(probe, "FEW_HORIZONS", 7)
+    assert lengths(made) == [12, 36, 84]
 
 
 def test_what_the_model_or_the_table_refuses_is_replaced_by_another(tmp_path: Path) -> None:

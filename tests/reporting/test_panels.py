@@ -75,10 +75,23 @@ def test_a_name_leaves_that_of_a_line_readable():
     assert not line.overlaps(point)
 
 
-def test_a_name_keeps_off_a_line_where_it_can():
+@pytest.mark.parametrize("across", [0.0, 0.3, 0.5, 0.68, 0.7, 0.72, 0.9])
+def test_a_name_keeps_off_lines_where_it_can(across: float):
+    """Wherever it stands: what rounding leaves of an area is not told from none."""
     panel = new_panel("made up")
-    panel.plot([0.0, 1.0], [0.0, 1.0], "-o", label="points")
-    png(panel, [("96", 0.0, 0.0)])
+    panel.plot([across, across + 1.0], [0.5, 1.5], "-o", label="points")
+    panel.set(xlim=(-0.2, 1.2), ylim=(-0.013, 1.02))
+    png(panel, [("2,880", across, 0.5)])
     (box,) = boxes(panel).values()
     drawn = panel.lines[0].get_transform().transform_path(panel.lines[0].get_path())
     assert not drawn.intersects_bbox(box, filled=False)
+
+
+def test_a_name_keeps_off_an_error_bar():
+    panel = new_panel("made up")
+    panel.plot([0.0, 0.5, 1.0], [0.0, 0.5, 0.0], "o", label="points")
+    panel.errorbar([0.53], [0.5], [0.5], fmt="none")
+    png(panel, [("2,880", 0.5, 0.5)])
+    (box,) = boxes(panel).values()
+    (bar,) = panel.collections[0].get_paths()
+    assert not panel.transData.transform_path(bar).intersects_bbox(box, filled=False)
