@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 from matplotlib.text import Annotation
 from matplotlib.ticker import FuncFormatter, NullLocator
 from matplotlib.transforms import Bbox, BboxBase
@@ -129,4 +130,5 @@ def _common(one: BboxBase, other: BboxBase) -> float:
 
 def _write(panel: Axes, text: str, place: tuple[float, float], **where: Any) -> Annotation:
     where |= {"textcoords": "offset points", "fontsize": FONT_SIZE - 2, "color": "0.25", "parse_math": False}
-    return panel.annotate(text, place, **where)
+    halo = [withStroke(linewidth=2, foreground="white")]  # what it covers does not strike it out
+    return panel.annotate(text, place, path_effects=halo, **where)
