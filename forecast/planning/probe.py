@@ -19,7 +19,7 @@ POINTS = 3
 """Look-backs that are measured, so that what grows with the square is seen to."""
 
 FEW_TOKENS, FEW_HORIZONS = 1024, 8
-"""Below so many the look-back is multiplied, not divided: of a short one the decoder takes most, of a long one not."""
+"""A look-back below either is multiplied, not divided: of a short one the decoder takes most, of a long one not."""
 
 FRACTIONS, MULTIPLES = (1, 1 / 2, 1 / 4, 3 / 4), (1, 2, 4, 1 / 2, 1 / 4, 3 / 4)
 """Of the look-back, in the order in which they are tried."""
@@ -28,11 +28,12 @@ FRACTIONS, MULTIPLES = (1, 1 / 2, 1 / 4, 3 / 4), (1, 2, 4, 1 / 2, 1 / 4, 3 / 4)
 def measure_levels(made: Preparation, shrink: int = 1) -> list[Level]:
     """Give the levels of the look-back and two others, by rising look-back; those that do not work are left out.
 
+    Of a longer look-back the batches are smaller, as many tokens, and what is fixed is counted for each window.
+
     Parameters
     ----------
     shrink
-        Batches are divided by this first, where the whole ones do not fit; those of longer look-backs by the multiple
-        of the look-back as well, so that they are as many tokens, and what is fixed in them is counted for each window.
+        Batches are divided by this first, where the whole ones do not fit.
 
     Raises
     ------
@@ -109,9 +110,12 @@ def step_of(made: Preparation, peer: Peer) -> None:
 
 def _level(made: Preparation, windows: Windows, shrink: int, longer: int = 1) -> Level:
     def line(peak: Callable[[Preparation, Peer], int], largest: int) -> Line:
-        batches = [max(1, largest // longer)] if longer > 1 else _two(largest)
-        points = [(batch, peak(made, peer_of(made, windows, batch))) for batch in batches]
-        return Line.proportional(*points[0]) if longer > 1 else Line.through(*points)
+        def point(batch: int) -> tuple[int, int]:
+            return batch, peak(made, peer_of(made, windows, batch))
+
+        if longer > 1:
+            return Line.proportional(*point(max(1, largest // longer)))
+        return Line.through(*map(point, _two(largest)))
 
     step = line(_peak_of_step, made.settings.batch_size // shrink)
     evaluation = line(_peak_of_evaluation, evaluation_batch(made) // shrink)
