@@ -17,7 +17,8 @@ def plan_sheet(rows: Sequence[Row], facts: Mapping[str, Any]) -> Sheet:
     notes = [
         f"step: from one to the next, the median of a few; training: {facts['steps']:,} steps and their validations; "
         "to the result: with what comes before and with the scores of all windows",
-        "each mechanism in a process of its own, one after the other, since the peak of memory is a process's",
+        "each mechanism in a process of its own, one after the other, since the peak of memory is a process's; of "
+        f"times within {WITHIN:.0%} of each other a plan does not say which is less",
         f"largest batch, largest look-back: estimates for {_room(facts)}, from what other passes allocate, on the "
         "safe side; *: the data have no more",
         *(f"{row['mechanism']}: {row['why']}" for row in rows if row["why"]),

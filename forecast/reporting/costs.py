@@ -43,6 +43,11 @@ class Cost:
         """Give the median over the seeds: a clock errs upwards, and now and then by much."""
         return float(np.median(self.values(setting)))
 
+    def bar(self, setting: Setting) -> tuple[float, float]:
+        """Give how far the cheapest seed lies below that median, and the dearest above."""
+        values = self.values(setting)
+        return self.of(setting) - float(values.min()), float(values.max()) - self.of(setting)
+
     @property
     def heading(self) -> str:
         """Title and unit."""

@@ -1,7 +1,7 @@
 """Panels that pictures are drawn on: readable at the width of a telephone, the same bytes each time."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -28,7 +28,13 @@ MARKER = 6
 Named = tuple[str, float, float]
 """A name and the two coordinates of its point."""
 
-BESIDE: tuple[dict[str, Any], ...] = tuple(
+NamedLine = tuple[str, float]
+"""A name and the height of its line across the panel."""
+
+Place = dict[str, Any]
+"""Where a name may stand beside its point or line: in points, and which of its own edges is meant."""
+
+BESIDE: tuple[Place, ...] = tuple(
     {"position": (4 * across, (4 if across else 5) * up), "ha": ha, "va": "bottom" if up > 0 else "top"}
     for up in (1, -1)
     for across, ha in ((1, "left"), (-1, "right"), (0, "center"))
@@ -49,8 +55,8 @@ def new_panel(title: str) -> Axes:
     return panel
 
 
-def png(panel: Axes, named: Sequence[Named] = ()) -> bytes:
-    """Give the panel's figure as a PNG, its legend beneath, and names beside its points.
+def png(panel: Axes, named: Sequence[Named] = (), lines: Sequence[NamedLine] = ()) -> bytes:
+    """Give the panel's figure as a PNG, its legend beneath, and names beside its points and lines.
 
     The places are worked out here: a layout engine would draw everything twice to find the same ones.
     """
@@ -64,7 +70,7 @@ def png(panel: Axes, named: Sequence[Named] = ()) -> bytes:
     figure.set_size_inches(WIDTH, height)
     figure.subplots_adjust(left=0.15, right=0.95, bottom=below / height, top=1 - ABOVE / height)
     figure.legend(handles, labels, loc="lower center", fontsize=FONT_SIZE - 1, ncols=columns, frameon=False)
-    _name_points(panel, named)
+    _write_names(panel, named, lines)
     file = io.BytesIO()
     figure.savefig(file, format="png", metadata={"Software": None})
     return file.getvalue()
@@ -74,11 +80,6 @@ def name_axes(panel: Axes, across: str, up: str) -> None:
     """Say what stands on the axes, in which unit."""
     panel.set_xlabel(across, fontsize=FONT_SIZE)
     panel.set_ylabel(up, fontsize=FONT_SIZE)
-
-
-def name_line(panel: Axes, name: str, up: float) -> None:
-    """Write a small name above a line across the panel, at its left end."""
-    _write(panel, name, (0.01, up), xycoords=("axes fraction", "data"), xytext=(0, 2))
 
 
 def mark_look_backs(panel: Axes, look_backs: Sequence[int]) -> None:
@@ -100,26 +101,42 @@ def plain_numbers(axis: Axis) -> None:
     axis.set_minor_formatter(FuncFormatter(between))
 
 
-def _name_points(panel: Axes, named: Sequence[Named]) -> None:
-    """Write each point's name beside it, in the panel, over the least of names and points, then the fewest lines."""
+def _write_names(panel: Axes, named: Sequence[Named], lines: Sequence[NamedLine]) -> None:
+    """Write each name beside its line or point, in the panel, over the least of names and markers, then of lines."""
     panel.autoscale_view()  # the limits follow what was drawn, or no place is known yet
-    lines = [line.get_transform().transform_path(line.get_path()) for line in panel.lines]
-    lines += [bars.get_transform().transform_path(bar) for bars in panel.collections for bar in bars.get_paths()]
-    half = MARKER * DPI / 72 / 2
-    taken = [text.get_window_extent() for text in panel.texts]
-    for _, across, up in named:
-        x, y = panel.transData.transform((across, up))
-        taken.append(Bbox.from_extents(x - half, y - half, x + half, y + half))
-    for name, across, up in named:
-        text = _write(panel, name, (across, up), xytext=(0, 0))
+    seen = [line for line in panel.lines if line.get_linestyle() != "None"]
+    drawn = [line.get_transform().transform_path(line.get_path()) for line in seen]
+    drawn += [bars.get_transform().transform_path(bar) for bars in panel.collections for bar in bars.get_paths()]
+    taken = list(_markers(panel))
+    texts = [(_write(panel, name, (0, up), ("axes fraction", "data")), _along(panel)) for name, up in lines]
+    texts += [(_write(panel, name, (across, up), "data"), BESIDE) for name, across, up in named]
+    for text, places in texts:
         tried = []
-        for place, beside in enumerate(BESIDE):
-            text.set(**beside)
+        for number, place in enumerate(places):
+            text.set(**place)
             box = text.get_window_extent()
             covered = sum(_common(box, other) for other in taken) - _common(box, panel.bbox)
-            tried.append((round(covered), sum(line.intersects_bbox(box, filled=False) for line in lines), place))
-        text.set(**BESIDE[min(tried)[-1]])
+            tried.append((round(covered), sum(path.intersects_bbox(box, filled=False) for path in drawn), number))
+        text.set(**places[min(tried)[-1]])
         taken.append(text.get_window_extent())
+
+
+def _markers(panel: Axes) -> Iterator[Bbox]:
+    half = MARKER * DPI / 72 / 2
+    for line in panel.lines:
+        if line.get_marker() != "None":
+            for x, y in panel.transData.transform(line.get_xydata()):
+                yield Bbox.from_extents(x - half, y - half, x + half, y + half)
+
+
+def _along(panel: Axes) -> tuple[Place, ...]:
+    """Give where a line's name may stand, the first preferred: left, right or in its middle, above or below."""
+    wide = panel.bbox.width * 72 / DPI
+    return tuple(
+        {"position": (across, 2 * up), "ha": ha, "va": "bottom" if up > 0 else "top"}
+        for up in (1, -1)
+        for across, ha in ((3, "left"), (wide - 3, "right"), (wide / 2, "center"))
+    )
 
 
 def _common(one: BboxBase, other: BboxBase) -> float:
@@ -128,7 +145,7 @@ def _common(one: BboxBase, other: BboxBase) -> float:
     return shared.width * shared.height if shared else 0.0
 
 
-def _write(panel: Axes, text: str, place: tuple[float, float], **where: Any) -> Annotation:
-    where |= {"textcoords": "offset points", "fontsize": FONT_SIZE - 2, "color": "0.25", "parse_math": False}
+def _write(panel: Axes, text: str, point: tuple[float, float], coordinates: Any) -> Annotation:
     halo = [withStroke(linewidth=2, foreground="white")]  # what it covers does not strike it out
-    return panel.annotate(text, place, path_effects=halo, **where)
+    look: dict[str, Any] = {"fontsize": FONT_SIZE - 2, "color": "0.25", "parse_math": False, "path_effects": halo}
+    return panel.annotate(text, point, (0, 0), coordinates, "offset points", **look)

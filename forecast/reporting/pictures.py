@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 
 from forecast.reporting.baselines import baselines_of
@@ -12,9 +13,9 @@ from forecast.reporting.crossings import costs_by_look_back
 from forecast.reporting.panels import (
     MARKER,
     Named,
+    NamedLine,
     mark_look_backs,
     name_axes,
-    name_line,
     new_panel,
     plain_numbers,
     png,
@@ -27,6 +28,9 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 """Apart for colour-blind eyes too (Okabe and Ito, 2008); the reference is black, the control grey."""
 
 MARKERS, LINES = "sD^vP*X<>p", ("-", "--", ":")
+BAR: dict[str, Any] = {"fmt": "none", "ecolor": "0.6", "elinewidth": 1}
+"""Of what the seeds make of a point."""
+
 ERROR, LOOK_BACK = "test MSE of z-scores", "look-back, steps"
 
 Styles = Mapping[str, dict[str, Any]]
@@ -67,17 +71,18 @@ def _trade_off(section: Section, cost: Cost, styles: Styles) -> bytes:
     for arm in section.arms:
         points = [setting for setting in section.settings if setting.arm == arm and setting.key in costs]
         if points:
-            _errors(panel, points, [costs[each.key] for each in points], styles[arm])
+            bars = [cost.bar(each) for each in points]
+            _errors(panel, points, [costs[each.key] for each in points], styles[arm], bars)
             named += [(f"{each.look_back:,}", costs[each.key], each.mean(MSE)) for each in points]
     errors = {setting.key: setting.mean(MSE) for setting in section.settings}
     best = front(section, cost)
     across, up = [costs[key] for key in best], [errors[key] for key in best]
     panel.step(across, up, where="post", color="0.75", linewidth=4, zorder=0, label="not dominated")
-    _baselines(panel, section)
+    lines = _baselines(panel, section)
     panel.set_xscale("log")
     plain_numbers(panel.xaxis)
     name_axes(panel, cost.heading, ERROR)
-    return png(panel, named if len(section.look_backs) > 1 else ())
+    return png(panel, named if len(section.look_backs) > 1 else (), lines)
 
 
 def _error_by_look_back(section: Section, styles: Styles) -> bytes:
@@ -85,17 +90,20 @@ def _error_by_look_back(section: Section, styles: Styles) -> bytes:
     for arm in section.arms:
         points = [setting for setting in section.settings if setting.arm == arm]
         _errors(panel, points, [each.look_back for each in points], styles[arm])
-    _baselines(panel, section)
+    lines = _baselines(panel, section)
     mark_look_backs(panel, section.look_backs)
     name_axes(panel, LOOK_BACK, ERROR)
-    return png(panel)
+    return png(panel, lines=lines)
 
 
 def _cost_by_look_back(section: Section, cost: Cost, styles: Styles) -> bytes:
     panel = new_panel(f"{section.title}: {cost.title} against look-back")
     for arm in section.arms:
         if points := costs_by_look_back(section, arm, cost):
-            panel.plot(list(points), list(points.values()), label=arm, markersize=MARKER, linewidth=1.3, **styles[arm])
+            look_backs, costs = list(points), list(points.values())
+            bars = [cost.bar(each) for each in section.settings if each.arm == arm and each.look_back in points]
+            panel.errorbar(look_backs, costs, np.transpose(bars), **BAR)
+            panel.plot(look_backs, costs, label=arm, markersize=MARKER, linewidth=1.3, **styles[arm])
     mark_look_backs(panel, section.look_backs)
     panel.set_yscale("log")
     plain_numbers(panel.yaxis)
@@ -103,19 +111,26 @@ def _cost_by_look_back(section: Section, cost: Cost, styles: Styles) -> bytes:
     return png(panel)
 
 
-def _errors(panel: Axes, points: Sequence[Setting], across: Sequence[float], style: dict[str, Any]) -> None:
-    """Draw an arm's errors with their standard deviations over the seeds, where there are several."""
+def _errors(
+    panel: Axes,
+    points: Sequence[Setting],
+    across: Sequence[float],
+    style: dict[str, Any],
+    bars: Sequence[tuple[float, float]] | None = None,
+) -> None:
+    """Draw an arm's errors with their standard deviations over the seeds, where there are several; `bars` across."""
     up = [each.mean(MSE) for each in points]
     spreads = [each.spread(MSE) if len(each.runs) > 1 else 0.0 for each in points]
-    panel.errorbar(across, up, spreads, fmt="none", ecolor="0.6", elinewidth=1)
+    panel.errorbar(across, up, spreads, np.transpose(bars) if bars else None, **BAR)
     panel.plot(across, up, label=points[0].arm, markersize=MARKER, linewidth=1.2, alpha=0.9, **style)
 
 
-def _baselines(panel: Axes, section: Section) -> None:
+def _baselines(panel: Axes, section: Section) -> list[NamedLine]:
     """Draw the baselines that lie within or near the models' errors across the panel; the others are in the table."""
     errors = [setting.mean(MSE) for setting in section.settings]
     reach = max(max(errors) - min(errors), 0.05 * max(errors))
-    for baseline in baselines_of(section):
-        if min(errors) - reach <= baseline.mse <= max(errors) + reach:
-            panel.axhline(baseline.mse, color="0.35", linewidth=1, linestyle=(0, (6, 2)), zorder=0)
-            name_line(panel, baseline.label, baseline.mse)
+    low, high = min(errors) - reach, max(errors) + reach
+    near = [(baseline.label, baseline.mse) for baseline in baselines_of(section) if low <= baseline.mse <= high]
+    for _, up in near:
+        panel.axhline(up, color="0.35", linewidth=1, linestyle=(0, (6, 2)), zorder=0)
+    return near

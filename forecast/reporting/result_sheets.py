@@ -7,13 +7,13 @@ from forecast.benchmarking.text import NONE
 from forecast.nested import look_up
 from forecast.reporting.baselines import Baseline, baselines_of
 from forecast.reporting.comparisons import MSE
-from forecast.reporting.costs import CLEARLY, COSTS, INFERENCE, MEMORY, TRAINING, main_conditions, times_cheaper
+from forecast.reporting.costs import CLEARLY, COSTS, INFERENCE, MEMORY, TRAINING, Cost, main_conditions, times_cheaper
 from forecast.reporting.crossings import costs_by_look_back, crossing_words
 from forecast.reporting.pareto import front
 from forecast.reporting.scores import more_scores
 from forecast.reporting.sections import Section
 from forecast.reporting.settings import Setting
-from forecast.reporting.text import score, shown, signed, with_spread
+from forecast.reporting.text import from_to, score, shown, signed, with_spread
 
 MAE, VALIDATION, SKILL, SHARE = "test.scaled.mae", "validation.scaled.mse", "test.skill", "model.share"
 
@@ -44,8 +44,8 @@ def result_sheet(section: Section) -> Sheet:
         "chose the step; skill: test MSE against seasonal naive; the last rows: baselines on the same windows",
         *(("enc.-dec.: its weight in the forecast, by validation; the rest is the linear path's",) if weighs else ()),
         "train: the training loop by a clock on the wall, validation and logging aside; infer: the forward pass in "
-        "batches; peak: of the device, on a CPU of the whole process with its libraries; of several seeds the median; "
-        "fit: first batch to last",
+        "batches; peak: of the device, on a CPU of the whole process with its libraries; of several seeds the median "
+        "(least to greatest); fit: first batch to last",
         "not dominated: nothing else has as low an error and a lower cost, of T training time, I inference time, "
         f"M memory; compared are costs under {main_conditions(section)}",
     )
@@ -71,7 +71,13 @@ def _share_cells(setting: Setting, weighs: bool) -> list[str]:
 def _cost_cells(setting: Setting, not_dominated: str) -> list[str]:
     steps = f"{setting.mean('model.best_step'):,.0f} of {setting.mean('model.steps'):,.0f}"
     minutes = shown(setting.mean("speed.fit_seconds") / 60)
-    return [*(shown(cost.of(setting)) for cost in COSTS), not_dominated, minutes, steps]
+    return [*(_with_range(cost, setting) for cost in COSTS), not_dominated, minutes, steps]
+
+
+def _with_range(cost: Cost, setting: Setting) -> str:
+    """Give the median over the seeds, with the least and the greatest where they are not shown alike."""
+    told, over = shown(cost.of(setting)), from_to(cost.values(setting).tolist(), shown)
+    return told if told in (over, NONE) else f"{told} ({over})"
 
 
 def _baseline_cells(baseline: Baseline, more: dict[str, str]) -> list[str]:

@@ -2,11 +2,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.axes import Axes
 
 from forecast.reporting.costs import INFERENCE, MEMORY, TRAINING, clearly_cheaper, comparable, times_cheaper
 from forecast.reporting.crossings import crossing_of, crossing_words
 from forecast.reporting.pareto import front, non_dominated
+from forecast.reporting.pictures import draw_pictures
 from forecast.reporting.reading import read_runs
+from forecast.reporting.result_sheets import result_sheet
 from forecast.reporting.sections import Section, sections_of
 from tests.reporting.conftest import Made
 from tests.reporting.made import result_of, write_run
@@ -74,6 +77,27 @@ def test_of_several_seeds_the_median_counts_and_a_rounded_error_dominates_nothin
     assert full
     assert TRAINING.of(full) == 10
     assert front(found, TRAINING) == [("linear", 512)]
+
+
+def test_table_and_pictures_tell_the_least_and_the_greatest_cost_of_the_seeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = section(
+        tmp_path,
+        *(result_of(seed=seed, train=train, memory=700) for seed, train in ((1, 100), (2, 50), (3, 80))),
+        result_of(look_back=96, train=500),
+    )
+    headings = list(result_sheet(found).headings)
+    rows = {row[headings.index("look-back")]: row for row in result_sheet(found).cells if row[0] == "full"}
+    places = [headings.index(name) for name in ("train, ms/window", "peak MiB")]
+    assert [rows["512"][place] for place in places] == ["12.5 (10 to 20)", "700"]
+    assert [rows["96"][place] for place in places] == ["2", "700"]
+    panels: list[Axes] = []
+    monkeypatch.setattr("forecast.reporting.pictures.png", lambda panel, *_, **__: panels.append(panel) or b"")
+    keys = [key for key, *_ in draw_pictures(found)]
+    for key, axis in (("error-train", 0), ("look-back-train", 1)):
+        bars = [bar.vertices[:, axis] for each in panels[keys.index(key)].collections for bar in each.get_paths()]
+        assert [sorted(bar.tolist()) for bar in bars if bar[0] != bar[1]] == [pytest.approx([10, 20])]
 
 
 def test_what_was_not_timed_is_left_out(tmp_path: Path) -> None:

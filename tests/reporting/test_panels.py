@@ -6,7 +6,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.transforms import Bbox
 
-from forecast.reporting.panels import name_line, new_panel, png
+from forecast.reporting.panels import new_panel, png
 
 CROWDED = [("96", 1.0, 1.0), ("97", 1.02, 1.0), ("720", 1.0, 1.01), ("2,880", 2.0, 1.5), ("2,881", 2.0, 1.5)]
 """Points that hide each other's names where each stands to the right and above."""
@@ -69,10 +69,30 @@ def test_a_name_leaves_that_of_a_line_readable():
     panel = new_panel("made up")
     panel.plot([0.0, 1.0], [0.0, 1.0], "o", label="points")
     panel.axhline(0.02)
-    name_line(panel, "linear (ridge)", 0.02)
-    png(panel, [("96", 0.0, 0.0)])
+    png(panel, [("96", 0.0, 0.0)], [("linear (ridge)", 0.02)])
     line, point = boxes(panel).values()
     assert not line.overlaps(point)
+
+
+@pytest.mark.parametrize(
+    ("across", "side"), [([0.5], "left"), ([0.1], "right"), ([0.1, 0.9], "middle"), ([0.1, 0.5, 0.9], "below")]
+)
+def test_the_name_of_a_line_hides_no_marker_even_of_points_that_have_no_name(across: list[float], side: str):
+    panel = new_panel("made up")
+    panel.plot(across, [0.02] * len(across), "o", markersize=6, label="points")
+    panel.axhline(0.0)
+    panel.set(xlim=(0, 1), ylim=(-0.4, 0.4))
+    png(panel, lines=[("linear (ridge)", 0.0)])
+    (box,) = boxes(panel).values()
+    assert not [each for each in across if at(box, *panel.transData.transform((each, 0.02)))]
+    where, (_, line) = panel.transAxes.inverted().transform(box), panel.transData.transform((0.0, 0.0))
+    (left, _), (right, _) = where
+    assert 0 <= left < right <= 1
+    if side == "below":
+        assert box.y1 < line
+    else:
+        assert box.y0 > line
+        assert side == ("left" if left < 0.1 else "right" if right > 0.9 else "middle")
 
 
 @pytest.mark.parametrize("across", [0.0, 0.18, 0.5, 0.84])
