@@ -49,10 +49,11 @@ class Pair:
 
 def compare(pairs: Sequence[Pair], what: str) -> dict[str, Any]:
     """Give the ratios of a mechanism's pairs, their median, and whether it is near enough to 1."""
-    ratios = [pair.ratio(what) for pair in pairs]
+    ratios, reals = [pair.ratio(what) for pair in pairs], [pair.real[what] for pair in pairs]
     return {
         "foretold": median(pair.foretold[what] for pair in pairs),
-        "real": median(pair.real[what] for pair in pairs),
+        "real": median(reals),
+        "reals": reals,
         "ratios": ratios,
         "median": median(ratios),
         "within": abs(median(ratios) - 1) <= WITHIN,
@@ -62,13 +63,14 @@ def compare(pairs: Sequence[Pair], what: str) -> dict[str, Any]:
 def rank(compared: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Give the mechanisms by rising medians, as foretold and as they were, and the pairs that are not in order.
 
-    Of such a pair `apart` is by how much the real medians differ, as a share of the smaller.
+    Of such a pair `apart` is by how much the real medians differ, as a share of the smaller, and `alike` in how many
+    of the turns the trainings stood as their medians do: where that is about half, they were not told apart either.
     """
     swapped = []
-    for one, other in combinations(compared, 2):
-        first, second = compared[one], compared[other]
-        if (first["foretold"] - second["foretold"]) * (first["real"] - second["real"]) < 0:
-            low, high = sorted((first["real"], second["real"]))
-            swapped.append({"mechanisms": [one, other], "apart": high / low - 1})
+    for pair in combinations(compared, 2):
+        low, high = sorted((compared[label] for label in pair), key=lambda each: float(each["real"]))
+        if low["real"] < high["real"] and low["foretold"] > high["foretold"]:
+            alike = sum(less < more for less, more in zip(low["reals"], high["reals"], strict=False))
+            swapped.append({"mechanisms": list(pair), "apart": high["real"] / low["real"] - 1, "alike": alike})
     orders = {name: sorted(compared, key=lambda label: compared[label][name]) for name in ("foretold", "real")}
     return {**orders, "swapped": swapped}

@@ -44,7 +44,8 @@ def check_sheet(check: Mapping[str, Any]) -> Sheet:
         ranks = check["ranking"][key]
         notes.append(f"by {what}, trained: {' < '.join(ranks['real'])}; planned: {' < '.join(ranks['foretold'])}")
         notes += [
-            f"by {what} out of order: {' and '.join(swap['mechanisms'])}, {swap['apart']:.1%} apart in the trainings"
+            f"by {what} out of order: {' and '.join(swap['mechanisms'])}, {swap['apart']:.1%} apart in the trainings, "
+            f"which stood so in {swap['alike']} of {check['pairs']} turns"
             for swap in ranks["swapped"]
         ]
     return Sheet("The plan beside real trainings of as many steps", CHECKED, cells, tuple(notes))

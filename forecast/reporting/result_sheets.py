@@ -25,6 +25,7 @@ def result_sheet(section: Section) -> Sheet:
     """Give the table of the settings and the baselines: errors, costs, and where they are not dominated."""
     more = more_scores(section)
     fronts = {cost.key: front(section, cost) for cost in COSTS}
+    bars = any(len(setting.runs) > 1 for setting in section.settings)
     weighs = any(not np.isnan(setting.values(SHARE)).all() for setting in section.settings)
     share = ("enc.-dec., %",) if weighs else ()
     headings = (
@@ -46,6 +47,7 @@ def result_sheet(section: Section) -> Sheet:
         "train: the training loop by a clock on the wall, validation and logging aside; infer: the forward pass in "
         "batches; peak: of the device, on a CPU of the whole process with its libraries; of several seeds the median "
         "(least to greatest); fit: first batch to last",
+        *(("bars in pictures: ± standard deviation of errors, the least to the greatest of costs",) if bars else ()),
         "not dominated: nothing else has as low an error and a lower cost, of T training time, I inference time, "
         f"M memory; compared are costs under {main_conditions(section)}",
     )

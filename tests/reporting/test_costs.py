@@ -92,6 +92,7 @@ def test_table_and_pictures_tell_the_least_and_the_greatest_cost_of_the_seeds(
     places = [headings.index(name) for name in ("train, ms/window", "peak MiB")]
     assert [rows["512"][place] for place in places] == ["12.5 (10 to 20)", "700"]
     assert [rows["96"][place] for place in places] == ["2", "700"]
+    assert any(note.startswith("bars in pictures") for note in result_sheet(found).notes)
     panels: list[Axes] = []
     monkeypatch.setattr("forecast.reporting.pictures.png", lambda panel, *_, **__: panels.append(panel) or b"")
     keys = [key for key, *_ in draw_pictures(found)]
