@@ -10,7 +10,7 @@ from forecast.reporting.equal import DIFFERS
 from forecast.reporting.other_sheets import command_sheet, comparison_sheet, equal_sheet, left_out_sheet
 from forecast.reporting.pictures import draw_pictures
 from forecast.reporting.reading import Found
-from forecast.reporting.result_sheets import crossing_sheet, front_sheet, result_sheet
+from forecast.reporting.result_sheets import crossing_sheet, front_sheet, range_sheet, result_sheet
 from forecast.reporting.sections import Section, sections_of
 from forecast.reporting.transplants import transplant_sheet
 
@@ -74,6 +74,7 @@ def _chapter(section: Section, prefix: str) -> Chapter:
         across or None,
         front_sheet(section),
         [each for each in pictures if each not in across] or None,
+        range_sheet(section),
         crossing_sheet(section),
         comparison_sheet(comparisons),
         transplant_sheet(section),

@@ -25,7 +25,6 @@ def result_sheet(section: Section) -> Sheet:
     """Give the table of the settings and the baselines: errors, costs, and where they are not dominated."""
     more = more_scores(section)
     fronts = {cost.key: front(section, cost) for cost in COSTS}
-    bars = any(len(setting.runs) > 1 for setting in section.settings)
     weighs = any(not np.isnan(setting.values(SHARE)).all() for setting in section.settings)
     share = ("enc.-dec., %",) if weighs else ()
     headings = (
@@ -45,9 +44,8 @@ def result_sheet(section: Section) -> Sheet:
         "chose the step; skill: test MSE against seasonal naive; the last rows: baselines on the same windows",
         *(("enc.-dec.: its weight in the forecast, by validation; the rest is the linear path's",) if weighs else ()),
         "train: the training loop by a clock on the wall, validation and logging aside; infer: the forward pass in "
-        "batches; peak: of the device, on a CPU of the whole process with its libraries; of several seeds the median "
-        "(least to greatest); fit: first batch to last",
-        *(("bars in pictures: ± standard deviation of errors, the least to the greatest of costs",) if bars else ()),
+        "batches; peak: of the device, on a CPU of the whole process with its libraries; of several seeds the median; "
+        "fit: first batch to last",
         "not dominated: nothing else has as low an error and a lower cost, of T training time, I inference time, "
         f"M memory; compared are costs under {main_conditions(section)}",
     )
@@ -73,13 +71,7 @@ def _share_cells(setting: Setting, weighs: bool) -> list[str]:
 def _cost_cells(setting: Setting, not_dominated: str) -> list[str]:
     steps = f"{setting.mean('model.best_step'):,.0f} of {setting.mean('model.steps'):,.0f}"
     minutes = shown(setting.mean("speed.fit_seconds") / 60)
-    return [*(_with_range(cost, setting) for cost in COSTS), not_dominated, minutes, steps]
-
-
-def _with_range(cost: Cost, setting: Setting) -> str:
-    """Give the median over the seeds, with the least and the greatest where they are not shown alike."""
-    told, over = shown(cost.of(setting)), from_to(cost.values(setting).tolist(), shown)
-    return told if told in (over, NONE) else f"{told} ({over})"
+    return [*(shown(cost.of(setting)) for cost in COSTS), not_dominated, minutes, steps]
 
 
 def _baseline_cells(baseline: Baseline, more: dict[str, str]) -> list[str]:
@@ -93,6 +85,25 @@ def _baseline_cells(baseline: Baseline, more: dict[str, str]) -> list[str]:
 
 def _letters(setting: Setting, fronts: dict[str, list[tuple[str, int]]]) -> str:
     return " ".join(letter for key, letter in LETTERS.items() if setting.key in fronts[key])
+
+
+def range_sheet(section: Section) -> Sheet | None:
+    """Give the table of what the seeds' costs range over; None where no setting has several."""
+    settings = [each for arm in section.arms for each in section.settings if each.arm == arm and len(each.runs) > 1]
+    if not settings:
+        return None
+    cells = [[each.arm, f"{each.look_back:,}", *(_with_range(cost, each) for cost in COSTS)] for each in settings]
+    notes = (
+        "the median over the seeds (least to greatest): clocks err upwards, where others use the machine by much",
+        "bars in the pictures: these, and of errors ± the standard deviation",
+    )
+    return Sheet("Costs over the seeds", ("mechanism", "look-back", *(cost.heading for cost in COSTS)), cells, notes)
+
+
+def _with_range(cost: Cost, setting: Setting) -> str:
+    """Give the median over the seeds, with the least and the greatest where they are not shown alike."""
+    told, over = shown(cost.of(setting)), from_to(cost.values(setting).tolist(), shown)
+    return told if told in (over, NONE) else f"{told} ({over})"
 
 
 def front_sheet(section: Section) -> Sheet:

@@ -9,7 +9,7 @@ from forecast.reporting.crossings import crossing_of, crossing_words
 from forecast.reporting.pareto import front, non_dominated
 from forecast.reporting.pictures import draw_pictures
 from forecast.reporting.reading import read_runs
-from forecast.reporting.result_sheets import result_sheet
+from forecast.reporting.result_sheets import range_sheet
 from forecast.reporting.sections import Section, sections_of
 from tests.reporting.conftest import Made
 from tests.reporting.made import result_of, write_run
@@ -87,12 +87,10 @@ def test_table_and_pictures_tell_the_least_and_the_greatest_cost_of_the_seeds(
         *(result_of(seed=seed, train=train, memory=700) for seed, train in ((1, 100), (2, 50), (3, 80))),
         result_of(look_back=96, train=500),
     )
-    headings = list(result_sheet(found).headings)
-    rows = {row[headings.index("look-back")]: row for row in result_sheet(found).cells if row[0] == "full"}
-    places = [headings.index(name) for name in ("train, ms/window", "peak MiB")]
-    assert [rows["512"][place] for place in places] == ["12.5 (10 to 20)", "700"]
-    assert [rows["96"][place] for place in places] == ["2", "700"]
-    assert any(note.startswith("bars in pictures") for note in result_sheet(found).notes)
+    sheet = range_sheet(found)
+    assert sheet
+    assert sheet.cells == [["full", "512", "12.5 (10 to 20)", "2.5", "700"]]
+    assert range_sheet(section(tmp_path / "alone", result_of())) is None
     panels: list[Axes] = []
     monkeypatch.setattr("forecast.reporting.pictures.png", lambda panel, *_, **__: panels.append(panel) or b"")
     keys = [key for key, *_ in draw_pictures(found)]
