@@ -28,17 +28,17 @@ def result_sheet(section: Section) -> Sheet:
     weighs = any(not np.isnan(setting.values(SHARE)).all() for setting in section.settings)
     share = ("enc.-dec., %",) if weighs else ()
     headings = (
-        *("mechanism", "look-back", "seeds", "test MSE", "test MAE", *more, "val. MSE", "skill, %", *share),
-        *("train, ms/window", "infer, ms/window", "peak MiB", "not dominated", "fit, min", "best step"),
+        *("mechanism", "look-back", "seeds", "test MSE", "test MAE"),
+        *("train, ms/window", "infer, ms/window", "peak MiB", "not dominated"),
+        *("skill, %", "val. MSE", *share, *more, "fit, min", "best step"),
     )
     settings = [
-        [*_score_cells(each, more), *_share_cells(each, weighs), *_cost_cells(each, _letters(each, fronts))]
+        _cells(each, _letters(each, fronts), more, weighs)
         for arm in section.arms
         for each in section.settings
         if each.arm == arm
     ]
-    blank = [""] * (6 + len(share))
-    baselines = [[*_baseline_cells(each, more), *blank] for each in baselines_of(section)]
+    baselines = [_baseline_cells(each, more, weighs) for each in baselines_of(section)]
     notes = (
         "MSE, MAE: on z-scores of the training part, mean ± standard deviation over the seeds; val.: of the part that "
         "chose the step; skill: test MSE against seasonal naive; the last rows: baselines on the same windows",
@@ -52,35 +52,35 @@ def result_sheet(section: Section) -> Sheet:
     return Sheet("Results", headings, settings + baselines, notes)
 
 
-def _score_cells(setting: Setting, more: dict[str, str]) -> list[str]:
+def _cells(setting: Setting, not_dominated: str, more: dict[str, str], weighs: bool) -> list[str]:
     return [
         setting.arm,
         f"{setting.look_back:,}",
         f"{len(setting.runs)}",
         *(with_spread(setting.mean(path), setting.spread(path)) for path in (MSE, MAE)),
-        *(shown(setting.mean(path)) for path in more.values()),
-        score(setting.mean(VALIDATION)),
+        *(shown(cost.of(setting)) for cost in COSTS),
+        not_dominated,
         signed(100 * setting.mean(SKILL)),
+        score(setting.mean(VALIDATION)),
+        *([shown(100 * setting.mean(SHARE))] if weighs else []),
+        *(shown(setting.mean(path)) for path in more.values()),
+        shown(setting.mean("speed.fit_seconds") / 60),
+        f"{setting.mean('model.best_step'):,.0f} of {setting.mean('model.steps'):,.0f}",
     ]
 
 
-def _share_cells(setting: Setting, weighs: bool) -> list[str]:
-    return [shown(100 * setting.mean(SHARE))] if weighs else []
-
-
-def _cost_cells(setting: Setting, not_dominated: str) -> list[str]:
-    steps = f"{setting.mean('model.best_step'):,.0f} of {setting.mean('model.steps'):,.0f}"
-    minutes = shown(setting.mean("speed.fit_seconds") / 60)
-    return [*(shown(cost.of(setting)) for cost in COSTS), not_dominated, minutes, steps]
-
-
-def _baseline_cells(baseline: Baseline, more: dict[str, str]) -> list[str]:
+def _baseline_cells(baseline: Baseline, more: dict[str, str], weighs: bool) -> list[str]:
     def number(path: str) -> float:
         value = look_up(baseline.scores, path)
         return float("nan") if value is None else float(value)
 
-    scores = [score(number(MSE)), score(number(MAE)), *(shown(number(path)) for path in more.values())]
-    return [baseline.label, "", "", *scores, score(number(VALIDATION)), signed(100 * baseline.skill)]
+    return [
+        *(baseline.label, "", "", score(number(MSE)), score(number(MAE))),
+        *([""] * (len(COSTS) + 1)),
+        *(signed(100 * baseline.skill), score(number(VALIDATION)), *([""] if weighs else [])),
+        *(shown(number(path)) for path in more.values()),
+        *("", ""),
+    ]
 
 
 def _letters(setting: Setting, fronts: dict[str, list[tuple[str, int]]]) -> str:

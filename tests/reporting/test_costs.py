@@ -9,7 +9,7 @@ from forecast.reporting.crossings import crossing_of, crossing_words
 from forecast.reporting.pareto import front, non_dominated
 from forecast.reporting.pictures import draw_pictures
 from forecast.reporting.reading import read_runs
-from forecast.reporting.result_sheets import range_sheet
+from forecast.reporting.result_sheets import range_sheet, result_sheet
 from forecast.reporting.sections import Section, sections_of
 from tests.reporting.conftest import Made
 from tests.reporting.made import result_of, write_run
@@ -77,6 +77,20 @@ def test_of_several_seeds_the_median_counts_and_a_rounded_error_dominates_nothin
     assert full
     assert TRAINING.of(full) == 10
     assert front(found, TRAINING) == [("linear", 512)]
+
+
+def test_each_number_of_a_setting_and_of_a_baseline_stands_beneath_its_heading(tmp_path: Path) -> None:
+    found = section(tmp_path, result_of(train=100, inference=400, memory=700, mse=0.4, linear=0.38, share=0.25))
+    sheet = result_sheet(found)
+    model, *baselines = [dict(zip(sheet.headings, row, strict=True)) for row in sheet.cells]
+    scores = {"test MSE": "0.4000", "test MAE": "0.2000", "val. MSE": "0.4000", "skill, %": "+20.0"}
+    costs = {"train, ms/window": "10", "infer, ms/window": "2.5", "peak MiB": "700", "not dominated": "T I M"}
+    training = {"enc.-dec., %": "25", "fit, min": "1", "best step": "400 of 500"}
+    named = {"mechanism": "full", "look-back": "512", "seeds": "1"}
+    assert model == named | scores | costs | training
+    (ridge,) = (row for row in baselines if row["mechanism"].startswith("linear (ridge)"))
+    told = {key: value for key, value in ridge.items() if value and key != "mechanism"}
+    assert told == {"test MSE": "0.3800", "test MAE": "0.1900", "val. MSE": "0.3800", "skill, %": "+24.0"}
 
 
 def test_table_and_pictures_tell_the_least_and_the_greatest_cost_of_the_seeds(
