@@ -69,7 +69,7 @@ def _trade_off(section: Section, cost: Cost, styles: Styles) -> bytes:
     costs = comparable(section, cost)
     named: list[Named] = []
     for arm in section.arms:
-        points = [setting for setting in section.settings if setting.arm == arm and setting.key in costs]
+        points = [setting for setting in section.of(arm) if setting.key in costs]
         if points:
             bars = [cost.bar(each) for each in points]
             _errors(panel, points, [costs[each.key] for each in points], styles[arm], bars)
@@ -88,7 +88,7 @@ def _trade_off(section: Section, cost: Cost, styles: Styles) -> bytes:
 def _error_by_look_back(section: Section, styles: Styles) -> bytes:
     panel = new_panel(f"{section.title}: error against look-back")
     for arm in section.arms:
-        points = [setting for setting in section.settings if setting.arm == arm]
+        points = section.of(arm)
         _errors(panel, points, [each.look_back for each in points], styles[arm])
     lines = _baselines(panel, section)
     mark_look_backs(panel, section.look_backs)
@@ -101,7 +101,7 @@ def _cost_by_look_back(section: Section, cost: Cost, styles: Styles) -> bytes:
     for arm in section.arms:
         if points := costs_by_look_back(section, arm, cost):
             look_backs, costs = list(points), list(points.values())
-            bars = [cost.bar(each) for each in section.settings if each.arm == arm and each.look_back in points]
+            bars = [cost.bar(each) for each in section.of(arm) if each.look_back in points]
             panel.errorbar(look_backs, costs, np.transpose(bars), **BAR)
             panel.plot(look_backs, costs, label=arm, markersize=MARKER, linewidth=1.3, **styles[arm])
     mark_look_backs(panel, section.look_backs)

@@ -32,12 +32,7 @@ def result_sheet(section: Section) -> Sheet:
         *("train, ms/window", "infer, ms/window", "peak MiB", "not dominated"),
         *("skill, %", "val. MSE", *share, *more, "fit, min", "best step"),
     )
-    settings = [
-        _cells(each, _letters(each, fronts), more, weighs)
-        for arm in section.arms
-        for each in section.settings
-        if each.arm == arm
-    ]
+    settings = [_cells(each, _letters(each, fronts), more, weighs) for arm in section.arms for each in section.of(arm)]
     baselines = [_baseline_cells(each, more, weighs) for each in baselines_of(section)]
     notes = (
         "MSE, MAE: on z-scores of the training part, mean ± standard deviation over the seeds; val.: of the part that "
@@ -89,7 +84,7 @@ def _letters(setting: Setting, fronts: dict[str, list[tuple[str, int]]]) -> str:
 
 def range_sheet(section: Section) -> Sheet | None:
     """Give the table of what the seeds' costs range over; None where no setting has several."""
-    settings = [each for arm in section.arms for each in section.settings if each.arm == arm and len(each.runs) > 1]
+    settings = [each for arm in section.arms for each in section.of(arm) if len(each.runs) > 1]
     if not settings:
         return None
     cells = [[each.arm, f"{each.look_back:,}", *(_with_range(cost, each) for cost in COSTS)] for each in settings]

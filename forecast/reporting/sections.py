@@ -52,6 +52,10 @@ class Section:
         """The arm of the control, `mean`, if there is one."""
         return self._arm_of(CONTROL)
 
+    def of(self, arm: str) -> list[Setting]:
+        """Give the settings of an arm, by rising look-back."""
+        return [each for each in self.settings if each.arm == arm]
+
     def at(self, arm: str | None, look_back: int) -> Setting | None:
         """Give the setting of an arm at a look-back."""
         return next((each for each in self.settings if each.key == (arm, look_back)), None)
