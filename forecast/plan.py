@@ -10,6 +10,9 @@ from forecast.cli import finish
 from forecast.errors import InputError
 from forecast.files import check_place
 
+ROUNDS = 3
+"""How often a plan measures each mechanism, if not told."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Plan as the command line says; give the exit code."""
@@ -27,9 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add(
         "--seconds",
         type=seconds,
-        default=10.0,
-        help="of timed steps of a mechanism, 6 steps at the least (%(default)s)",
+        default=4.0,
+        help="of steps of a mechanism in each round, 6 steps at the least (%(default)s)",
     )
+    add("--rounds", type=positive, help=f"in which each mechanism is measured ({ROUNDS}; with --check as many as that)")
     add("--limit", type=seconds, default=600.0, help="a process that takes more seconds is given up (%(default)s)")
     add("--confirm", action="store_true", help="make one step at each largest batch and largest look-back")
     add("--check", type=positive, default=0, metavar="N", help="train in earnest beside the plan, N times in turn")
@@ -53,6 +57,9 @@ def plan(options: argparse.Namespace, arguments: Sequence[str]) -> None:
         raise InputError(f"--check-steps {options.check_steps}: is about the trainings of --check: give that too")
     if options.output is not None:
         check_place(options.output)
+    if options.check and options.rounds:
+        raise InputError(f"--check {options.check} --rounds {options.rounds}: a check has as many rounds: give one")
+    options.rounds = options.check or options.rounds or ROUNDS
     from forecast.planning.planner import run
 
     run(options, arguments)

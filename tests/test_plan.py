@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from forecast.plan import main
-from forecast.planning import planner, worker
-from forecast.planning.answer import MEASURE, RUN, Answer, Ask
+from forecast.planning import clock, planner, worker
+from forecast.planning.answer import AGAIN, MEASURE, RUN, Answer, Ask
+from forecast.planning.clock import INTERVAL, StepClock
 from tests.planning.made import PACE, measured
 from tests.small import QUICK, SIMULATED, SMALL
 
@@ -51,16 +52,19 @@ def test_a_plan_has_a_row_for_each_mechanism_and_says_why_one_has_none(
 ) -> None:
     words = ["--mechanisms", "full", "linear", "linformer", "--output", str(tmp_path / "plan.json")]
     assert plan(*words) == 0
-    assert asked == [(name, MEASURE) for name in ("full", "linear", "linformer")]
+    again = [("linear", AGAIN), ("full", AGAIN)]  # what is refused is not measured again
+    assert asked == [*((name, MEASURE) for name in ("full", "linear", "linformer")), *again, *reversed(again)]
     written = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
     assert written["command"].startswith("python -m forecast.plan data=synthetic")
     assert (written["context_length"], written["batch"], written["memory_gib"]) == (48, 10, 2.0)
+    assert written["rounds"] == 3
     full, linear, linformer = written["mechanisms"]
     assert full["epoch_seconds"] == pytest.approx(106)
     assert linear["epoch_seconds"] == pytest.approx(56)
     assert (linformer["epoch_seconds"], linformer["why"][:9]) == (None, "refused: ")
     printed = " ".join(capsys.readouterr().out.split())
     assert "1.77 min" in printed
+    assert "training, by time: linear < full" in printed
     assert "linformer: refused: attention=linformer cannot be causal: set attention@decoder_attention=full" in printed
 
 
@@ -69,8 +73,7 @@ def test_trainings_beside_the_plan_come_in_turn_and_give_ratios_and_ranks(
 ) -> None:
     words = ["--mechanisms", "full", "linear", "--check", "2", "--check-steps", "30", "--confirm"]
     assert plan(*words, "--output", str(tmp_path / "plan.json")) == 0
-    pair = ["measure", "run"]
-    assert [what for _, what in asked[:8]] == [*pair, *pair, *reversed(pair), *reversed(pair)]
+    assert [what for _, what in asked[:8]] == ["measure", "run"] * 2 + ["run", "again"] * 2
     assert [label for label, _ in asked[:8]] == ["full"] * 2 + ["linear"] * 4 + ["full"] * 2
     check = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))["check"]
     for compared in check["mechanisms"].values():
@@ -86,6 +89,7 @@ def test_trainings_beside_the_plan_come_in_turn_and_give_ratios_and_ranks(
     ("words", "message"),
     [
         (["--check-steps", "5"], "--check-steps 5: is about the trainings of --check: give that too"),
+        (["--check", "2", "--rounds", "3"], "--check 2 --rounds 3: a check has as many rounds: give one"),
         (["--output", "{folder}/none/plan.json"], "{folder}/none: no such folder: make it, or choose another --output"),
         (["data.rows=many"], "data.rows=many: must be int"),
         (["seed=1,2"], "seed=1,2"),
@@ -109,13 +113,22 @@ def test_a_real_plan_and_a_real_training_are_measured_alike(tmp_path: Path, monk
 
     monkeypatch.setattr(planner, "ask_child", ask_here)
     monkeypatch.setattr(worker, "confine", lambda _: None)  # of this process: the tests after this one would have it
+    monkeypatch.setattr(clock, "LEAST", 16)
+    clocks: list[StepClock] = []
+
+    def new_clock(seconds: float) -> StepClock:
+        clocks.append(StepClock(seconds))
+        return clocks[-1]
+
+    monkeypatch.setattr(worker, "StepClock", new_clock)
     monkeypatch.chdir(tmp_path)
     words = ["--mechanisms", "mean", "--seconds", "0", "--check", "1", "--check-steps", "6", "--confirm"]
     assert plan(*words, "--output", "plan.json") == 0
     assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
     written = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
     (mean,) = written["mechanisms"]
-    assert (mean["why"], mean["steps_timed"]) == ("", 6)
+    assert (mean["why"], mean["steps_timed"]) == ("", 16)
+    assert [validation.after for made in clocks for validation in made.validations] == [INTERVAL, 16]
     assert (written["train"], written["steps"]) == (430, 12)
     assert 0 < mean["loop_seconds"] < mean["epoch_seconds"]
     assert mean["training_seconds"] < mean["result_seconds"]

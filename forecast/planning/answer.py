@@ -8,8 +8,9 @@ from typing import Any
 from forecast.planning.footprint import Footprint, Level, Line
 from forecast.planning.pace import Length, Pace
 
-MEASURE, SMALL, STEP, RUN = "measure", "small", "step", "run"
-"""What a process does: a short training and then its memory; the memory at small sizes alone; one step; a training."""
+MEASURE, AGAIN, SMALL, STEP, RUN = "measure", "again", "small", "step", "run"
+"""What a process does: a short training and then the memory of other sizes; the short training alone; the memory at
+small sizes alone; one step; a training."""
 
 
 @dataclass(frozen=True)
@@ -19,13 +20,13 @@ class Ask:
     Attributes
     ----------
     what
-        MEASURE, SMALL, STEP or RUN.
+        MEASURE, AGAIN, SMALL, STEP or RUN.
     config
         Plain values, as a training is given them.
     seconds
-        Of timed steps.
+        Of steps that are timed.
     memory_bytes
-        That a MEASURE, SMALL or STEP may take.
+        That it may take; a RUN takes what it needs.
     """
 
     what: str

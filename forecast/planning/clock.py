@@ -1,7 +1,7 @@
 """A callback that times the steps and validations of a short training, and ends it."""
 
 import time
-from statistics import median
+from statistics import fmean
 from typing import Any
 
 import lightning
@@ -12,12 +12,12 @@ from lightning.pytorch.utilities.types import STEP_OUTPUT
 from forecast.data.windows import Batch
 from forecast.planning.pace import Pace
 
-WARM_UP, LEAST, MOST = 2, 6, 60
+WARM_UP, LEAST, MOST = 2, 6, 500
 """Steps that are not among the timed ones, and of a short training at the least and at the most."""
 
 INTERVAL = 5
-"""Steps from one of its validations to the next: with the last one there are at least two, and only the first of them
-has to load what draws."""
+"""Steps before the first validation, which has to load what draws. One more comes, at the end: a validation may take as
+long as twenty steps, and it is the steps that a training has most of."""
 
 
 class StepClock(Callback):
@@ -26,20 +26,16 @@ class StepClock(Callback):
     Parameters
     ----------
     seconds
-        After which the training ends, once it has made its least steps.
+        Of steps, after which the training ends, once it has made the least of them.
     """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._begun = self._finished = 0.0
+        self._finished = 0.0
         self._asked: list[float] = []
         self._given: list[float] = []
         self._ended: list[float] = []
-        self._validations: list[_Validation] = []
-
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Start."""
-        self._begun = time.perf_counter()
+        self.validations: list[_Validation] = []
 
     def on_train_batch_start(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Any, batch_idx: int
@@ -54,12 +50,12 @@ class StepClock(Callback):
     ) -> None:
         """Note the end of the step, and ask for that of the training where it is time."""
         self._ended.append(_now(pl_module.device))
-        if len(self._ended) >= LEAST and self._ended[-1] - self._begun >= self.seconds:
+        if len(self._ended) >= LEAST and sum(self._steps) >= self.seconds:
             trainer.should_stop = True
 
     def on_validation_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Note the start of a validation."""
-        self._validations.append(_Validation(len(self._ended), _now(pl_module.device)))
+        self.validations.append(_Validation(len(self._ended), _now(pl_module.device)))
 
     def on_validation_batch_end(
         self,
@@ -71,7 +67,11 @@ class StepClock(Callback):
         dataloader_idx: int = 0,
     ) -> None:
         """Note the end of a batch of windows."""
-        self._validations[-1].add(_now(pl_module.device), len(batch.origin))
+        self.validations[-1].add(_now(pl_module.device), len(batch.origin))
+
+    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Have no other validation before the last step."""
+        trainer.val_check_batch = trainer.max_steps
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Note the end of the last validation."""
@@ -83,23 +83,24 @@ class StepClock(Callback):
         return len(self._ended)
 
     def pace(self, prepare: float) -> Pace:
-        """Give the medians; `prepare` is what came before the training, in seconds."""
-        steps = [ended - given for ended, given in zip(self._ended, self._given, strict=True)]
+        """Give the means, since a training lasts as long as the sum; `prepare`: the seconds before the training."""
+        steps = self._steps
         waits = [given - asked for given, asked in zip(self._given, self._asked, strict=True)]
-        step = median(steps[WARM_UP:])
-        followed = {validation.after for validation in self._validations}
+        step = fmean(steps[WARM_UP:])
+        followed = {validation.after for validation in self.validations}
         gaps = [
             asked - ended
             for number, (ended, asked) in enumerate(zip(self._ended, self._asked[1:], strict=False), 1)
             if number not in followed
         ]
-        between = median(gaps)
-        window = median([seconds for validation in self._validations for seconds in validation.windows_seconds()])
-        beside = [self._beside(validation, window) - between for validation in self._validations]
-        usual = max(0.0, median(beside[1:] or beside))
+        between = fmean(gaps)
+        timed = [validation.timed() for validation in self.validations]
+        window = sum(seconds for seconds, _ in timed) / sum(windows for _, windows in timed)
+        beside = [self._beside(validation, window) - between for validation in self.validations]
+        usual = max(0.0, fmean(beside[1:] or beside))
         return Pace(
             step=step,
-            wait=median(waits[WARM_UP:]),
+            wait=fmean(waits[WARM_UP:]),
             between=between,
             first=max(0.0, sum(steps[:WARM_UP]) - WARM_UP * step),
             window=window,
@@ -107,6 +108,10 @@ class StepClock(Callback):
             first_validation=max(0.0, beside[0] - usual),
             prepare=prepare,
         )
+
+    @property
+    def _steps(self) -> list[float]:
+        return [ended - given for ended, given in zip(self._ended, self._given, strict=True)]
 
     def _beside(self, validation: "_Validation", window: float) -> float:
         """Give the seconds from the step before a validation to the step after it, less its windows."""
@@ -129,11 +134,10 @@ class _Validation:
         self._sizes.append(size)
         self.windows += size
 
-    def windows_seconds(self) -> list[float]:
-        """Give the seconds a window of each batch, without the first where there are others: it warms up."""
-        taken = [later - earlier for earlier, later in zip(self._ends, self._ends[1:], strict=False)]
-        each = [seconds / size for seconds, size in zip(taken, self._sizes, strict=True)]
-        return each[1:] or each
+    def timed(self) -> tuple[float, int]:
+        """Give seconds and windows of the batches, without the first where there are others: it warms up."""
+        first = 1 if len(self._sizes) > 1 else 0
+        return self._ends[-1] - self._ends[first], sum(self._sizes[first:])
 
 
 def _now(device: torch.device) -> float:

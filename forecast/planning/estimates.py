@@ -6,7 +6,7 @@ from statistics import median, median_low
 from typing import Any
 
 from forecast.benchmarking.search import MEMORY
-from forecast.planning.answer import MEASURE, SMALL, STEP, Answer, Ask
+from forecast.planning.answer import AGAIN, MEASURE, SMALL, STEP, Answer, Ask
 from forecast.planning.candidates import Candidate
 from forecast.planning.pace import Pace
 
@@ -15,16 +15,23 @@ Put = Callable[[Ask, str], Answer]
 """Puts a question about the mechanism of that label."""
 
 FIELDS = (
-    *("loop_seconds", "wait_seconds", "validation_seconds", "epoch_seconds", "training_seconds", "result_seconds"),
-    *("peak_mib", "steps_timed", "largest_batch", "batch_bound", "largest_look_back", "look_back_bound", "trials"),
+    *("loop_seconds", "wait_seconds", "validation_seconds", "epoch_seconds", "training_seconds", "training_rounds"),
+    *("result_seconds", "peak_mib", "steps_timed", "largest_batch", "batch_bound", "largest_look_back"),
+    *("look_back_bound", "trials"),
 )
 """The keys of a row beside `mechanism` and `why`; None where not known."""
 
 
-def measure(candidate: Candidate, put: Put, seconds: float, memory: int) -> Answer:
-    """Have a mechanism measured; at small sizes, for its memory alone, where it does not fit as it is."""
+def measure(candidate: Candidate, put: Put, seconds: float, memory: int, first: Answer | None = None) -> Answer:
+    """Have a mechanism measured; at small sizes, for its memory alone, where it does not fit as it is.
+
+    After a `first` time its steps alone are measured: what that found of other sizes stays.
+    """
     if candidate.config is None:
         return Answer(f"refused: {candidate.why}")
+    if first is not None:
+        again = put(Ask(AGAIN, candidate.config, seconds, memory), candidate.label)
+        return replace(again, footprint=first.footprint, longest=first.longest)
     answer = put(Ask(MEASURE, candidate.config, seconds, memory), candidate.label)
     if not answer.why.startswith(MEMORY):
         return answer
@@ -64,8 +71,12 @@ def try_sizes(candidate: Candidate, row: Row, put: Put, memory: int) -> list[Row
 
 
 def middle(rows: Sequence[Row]) -> Row:
-    """Give the median of a mechanism's rows, of whole numbers the lower of two; what is no number is the last's."""
-    last = dict(rows[-1])
+    """Give the median of a mechanism's rows, of whole numbers the lower of two; what is no number is the last's.
+
+    `training_rounds` has the training's seconds by each row, None where one does not know them.
+    """
+    trainings = [row["training_seconds"] for row in rows]
+    last = {**rows[-1], "training_rounds": None if None in trainings else trainings}
     for key in last:
         values = [row[key] for row in rows]
         if all(type(each) is int for each in values):
@@ -73,6 +84,11 @@ def middle(rows: Sequence[Row]) -> Row:
         elif all(type(each) in (int, float) for each in values):
             last[key] = median(values)
     return last
+
+
+def always_less(ones: Sequence[float], others: Sequence[float]) -> bool:
+    """Tell whether every round of the one lies below every round of the other; of a round alone that says nothing."""
+    return min(len(ones), len(others)) > 1 and max(ones) < min(others)
 
 
 def _times(answer: Answer, pace: Pace) -> Row:

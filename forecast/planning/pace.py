@@ -43,7 +43,7 @@ class Length:
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds, each a median but for the firsts.
+    """Seconds, each a mean but for the firsts.
 
     Attributes
     ----------

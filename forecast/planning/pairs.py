@@ -8,6 +8,7 @@ from typing import Any
 
 from forecast.errors import InputError
 from forecast.planning.answer import Answer
+from forecast.planning.estimates import always_less
 
 WITHIN = 0.25
 """How far from 1 the median ratio of a plan may be."""
@@ -49,9 +50,11 @@ class Pair:
 
 def compare(pairs: Sequence[Pair], what: str) -> dict[str, Any]:
     """Give the ratios of a mechanism's pairs, their median, and whether it is near enough to 1."""
-    ratios, reals = [pair.ratio(what) for pair in pairs], [pair.real[what] for pair in pairs]
+    ratios = [pair.ratio(what) for pair in pairs]
+    foretold, reals = [pair.foretold[what] for pair in pairs], [pair.real[what] for pair in pairs]
     return {
-        "foretold": median(pair.foretold[what] for pair in pairs),
+        "foretold": median(foretold),
+        "plans": foretold,
         "real": median(reals),
         "reals": reals,
         "ratios": ratios,
@@ -63,14 +66,17 @@ def compare(pairs: Sequence[Pair], what: str) -> dict[str, Any]:
 def rank(compared: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Give the mechanisms by rising medians, as foretold and as they were, and the pairs that are not in order.
 
-    Of such a pair `apart` is by how much the real medians differ, as a share of the smaller, and `alike` in how many
-    of the turns the trainings stood as their medians do: where that is about half, they were not told apart either.
+    Of such a pair `apart` is by how much the real medians differ, as a share of the smaller, `alike` in how many of the
+    turns the trainings stood as their medians do (where that is about half, they were not told apart either), and
+    `claimed` whether the plans had them apart, each of the one below each of the other.
     """
     swapped = []
     for pair in combinations(compared, 2):
         low, high = sorted((compared[label] for label in pair), key=lambda each: float(each["real"]))
         if low["real"] < high["real"] and low["foretold"] > high["foretold"]:
             alike = sum(less < more for less, more in zip(low["reals"], high["reals"], strict=False))
-            swapped.append({"mechanisms": list(pair), "apart": high["real"] / low["real"] - 1, "alike": alike})
+            claimed = always_less(high["plans"], low["plans"])
+            apart = high["real"] / low["real"] - 1
+            swapped.append({"mechanisms": list(pair), "apart": apart, "alike": alike, "claimed": claimed})
     orders = {name: sorted(compared, key=lambda label: compared[label][name]) for name in ("foretold", "real")}
     return {**orders, "swapped": swapped}

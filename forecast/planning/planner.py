@@ -19,7 +19,7 @@ from forecast.files import write_json
 from forecast.planning.answer import RUN, Answer, Ask
 from forecast.planning.candidates import Candidate, candidates_of
 from forecast.planning.child import ask_child
-from forecast.planning.estimates import Put, Row, estimate, measure, middle, try_sizes
+from forecast.planning.estimates import Put, estimate, measure, middle, try_sizes
 from forecast.planning.pairs import PEAK, TIME, Pair, compare, rank
 from forecast.planning.sheets import check_sheet, plan_sheet
 from forecast.trainer_settings import choose_device
@@ -43,14 +43,17 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     # of a GPU, what the driver takes and the allocator reserves is in no estimate
     room = int(SHARE * memory) if device.type == "cuda" else memory
 
-    with progress(len(candidates) * max(1, options.check), quiet=options.quiet) as (say, advance):
+    with progress(len(candidates) * options.rounds, quiet=options.quiet) as (say, advance):
 
         def put(ask: Ask, label: str) -> Answer:
             say(f"{label}: {ask.what}")
             return ask_child(ask, label, options.limit)
 
         measured = _measure(candidates, put, lambda: advance(1), options, memory)
-        rows = [_row(candidate, measured[candidate.label][0], room) for candidate in candidates]
+        rows = [
+            middle([estimate(candidate, answer, room) for answer in measured[candidate.label][0]])
+            for candidate in candidates
+        ]
         if options.confirm:
             for candidate, row in zip(candidates, rows, strict=True):
                 row["trials"] = try_sizes(candidate, row, put, memory)
@@ -59,7 +62,8 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
         raise InputError(rows[0]["why"].removeprefix(f"{REFUSED}: "))
     facts = {
         "data": config["data"]["name"], "context_length": config["context_length"], "horizon": config["horizon"],
-        "batch": config["training"]["batch_size"], "memory_gib": memory / 2**30, "room_gib": room / 2**30,
+        "batch": config["training"]["batch_size"], "rounds": options.rounds,
+        "memory_gib": memory / 2**30, "room_gib": room / 2**30,
         **vars(planned[0].length), **facts_of(device, config["training"]["precision"], arguments, "forecast.plan"),
     }  # fmt: skip
     check = _check({label: pairs for label, (_, pairs) in measured.items() if pairs}, options.check)
@@ -76,16 +80,20 @@ Measured = dict[str, tuple[list[Answer], list[Pair]]]
 def _measure(
     candidates: Sequence[Candidate], put: Put, done: Callable[[], None], options: Namespace, memory: int
 ) -> Measured:
-    """Measure each mechanism; with `check`, in so many rounds of alternating order, each with a training beside."""
+    """Measure the mechanisms in rounds of alternating order; with `check`, each with a training beside.
+
+    What failed once is not measured again.
+    """
     measured: Measured = {candidate.label: ([], []) for candidate in candidates}
-    for number in range(max(1, options.check)):
+    for number in range(options.rounds):
         for candidate in candidates if number % 2 == 0 else reversed(candidates):
             answers, pairs = measured[candidate.label]
-            first = _train(candidate, put, options) if options.check and number % 2 else None
-            answer = measure(candidate, put, options.seconds, memory)
-            answers.append(answer)
-            if options.check and not answer.why:
-                pairs.append(Pair.of(answer, first or _train(candidate, put, options)))
+            if not answers or not answers[-1].why:
+                before = _train(candidate, put, options) if options.check and number % 2 else None
+                answer = measure(candidate, put, options.seconds, memory, answers[0] if answers else None)
+                answers.append(answer)
+                if options.check and not answer.why:
+                    pairs.append(Pair.of(answer, before or _train(candidate, put, options)))
             done()
     return measured
 
@@ -97,10 +105,6 @@ def _train(candidate: Candidate, put: Put, options: Namespace) -> Answer:
     if options.check_steps is not None:
         training["max_steps"] = options.check_steps
     return put(Ask(RUN, {**candidate.config, "training": training}, 0.0, 0), candidate.label)
-
-
-def _row(candidate: Candidate, answers: Sequence[Answer], memory: int) -> Row:
-    return middle([estimate(candidate, answer, memory) for answer in answers])
 
 
 def _check(pairs: Mapping[str, Sequence[Pair]], rounds: int) -> dict[str, Any] | None:

@@ -1,24 +1,28 @@
 """The tables of a plan."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from forecast.benchmarking.sheets import Sheet
 from forecast.benchmarking.text import NONE, decimals, duration, three_digits
-from forecast.planning.estimates import Row
+from forecast.planning.estimates import Row, always_less
 from forecast.planning.pairs import PEAK, TIME, WITHIN
 
-HEADINGS = ("mechanism", "step", "epoch", "training", "to the result", "peak MiB", "largest batch", "look-back")
+HEADINGS = (
+    *("mechanism", "step", "epoch", "training", "of the rounds", "to the result", "peak MiB", "largest batch"),
+    "look-back",
+)
 CHECKED = ("mechanism", "what", "plan", "training", "plan / training", "of each pair")
 
 
 def plan_sheet(rows: Sequence[Row], facts: Mapping[str, Any]) -> Sheet:
     """Give the table of the mechanisms."""
     notes = [
-        f"step: from one to the next, the median of a few; training: {facts['steps']:,} steps and their validations; "
-        "to the result: with what comes before and with the scores of all windows",
-        "each mechanism in a process of its own, one after the other, since the peak of memory is a process's; of "
-        f"times within {WITHIN:.0%} of each other a plan does not say which is less",
+        f"step: from one to the next; training: {facts['steps']:,} steps and their validations; to the result: with "
+        "what comes before and with the scores of all windows",
+        f"each is {_middle(facts['rounds'])}, the mechanisms in turn, each time in a process of its own",
+        *_order(rows),
         f"largest batch, largest look-back: estimates for {_room(facts)}, from what other passes allocate, on the "
         "safe side; *: the data have no more",
         *(f"{row['mechanism']}: {row['why']}" for row in rows if row["why"]),
@@ -45,10 +49,30 @@ def check_sheet(check: Mapping[str, Any]) -> Sheet:
         notes.append(f"by {what}, trained: {' < '.join(ranks['real'])}; planned: {' < '.join(ranks['foretold'])}")
         notes += [
             f"by {what} out of order: {' and '.join(swap['mechanisms'])}, {swap['apart']:.1%} apart in the trainings, "
-            f"which stood so in {swap['alike']} of {check['pairs']} turns"
+            f"which stood so in {swap['alike']} of {check['pairs']} turns; the plans "
+            + ("all stood the other way" if swap["claimed"] else "did not tell them apart either")
             for swap in ranks["swapped"]
         ]
     return Sheet("The plan beside real trainings of as many steps", CHECKED, cells, tuple(notes))
+
+
+def _middle(rounds: int) -> str:
+    return "of one round" if rounds == 1 else f"the median of {rounds} rounds"
+
+
+def _order(rows: Sequence[Row]) -> list[str]:
+    """Say which trainings take less time, as far as the rounds tell."""
+    known = sorted((row for row in rows if row["training_rounds"]), key=lambda row: float(row["training_seconds"]))
+    if len(known) < 2:
+        return []
+    if any(len(row["training_rounds"]) < 2 for row in known):
+        return ["one round does not tell which training takes less time than another: give --rounds more"]
+    signs = [
+        "<" if always_less(row["training_rounds"], following["training_rounds"]) else "≈"
+        for row, following in pairwise(known)
+    ]
+    chain = " ".join(f"{sign} {row['mechanism']}" for sign, row in zip(["", *signs], known, strict=True))
+    return [f"training, by time: {chain.strip()}; ≈: not told apart, some round of the one takes as long as the other"]
 
 
 def _room(facts: Mapping[str, Any]) -> str:
@@ -63,11 +87,20 @@ def _cells(row: Row) -> list[str]:
         duration(row["loop_seconds"]),
         duration(row["epoch_seconds"]),
         duration(row["training_seconds"]),
+        _range(row["training_rounds"]),
         duration(row["result_seconds"]),
         three_digits(row["peak_mib"]),
         _size(row, "largest_batch", "batch_bound"),
         _size(row, "largest_look_back", "look_back_bound"),
     ]
+
+
+def _range(seconds: Sequence[float] | None) -> str:
+    """Give the least and the most, the unit once where it is the same."""
+    if seconds is None:
+        return NONE
+    (least, small), (most, large) = (duration(value).split() for value in (min(seconds), max(seconds)))
+    return f"{least} to {most} {large}" if small == large else f"{least} {small} to {most} {large}"
 
 
 def _size(row: Row, key: str, bound: str) -> str:

@@ -17,7 +17,7 @@ from forecast.benchmarking.trial import confine, limit_cuda
 from forecast.errors import InputError, NotFiniteError
 from forecast.fitting import fit
 from forecast.memory import peak_memory_mib, reset_peak_memory
-from forecast.planning.answer import MEASURE, RUN, SMALL, STEP, Answer, Ask
+from forecast.planning.answer import AGAIN, MEASURE, RUN, SMALL, STEP, Answer, Ask
 from forecast.planning.clock import INTERVAL, MOST, StepClock
 from forecast.planning.footprint import Footprint, calibrated
 from forecast.planning.pace import Length
@@ -46,7 +46,9 @@ QUIET = {"progress": False, "profile": False}
 
 def answer(ask: Ask) -> Answer:
     """Do what is asked; what the configuration, the memory or the numbers forbid is an answer too."""
-    doing: dict[str, Callable[[Ask], Answer]] = {MEASURE: measure, SMALL: measure_small, STEP: make_step, RUN: run}
+    doing: dict[str, Callable[[Ask], Answer]] = {
+        MEASURE: measure, AGAIN: measure_pace, SMALL: measure_small, STEP: make_step, RUN: run,
+    }  # fmt: skip
     try:
         return doing[ask.what](ask)
     except (InputError, NotFiniteError) as refused:
@@ -61,14 +63,9 @@ def answer(ask: Ask) -> Answer:
 
 def measure(ask: Ask) -> Answer:
     """Train for a few steps as a run does, then measure what passes of other batches and look-backs allocate."""
-    began = perf_counter()
-    made = _prepared(ask)
-    prepared = perf_counter() - began
-    length = _length(made)
-    clock = StepClock(ask.seconds)
-    with TemporaryDirectory() as folder:
-        speed = _train_shortly(made, clock, Path(folder))
-    peak = speed["peak_memory_mib"]
+    made, paced = _paced(ask)
+    assert paced.peak_mib is not None
+    peak = paced.peak_mib
     reset_peak_memory(made.device)
     idle = peak_memory_mib(made.device)
     levels = measure_levels(made)
@@ -77,14 +74,13 @@ def measure(ask: Ask) -> Answer:
     validated = min(made.settings.evaluation_batch_size, len(made.data.parts["validation"]))
     transient = own.transient(made.settings.batch_size, validated)
     factor = 1.0 if made.device.type == "cuda" else calibrated(peak * 2**20, idle * 2**20, transient)
-    return Answer(
-        length=length,
-        pace=clock.pace(prepared + speed.get("compile_seconds", 0.0)),
-        footprint=Footprint(look_back, peak * 2**20 - factor * transient, factor, levels),
-        longest=_longest(made),
-        peak_mib=peak,
-        steps=clock.steps,
-    )
+    footprint = Footprint(look_back, peak * 2**20 - factor * transient, factor, levels)
+    return replace(paced, footprint=footprint, longest=_longest(made))
+
+
+def measure_pace(ask: Ask) -> Answer:
+    """Train for a few steps as a run does."""
+    return _paced(ask)[1]
 
 
 def measure_small(ask: Ask) -> Answer:
@@ -113,6 +109,18 @@ def run(ask: Ask) -> Answer:
         _, result = train({**_quiet(ask.config), "output_dir": folder})
     speed = result["speed"]
     return Answer(peak_mib=speed["peak_memory_mib"], seconds=speed["fit_seconds"], steps=result["model"]["steps"])
+
+
+def _paced(ask: Ask) -> tuple[Preparation, Answer]:
+    began = perf_counter()
+    made = _prepared(ask)
+    prepared = perf_counter() - began
+    length = _length(made)
+    clock = StepClock(ask.seconds)
+    with TemporaryDirectory() as folder:
+        speed = _train_shortly(made, clock, Path(folder))
+    pace = clock.pace(prepared + speed.get("compile_seconds", 0.0))
+    return made, Answer(length=length, pace=pace, peak_mib=speed["peak_memory_mib"], steps=clock.steps)
 
 
 def _prepared(ask: Ask) -> Preparation:

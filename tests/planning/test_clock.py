@@ -7,7 +7,9 @@ import torch
 from forecast.planning import clock
 from forecast.planning.clock import LEAST, StepClock
 
-TRAINER: Any = SimpleNamespace(should_stop=False, train_dataloader=SimpleNamespace(asked=0.0, given=0.0))
+TRAINER: Any = SimpleNamespace(
+    should_stop=False, train_dataloader=SimpleNamespace(asked=0.0, given=0.0), max_steps=500, val_check_batch=5
+)
 MODULE: Any = SimpleNamespace(device=torch.device("cpu"))
 
 
@@ -30,15 +32,15 @@ def test_the_parts_of_a_training_are_told_apart(monkeypatch: pytest.MonkeyPatch)
 
     def validate(fixed: float) -> None:
         timer.on_validation_start(TRAINER, MODULE)
-        for windows, seconds in ((4, 9.0), (4, 2.0), (2, 1.0)):
+        for windows, seconds in ((4, 9.0), (4, 2.5), (2, 0.5)):
             now[0] += seconds
             timer.on_validation_batch_end(TRAINER, MODULE, None, batch_of(windows), 0)
         now[0] += fixed
 
-    for seconds in (7.0, 3.0, 1.0, 1.0, 1.0):
+    for seconds in (7.0, 3.0, 0.5, 0.5, 2.5):
         step(seconds)
     validate(fixed=11.0)
-    step(1.0)
+    step(0.5)
     validate(fixed=6.0)
     now[0] -= 0.5  # nothing comes between the last validation and the end
     timer.on_train_end(TRAINER, MODULE)
@@ -50,13 +52,26 @@ def test_the_parts_of_a_training_are_told_apart(monkeypatch: pytest.MonkeyPatch)
     assert pace.first_validation == pytest.approx(11 + 0.5 - 6)
 
 
-def test_the_training_is_ended_after_its_seconds_and_its_least_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("seconds", "steps"), [(0.0, LEAST), (10.0, 10)])
+def test_the_training_is_ended_after_its_seconds_of_steps_and_the_least_of_them(
+    seconds: float, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(clock, "_now", lambda _: now[0])
     monkeypatch.setattr(TRAINER, "should_stop", False)
-    timer = StepClock(seconds=0.0)
-    timer.on_train_start(TRAINER, MODULE)
-    for number in range(1, LEAST + 1):
+    timer = StepClock(seconds)
+    for number in range(1, steps + 1):
         assert not TRAINER.should_stop
+        now[0] += 3.0  # what is between the steps does not count
+        TRAINER.train_dataloader.given = now[0]
         timer.on_train_batch_start(TRAINER, MODULE, None, 0)
+        now[0] += 1.0
         timer.on_train_batch_end(TRAINER, MODULE, None, None, 0)
         assert timer.steps == number
     assert TRAINER.should_stop
+
+
+def test_after_the_first_validation_the_next_is_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TRAINER, "val_check_batch", 5)
+    StepClock(seconds=1.0).on_validation_end(TRAINER, MODULE)
+    assert TRAINER.val_check_batch == TRAINER.max_steps

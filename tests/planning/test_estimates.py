@@ -5,7 +5,7 @@ import pytest
 
 from forecast.planning.answer import Answer, Ask
 from forecast.planning.candidates import Candidate
-from forecast.planning.estimates import estimate, measure, middle, try_sizes
+from forecast.planning.estimates import always_less, estimate, measure, middle, try_sizes
 from tests.planning.made import FOOTPRINT, LENGTH, MIB, measured
 
 CONFIG = {"training": {"batch_size": 10, "evaluation_batch_size": 4}, "context_length": 20}
@@ -47,6 +47,14 @@ def test_what_does_not_fit_is_measured_at_small_sizes_for_what_does() -> None:
     assert (row["why"], row["epoch_seconds"], row["largest_batch"]) == ("memory: none left", None, 15)
 
 
+def test_after_the_first_time_the_steps_alone_are_measured() -> None:
+    asked: list[Ask] = []
+    put = answering(asked, again=measured(footprint=None, longest=None, peak_mib=310.0))
+    again = measure(CANDIDATE, put, 1.0, MEMORY, measured())
+    assert [ask.what for ask in asked] == ["again"]
+    assert again == measured(peak_mib=310.0)
+
+
 def test_what_is_refused_is_not_measured_again() -> None:
     asked: list[Ask] = []
     answer = measure(CANDIDATE, answering(asked, measure=Answer("refused: cannot")), 1.0, MEMORY)
@@ -72,8 +80,19 @@ def test_several_measurements_give_their_median() -> None:
     assert middle(rows)["peak_mib"] == 310
     assert [row["largest_look_back"] for row in rows] == [20, 30, 10]
     assert middle(rows)["largest_look_back"] == 20
+    times = [row["training_seconds"] for row in rows]
+    assert middle(rows)["training_rounds"] == times
     failed = [*rows, estimate(CANDIDATE, replace(measured(), why="time: too long", pace=None, length=None), MEMORY)]
     assert (middle(failed)["why"], middle(failed)["peak_mib"]) == ("time: too long", None)
+    assert middle(failed)["training_rounds"] is None
+
+
+@pytest.mark.parametrize(
+    ("ones", "others", "less"),
+    [([1, 3], [4, 5], True), ([1, 4], [4, 5], False), ([4, 5], [1, 3], False), ([1], [4], False), ([1, 3], [4], False)],
+)
+def test_less_is_what_is_less_in_every_round(ones: list[float], others: list[float], less: bool) -> None:
+    assert always_less(ones, others) is less
 
 
 def test_no_more_windows_are_evaluated_at_once_than_a_part_has() -> None:

@@ -29,13 +29,15 @@ def test_the_median_ratio_decides(third: float, within: bool) -> None:
     assert compared["ratios"] == [0.1, third, 9]
     assert (compared["median"], compared["within"]) == (third, within)
     assert (compared["real"], compared["reals"]) == (1, [1, 2, 1])
+    assert compared["plans"] == [0.1, 2 * third, 9]
 
 
-def test_what_is_ranked_wrongly_is_named_with_how_far_it_is_apart() -> None:
+@pytest.mark.parametrize(("highest", "claimed"), [(9.4, True), (9.6, False)])
+def test_what_is_ranked_wrongly_is_named_with_how_far_it_is_apart(highest: float, claimed: bool) -> None:
     compared = {
-        "full": {"foretold": 10.0, "real": 9.0, "reals": [9.0, 8.0, 12.0]},
-        "mean": {"foretold": 2.0, "real": 2.0, "reals": [2.0, 2.0, 2.0]},
-        "taylor": {"foretold": 9.0, "real": 9.9, "reals": [9.9, 10.0, 9.5]},
+        "full": {"foretold": 10.0, "real": 9.0, "reals": [9.0, 8.0, 12.0], "plans": [10.0, 9.5, 11.0]},
+        "mean": {"foretold": 2.0, "real": 2.0, "reals": [2.0, 2.0, 2.0], "plans": [2.0, 2.0, 2.0]},
+        "taylor": {"foretold": 9.0, "real": 9.9, "reals": [9.9, 10.0, 9.5], "plans": [9.0, 8.0, highest]},
     }
     ranks = rank(compared)
     assert ranks["foretold"] == ["mean", "taylor", "full"]
@@ -43,4 +45,4 @@ def test_what_is_ranked_wrongly_is_named_with_how_far_it_is_apart() -> None:
     (swap,) = ranks["swapped"]
     assert swap["mechanisms"] == ["full", "taylor"]
     assert swap["apart"] == pytest.approx(0.1)
-    assert swap["alike"] == 2
+    assert (swap["alike"], swap["claimed"]) == (2, claimed)
