@@ -64,7 +64,7 @@ def test_a_plan_has_a_row_for_each_mechanism_and_says_why_one_has_none(
     assert (linformer["epoch_seconds"], linformer["why"][:9]) == (None, "refused: ")
     printed = " ".join(capsys.readouterr().out.split())
     assert "1.77 min" in printed
-    assert "training, by time: linear < full" in printed
+    assert "training: linear < full; peak: full ≈ linear; ≈: their rounds overlap" in printed
     assert "linformer: refused: attention=linformer cannot be causal: set attention@decoder_attention=full" in printed
 
 

@@ -16,10 +16,13 @@ Put = Callable[[Ask, str], Answer]
 
 FIELDS = (
     *("loop_seconds", "wait_seconds", "validation_seconds", "epoch_seconds", "training_seconds", "training_rounds"),
-    *("result_seconds", "peak_mib", "steps_timed", "largest_batch", "batch_bound", "largest_look_back"),
-    *("look_back_bound", "trials"),
+    *("result_seconds", "peak_mib", "peak_rounds", "steps_timed", "largest_batch", "batch_bound"),
+    *("largest_look_back", "look_back_bound", "trials"),
 )
 """The keys of a row beside `mechanism` and `why`; None where not known."""
+
+ROUNDS = {"training_seconds": "training_rounds", "peak_mib": "peak_rounds"}
+"""Of these the row that is the median of others keeps what each of them had."""
 
 
 def measure(candidate: Candidate, put: Put, seconds: float, memory: int, first: Answer | None = None) -> Answer:
@@ -73,10 +76,10 @@ def try_sizes(candidate: Candidate, row: Row, put: Put, memory: int) -> list[Row
 def middle(rows: Sequence[Row]) -> Row:
     """Give the median of a mechanism's rows, of whole numbers the lower of two; what is no number is the last's.
 
-    `training_rounds` has the training's seconds by each row, None where one does not know them.
+    What is in ROUNDS has its values by row too, None where one of them does not know it.
     """
-    trainings = [row["training_seconds"] for row in rows]
-    last = {**rows[-1], "training_rounds": None if None in trainings else trainings}
+    kept = {rounds: [row[key] for row in rows] for key, rounds in ROUNDS.items()}
+    last = {**rows[-1], **{rounds: None if None in values else values for rounds, values in kept.items()}}
     for key in last:
         values = [row[key] for row in rows]
         if all(type(each) is int for each in values):

@@ -6,13 +6,14 @@ from typing import Any
 
 from forecast.benchmarking.sheets import Sheet
 from forecast.benchmarking.text import NONE, decimals, duration, three_digits
-from forecast.planning.estimates import Row, always_less
+from forecast.planning.estimates import ROUNDS, Row, always_less
 from forecast.planning.pairs import PEAK, TIME, WITHIN
 
 HEADINGS = (
     *("mechanism", "step", "epoch", "training", "of the rounds", "to the result", "peak MiB", "largest batch"),
     "look-back",
 )
+ALIKE = "≈"
 CHECKED = ("mechanism", "what", "plan", "training", "plan / training", "of each pair")
 
 
@@ -22,7 +23,7 @@ def plan_sheet(rows: Sequence[Row], facts: Mapping[str, Any]) -> Sheet:
         f"step: from one to the next; training: {facts['steps']:,} steps and their validations; to the result: with "
         "what comes before and with the scores of all windows",
         f"each is {_middle(facts['rounds'])}, the mechanisms in turn, each time in a process of its own",
-        *_order(rows),
+        *_orders(rows, facts["rounds"]),
         f"largest batch, largest look-back: estimates for {_room(facts)}, from what other passes allocate, on the "
         "safe side; *: the data have no more",
         *(f"{row['mechanism']}: {row['why']}" for row in rows if row["why"]),
@@ -60,19 +61,26 @@ def _middle(rounds: int) -> str:
     return "of one round" if rounds == 1 else f"the median of {rounds} rounds"
 
 
-def _order(rows: Sequence[Row]) -> list[str]:
-    """Say which trainings take less time, as far as the rounds tell."""
-    known = sorted((row for row in rows if row["training_rounds"]), key=lambda row: float(row["training_seconds"]))
-    if len(known) < 2:
+def _orders(rows: Sequence[Row], rounds: int) -> list[str]:
+    """Say which mechanisms take less time and less memory, as far as the rounds tell."""
+    chains = {what: _chain(rows, key) for what, key in (("training", "training_seconds"), ("peak", "peak_mib"))}
+    told = "; ".join(f"{what}: {chain}" for what, chain in chains.items() if chain)
+    if not told:
         return []
-    if any(len(row["training_rounds"]) < 2 for row in known):
-        return ["one round does not tell which training takes less time than another: give --rounds more"]
-    signs = [
-        "<" if always_less(row["training_rounds"], following["training_rounds"]) else "≈"
-        for row, following in pairwise(known)
+    if rounds == 1:
+        return ["which of two mechanisms takes less, one round does not tell: give --rounds more"]
+    return [told + ("; ≈: their rounds overlap, so that they are not told apart" if ALIKE in told else "")]
+
+
+def _chain(rows: Sequence[Row], key: str) -> str:
+    """Give the mechanisms by rising medians, with how each stands to the next; empty where there are no two."""
+    rounds = ROUNDS[key]
+    known = sorted((row for row in rows if row[rounds]), key=lambda row: float(row[key]))
+    steps = [
+        f" {'<' if always_less(one[rounds], other[rounds]) else ALIKE} {other['mechanism']}"
+        for one, other in pairwise(known)
     ]
-    chain = " ".join(f"{sign} {row['mechanism']}" for sign, row in zip(["", *signs], known, strict=True))
-    return [f"training, by time: {chain.strip()}; ≈: not told apart, some round of the one takes as long as the other"]
+    return known[0]["mechanism"] + "".join(steps) if steps else ""
 
 
 def _room(facts: Mapping[str, Any]) -> str:

@@ -82,6 +82,7 @@ def test_several_measurements_give_their_median() -> None:
     assert middle(rows)["largest_look_back"] == 20
     times = [row["training_seconds"] for row in rows]
     assert middle(rows)["training_rounds"] == times
+    assert middle(rows)["peak_rounds"] == [300, 310, 370]
     failed = [*rows, estimate(CANDIDATE, replace(measured(), why="time: too long", pace=None, length=None), MEMORY)]
     assert (middle(failed)["why"], middle(failed)["peak_mib"]) == ("time: too long", None)
     assert middle(failed)["training_rounds"] is None
