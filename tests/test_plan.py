@@ -10,7 +10,7 @@ import pytest
 from forecast.plan import main
 from forecast.planning import clock, planner, worker
 from forecast.planning.answer import AGAIN, MEASURE, RUN, Answer, Ask
-from forecast.planning.clock import INTERVAL, StepClock
+from forecast.planning.clock import FIRST_VALIDATION, WARM_UP, StepClock
 from tests.planning.made import PACE, measured
 from tests.small import QUICK, SIMULATED, SMALL
 
@@ -64,7 +64,10 @@ def test_a_plan_has_a_row_for_each_mechanism_and_says_why_one_has_none(
     assert (linformer["epoch_seconds"], linformer["why"][:9]) == (None, "refused: ")
     printed = " ".join(capsys.readouterr().out.split())
     assert "1.77 min" in printed
-    assert "training: linear < full; peak: full ≈ linear; ≈: their rounds overlap" in printed
+    assert (
+        "training: linear < full; peak: full ≈ linear; <: in every round; ≈: in no certain order, since rounds overlap"
+        in printed
+    )
     assert "linformer: refused: attention=linformer cannot be causal: set attention@decoder_attention=full" in printed
 
 
@@ -122,13 +125,13 @@ def test_a_real_plan_and_a_real_training_are_measured_alike(tmp_path: Path, monk
 
     monkeypatch.setattr(worker, "StepClock", new_clock)
     monkeypatch.chdir(tmp_path)
-    words = ["--mechanisms", "mean", "--seconds", "0", "--check", "1", "--check-steps", "6", "--confirm"]
+    words = ["--mechanisms", "mean", "--seconds", "0", "--check", "2", "--check-steps", "6", "--confirm"]
     assert plan(*words, "--output", "plan.json") == 0
     assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
     written = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
     (mean,) = written["mechanisms"]
-    assert (mean["why"], mean["steps_timed"]) == ("", 16)
-    assert [validation.after for made in clocks for validation in made.validations] == [INTERVAL, 16]
+    assert (mean["why"], mean["steps_timed"]) == ("", 16 - WARM_UP)
+    assert [[validation.after for validation in made.validations] for made in clocks] == [[FIRST_VALIDATION, 16]] * 2
     assert (written["train"], written["steps"]) == (430, 12)
     assert 0 < mean["loop_seconds"] < mean["epoch_seconds"]
     assert mean["training_seconds"] < mean["result_seconds"]

@@ -24,7 +24,7 @@ class Ask:
     config
         Plain values, as a training is given them.
     seconds
-        Of steps that are timed.
+        Of steps that a MEASURE or AGAIN times.
     memory_bytes
         That it may take; a RUN takes what it needs.
     """
@@ -55,7 +55,7 @@ class Answer:
     seconds
         Of a RUN, from its first step to the end of its last validation.
     steps
-        That were made.
+        That a RUN made; else those that were timed.
     peak_mib
         The peak of memory, as `speed.peak_memory_mib` of a result counts it.
     longest

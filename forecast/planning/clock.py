@@ -15,7 +15,7 @@ from forecast.planning.pace import Pace
 WARM_UP, LEAST, MOST = 2, 6, 500
 """Steps that are not among the timed ones, and of a short training at the least and at the most."""
 
-INTERVAL = 5
+FIRST_VALIDATION = 5
 """Steps before the first validation, which has to load what draws. One more comes, at the end: a validation may take as
 long as twenty steps, and it is the steps that a training has most of."""
 
@@ -26,7 +26,7 @@ class StepClock(Callback):
     Parameters
     ----------
     seconds
-        Of steps, after which the training ends, once it has made the least of them.
+        Of steps that are timed, after which the training ends, once it has made the least of them.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -50,7 +50,7 @@ class StepClock(Callback):
     ) -> None:
         """Note the end of the step, and ask for that of the training where it is time."""
         self._ended.append(_now(pl_module.device))
-        if len(self._ended) >= LEAST and sum(self._steps) >= self.seconds:
+        if len(self._ended) >= LEAST and sum(self._steps[WARM_UP:]) >= self.seconds:
             trainer.should_stop = True
 
     def on_validation_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
@@ -79,8 +79,8 @@ class StepClock(Callback):
 
     @property
     def steps(self) -> int:
-        """Steps that were made."""
-        return len(self._ended)
+        """Steps that were timed."""
+        return len(self._ended[WARM_UP:])
 
     def pace(self, prepare: float) -> Pace:
         """Give the means, since a training lasts as long as the sum; `prepare`: the seconds before the training."""
@@ -91,7 +91,7 @@ class StepClock(Callback):
         gaps = [
             asked - ended
             for number, (ended, asked) in enumerate(zip(self._ended, self._asked[1:], strict=False), 1)
-            if number not in followed
+            if number > WARM_UP and number not in followed
         ]
         between = fmean(gaps)
         timed = [validation.timed() for validation in self.validations]
@@ -135,8 +135,8 @@ class _Validation:
         self.windows += size
 
     def timed(self) -> tuple[float, int]:
-        """Give seconds and windows of the batches, without the first where there are others: it warms up."""
-        first = 1 if len(self._sizes) > 1 else 0
+        """Give seconds and windows of the batches, without the first, which warms up, where others have as many."""
+        first = 1 if sum(self._sizes[1:]) >= self._sizes[0] else 0
         return self._ends[-1] - self._ends[first], sum(self._sizes[first:])
 
 

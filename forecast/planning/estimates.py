@@ -21,8 +21,11 @@ FIELDS = (
 )
 """The keys of a row beside `mechanism` and `why`; None where not known."""
 
-ROUNDS = {"training_seconds": "training_rounds", "peak_mib": "peak_rounds"}
-"""Of these the row that is the median of others keeps what each of them had."""
+BY_ROUND = {"training_seconds": "training_rounds", "peak_mib": "peak_rounds"}
+"""Keys of medians, and of what each round had of them."""
+
+LEAST_ROUNDS = 3
+"""Rounds that tell two mechanisms apart: of two that are alike, in one case of ten."""
 
 
 def measure(candidate: Candidate, put: Put, seconds: float, memory: int, first: Answer | None = None) -> Answer:
@@ -34,7 +37,7 @@ def measure(candidate: Candidate, put: Put, seconds: float, memory: int, first: 
         return Answer(f"refused: {candidate.why}")
     if first is not None:
         again = put(Ask(AGAIN, candidate.config, seconds, memory), candidate.label)
-        return replace(again, footprint=first.footprint, longest=first.longest)
+        return replace(again, length=first.length, footprint=first.footprint, longest=first.longest)
     answer = put(Ask(MEASURE, candidate.config, seconds, memory), candidate.label)
     if not answer.why.startswith(MEMORY):
         return answer
@@ -42,17 +45,23 @@ def measure(candidate: Candidate, put: Put, seconds: float, memory: int, first: 
     return replace(small, why=answer.why)
 
 
-def estimate(candidate: Candidate, answer: Answer, memory: int) -> Row:
-    """Give the row of a mechanism; `memory` is what a training may take, in bytes."""
-    row: Row = {"mechanism": candidate.label, "why": answer.why, **dict.fromkeys(FIELDS)}
-    if answer.length is None or candidate.config is None:
-        return row
-    if answer.pace is not None:
-        row |= _times(answer, answer.pace)
-    if answer.footprint is not None and answer.longest is not None:
-        row |= _sizes(candidate.config["training"], answer, memory)
-    if answer.peak_mib is not None and answer.peak_mib * 2**20 > memory:
-        row["why"] = f"{MEMORY}: its peak is {answer.peak_mib / 2**10:,.2f} GiB"
+def estimate(candidate: Candidate, answers: Sequence[Answer], memory: int) -> Row:
+    """Give the row of a mechanism: the medians of its rounds, and of the keys in BY_ROUND what each round had.
+
+    Of whole numbers the median is the lower of two; what one of the rounds does not know is None.
+
+    Parameters
+    ----------
+    memory
+        What a training may take, in bytes.
+    """
+    rounds = [_round(candidate, answer, memory) for answer in answers]
+    row: Row = {"mechanism": candidate.label, **{key: _middle([each[key] for each in rounds]) for key in rounds[-1]}}
+    for key, by_round in BY_ROUND.items():
+        row[by_round] = None if row[key] is None else [each[key] for each in rounds]
+    peak = row["peak_mib"]
+    if peak is not None and peak * 2**20 > memory:
+        row["why"] = f"{MEMORY}: its peak is {peak / 2**10:,.2f} GiB"
     return row
 
 
@@ -73,25 +82,29 @@ def try_sizes(candidate: Candidate, row: Row, put: Put, memory: int) -> list[Row
     return trials
 
 
-def middle(rows: Sequence[Row]) -> Row:
-    """Give the median of a mechanism's rows, of whole numbers the lower of two; what is no number is the last's.
-
-    What is in ROUNDS has its values by row too, None where one of them does not know it.
-    """
-    kept = {rounds: [row[key] for row in rows] for key, rounds in ROUNDS.items()}
-    last = {**rows[-1], **{rounds: None if None in values else values for rounds, values in kept.items()}}
-    for key in last:
-        values = [row[key] for row in rows]
-        if all(type(each) is int for each in values):
-            last[key] = median_low(values)
-        elif all(type(each) in (int, float) for each in values):
-            last[key] = median(values)
-    return last
-
-
 def always_less(ones: Sequence[float], others: Sequence[float]) -> bool:
-    """Tell whether every round of the one lies below every round of the other; of a round alone that says nothing."""
-    return min(len(ones), len(others)) > 1 and max(ones) < min(others)
+    """Tell whether every round of the one lies below every round of the other; of too few rounds that says nothing."""
+    return min(len(ones), len(others)) >= LEAST_ROUNDS and max(ones) < min(others)
+
+
+def _round(candidate: Candidate, answer: Answer, memory: int) -> Row:
+    row: Row = {"why": answer.why, **dict.fromkeys(FIELDS)}
+    if answer.length is None or candidate.config is None:
+        return row
+    if answer.pace is not None:
+        row |= _times(answer, answer.pace)
+    if answer.footprint is not None and answer.longest is not None:
+        row |= _sizes(candidate.config["training"], answer, memory)
+    return row
+
+
+def _middle(values: Sequence[Any]) -> Any:
+    """Give the median of numbers, None where one is not known, and of what is no number the last."""
+    if None in values:
+        return None
+    if all(type(each) is int for each in values):
+        return median_low(values)
+    return median(values) if all(type(each) in (int, float) for each in values) else values[-1]
 
 
 def _times(answer: Answer, pace: Pace) -> Row:

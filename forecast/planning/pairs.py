@@ -67,16 +67,22 @@ def rank(compared: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Give the mechanisms by rising medians, as foretold and as they were, and the pairs that are not in order.
 
     Of such a pair `apart` is by how much the real medians differ, as a share of the smaller, `alike` in how many of the
-    turns the trainings stood as their medians do (where that is about half, they were not told apart either), and
+    `turns` the trainings stood as their medians do (where that is about half, they were not told apart either), and
     `claimed` whether the plans had them apart, each of the one below each of the other.
     """
     swapped = []
     for pair in combinations(compared, 2):
         low, high = sorted((compared[label] for label in pair), key=lambda each: float(each["real"]))
         if low["real"] < high["real"] and low["foretold"] > high["foretold"]:
-            alike = sum(less < more for less, more in zip(low["reals"], high["reals"], strict=False))
-            claimed = always_less(high["plans"], low["plans"])
-            apart = high["real"] / low["real"] - 1
-            swapped.append({"mechanisms": list(pair), "apart": apart, "alike": alike, "claimed": claimed})
+            turns = list(zip(low["reals"], high["reals"], strict=False))  # one that failed in a turn has no more
+            swapped.append(
+                {
+                    "mechanisms": list(pair),
+                    "apart": high["real"] / low["real"] - 1,
+                    "alike": sum(less < more for less, more in turns),
+                    "turns": len(turns),
+                    "claimed": always_less(high["plans"], low["plans"]),
+                }
+            )
     orders = {name: sorted(compared, key=lambda label: compared[label][name]) for name in ("foretold", "real")}
     return {**orders, "swapped": swapped}

@@ -19,7 +19,7 @@ from forecast.files import write_json
 from forecast.planning.answer import RUN, Answer, Ask
 from forecast.planning.candidates import Candidate, candidates_of
 from forecast.planning.child import ask_child
-from forecast.planning.estimates import Put, estimate, measure, middle, try_sizes
+from forecast.planning.estimates import Put, estimate, measure, try_sizes
 from forecast.planning.pairs import PEAK, TIME, Pair, compare, rank
 from forecast.planning.sheets import check_sheet, plan_sheet
 from forecast.trainer_settings import choose_device
@@ -50,10 +50,7 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
             return ask_child(ask, label, options.limit)
 
         measured = _measure(candidates, put, lambda: advance(1), options, memory)
-        rows = [
-            middle([estimate(candidate, answer, room) for answer in measured[candidate.label][0]])
-            for candidate in candidates
-        ]
+        rows = [estimate(candidate, measured[candidate.label][0], room) for candidate in candidates]
         if options.confirm:
             for candidate, row in zip(candidates, rows, strict=True):
                 row["trials"] = try_sizes(candidate, row, put, memory)
@@ -99,8 +96,7 @@ def _measure(
 
 
 def _train(candidate: Candidate, put: Put, options: Namespace) -> Answer:
-    if candidate.config is None:
-        return Answer(candidate.why)
+    assert candidate.config is not None
     training = dict(candidate.config["training"])
     if options.check_steps is not None:
         training["max_steps"] = options.check_steps

@@ -1,19 +1,18 @@
 """The tables of a plan."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from forecast.benchmarking.sheets import Sheet
 from forecast.benchmarking.text import NONE, decimals, duration, three_digits
-from forecast.planning.estimates import ROUNDS, Row, always_less
+from forecast.planning.estimates import BY_ROUND, LEAST_ROUNDS, Row, always_less
 from forecast.planning.pairs import PEAK, TIME, WITHIN
 
 HEADINGS = (
     *("mechanism", "step", "epoch", "training", "of the rounds", "to the result", "peak MiB", "largest batch"),
     "look-back",
 )
-ALIKE = "≈"
+LESS, ALIKE = "<", "≈"
 CHECKED = ("mechanism", "what", "plan", "training", "plan / training", "of each pair")
 
 
@@ -22,10 +21,10 @@ def plan_sheet(rows: Sequence[Row], facts: Mapping[str, Any]) -> Sheet:
     notes = [
         f"step: from one to the next; training: {facts['steps']:,} steps and their validations; to the result: with "
         "what comes before and with the scores of all windows",
-        f"each is {_middle(facts['rounds'])}, the mechanisms in turn, each time in a process of its own",
+        f"times and peak: {_rounds(facts['rounds'])}, the mechanisms in turn, each time in a process of its own",
         *_orders(rows, facts["rounds"]),
-        f"largest batch, largest look-back: estimates for {_room(facts)}, from what other passes allocate, on the "
-        "safe side; *: the data have no more",
+        f"largest batch, largest look-back: estimates for {_room(facts)}, from what other passes allocate in the first "
+        "round, on the safe side; *: the data have no more",
         *(f"{row['mechanism']}: {row['why']}" for row in rows if row["why"]),
         *(f"{row['mechanism']}: {_trial(trial, row)}" for row in rows for trial in row["trials"] or ()),
     ]
@@ -50,14 +49,14 @@ def check_sheet(check: Mapping[str, Any]) -> Sheet:
         notes.append(f"by {what}, trained: {' < '.join(ranks['real'])}; planned: {' < '.join(ranks['foretold'])}")
         notes += [
             f"by {what} out of order: {' and '.join(swap['mechanisms'])}, {swap['apart']:.1%} apart in the trainings, "
-            f"which stood so in {swap['alike']} of {check['pairs']} turns; the plans "
-            + ("all stood the other way" if swap["claimed"] else "did not tell them apart either")
+            f"which stood so in {swap['alike']} of {swap['turns']} turns; the plans "
+            + ("all stood the other way" if swap["claimed"] else "did not tell them apart")
             for swap in ranks["swapped"]
         ]
     return Sheet("The plan beside real trainings of as many steps", CHECKED, cells, tuple(notes))
 
 
-def _middle(rounds: int) -> str:
+def _rounds(rounds: int) -> str:
     return "of one round" if rounds == 1 else f"the median of {rounds} rounds"
 
 
@@ -67,20 +66,21 @@ def _orders(rows: Sequence[Row], rounds: int) -> list[str]:
     told = "; ".join(f"{what}: {chain}" for what, chain in chains.items() if chain)
     if not told:
         return []
-    if rounds == 1:
-        return ["which of two mechanisms takes less, one round does not tell: give --rounds more"]
-    return [told + ("; ≈: their rounds overlap, so that they are not told apart" if ALIKE in told else "")]
+    if rounds < LEAST_ROUNDS:
+        return [f"which of two mechanisms takes less, fewer than {LEAST_ROUNDS} rounds do not tell"]
+    marks = {LESS: "in every round", ALIKE: "in no certain order, since rounds overlap"}
+    return ["; ".join([told, *(f"{mark}: {means}" for mark, means in marks.items() if mark in told)])]
 
 
 def _chain(rows: Sequence[Row], key: str) -> str:
-    """Give the mechanisms by rising medians, with how each stands to the next; empty where there are no two."""
-    rounds = ROUNDS[key]
-    known = sorted((row for row in rows if row[rounds]), key=lambda row: float(row[key]))
-    steps = [
-        f" {'<' if always_less(one[rounds], other[rounds]) else ALIKE} {other['mechanism']}"
-        for one, other in pairwise(known)
-    ]
-    return known[0]["mechanism"] + "".join(steps) if steps else ""
+    """Give the mechanisms by rising medians; LESS where all before it are always less than all after it."""
+    known = sorted((row for row in rows if row[key] is not None), key=lambda row: float(row[key]))
+    rounds = [row[BY_ROUND[key]] for row in known]
+    chain = [row["mechanism"] for row in known[:1]]
+    for number, row in enumerate(known[1:], 1):
+        apart = all(always_less(one, other) for one in rounds[:number] for other in rounds[number:])
+        chain += [LESS if apart else ALIKE, row["mechanism"]]
+    return " ".join(chain) if len(known) > 1 else ""
 
 
 def _room(facts: Mapping[str, Any]) -> str:
@@ -104,9 +104,11 @@ def _cells(row: Row) -> list[str]:
 
 
 def _range(seconds: Sequence[float] | None) -> str:
-    """Give the least and the most, the unit once where it is the same."""
+    """Give the least and the most, the unit once where it is the same, and once what is the same to three digits."""
     if seconds is None:
         return NONE
+    if duration(min(seconds)) == duration(max(seconds)):
+        return duration(seconds[0])
     (least, small), (most, large) = (duration(value).split() for value in (min(seconds), max(seconds)))
     return f"{least} to {most} {large}" if small == large else f"{least} {small} to {most} {large}"
 

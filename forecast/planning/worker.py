@@ -18,7 +18,7 @@ from forecast.errors import InputError, NotFiniteError
 from forecast.fitting import fit
 from forecast.memory import peak_memory_mib, reset_peak_memory
 from forecast.planning.answer import AGAIN, MEASURE, RUN, SMALL, STEP, Answer, Ask
-from forecast.planning.clock import INTERVAL, MOST, StepClock
+from forecast.planning.clock import FIRST_VALIDATION, MOST, StepClock
 from forecast.planning.footprint import Footprint, calibrated
 from forecast.planning.pace import Length
 from forecast.planning.probe import measure_levels, peer_of, step_of
@@ -145,7 +145,7 @@ def _train_shortly(made: Preparation, clock: StepClock, folder: Path) -> Mapping
     batches = min(most, max(least, -(-EVALUATION_WINDOWS // size)))
     made.data.parts["validation"] = replace(validation, starts=validation.starts[: batches * size])
     made.task.total_steps = MOST
-    often = made.data.parts["train"].starts.numel() / made.settings.batch_size / INTERVAL
+    often = made.data.parts["train"].starts.numel() / made.settings.batch_size / FIRST_VALIDATION
     logger = make_logger(made.config["logger"], str(folder))
     log_start(logger, made.config)
     outcome = fit(

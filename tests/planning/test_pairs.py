@@ -45,4 +45,4 @@ def test_what_is_ranked_wrongly_is_named_with_how_far_it_is_apart(highest: float
     (swap,) = ranks["swapped"]
     assert swap["mechanisms"] == ["full", "taylor"]
     assert swap["apart"] == pytest.approx(0.1)
-    assert (swap["alike"], swap["claimed"]) == (2, claimed)
+    assert (swap["alike"], swap["turns"], swap["claimed"]) == (2, 3, claimed)
