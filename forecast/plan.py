@@ -9,9 +9,7 @@ from forecast.benchmarking.option_types import gibibytes, positive, seconds
 from forecast.cli import finish
 from forecast.errors import InputError
 from forecast.files import check_place
-
-ROUNDS = 3
-"""How often a plan measures each mechanism, if not told."""
+from forecast.planning.rounds import LEAST_ROUNDS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,7 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=4.0,
         help="of steps of a mechanism in each round, 6 steps at the least (%(default)s)",
     )
-    add("--rounds", type=positive, help=f"in which each mechanism is measured ({ROUNDS}; with --check as many as that)")
+    add(
+        "--rounds",
+        type=positive,
+        help=f"in which each mechanism is measured ({LEAST_ROUNDS}; with --check as many as that)",
+    )
     add("--limit", type=seconds, default=600.0, help="a process that takes more seconds is given up (%(default)s)")
     add("--confirm", action="store_true", help="make one step at each largest batch and largest look-back")
     add("--check", type=positive, default=0, metavar="N", help="train in earnest beside the plan, N times in turn")
@@ -59,7 +61,7 @@ def plan(options: argparse.Namespace, arguments: Sequence[str]) -> None:
         check_place(options.output)
     if options.check and options.rounds:
         raise InputError(f"--check {options.check} --rounds {options.rounds}: a check has as many rounds: give one")
-    options.rounds = options.check or options.rounds or ROUNDS
+    options.rounds = options.check or options.rounds or LEAST_ROUNDS
     from forecast.planning.planner import run
 
     run(options, arguments)

@@ -24,9 +24,6 @@ FIELDS = (
 BY_ROUND = {"training_seconds": "training_rounds", "peak_mib": "peak_rounds"}
 """Keys of medians, and of what each round had of them."""
 
-LEAST_ROUNDS = 3
-"""Rounds that tell two mechanisms apart: of two that are alike, in one case of ten."""
-
 
 def measure(candidate: Candidate, put: Put, seconds: float, memory: int, first: Answer | None = None) -> Answer:
     """Have a mechanism measured; at small sizes, for its memory alone, where it does not fit as it is.
@@ -80,11 +77,6 @@ def try_sizes(candidate: Candidate, row: Row, put: Put, memory: int) -> list[Row
         answer = put(Ask(STEP, {**config, **change}, 0.0, memory), candidate.label)
         trials.append({"size": size, "peak_mib": answer.peak_mib, "why": answer.why})
     return trials
-
-
-def always_less(ones: Sequence[float], others: Sequence[float]) -> bool:
-    """Tell whether every round of the one lies below every round of the other; of too few rounds that says nothing."""
-    return min(len(ones), len(others)) >= LEAST_ROUNDS and max(ones) < min(others)
 
 
 def _round(candidate: Candidate, answer: Answer, memory: int) -> Row:

@@ -8,7 +8,7 @@ from typing import Any
 
 from forecast.errors import InputError
 from forecast.planning.answer import Answer
-from forecast.planning.estimates import always_less
+from forecast.planning.rounds import always_less
 
 WITHIN = 0.25
 """How far from 1 the median ratio of a plan may be."""

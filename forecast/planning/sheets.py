@@ -5,8 +5,9 @@ from typing import Any
 
 from forecast.benchmarking.sheets import Sheet
 from forecast.benchmarking.text import NONE, decimals, duration, three_digits
-from forecast.planning.estimates import BY_ROUND, LEAST_ROUNDS, Row, always_less
+from forecast.planning.estimates import BY_ROUND, Row
 from forecast.planning.pairs import PEAK, TIME, WITHIN
+from forecast.planning.rounds import LEAST_ROUNDS, always_less
 
 HEADINGS = (
     *("mechanism", "step", "epoch", "training", "of the rounds", "to the result", "peak MiB", "largest batch"),

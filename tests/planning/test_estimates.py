@@ -5,7 +5,7 @@ import pytest
 
 from forecast.planning.answer import Answer, Ask
 from forecast.planning.candidates import Candidate
-from forecast.planning.estimates import always_less, estimate, measure, try_sizes
+from forecast.planning.estimates import estimate, measure, try_sizes
 from tests.planning.made import FOOTPRINT, LENGTH, MIB, measured
 
 CONFIG = {"training": {"batch_size": 10, "evaluation_batch_size": 4}, "context_length": 20}
@@ -96,20 +96,6 @@ def test_what_failed_in_a_later_round_has_no_times_but_the_sizes_of_the_first() 
     assert row["why"] == "time: too long"
     assert [row[key] for key in ("epoch_seconds", "training_rounds", "peak_mib", "peak_rounds")] == [None] * 4
     assert (row["largest_batch"], row["largest_look_back"]) == (15, 30)
-
-
-@pytest.mark.parametrize(
-    ("ones", "others", "less"),
-    [
-        ([1, 2, 3], [4, 5, 6], True),
-        ([1, 2, 4], [4, 5, 6], False),
-        ([4, 5, 6], [1, 2, 3], False),
-        ([1, 2], [4, 5], False),
-        ([1, 2, 3], [4, 5], False),
-    ],
-)
-def test_less_is_what_is_less_in_every_round(ones: list[float], others: list[float], less: bool) -> None:
-    assert always_less(ones, others) is less
 
 
 def test_no_more_windows_are_evaluated_at_once_than_a_part_has() -> None:
