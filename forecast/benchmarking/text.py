@@ -1,5 +1,7 @@
 """Numbers as tables show them; what is not known is a dash."""
 
+from collections.abc import Callable, Sequence
+
 NONE = "-"
 
 
@@ -43,3 +45,9 @@ def duration(seconds: float | None) -> str:
         if seconds >= size:
             return f"{three_digits(seconds / size)} {unit}"
     return f"{three_digits(1e3 * seconds)} ms"
+
+
+def from_to(numbers: Sequence[float], shown_as: Callable[[float], str]) -> str:
+    """Give the least and the greatest number, once where they are shown alike."""
+    least, most = shown_as(min(numbers)), shown_as(max(numbers))
+    return least if least == most else f"{least} to {most}"

@@ -35,6 +35,7 @@ class StepClock(Callback):
         self._asked: list[float] = []
         self._given: list[float] = []
         self._ended: list[float] = []
+        self._steps: list[float] = []
         self.validations: list[_Validation] = []
 
     def on_train_batch_start(
@@ -50,6 +51,7 @@ class StepClock(Callback):
     ) -> None:
         """Note the end of the step, and ask for that of the training where it is time."""
         self._ended.append(_now(pl_module.device))
+        self._steps.append(self._ended[-1] - self._given[-1])
         if len(self._ended) >= LEAST and sum(self._steps[WARM_UP:]) >= self.seconds:
             trainer.should_stop = True
 
@@ -80,13 +82,12 @@ class StepClock(Callback):
     @property
     def steps(self) -> int:
         """Steps that were timed."""
-        return len(self._ended[WARM_UP:])
+        return len(self._steps[WARM_UP:])
 
     def pace(self, prepare: float) -> Pace:
         """Give the means, since a training lasts as long as the sum; `prepare`: the seconds before the training."""
-        steps = self._steps
         waits = [given - asked for given, asked in zip(self._given, self._asked, strict=True)]
-        step = fmean(steps[WARM_UP:])
+        step = fmean(self._steps[WARM_UP:])
         followed = {validation.after for validation in self.validations}
         gaps = [
             asked - ended
@@ -102,16 +103,12 @@ class StepClock(Callback):
             step=step,
             wait=fmean(waits[WARM_UP:]),
             between=between,
-            first=max(0.0, sum(steps[:WARM_UP]) - WARM_UP * step),
+            first=max(0.0, sum(self._steps[:WARM_UP]) - WARM_UP * step),
             window=window,
             validation=usual,
             first_validation=max(0.0, beside[0] - usual),
             prepare=prepare,
         )
-
-    @property
-    def _steps(self) -> list[float]:
-        return [ended - given for ended, given in zip(self._ended, self._given, strict=True)]
 
     def _beside(self, validation: "_Validation", window: float) -> float:
         """Give the seconds from the step before a validation to the step after it, less its windows."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from forecast.benchmarking.sheets import Sheet
-from forecast.benchmarking.text import NONE, decimals, duration, three_digits
+from forecast.benchmarking.text import NONE, decimals, duration, from_to, three_digits
 from forecast.planning.estimates import BY_ROUND, Row
 from forecast.planning.pairs import PEAK, TIME, WITHIN
 from forecast.planning.rounds import LEAST_ROUNDS, always_less
@@ -105,13 +105,11 @@ def _cells(row: Row) -> list[str]:
 
 
 def _range(seconds: Sequence[float] | None) -> str:
-    """Give the least and the most, the unit once where it is the same, and once what is the same to three digits."""
+    """Give the least and the most, the unit once where it is the same."""
     if seconds is None:
         return NONE
-    if duration(min(seconds)) == duration(max(seconds)):
-        return duration(seconds[0])
-    (least, small), (most, large) = (duration(value).split() for value in (min(seconds), max(seconds)))
-    return f"{least} to {most} {large}" if small == large else f"{least} {small} to {most} {large}"
+    told = from_to(seconds, duration)
+    return told.replace(f" {told.split()[-1]} to ", " to ")
 
 
 def _size(row: Row, key: str, bound: str) -> str:

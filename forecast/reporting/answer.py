@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from forecast.benchmarking.text import from_to
 from forecast.reporting.baselines import baselines_of
 from forecast.reporting.budget import is_best_last, is_partial, is_short, passes
 from forecast.reporting.comparisons import BETTER, NOT_SHOWN, WORSE, Comparisons, error
@@ -10,7 +11,7 @@ from forecast.reporting.headline import headline
 from forecast.reporting.leaving import leaving
 from forecast.reporting.sections import CONTROL, REFERENCE, Section
 from forecast.reporting.settings import Setting
-from forecast.reporting.text import counted, from_to, interval_told, listed, named, quality_words, score, shown, signed
+from forecast.reporting.text import counted, interval_told, listed, named, quality_words, score, shown, signed
 
 
 def answer(section: Section, comparisons: Comparisons) -> list[str]:

@@ -1,10 +1,11 @@
 """The first sentence: what the fastest mechanism gives at the longest look-back, and what it costs."""
 
+from forecast.benchmarking.text import from_to
 from forecast.reporting.budget import is_short
 from forecast.reporting.comparisons import NOT_TESTED, WORSE, Comparison, Comparisons
 from forecast.reporting.costs import INFERENCE, MEMORY, TRAINING, clearly_cheaper, times_cheaper
 from forecast.reporting.sections import CONTROL, REFERENCE, Section
-from forecast.reporting.text import from_to, listed, quality_words, shown
+from forecast.reporting.text import listed, quality_words, shown
 
 
 def headline(section: Section, comparisons: Comparisons) -> str:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from forecast.benchmarking.sheets import Sheet
-from forecast.benchmarking.text import NONE
+from forecast.benchmarking.text import NONE, from_to
 from forecast.nested import look_up
 from forecast.reporting.baselines import Baseline, baselines_of
 from forecast.reporting.comparisons import MSE
@@ -13,7 +13,7 @@ from forecast.reporting.pareto import front
 from forecast.reporting.scores import more_scores
 from forecast.reporting.sections import Section
 from forecast.reporting.settings import Setting
-from forecast.reporting.text import from_to, score, shown, signed, with_spread
+from forecast.reporting.text import score, shown, signed, with_spread
 
 MAE, VALIDATION, SKILL, SHARE = "test.scaled.mae", "validation.scaled.mse", "test.skill", "model.share"
 

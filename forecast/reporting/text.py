@@ -1,7 +1,7 @@
 """Numbers and names as the report says them."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from forecast.benchmarking.text import NONE, three_digits
 from forecast.reporting.comparisons import BETTER, MSE, NOT_TESTED, WORSE, Comparison
@@ -59,12 +59,6 @@ def named(setting: Setting) -> str:
 def listed(words: Sequence[str]) -> str:
     """Give words as a list in a sentence."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def from_to(numbers: Sequence[float], shown_as: Callable[[float], str]) -> str:
-    """Give the least and the greatest number, once where they are shown alike."""
-    least, most = shown_as(min(numbers)), shown_as(max(numbers))
-    return least if least == most else f"{least} to {most}"
 
 
 def quality_words(comparison: Comparison) -> str:
