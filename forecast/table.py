@@ -69,26 +69,29 @@ def result_table(result: Mapping[str, Any]) -> Table:
 
 
 def speed_line(speed: Mapping[str, float | None]) -> str:
-    """Give the speed figures of a result in one line; what was not measured is nan."""
+    """Give the speed figures of a result that were measured, in one line; a training that was not timed is said."""
+    # None where it was not measured, absent in an older result
+    measured = {name: value for name, value in speed.items() if value is not None and not math.isnan(value)}
 
-    def shown(name: str, form: str) -> str:
-        value = speed.get(name)  # None where it was not measured, absent in an older result
-        return format(math.nan if value is None else value, form)
+    def told(**forms: str) -> list[str]:
+        return [form.format(measured[name]) for name, form in forms.items() if name in measured]
 
-    compiled = ""
-    if "compile_seconds" in speed:
-        compiled = f"; compiled in {shown('compile_seconds', '.1f')} s, {shown('recompiles', ',.0f')} recompiles"
-    return (
-        f"{shown('train_windows_per_s', ',.0f')} windows/s in training "
-        f"(step {shown('step_ms_p50', '.1f')} ms, p95 {shown('step_ms_p95', '.1f')} ms; "
-        f"{shown('data_wait_share', '.1%')} of it waiting for data, "
-        f"{shown('arithmetic_share', '.1%')} in forward, backward and update), "
-        f"{shown('inference_windows_per_s', ',.0f')} in inference; "
-        f"peak memory {shown('peak_memory_mib', ',.0f')} MiB; "
-        f"{(speed.get('flops_per_window') or math.nan) / 1e6:,.1f} MFLOPs a window; "
-        f"logging {shown('logging_share', '.1%')} of the fit"
-        f"{compiled}"
+    lengths = told(step_ms_p50="step {:.1f} ms", step_ms_p95="p95 {:.1f} ms")
+    shares = told(
+        data_wait_share="{:.1%} of it waiting for data", arithmetic_share="{:.1%} in forward, backward and update"
     )
+    step = "; ".join(", ".join(part) for part in (lengths, shares) if part)
+    (training,) = told(train_windows_per_s="{:,.0f} windows/s in training") or ["training too short to be timed"]
+    if step:
+        training = f"{training} ({step})"
+    rates = [training, *told(inference_windows_per_s="{:,.0f} windows/s in inference")]
+    figures = [", ".join(rates), *told(peak_memory_mib="peak memory {:,.0f} MiB")]
+    if "flops_per_window" in measured:
+        figures.append(f"{measured['flops_per_window'] / 1e6:,.1f} MFLOPs a window")
+    figures += told(logging_share="logging {:.1%} of the fit")
+    if compiled := told(compile_seconds="compiled in {:.1f} s", recompiles="{:,.0f} recompiles"):
+        figures.append(", ".join(compiled))
+    return "; ".join(figures)
 
 
 def warning(result: Mapping[str, Any]) -> str | None:

@@ -55,7 +55,7 @@ def test_a_seasonal_naive_without_error_leaves_no_skill_and_stops_nothing() -> N
     assert line(text, "last value")[0] == "1.0000"
 
 
-def test_the_speed_is_one_line_with_units_and_what_was_not_measured_is_nan() -> None:
+def test_the_speed_is_one_line_with_units_and_what_was_not_measured_is_left_out() -> None:
     speed = {
         "train_windows_per_s": 1234.5,
         "step_ms_p50": 51.84,
@@ -82,8 +82,13 @@ def test_the_speed_is_one_line_with_units_and_what_was_not_measured_is_nan() -> 
         "0.8%",
     ):
         assert words in line
-    assert "nan windows/s" in speed_line({**speed, "train_windows_per_s": None})  # as result.json has it
-    assert "nan windows/s" in speed_line({**speed, "train_windows_per_s": math.nan})
+    step = ("train_windows_per_s", "step_ms_p50", "step_ms_p95", "data_wait_share", "arithmetic_share")
+    rest = "4,567 windows/s in inference; peak memory 1,043 MiB; 16.4 MFLOPs a window; logging 0.8% of the fit"
+    for absent in (None, math.nan):  # None: as result.json has it
+        short = speed_line({**speed, **dict.fromkeys(step, absent)})
+        assert short == f"training too short to be timed, {rest}"
+        assert "% of it waiting for data), " in speed_line({**speed, "arithmetic_share": absent})  # as on a GPU
+        assert speed_line(dict.fromkeys(speed, absent)) == "training too short to be timed"
     assert "compiled" not in line
     compiled = speed_line({**speed, "compile_seconds": 21.04, "recompiles": 2})
     assert compiled.endswith("; compiled in 21.0 s, 2 recompiles")
