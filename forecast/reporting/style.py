@@ -16,7 +16,7 @@ code { font-family: ui-monospace, "SFMono-Regular", Menlo, Consolas, monospace;
 .answer p { margin: .35rem 0; } .answer p:first-child { font-size: 1.12rem; font-weight: 600; }
 .wide { overflow-x: auto; border: 1px solid var(--line); }
 table { border-collapse: collapse; width: 100%; font-size: .87rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .55rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; }
+th, td { padding: .3rem .4rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; }
 .sorts td { white-space: nowrap; } .sorts td:first-child { white-space: normal; min-width: 8rem; }
 .sorts :is(th, td):first-child { position: sticky; left: 0; background: var(--paper); }
 th { background: var(--soft); position: sticky; top: 0; vertical-align: bottom; }
