@@ -43,12 +43,18 @@ def sampled_scores(tokens: Tensor, weights: Projections, positions: Tensor, head
 
 
 def attend_few(tokens: Tensor, weights: Projections, chosen: Tensor) -> Tensor:
-    """Give the layer's output (B, L, D) from tokens (B, L, D), where the queries at `chosen` (B, H, u) attend."""
+    """Return the layer's output (B, L, D) from tokens (B, L, D), where the queries at `chosen` (B, H, u) attend."""
     if torch.compiler.is_compiling():
-        shares = _shares(tokens, _ask(tokens, weights, chosen))
-        return _put(*_mix(tokens, shares, weights, chosen), _places(tokens, chosen), tokens.shape[1])
+        return _attend(tokens, weights, chosen)
     attended: Tensor = _AttendFew.apply(tokens, chosen, *weights)  # type: ignore[no-untyped-call]
     return attended
+
+
+def transformed() -> bool:
+    """Return whether torch.func or forward-mode differentiation is at work, which `_AttendFew` has no rule for."""
+    if torch.compiler.is_compiling():
+        return False
+    return bool(torch._C._are_functorch_transforms_active()) or torch.autograd.forward_ad._current_level >= 0
 
 
 class _AttendFew(torch.autograd.Function):
@@ -64,6 +70,10 @@ class _AttendFew(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         tokens, chosen, shares, *weights = context.saved_tensors
+        if torch.is_grad_enabled():  # create_graph=True
+            needed = context.needs_input_grad
+            of_tokens, *of_weights = _gradients(tokens, weights, chosen, gradients[0], (needed[0], *needed[2:]))
+            return of_tokens, None, *of_weights
         with torch.enable_grad():
             leaf, mixed_shares, *leaves = (each.detach().requires_grad_() for each in (tokens, shares, *weights))
             asked = _ask(leaf, Projections(*leaves), chosen)
@@ -78,6 +88,24 @@ class _AttendFew(torch.autograd.Function):
         of_asked = of_scores @ tokens, of_scores.sum(2, keepdim=True)
         more, *earlier = torch.autograd.grad(asked, [leaf, *leaves[:4]], of_asked)
         return of_tokens.add_(more), None, *earlier, *later
+
+
+def _gradients(
+    tokens: Tensor, weights: list[Tensor], chosen: Tensor, given: Tensor, needed: tuple[bool, ...]
+) -> list[Tensor | None]:
+    """Return gradients of tokens and weights that can be differentiated again; all is computed a second time."""
+    # a view of each: one tensor may be two of the weights, and each has a gradient of its own
+    inputs = [each.view_as(each) for each in (tokens, *weights)]
+    output = _attend(inputs[0], Projections(*inputs[1:]), chosen)
+    wanted = [each for each, is_needed in zip(inputs, needed, strict=True) if is_needed]
+    found = iter(torch.autograd.grad(output, wanted, given, create_graph=True))
+    return [next(found) if is_needed else None for is_needed in needed]
+
+
+def _attend(tokens: Tensor, weights: Projections, chosen: Tensor) -> Tensor:
+    """Return what `attend_few` does, in operations that autograd records."""
+    shares = _shares(tokens, _ask(tokens, weights, chosen))
+    return _put(*_mix(tokens, shares, weights, chosen), _places(tokens, chosen), tokens.shape[1])
 
 
 def _shares(tokens: Tensor, asked: tuple[Tensor, Tensor]) -> Tensor:

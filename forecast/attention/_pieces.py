@@ -43,7 +43,7 @@ def join(parts: Iterator[Tensor], length: int) -> Tensor:
     """Return the parts (B, H, n, V) as one tensor (B, H, length, V)."""
     part = next(parts)
     if part.shape[2] == length:
-        return part
+        return part.contiguous()  # a causal one may be cut from whole pieces
     if part.requires_grad:
         return torch.cat([part, *parts], dim=2)
     # with no gradient to keep them for, one part at a time is there

@@ -18,7 +18,7 @@ class Attention(nn.Module, ABC):
 
     A subclass declares its abilities and its cost below and writes `attend` and `weigh`. It is handed
     checked masks and tensors in which everything masked is zero; what it returns for a query that is
-    itself masked is replaced by zeros.
+    itself masked is replaced by zeros. It is never called without batch rows, queries or keys.
 
     Parameters
     ----------
@@ -111,8 +111,8 @@ class Attention(nn.Module, ABC):
         Returns
         -------
         Tensor
-            Shape (B, H, L, V), dtype of `value`; zeros for a query with nothing to attend and for a query
-            that is padding.
+            Shape (B, H, L, V), dtype of `value`; zeros for a query with nothing to attend, as where there are
+            no keys, and for a query that is padding. No two elements share memory.
 
         Raises
         ------
@@ -121,13 +121,18 @@ class Attention(nn.Module, ABC):
         """
         self._check(query, key, value, mask, query_mask)
         dtype = value.dtype
+        if _nothing(query, key):
+            return (query.to(dtype) @ key.to(dtype).transpose(-1, -2) @ value).to(dtype)
         mask = without_padded_queries(mask, query_mask)
         query, key = hide(query, query_mask), hide(key, mask)
         output = self.attend(query, key, hide(value, mask), mask, query_mask)
         return hide(output, query_mask).to(dtype)
 
     def few(self, length: int) -> int | None:
-        """Return how many of `length` queries attend while the others share the mean; None where it is not so."""
+        """Return how many of `length` queries attend while the others share the mean; None where it is not so.
+
+        It speaks for the class that defines it and for no subclass, which may attend in another way.
+        """
         return None
 
     def choose_few(self, length: int, device: torch.device, score: Callable[[Tensor], Tensor]) -> Tensor:
@@ -143,6 +148,8 @@ class Attention(nn.Module, ABC):
         mechanism that draws at random in training mode draws anew here.
         """
         self._check(query, key, None, mask, query_mask)
+        if _nothing(query, key):
+            return (query @ key.transpose(-1, -2)).to(at_least_float32(query))
         mask = without_padded_queries(mask, query_mask)
         return hide(self.weigh(hide(query, query_mask), hide(key, mask), mask, query_mask), query_mask)
 
@@ -203,6 +210,11 @@ class Attention(nn.Module, ABC):
             raise ValueError(f"{self.name} takes a {name} of shape {wanted}, not {tuple(mask.shape)}")
 
 
+def _nothing(query: Tensor, key: Tensor) -> bool:
+    """Return whether there is no batch row, no query or no key; products of such tensors are zeros or empty."""
+    return query.shape[0] == 0 or query.shape[2] == 0 or key.shape[2] == 0
+
+
 def hide(tensor: Tensor, mask: Tensor | None) -> Tensor:
     """Zero the rows of (B, ..., N, ·) that `mask` (B, N) hides, or (B, L, N) hides from every query."""
     if mask is None:
@@ -244,4 +256,6 @@ def full_precision(tensor: Tensor) -> AbstractContextManager[object]:
 def is_autocast(tensor: Tensor) -> bool:
     """Tell whether autocast is on, on the tensor's device."""
     device = tensor.device.type
-    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    # the compiler of torch 2.11 cannot trace the first question, and what it compiles for has autocast
+    available = torch.compiler.is_compiling() or torch.amp.is_autocast_available(device)
+    return available and torch.is_autocast_enabled(device)

@@ -9,9 +9,12 @@ from torch import Tensor
 from forecast.attention._pieces import causal_sums, divide, hidden_keys, join, loop, sum_keys
 from forecast.attention.base import Attention, CausalAbility, allowed_pairs, at_least_float32, full_precision
 
-# Key features carry this power of e, which cancels in the quotient: float32 then holds them from k = -120
+# Key features carry this power of e, which cancels in the quotient: float32 then holds them from `LOWEST_KEY`
 # to 10⁴ and more. It is a constant, and not the largest key, so that no later key can touch an earlier row.
 KEY_EXPONENT = 40.0
+
+# A lower key counts as this one. Its feature, e⁻¹¹⁰, is then no zero, so that a sum of weights never is, either.
+LOWEST_KEY = -110.0
 
 
 class LinearAttention(Attention):
@@ -25,8 +28,9 @@ class LinearAttention(Attention):
 
     Notes
     -----
-    Differs from the paper in: nothing in what is computed. The features of a query are divided by the
-    largest, those of the keys multiplied by a constant, and both cancel.
+    Differs from the paper in: a key below `LOWEST_KEY` counts as that. The output so stays a weighted mean
+    where float32 holds none of the features. The features of a query are divided by the largest, those of the
+    keys multiplied by a constant, and both cancel.
 
     References
     ----------
@@ -70,6 +74,6 @@ def _query_features(query: Tensor) -> Tensor:
 
 def _key_features(key: Tensor, hidden: Tensor | None) -> Tensor:
     key = key.to(at_least_float32(key))
-    small = key.clamp(max=0).add_(KEY_EXPONENT).exp_()
+    small = key.clamp(min=LOWEST_KEY, max=0).add_(KEY_EXPONENT).exp_()
     features = torch.add(small, key.relu(), alpha=math.exp(KEY_EXPONENT))
     return features if hidden is None else features.masked_fill_(hidden, 0)

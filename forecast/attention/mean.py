@@ -13,7 +13,8 @@ class MeanAttention(Attention):
 
     Equation: Σ_j m_j v_j / Σ_j m_j, over j ≤ i for query i when causal, V (B, H, S, V) → (B, H, L, V).
 
-    Time O(S E), memory O(E), O(S E) when causal. A mechanism that is no better than this one did nothing.
+    Time O(S E), memory O(E) beside the output, O(S E) when causal. A mechanism that is no better than this one
+    did nothing.
 
     Notes
     -----
@@ -31,7 +32,12 @@ class MeanAttention(Attention):
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, query_mask: Tensor | None
     ) -> Tensor:
-        return mean_of_values(value, mask, query.shape[2], self.causal)
+        mean = mean_of_values(value, mask, query.shape[2], self.causal)
+        if self.causal:
+            return mean
+        # A row of its own for each query, so that the output may be written to. The heads of a query lie side
+        # by side: merging them is then a view, and this stays the only copy.
+        return mean.transpose(1, 2).contiguous().transpose(1, 2)
 
     def weigh(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
         return mean_weights(query, key, mask, self.causal)

@@ -22,9 +22,9 @@ SUMS_TO_ONE = 1e-3  # a map whose rows sum to 1 this closely is meant to give we
 
 
 def far_keys(candidate: Candidate) -> float:
-    """Stay right with keys of -100, of 100, and of both beside 0, in float32."""
-    mixed = torch.tensor([-100.0, 0.0, 100.0]).repeat(LENGTH // 3)[:, None]
-    cases = [(1.0, torch.tensor(-100.0)), (-100.0, torch.tensor(100.0)), (0.25, mixed)]
+    """Stay right with keys of -140, of 100, and of both beside 0, in float32."""
+    mixed = torch.tensor([-140.0, 0.0, 100.0]).repeat(LENGTH // 3)[:, None]
+    cases = [(1.0, torch.tensor(-140.0)), (-100.0, torch.tensor(100.0)), (0.25, mixed)]
     return worst(_strain(candidate, _filled(query), _filled(key), torch.float32) for query, key in cases)
 
 

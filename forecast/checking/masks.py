@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from forecast.checking.candidate import Candidate
+from forecast.checking.candidate import HEAD_DIM, Candidate
 from forecast.checking.numbers import all_finite, distance, distances, gradients, map_times_values, worst
 
 
@@ -58,6 +58,21 @@ def empty_row(candidate: Candidate) -> float:
         if causal:  # the first queries of the third row see nothing yet
             values.append(float(rows[2, :, :4].abs().max()))
         values.append(0.0 if all_finite(gradients(output, inputs, attention)) else torch.inf)
+    return worst(values)
+
+
+def nothing_given(candidate: Candidate) -> float:
+    """Return zeros where there is no key, and an empty tensor where there is no row or query."""
+    values = []
+    for causal in candidate.forms:
+        attention = candidate.build(causal=causal)
+        lengths = [(5, 5), (0, 0)] if causal or not candidate.kind.cross else [(5, 5), (0, 0), (5, 0), (0, 5)]
+        for length, key_length in lengths:
+            batch = 0 if length == key_length > 0 else 2
+            inputs = candidate.tensors(length, key_length, batch=batch)
+            output = attention(*inputs)
+            sound = output.shape == (*inputs[0].shape[:3], HEAD_DIM) and not output.any()
+            values.append(0.0 if sound and all_finite(gradients(output, inputs, attention)) else torch.inf)
     return worst(values)
 
 

@@ -167,6 +167,35 @@ def test_a_query_with_nothing_to_attend_gives_zeros_with_finite_gradients(case: 
 
 
 @every_case
+def test_without_rows_queries_or_keys_there_are_zeros_or_nothing(case: Case) -> None:
+    attention = case.build()
+    sizes = [(0, 6, 6), (2, 0, 0)]
+    if not case.causal and attention.cross:
+        sizes += [(2, 6, 0), (2, 0, 6), (0, 0, 6), (0, 6, 0)]
+    for training in (False, True):
+        attention.train(training)
+        for batch, length, key_length in sizes:
+            inputs = tensors(batch=batch, length=length, key_length=key_length, value_width=5, dtype=torch.float32)
+            for masks in ((), (torch.ones(batch, key_length).bool(), torch.ones(batch, length).bool())):
+                output = attention(*inputs, *masks)
+                assert (output.shape, output.dtype) == ((batch, 2, length, 5), torch.float32)
+                assert not output.any()
+                assert all(gradient.isfinite().all() for gradient in gradients(output, *inputs))
+                assert attention.attention_map(*inputs[:2], *masks).shape == (batch, 2, length, key_length)
+
+
+@every_case
+def test_the_output_may_be_written_to(case: Case) -> None:
+    attention = case.build()
+    for length in (1, 7, 70):
+        inputs = [x.detach() for x in tensors(length=length)]
+        kept = [x.clone() for x in inputs]
+        expected = attention(*inputs) + 1
+        assert torch.equal(attention(*inputs).add_(1), expected)
+        assert all(map(torch.equal, inputs, kept))
+
+
+@every_case
 def test_evaluation_repeats_itself_and_leaves_the_generator_alone(case: Case) -> None:
     attention = case.build()
     inputs = tensors(length=60)
@@ -279,6 +308,8 @@ def test_extreme_queries_and_keys_stay_exact_with_finite_gradients(case: Case) -
     extremes = {
         "all features near 0": (torch.full_like(value, -20), torch.full_like(value, -20)),
         "far keys": (torch.ones_like(value), torch.full_like(value, -100)),
+        "farther keys": (torch.ones_like(value), torch.full_like(value, -140)),
+        "farthest keys": (torch.ones_like(value), torch.full_like(value, -1e6)),
         "near keys": (torch.full_like(value, -100), torch.full_like(value, 100)),
         "mixed keys": (torch.full_like(value, 0.25), pattern),
     }

@@ -83,3 +83,9 @@ def test_the_causal_form_holds_no_state_for_each_position() -> None:
     inputs = [torch.randn(1, 1, length, width) for _ in range(3)]
     largest = largest_tensor(lambda: build("efficient", num_heads=1, head_dim=width, causal=True)(*inputs))
     assert length * width <= largest <= length * SIZE
+
+
+@pytest.mark.parametrize("length", [1, 63, 65, 130])
+def test_the_causal_output_lies_in_one_piece(length: int) -> None:
+    inputs = tensors(length=length)
+    assert build("efficient", num_heads=2, head_dim=8, causal=True)(*inputs).is_contiguous()

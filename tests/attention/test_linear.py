@@ -42,6 +42,24 @@ def test_small_features_survive_bfloat16() -> None:
     torch.testing.assert_close(built()(query, key, value)[0, 0, 0].float(), expected, rtol=0.01, atol=1e-9)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("lowest", [-130.0, -140.0, -1000.0, torch.finfo(torch.float32).min])
+def test_it_is_a_weighted_mean_however_low_the_keys_are(lowest: float, causal: bool) -> None:
+    query, _, value = tensors(length=150, dtype=torch.float32)
+    key = torch.full_like(query, lowest).requires_grad_()
+    output = built(causal)(query, key, torch.ones_like(value))
+    torch.testing.assert_close(output, torch.ones_like(value))
+    assert all(gradient.isfinite().all() for gradient in gradients(built(causal)(query, key, value), query, key, value))
+
+
+def test_a_low_key_counts_for_nothing_beside_an_ordinary_one() -> None:
+    query, key, value = (x.detach() for x in tensors(length=70, dtype=torch.float32))
+    low = key.clone()
+    low[:, :, ::2] = -130
+    kept = built()(query, key[:, :, 1::2], value[:, :, 1::2])
+    torch.testing.assert_close(built()(query, low, value), kept, rtol=0, atol=1e-6)
+
+
 def test_the_causal_form_holds_no_state_for_each_position() -> None:
     length, width = 16 * SIZE, 32
     inputs = [torch.randn(1, 1, length, width) for _ in range(3)]

@@ -1,7 +1,7 @@
 import torch
 
 from forecast.attention import build
-from tests.attention.cases import prefix, tensors
+from tests.attention.cases import gradients, prefix, tensors
 
 
 def built(causal: bool = False) -> torch.nn.Module:
@@ -18,6 +18,17 @@ def test_the_mean_is_over_the_allowed_values() -> None:
     query = torch.zeros(2, 2, 4, 8)
     output = built()(query, query, value, prefix([3, 4], 4))[:, 0, :, 0]
     assert output.tolist() == [[3.0] * 4, [27.25] * 4]
+
+
+def test_the_output_may_be_written_to_before_the_backward_pass() -> None:
+    inputs = tensors(length=6)
+    expected = gradients(built()(*inputs), *inputs)
+    torch.testing.assert_close(gradients(built()(*inputs).add_(1), *inputs), expected)
+
+
+def test_merging_the_heads_of_the_mean_copies_nothing() -> None:
+    output = built()(*(x.detach() for x in tensors(length=6)))
+    assert output.transpose(1, 2).flatten(2).data_ptr() == output.data_ptr()
 
 
 def test_the_causal_mean_runs_and_does_not_sum() -> None:

@@ -133,6 +133,12 @@ class NanOnEmptyRows(Softmax):
         return (scores if allowed is None else scores.masked_fill(~allowed, -torch.inf)).softmax(dim=-1)
 
 
+class DividesByTheKeys(MeanAttention):
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask = None, query_mask: Mask = None) -> Tensor:
+        share = 1 / key.shape[2]
+        return super().forward(query, key, value, mask, query_mask) * (share * key.shape[2])
+
+
 class MultipliesWhatIsMasked(MeanAttention):
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask = None, query_mask: Mask = None) -> Tensor:
         output = super().forward(query, key, value, mask, query_mask)
@@ -280,6 +286,7 @@ FAULTS: list[tuple[str, type[Attention]]] = [
     ("masked = cut", LeavesPadding),
     ("mask a query", MergesPairs),
     ("empty row", NanOnEmptyRows),
+    ("nothing given", DividesByTheKeys),
     ("masked NaN", MultipliesWhatIsMasked),
     ("refusals", MergesPairsUnasked),
     ("causal", ReadsTheNextStep),
@@ -292,7 +299,7 @@ FAULTS: list[tuple[str, type[Attention]]] = [
     ("B = H = L = 1", SqueezesHeads),
     ("odd sizes", DropsTheLastPiece),
     ("layout", ReadsMemoryInOrder),
-    ("|k| = 100", UnderflowsFarKeys),
+    ("|k| = 140", UnderflowsFarKeys),
     ("q = k = -20", GuardsByAConstant),
     ("k' = -q'", Unguarded),
     ("x = 100, bfloat16", TakesBothBranches),

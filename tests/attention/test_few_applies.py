@@ -1,0 +1,247 @@
+"""The way round by the few queries is taken only where a call of the layers would change nothing."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.utils import parametrize, prune
+
+from forecast.attention import _few, build, multi_head
+from forecast.attention.base import Attention
+from forecast.attention.multi_head import MultiHeadAttention
+from forecast.attention.probsparse import ProbSparseAttention
+
+ARGUMENTS = {"factor": 2, "sampling": "shared", "measure": "sampled_mean"}
+LENGTH = 61
+
+
+def layer(attention: Attention | None = None) -> MultiHeadAttention:
+    torch.manual_seed(0)
+    attention = attention or build("probsparse", num_heads=3, head_dim=16, **ARGUMENTS)
+    return MultiHeadAttention(10, 3, attention, head_dim=16).double().eval()
+
+
+def tokens(batch: int = 2) -> Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(batch, LENGTH, 10, generator=generator, dtype=torch.float64)
+
+
+def usual(heads: MultiHeadAttention, given: Tensor) -> Tensor:
+    """Return the output of the way through all keys and values: three tensors are no self-attention to the layer."""
+    output: Tensor = heads(given, given.clone(), given.clone())
+    return output
+
+
+@pytest.fixture
+def general(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return what makes every layer take the usual way."""
+    return lambda: monkeypatch.setattr(multi_head, "pays", lambda *_: False)
+
+
+class LowRank(nn.Linear):
+    """A linear layer with a product of two narrow matrices beside its weight."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__(layer.in_features, layer.out_features, dtype=layer.weight.dtype)
+        self.load_state_dict(layer.state_dict())
+        self.down, self.up = (torch.randn(2, each, dtype=layer.weight.dtype) for each in layer.weight.T.shape)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input) + input @ self.down.T @ self.up
+
+
+class Doubled(nn.Module):
+    def forward(self, weight: Tensor) -> Tensor:
+        return 2 * weight
+
+
+def zeroing_hook(heads: MultiHeadAttention) -> None:
+    heads.value_projection.register_forward_hook(lambda module, args, output: torch.zeros_like(output))
+
+
+def halving_pre_hook(heads: MultiHeadAttention) -> None:
+    heads.key_projection.register_forward_pre_hook(lambda module, args: (args[0] / 2,))
+
+
+def low_rank(heads: MultiHeadAttention) -> None:
+    heads.value_projection = LowRank(heads.value_projection)
+
+
+def pruned(heads: MultiHeadAttention) -> None:
+    prune.l1_unstructured(heads.query_projection, "weight", 0.5)
+
+
+def parametrized(heads: MultiHeadAttention) -> None:
+    parametrize.register_parametrization(heads.output_projection, "weight", Doubled())
+
+
+def without_bias(heads: MultiHeadAttention) -> None:
+    heads.value_projection.bias = None
+
+
+def replaced_forward(heads: MultiHeadAttention) -> None:
+    forward = heads.value_projection.forward
+    heads.value_projection.forward = lambda input: 2 * forward(input)  # type: ignore[method-assign]
+
+
+def hook_on_the_mechanism(heads: MultiHeadAttention) -> None:
+    heads.attention.register_forward_hook(lambda module, args, output: 2 * output)
+
+
+def pre_hook_on_the_mechanism(heads: MultiHeadAttention) -> None:
+    heads.attention.register_forward_pre_hook(lambda module, args: (args[0], args[1], 3 * args[2], *args[3:]))
+
+
+CHANGES = [
+    *(zeroing_hook, halving_pre_hook, low_rank, pruned, parametrized, without_bias, replaced_forward),
+    *(hook_on_the_mechanism, pre_hook_on_the_mechanism),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_what_is_put_on_or_in_place_of_a_part_acts(change: Callable[[MultiHeadAttention], None]) -> None:
+    heads, given = layer(), tokens()
+    plain = heads(given, given, given)
+    change(heads)
+    for _ in range(2):  # pruned weights belong to one backward pass
+        output = heads(given, given, given)
+        output.sum().backward()
+    torch.testing.assert_close(output, usual(heads, given), rtol=1e-12, atol=1e-12)
+    assert not torch.allclose(output, plain)
+
+
+@pytest.mark.parametrize(
+    "register",
+    [nn.modules.module.register_module_forward_hook, nn.modules.module.register_module_forward_pre_hook],
+    ids=lambda register: register.__name__,
+)
+def test_a_hook_on_every_module_is_called_for_each_part(register: Callable[..., Any]) -> None:
+    heads, given, seen = layer(), tokens(), set()
+    handle = register(lambda module, *_: seen.add(module))
+    try:
+        heads(given, given, given)
+    finally:
+        handle.remove()
+    assert set(heads.modules()) <= seen
+
+
+@pytest.mark.parametrize("name", ["query_projection", "value_projection", "attention"])
+@pytest.mark.parametrize("kind", ["register_full_backward_hook", "register_full_backward_pre_hook"])
+def test_a_hook_on_gradients_is_called(name: str, kind: str) -> None:
+    heads, seen = layer(), []
+    getattr(getattr(heads, name), kind)(lambda module, *_: seen.append(module))
+    given = tokens().requires_grad_()
+    heads(given, given, given).sum().backward()
+    assert seen == [getattr(heads, name)]
+
+
+class Twice(ProbSparseAttention):
+    """Attends in its own way and inherits what ProbSparse says of the few."""
+
+    def attend(self, *arguments: Any) -> Tensor:
+        return 2 * super().attend(*arguments)
+
+
+def test_a_subclass_that_attends_in_its_own_way_is_called() -> None:
+    heads, given = layer(Twice(num_heads=3, head_dim=16, **ARGUMENTS)), tokens()
+    torch.testing.assert_close(heads(given, given, given), usual(heads, given))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:torch.quantize_per_tensor:UserWarning")
+def test_a_quantized_layer_is_called() -> None:
+    heads, given = layer().float(), tokens().float()
+    quantized = torch.ao.quantization.quantize_dynamic(copy.deepcopy(heads), {nn.Linear}, torch.qint8)
+    assert type(quantized.value_projection) is not nn.Linear
+    output = quantized(given, given, given)
+    torch.testing.assert_close(output, usual(quantized, given), rtol=1e-4, atol=1e-4)
+    assert not torch.equal(output, heads(given, given, given))
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_gradients_of_each_sample_are_those_of_the_sample_alone() -> None:
+    heads, given = layer(), tokens(3)
+    weights = {name: each.detach() for name, each in heads.named_parameters()}
+
+    def loss(weights: dict[str, Tensor], sample: Tensor) -> Tensor:
+        one = sample[None]
+        return torch.func.functional_call(heads, weights, (one, one, one)).square().sum()  # type: ignore[no-any-return]
+
+    found = torch.func.vmap(torch.func.grad(loss), (None, 0))(weights, given)
+    for row in range(3):
+        one = given[row : row + 1]
+        alone = torch.autograd.grad(heads(one, one, one).square().sum(), list(heads.parameters()))
+        torch.testing.assert_close([each[row] for each in found.values()], list(alone))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+def test_forward_mode_gives_the_change_of_the_output() -> None:
+    heads, given = layer(), tokens()
+    torch.manual_seed(2)
+    direction = torch.randn_like(given)
+    with sdpa_kernel(SDPBackend.MATH), torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(given, direction)
+        found = torch.autograd.forward_ad.unpack_dual(heads(dual, dual, dual)).tangent
+    step = 1e-6
+    moved = [heads(each, each, each) for each in (given + step * direction, given - step * direction)]
+    torch.testing.assert_close(found, (moved[0] - moved[1]) / (2 * step), rtol=1e-6, atol=1e-8)
+
+
+def of_second_order(heads: MultiHeadAttention, given: Tensor) -> list[Tensor]:
+    """Return the gradients of the squared length of a gradient."""
+    output = given + heads(given, given, given)
+    leaves = [given, *heads.parameters()]
+    first = torch.autograd.grad(output.square().sum(), leaves, create_graph=True)
+    weights = torch.linspace(-1, 1, given.numel(), dtype=given.dtype).view_as(given)
+    measure = first[0].square().sum() + (weights * first[0]).sum() + sum(each.square().sum() for each in first[1:])
+    return [first[0].detach(), *torch.autograd.grad(measure, leaves)]
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_gradients_of_gradients_are_those_of_the_usual_way(tied: bool, general: Callable[[], None]) -> None:
+    heads = layer()
+    if tied:
+        heads.key_projection.weight = heads.query_projection.weight
+    given = tokens().requires_grad_()
+    actual = of_second_order(heads, given)
+    general()
+    with sdpa_kernel(SDPBackend.MATH):  # the fused kernel has no second derivative
+        torch.testing.assert_close(actual, of_second_order(heads, given), rtol=1e-8, atol=1e-8)
+
+
+def test_gradients_of_gradients_are_those_of_finite_differences() -> None:
+    torch.manual_seed(0)
+    heads = MultiHeadAttention(3, 2, build("probsparse", num_heads=2, head_dim=2, **ARGUMENTS), head_dim=2)
+    given = torch.randn(2, 5, 3, dtype=torch.float64, requires_grad=True)
+    weights = [each.detach().double().requires_grad_() for each in heads.parameters()]
+    chosen = torch.tensor([[[1, 3], [3, 2]], [[4, 0], [0, 1]]])
+
+    def attend(given: Tensor, *weights: Tensor) -> Tensor:
+        return _few.attend_few(given, _few.Projections(*weights), chosen)
+
+    assert torch.autograd.gradcheck(attend, (given, *weights))
+    assert torch.autograd.gradgradcheck(attend, (given, *weights))
+
+
+def test_gradients_of_gradients_leave_out_what_needs_none() -> None:
+    heads, given = layer(), tokens().requires_grad_()
+    expected = of_second_order(heads, given)[1]
+    for projection in (heads.key_projection, heads.value_projection):
+        projection.requires_grad_(False)
+    output = given + heads(given, given, given)
+    (first,) = torch.autograd.grad(output.square().sum(), [given], create_graph=True)
+    assert first.requires_grad
+    assert expected.shape == torch.autograd.grad(first.square().sum(), [given])[0].shape
+
+
+def test_an_empty_batch_and_an_empty_sequence_pass() -> None:
+    heads = layer()
+    for shape in ((0, LENGTH, 10), (2, 0, 10)):
+        given = torch.zeros(shape, dtype=torch.float64, requires_grad=True)
+        output = heads(given, given, given)
+        assert output.shape == shape
+        output.sum().backward()
+        assert given.grad is not None
