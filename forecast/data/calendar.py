@@ -122,6 +122,27 @@ def seasonal_period(frequency: str) -> int:
     return _steps_in(int(season * 1000), round(step * 1000))
 
 
+def season_name(period: int, frequency: str) -> str:
+    """Return how long a season of `period` steps is, such as "24 h", "7 days" or "12 months"."""
+    offset = frequency_offset(frequency)
+    if isinstance(offset, pd.offsets.BusinessDay):
+        return _counted(period * offset.n, "business day")
+    if months := _months(frequency):
+        return _counted(period * months, "month")
+    seconds = period * _seconds(frequency)
+    for length, unit, least in ((7 * _DAY, "week", 2 * 7 * _DAY), (_DAY, "day", 2 * _DAY)):
+        if seconds >= least and seconds % length == 0:
+            return _counted(round(seconds / length), unit)
+    for length, unit in ((3600.0, "h"), (60.0, "min")):
+        if seconds % length == 0:
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{seconds:,.6g} s"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def _steps_in(season: int, step: int) -> int:
     """Count the steps in the fewest whole seasons that they fill, at most seven, else in about one season."""
     exact = season // gcd(season, step)

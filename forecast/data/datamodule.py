@@ -1,7 +1,7 @@
 """A checked series as scaled windows on the training device."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import lightning
@@ -17,7 +17,7 @@ from forecast.data.mapped import Address
 from forecast.data.order import ShuffledBatches
 from forecast.data.placement import IN_MEMORY, Placing, place
 from forecast.data.recipe import Recipe
-from forecast.data.scaler import Scaler
+from forecast.data.scaler import Scaler, check_spikes
 from forecast.data.sources import Source
 from forecast.data.split import split_rows
 from forecast.data.windows import Batch, Windows, start_rows
@@ -116,7 +116,9 @@ class ForecastData(lightning.LightningDataModule):
         self.split = split_rows(len(frame), **split)
         raw = frame.to_numpy(np.float64)
         train = slice(self.split.train.start, self.split.train.stop)
-        self.scaler = Scaler.fit(raw[train], columns, source.series.observed_of(columns, train))
+        measured = source.series.observed_of(columns, train)
+        check_spikes(raw[train], self.index[train], columns, measured)
+        self.scaler = Scaler.fit(raw[train], columns, measured)
         self.scaler.check_range(raw, self.index)
         span = span_of(self.index[train], source.series.frequency)
         self.cycles = calendar_cycles(source.series.frequency, span) if source.cycles is None else source.cycles
@@ -234,9 +236,10 @@ class ForecastData(lightning.LightningDataModule):
                 "time_column": self.index.name,
                 "frequency": series.frequency,
                 **({} if series.shown is None else {"shown_frequency": series.shown}),
+                **({"merged": list(series.merged)} if series.merged else {}),
                 **Clock.of(self.index, series.frequency).facts(),
                 "cycles": list(self.cycles),
-                **asdict(series.policies),
+                **series.policies.facts(),
             },
             "scaler": self.scaler.to_dict(),
         }

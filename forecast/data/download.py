@@ -13,10 +13,17 @@ from typing import Any, BinaryIO
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
+from forecast.data.packed import content_sha256, find_file
 from forecast.errors import InputError
 
 _TIMEOUT_S = 30
 _PIECE = 1 << 16
+
+SCHEME = "https://"
+"""How an address must begin, one that it leads on to as well."""
+
+LARGEST = 1 << 30
+"""Bytes that a download may have."""
 
 
 def locate(
@@ -24,18 +31,17 @@ def locate(
 ) -> Path:
     """Find the file in $FORECAST_DATA_DIR, else in `data_dir` (default: data/ here), else download it there.
 
+    A table may lie there packed, under its name with .gz; its sha256 is that of what it unpacks to.
+
     Raises `InputError` where a file that is there is not the one meant, and where the download fails; the
     line says what to fetch, or `about` what the file is, and where to put it. Nothing half-fetched is left, and
     what a killed download left is removed by the next.
     """
-    folder = Path("data") if data_dir is None else Path(data_dir)
-    named = os.environ.get("FORECAST_DATA_DIR")
-    if named and not Path(named).is_dir():
-        raise InputError(f"FORECAST_DATA_DIR is {named!r}, which is no folder: correct it or unset it")
-    for place in ([Path(named)] if named else []) + [folder]:
-        if (place / file_name).is_file():
-            _check_found(place / file_name, sha256)
-            return place / file_name
+    *named, folder = data_folders(data_dir)
+    for place in (*named, folder):
+        if (found := find_file(place, file_name)) is not None:
+            _check_found(found, sha256)
+            return found
     target = folder / file_name
     kind = "" if about is None else f" ({about})"
     if url is None:
@@ -54,11 +60,24 @@ def locate(
     return target
 
 
+def data_folders(data_dir: Path | None = None) -> list[Path]:
+    """Return the folders of data files: $FORECAST_DATA_DIR if it is given, then `data_dir` (default: data/ here).
+
+    Raises
+    ------
+    InputError
+        If the environment names what is no folder.
+    """
+    named = os.environ.get("FORECAST_DATA_DIR")
+    if named and not Path(named).is_dir():
+        raise InputError(f"FORECAST_DATA_DIR is {named!r}, which is no folder: correct it or unset it")
+    return [*([Path(named)] if named else []), Path("data") if data_dir is None else Path(data_dir)]
+
+
 def _check_found(path: Path, sha256: str | None) -> None:
     if sha256 is None:
         return
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    found = content_sha256(path)
     if found != sha256.lower():
         raise InputError(
             f"{path} is another file than meant (sha256 {found[:12]}…, expected {sha256[:12]}…): remove it"
@@ -66,10 +85,11 @@ def _check_found(path: Path, sha256: str | None) -> None:
 
 
 def _fetch(url: str, target: Path, sha256: str | None) -> None:
-    if not url.lower().startswith(("http://", "https://")):
-        raise ValueError("the address is not http or https")
+    _check_address(url)
+    if sha256 is None:
+        raise ValueError("no sha256 is known, by which the file could be checked")
     temporary = target.with_name(f".{target.name}.{platform.node()}.{os.getpid()}.part")
-    with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as response:
+    with urllib.request.build_opener(_Redirects).open(url, timeout=_TIMEOUT_S) as response:
         target.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(target)
         try:
@@ -77,11 +97,28 @@ def _fetch(url: str, target: Path, sha256: str | None) -> None:
                 found = _copy(response, file, target.name)
                 file.flush()
                 os.fsync(file.fileno())
-            if sha256 is not None and found != sha256.lower():
+            if found != sha256.lower():
                 raise ValueError(f"sha256 is {found[:12]}…, expected {sha256[:12]}…")
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _check_address(url: str) -> None:
+    if not url.lower().startswith(SCHEME):
+        raise ValueError(f"the address does not begin with {SCHEME}")
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows an address to another one that is as safe."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        try:
+            _check_address(newurl)
+        except ValueError:
+            fp.close()
+            raise
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _remove_abandoned(target: Path) -> None:
@@ -104,9 +141,11 @@ def _is_alive(process: int) -> bool:
 
 
 def _copy(response: Any, file: BinaryIO, name: str) -> str:
-    """Write the body to the file; gives its sha256."""
+    """Write the body to the file and return its sha256."""
     length = response.headers.get("Content-Length")
     total = int(length) if length is not None else None
+    if total is not None and total > LARGEST:
+        raise ValueError(f"it has {total:,} bytes, {LARGEST:,} are the most that is fetched")
     digest, received = hashlib.sha256(), 0
     bar = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*bar, console=Console(stderr=True)) as progress:
@@ -115,6 +154,8 @@ def _copy(response: Any, file: BinaryIO, name: str) -> str:
             file.write(piece)
             digest.update(piece)
             received += len(piece)
+            if received > LARGEST:
+                raise ValueError(f"it has more than {LARGEST:,} bytes, the most that is fetched")
             progress.update(task, completed=received)
     if total is not None and received != total:
         raise ValueError(f"{received} of {total} bytes arrived")

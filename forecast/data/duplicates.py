@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from forecast.errors import InputError
+from forecast.data.flaws import Flaw
 
 Rows = tuple[pd.DatetimeIndex, np.ndarray, np.ndarray]
 """Times, values (N, C), and row numbers (N,) as a spreadsheet shows them."""
@@ -24,7 +24,7 @@ def one_row_a_time(table: Rows, how: str, source: str, time_column: str) -> tupl
 
     Raises
     ------
-    InputError
+    Flaw
         If times are doubled and `how` is "error".
     """
     times, values, rows = table
@@ -39,10 +39,12 @@ def one_row_a_time(table: Rows, how: str, source: str, time_column: str) -> tupl
         return (times, values, rows), notes
     if how == "error":
         place = int(np.argmax(again))
-        raise InputError(
-            f"{source}, rows {rows[place]} and {rows[place + 1]}: both are for {times[place]} "
-            f"({int(again.sum())} duplicate times in all): keep one row for each time, "
-            "or train with data.duplicates=mean, first or last"
+        raise Flaw(
+            source,
+            f", rows {rows[place]} and {rows[place + 1]}",
+            f"both are for {times[place]} ({int(again.sum())} duplicate times in all)",
+            "keep one row for each time, or train with data.duplicates=mean, first or last",
+            "data.duplicates=mean",
         )
     starts = np.flatnonzero(np.concatenate([[True], ~again]))
     merged = np.column_stack([_merge(column, starts, how) for column in values.T])

@@ -8,6 +8,7 @@ import pandas as pd
 from pandas.tseries.frequencies import to_offset
 from pandas.tseries.offsets import BaseOffset
 
+from forecast.data.flaws import Flaw
 from forecast.errors import InputError
 
 _OLD_NAMES = {
@@ -114,9 +115,12 @@ def _infer(times: pd.DatetimeIndex, source: str) -> str:
     if step == _DAY and _has_only_business_days(local):
         return "B"
     if share <= 0.5:
-        raise InputError(
-            f"{source}: the rows follow each other at irregular steps (the most common, {pd.Timedelta(step)}, "
-            f"is {share:.0%} of them): bring them to one step, or name it in data.frequency"
+        raise Flaw(
+            source,
+            "",
+            f"the rows follow each other at irregular steps (the most common, {pd.Timedelta(step)}, is {share:.0%} of "
+            "them)",
+            "bring them to one step, or name it in data.frequency",
         )
     return _name_step(step, times)
 

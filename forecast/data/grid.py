@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 from pandas.tseries.offsets import BaseOffset
 
+from forecast.data.flaws import Flaw
 from forecast.data.frequency import fixed_step, frequency_offset, is_daily
 from forecast.data.local_days import from_the_wall, on_the_wall
-from forecast.errors import InputError
 
 
 def grid_places(times: pd.DatetimeIndex, frequency: str, rows: np.ndarray, source: str) -> np.ndarray:
@@ -23,7 +23,7 @@ def grid_places(times: pd.DatetimeIndex, frequency: str, rows: np.ndarray, sourc
 
     Raises
     ------
-    InputError
+    Flaw
         Naming the first row whose time is off the grid.
     """
     offset = frequency_offset(frequency)
@@ -40,15 +40,17 @@ def grid_places(times: pd.DatetimeIndex, frequency: str, rows: np.ndarray, sourc
             phases, counts = np.unique(phase, return_counts=True)
             stray = int(np.argmax(phase != phases[counts.argmax()]))
     if stray is not None:
-        raise InputError(
-            f"{source}, row {rows[stray]}: {times[stray]} is off the grid of one row every {frequency}: "
-            "correct the time, or name the right step in data.frequency"
+        raise Flaw(
+            source,
+            f", row {rows[stray]}",
+            f"{times[stray]} is off the grid of one row every {frequency}",
+            "correct the time, or name the right step in data.frequency",
         )
     return np.asarray(places)
 
 
 def refuse_gaps(times: pd.DatetimeIndex, places: np.ndarray, frequency: str, rows: np.ndarray, source: str) -> None:
-    """Raise `InputError` that names the first row missing from the grid, where there is one."""
+    """Raise the flaw that names the first row missing from the grid, where there is one."""
     jumps = np.diff(places) - 1
     if not jumps.any():
         return
@@ -56,10 +58,13 @@ def refuse_gaps(times: pd.DatetimeIndex, places: np.ndarray, frequency: str, row
     first = int(np.argmax(jumps > 0))
     before = times[first]
     absent = (on_the_wall(times)[first] if is_daily(fixed_step(offset)) else before) + offset
-    raise InputError(
-        f"{source}, row {rows[first]}: after {before} the row for {absent} is missing "
-        f"({int(jumps.sum())} missing in all at step {frequency}): add them, correct data.frequency, "
-        "or train with data.missing=ffill, interpolate or mask"
+    missing = int(jumps.sum())
+    raise Flaw(
+        source,
+        f", row {rows[first]}",
+        f"after {before} the row for {absent} is missing ({missing} missing in all at step {frequency})",
+        "add them, correct data.frequency, or train with data.missing=ffill, interpolate or mask",
+        "data.missing=mask" if missing <= len(places) else None,  # more than are there are refused then too
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.data.duplicates import Rows
+from forecast.data.flaws import Flaw
 from forecast.data.grid import grid_places, refuse_gaps, whole_grid
 from forecast.errors import InputError
 
@@ -83,10 +84,12 @@ def _refuse_mostly_missing(
     if missing <= len(places):
         return
     widest = int(steps.argmax())
-    raise InputError(
-        f"{source}, row {rows[widest + 1]}: {times[widest + 1]} is {steps[widest]} steps of {frequency} after "
-        f"{times[widest]} in row {rows[widest]}; {missing} rows are missing in all and {len(places)} are there: "
-        "correct the date, or data.frequency"
+    raise Flaw(
+        source,
+        f", row {rows[widest + 1]}",
+        f"{times[widest + 1]} is {steps[widest]} steps of {frequency} after {times[widest]} in row {rows[widest]}; "
+        f"{missing} rows are missing in all and {len(places)} are there",
+        "correct the date, or data.frequency",
     )
 
 

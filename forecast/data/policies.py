@@ -1,6 +1,9 @@
-"""What is done with doubled and missing rows: refused, unless the user says otherwise."""
+"""What is done with doubled rows and missing values: they are refused, unless the user says otherwise."""
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from forecast.errors import InputError
 
@@ -22,21 +25,41 @@ class Policies:
         before; "interpolate" a straight line in time between the neighbours, a gap without an end filled
         forward; "mask" fills as "ffill" does for the baselines and the model's linear path, while its
         encoder-decoder takes what was filled as the window's own mean.
+    missing_values
+        Numbers that stand for an empty cell in every column, such as -9999.
 
     Raises
     ------
     InputError
-        If there is no policy of that name.
+        If there is no policy of that name, or a missing value is no finite number.
     """
 
     duplicates: str = "error"
     missing: str = "error"
+    missing_values: Sequence[float] = ()
 
     def __post_init__(self) -> None:
         for key, choices in (("duplicates", DUPLICATES), ("missing", MISSING)):
             value = getattr(self, key)
             if value not in choices:
                 raise InputError(f"data.{key}={value}: choose {', '.join(choices[:-1])} or {choices[-1]}")
+        for number in self.missing_values:
+            if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+                raise InputError(
+                    f"data.missing_values holds {number!r}: give the numbers that stand for a missing value, "
+                    "data.missing_values=[-9999]; an empty cell is one without being named"
+                )
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> "Policies":
+        """Return the policies of a `data` group or of a manifest's data; what an earlier version lacks is not done."""
+        values = data.get("missing_values") or ()
+        return cls(data.get("duplicates", "error"), data.get("missing", "error"), tuple(values))
+
+    def facts(self) -> dict[str, Any]:
+        """Return them as plain values, missing values only where there are some."""
+        named = {"missing_values": list(self.missing_values)} if self.missing_values else {}
+        return {"duplicates": self.duplicates, "missing": self.missing, **named}
 
     @property
     def fills(self) -> bool:

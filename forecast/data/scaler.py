@@ -13,6 +13,57 @@ from forecast.errors import InputError
 LARGEST = 1e15
 """A z-score beyond which sums of squares in float32 come to infinity."""
 
+LEAST = 1e-9
+"""A deviation below which a column counts as constant where single values of it are judged."""
+
+OUTSIDE = 0.01
+"""Share of a column's values, the furthest from its median, that do not say how far the others lie from it."""
+
+_CORRECT = "correct it in the file, or leave it empty if it stands for no value"
+
+
+def check_spikes(
+    values: np.ndarray, times: pd.DatetimeIndex, columns: Sequence[str], observed: np.ndarray | None = None
+) -> None:
+    """Refuse a value of the training part that would be the scale of its whole column.
+
+    A value is refused by the rule of `Scaler.check_range`, held against the other values: more than `LARGEST` of
+    their deviations from the median. A column that is nearly constant is judged as with a deviation of 1.
+
+    Parameters
+    ----------
+    values
+        The training rows, shape (N, C), float64, original units.
+    times
+        Of the rows.
+    columns
+        Names, for the message.
+    observed
+        Shape (N, C), False where a value was filled; None: all were measured.
+
+    Raises
+    ------
+    InputError
+        Naming the column, the time and the value.
+    """
+    for place, name in enumerate(columns):
+        column, dates = values[:, place], times
+        if observed is not None:
+            column, dates = column[observed[:, place]], times[observed[:, place]]
+        if not len(column):
+            continue  # refused where the scaler is fitted
+        distance = np.abs(column - np.median(column))
+        count = max(1, int(OUTSIDE * len(column)))
+        rest = np.partition(distance, len(column) - count)[: len(column) - count]
+        deviation = float(np.sqrt(np.mean(rest**2))) if len(rest) else 0.0
+        deviation = deviation if deviation > LEAST else 1.0
+        row = int(np.argmax(distance))
+        if distance[row] > LARGEST * deviation:
+            raise InputError(
+                f"column {name!r}, {dates[row]}: {column[row]:g} is {distance[row] / deviation:.0e} deviations of the "
+                f"other values of the training part from their median: {_CORRECT}"
+            )
+
 
 class Scaler:
     """Mean and deviation of each column over the training rows.
@@ -55,8 +106,10 @@ class Scaler:
         fitted = StandardScaler().fit(values)
         return cls(fitted.mean_, fitted.scale_, columns)
 
-    def check_range(self, values: np.ndarray, times: pd.DatetimeIndex) -> None:
+    def check_range(self, values: np.ndarray, times: pd.DatetimeIndex, source: str = "") -> None:
         """Refuse values (N, C) so far from the training part that the squares of float32 cannot hold them.
+
+        `source` names the table in the message, where there may be several.
 
         Raises
         ------
@@ -69,8 +122,8 @@ class Scaler:
         place = int(np.argmax(furthest > LARGEST))
         row = int(np.argmax(np.abs(values[:, place] - self.mean[place])))
         raise InputError(
-            f"column {self.columns[place]!r}, {times[row]}: {values[row, place]:g} is {furthest[place]:.0e} deviations "
-            "of the training part from its mean: correct it in the file, or leave it empty if it stands for no value"
+            f"{source}{', ' if source else ''}column {self.columns[place]!r}, {times[row]}: {values[row, place]:g} is "
+            f"{furthest[place]:.0e} deviations of the training part from its mean: {_CORRECT}"
         )
 
     def transform(self, values: np.ndarray) -> np.ndarray:

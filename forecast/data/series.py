@@ -2,19 +2,24 @@
 
 import difflib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
 from forecast.data.duplicates import one_row_a_time
+from forecast.data.flaws import Flaw, refuse
 from forecast.data.frequency import resolve_frequency, shown_frequency
 from forecast.data.missing import whole_table
 from forecast.data.numbers import to_numbers
+from forecast.data.panel import find_panel
 from forecast.data.policies import STRICT, Policies
 from forecast.data.table import check_names, read_table
 from forecast.data.timestamps import find_time_column, holds_times, parse_times
+from forecast.data.trailing import note as trailing_note
+from forecast.data.trailing import rows_ahead
 from forecast.errors import InputError
 
 
@@ -36,6 +41,8 @@ class Series:
         What was to be done with doubled and missing rows.
     shown
         The step that the rows themselves keep, where it is not `frequency`; None where they keep none either.
+    merged
+        Columns that told several series apart, of which one was made as the user asked; none where there were none.
     """
 
     frame: pd.DataFrame
@@ -44,6 +51,7 @@ class Series:
     observed: np.ndarray | None = None
     policies: Policies = STRICT
     shown: str | None = None
+    merged: tuple[str, ...] = ()
 
     @property
     def measured(self) -> pd.DataFrame:
@@ -64,8 +72,10 @@ def read_series(
     *,
     time_column: str | None = None,
     columns: Sequence[str] | None = None,
+    covariates: Sequence[str] = (),
     frequency: str | None = None,
     policies: Policies = STRICT,
+    merges_series: bool = False,
 ) -> Series:
     """Series in a .csv, .csv.gz or .parquet file; the arguments are those of `series_from_frame`."""
     return series_from_frame(
@@ -73,8 +83,10 @@ def read_series(
         source=os.fspath(path),
         time_column=time_column,
         columns=columns,
+        covariates=covariates,
         frequency=frequency,
         policies=policies,
+        merges_series=merges_series,
     )
 
 
@@ -84,10 +96,14 @@ def series_from_frame(
     source: str = "the frame",
     time_column: str | None = None,
     columns: Sequence[str] | None = None,
+    covariates: Sequence[str] = (),
     frequency: str | None = None,
     policies: Policies = STRICT,
+    merges_series: bool = False,
 ) -> Series:
     """Series in a frame, checked; the frame stays as it is.
+
+    Rows behind the last value of any target are left out: they are for what is known ahead.
 
     Parameters
     ----------
@@ -99,35 +115,109 @@ def series_from_frame(
         Column of times; None finds it where that is unambiguous.
     columns
         Columns to keep, in this order; None keeps all but the time column.
+    covariates
+        Those of the columns that are no target.
     frequency
         Step between rows, a pandas alias; None infers it.
     policies
         What is done with doubled and missing rows.
+    merges_series
+        Whether a long table may become one series by the policy for doubled times.
 
     Raises
     ------
     InputError
-        With one line that says what is wrong, in which row and column, and what to do. Rows are numbered as a
-        spreadsheet shows them: the header is row 1.
+        With one line that says what is wrong, in which row and column, and what to do: of all that policies and
+        options can accept, together. Rows are numbered as a spreadsheet shows them: the header is row 1.
     """
-    table, time_column = _with_time_column(frame, source, time_column)
+    flaws: list[Flaw] = []
+    table, time_column, ambiguous = _with_time_column(frame, source, time_column)
+    flaws += [ambiguous] if ambiguous else []
     table, rows, row_notes = _without_empty_rows(table, source)
     table, column_notes = _without_nameless(table) if columns is None else (table, ())
     chosen = _choose(table, time_column, columns, source)
-    times, time_notes = parse_times(table[time_column], rows, f"{source}, column {time_column!r}")
-    values = to_numbers(table[chosen], rows, source, empty_allowed=policies.fills)
-    found, order_notes = one_row_a_time((times, values, rows), policies.duplicates, source, time_column)
+    where = f"{source}, column {time_column!r}"
+    times, time_notes = parse_times(table[time_column], rows, where)
+    targets = [name for name in chosen if name not in covariates]
+    table, marked_notes = _without_missing_values(table, chosen, policies)
+    how = policies.duplicates if merges_series and policies.duplicates != "error" else None
+    merged, panel_notes = _merged_series(table, times, time_column, chosen, targets, source, how)
+    ahead = rows_ahead(table, times, targets)
+    if ahead.any():  # what follows is as if they were not in the file
+        row_notes = (*row_notes, trailing_note(times[ahead], int(ahead.sum())))
+        table, rows = table.loc[~ahead], rows[~ahead]
+        times, time_notes = parse_times(table[time_column], rows, where)
+    values, unread = to_numbers(table[chosen], rows, source, empty_allowed=policies.fills, needed=columns or covariates)
+    flaws += unread
+    found, order_notes = _tolerating(
+        flaws, lambda how: one_row_a_time((times, values, rows), how, source, time_column), policies.duplicates, "first"
+    )
     shown = None if frequency is None else shown_frequency(found[0])
-    frequency = resolve_frequency(found[0], frequency, source)
-    filled = whole_table(found, policies.missing, columns=chosen, frequency=frequency, source=source)
+    try:
+        step = resolve_frequency(found[0], frequency, source)
+        filled = whole_table(found, policies.missing, columns=chosen, frequency=step, source=source)
+    except Flaw as flaw:
+        flaws.append(flaw)
+    except InputError:
+        if not flaws:
+            raise
+    refuse(flaws)
     index = filled.times.rename(time_column)
     result = pd.DataFrame(np.asfortranarray(filled.values), index=index, columns=chosen, copy=False)
-    notes = (*row_notes, *column_notes, *time_notes, *order_notes, *filled.notes)
-    return Series(result, frequency, notes, filled.observed, policies, None if shown == frequency else shown)
+    notes = (*panel_notes, *row_notes, *column_notes, *time_notes, *marked_notes, *order_notes, *filled.notes)
+    shown = None if shown == step else shown
+    return Series(result, step, notes, filled.observed, policies, shown, merged)
 
 
-def _with_time_column(frame: pd.DataFrame, source: str, name: str | None) -> tuple[pd.DataFrame, str]:
-    """Table with the times in a column, whose name comes second."""
+def _without_missing_values(
+    table: pd.DataFrame, columns: Sequence[str], policies: Policies
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the table with empty cells where the policies know a number as missing, and a note if there are any."""
+    marked = table[columns].isin(list(policies.missing_values)) if policies.missing_values else None
+    if marked is None or not (count := int(marked.to_numpy().sum())):
+        return table, ()
+    table = table.copy(deep=False)
+    for name in marked.columns[marked.any()]:
+        table[name] = table[name].mask(marked[name])
+    numbers = ", ".join(f"{number:g}" for number in policies.missing_values)
+    return table, (f"{count} cells hold {numbers} and count as empty (data.missing_values)",)
+
+
+Result = TypeVar("Result")
+
+
+def _tolerating(flaws: list[Flaw], step: Callable[[str], Result], policy: str, otherwise: str) -> Result:
+    """Return what a step makes under a policy; where that is refused, keep the flaw and take the other policy."""
+    try:
+        return step(policy)
+    except Flaw as flaw:
+        flaws.append(flaw)
+        return step(otherwise)
+
+
+def _merged_series(
+    table: pd.DataFrame,
+    times: pd.DatetimeIndex,
+    time_column: str,
+    chosen: Sequence[str],
+    targets: Sequence[str],
+    source: str,
+    how: str | None,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Refuse a long table unless `how` says how its series become one; return the columns that name them and a note."""
+    panel = find_panel(table, times, time_column, targets)
+    if panel is None:
+        return (), ()
+    if how is None or set(panel.columns) & set(chosen):
+        raise InputError(f"{source} {panel}: {panel.advice}")
+    names = " and ".join(map(repr, panel.columns))
+    return panel.columns, (
+        f"{panel.count:,} series, told apart by {names}, were made one: at each time by their {how}",
+    )
+
+
+def _with_time_column(frame: pd.DataFrame, source: str, name: str | None) -> tuple[pd.DataFrame, str, Flaw | None]:
+    """Return the table with the times in a column, the column's name, and a flaw where others hold times too."""
     if isinstance(frame.index, pd.MultiIndex) or isinstance(frame.columns, pd.MultiIndex):
         raise InputError(f"{source} has an index of several levels: give one row for each time, one series a column")
     if frame.empty and not len(frame):
@@ -138,13 +228,13 @@ def _with_time_column(frame: pd.DataFrame, source: str, name: str | None) -> tup
     as_index = name is None or (name == label and name not in table.columns)
     if as_index and label not in table.columns and _index_holds_times(frame.index):
         table.insert(0, label, frame.index)
-        return table.reset_index(drop=True), label
+        return table.reset_index(drop=True), label, None
     table = table.reset_index(drop=True)
     if table.isna().all(axis=None):
         raise InputError(f"{source} has no rows below its header: add data")
     if name is not None:
         _check_present(name, list(table.columns), source, "data.time_column")
-    return table, name if name is not None else find_time_column(table, source)
+    return (table, name, None) if name is not None else (table, *find_time_column(table, source))
 
 
 def _index_holds_times(index: pd.Index) -> bool:

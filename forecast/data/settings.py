@@ -8,11 +8,18 @@ from typing import Any, get_args, get_origin, get_type_hints
 from forecast.checks import check_least
 from forecast.data.policies import Policies
 from forecast.errors import InputError
+from forecast.printable import is_plain
 
 LARGEST_SEED = 2**32 - 1
 """What the seeding of numpy and Lightning takes."""
 
-OF_SOURCE = {"synthetic": ("rows", "seed"), "file": ("path", "file_name", "url", "sha256", "about")}
+LONGEST_NAME = 100
+"""Letters of a name: folders are called by it, and files beside them by it and more."""
+
+OF_SOURCE = {
+    "synthetic": ("rows", "seed"),
+    "file": ("path", "file_name", "url", "sha256", "about", "missing_values"),
+}
 """The keys that only one source has."""
 
 
@@ -20,7 +27,7 @@ OF_SOURCE = {"synthetic": ("rows", "seed"), "file": ("path", "file_name", "url",
 class DataSettings:
     """The kinds of the values; which keys there are depends on the source."""
 
-    name: str
+    name: str | None
     source: str
     path: str | None
     file_name: str | None
@@ -37,6 +44,7 @@ class DataSettings:
     frequency: str | None
     duplicates: str
     missing: str
+    missing_values: list[Any]
     split: dict[str, Any]
 
 
@@ -60,20 +68,38 @@ def check_data(config: Mapping[str, Any]) -> None:
     kinds = get_type_hints(DataSettings)
     for key, value in config.items():
         _check_kind(value, kinds[key], f"data.{key}")
+    if config["name"] is None and config.get("path") is None:
+        raise InputError("data.name=null: give it a name; only that of your own file, data.path, is seen from it")
+    if config["name"] is not None:
+        check_name(config["name"])
     if config["targets"] == []:
         raise InputError("data.targets=[]: name a column to forecast, or null for all that are not past covariates")
-    policies = Policies(config["duplicates"], config["missing"])
+    policies = Policies.of(config)
     if source == "synthetic":
         check_least(config["rows"], 1, "data.rows")
         check_seed(config["seed"], "data.seed")
         for key in ("time_column", "frequency"):
             if config[key] is not None:
                 raise InputError(f"data.{key}={config[key]}: the simulation has its own: leave it null")
-        for key, value in vars(policies).items():
+        for key, value in policies.facts().items():
             if value != "error":
                 raise InputError(f"data.{key}={value}: the simulation lacks and doubles nothing: leave it at error")
     if sorted(config["split"]) != ["test", "train", "validation"]:
         raise InputError(f"data.split={config['split']}: must give train, validation and test")
+
+
+def check_name(name: str) -> None:
+    """Refuse a name of the data that no folder can have, or that steers a terminal.
+
+    Raises
+    ------
+    InputError
+        Saying which.
+    """
+    if not is_plain(name):
+        raise InputError(f"data.name={name!r}: has control characters: choose another")
+    if not 0 < len(name) <= LONGEST_NAME:
+        raise InputError(f"data.name={name[:20]}…: has {len(name)} letters: give 1 to {LONGEST_NAME}")
 
 
 def check_whole(config: Mapping[str, Any], keys: Iterable[str], prefix: str) -> None:
@@ -108,6 +134,7 @@ def _check_kind(value: Any, hint: Any, key: str) -> None:
     if isinstance(value, plain) and not isinstance(value, bool):
         return
     if list in plain:
-        raise InputError(f"{key}={value}: must be a list of names, {key}=[{value}]")
+        of_what = "numbers" if key.endswith("_values") else "names"
+        raise InputError(f"{key}={value}: must be a list of {of_what}, {key}=[{value}]")
     names = " or ".join("null" if kind is NoneType else kind.__name__ for kind in plain)
     raise InputError(f"{key}={value}: must be {names}")

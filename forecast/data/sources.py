@@ -7,6 +7,7 @@ from typing import Any
 
 from forecast.data.calendar import check_cycles
 from forecast.data.download import locate
+from forecast.data.packed import content_sha256
 from forecast.data.policies import Policies
 from forecast.data.series import Series, read_series, series_from_frame
 from forecast.data.synthetic import simulate_transformer
@@ -66,8 +67,10 @@ def load_source(config: Mapping[str, Any]) -> Source:
             path,
             time_column=config["time_column"],
             columns=columns,
+            covariates=covariates,
             frequency=config["frequency"],
-            policies=Policies(config["duplicates"], config["missing"]),
+            policies=Policies.of(config),
+            merges_series=wanted is not None,
         )
     present = list(series.frame.columns)
     if absent := [name for name in covariates if name not in present]:
@@ -80,8 +83,8 @@ def load_source(config: Mapping[str, Any]) -> Source:
     return Source(series, targets, covariates, path, digest, cycles)
 
 
-def _expanded(name: str) -> Path:
-    """Give the path, a home at its beginning put in; where ~ is nobody's home it is a letter of the name."""
+def expanded(name: str) -> Path:
+    """Return the path, a home at its beginning put in; where ~ is nobody's home it is a letter of the name."""
     try:
         return Path(name).expanduser()
     except RuntimeError:
@@ -90,8 +93,9 @@ def _expanded(name: str) -> Path:
 
 def _path(config: Mapping[str, Any]) -> Path:
     if config["path"] is not None:
-        path = _expanded(str(config["path"]))
-        if config["sha256"] is not None and path.is_file() and sha256(path) != config["sha256"]:
+        path = expanded(str(config["path"]))
+        known = config["sha256"]
+        if known is not None and path.is_file() and known.lower() not in (sha256(path), content_sha256(path)):
             raise InputError(f"{path}: its sha256 is not data.sha256: take the right file, or set data.sha256=null")
         return path
     if config["file_name"] is None:

@@ -1,21 +1,24 @@
 """File in, raw table out: what is written in a CSV or Parquet file, before any of it is understood."""
 
 import csv
-import gzip
 import io
 import os
 import re
-import zlib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow
 
+from forecast.data.unpacking import check_columns, read_file, read_gzip, read_parquet_bytes
 from forecast.errors import InputError
+from forecast.printable import is_plain
+from forecast.spreadsheet import unguard
 
 # the same numbers as from Parquet, to the last digit; from pandas 3.1 on that is the only way it reads
 _EXACT: Any = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
+_DAMAGED_PARQUET = (ValueError, OSError, LookupError, TypeError, AttributeError, OverflowError, pyarrow.ArrowException)
 _DATE_LIKE = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(\D.*)?$")
 _OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
@@ -30,6 +33,8 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     try:
         if path.is_dir():
             raise InputError(f"{path} is a folder: name a .csv, .csv.gz or .parquet file")
+        if path.exists() and not path.is_file():  # reading a pipe would wait for ever
+            raise InputError(f"{path} is a pipe or a device: save the table as a file")
         name = path.name.lower()
         if name.endswith((".parquet", ".pq")):
             return _read_parquet(path)
@@ -44,12 +49,13 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
-    content = path.read_bytes()
-    if not content:
-        raise InputError(f"{path} is empty: choose another file")
     try:
-        return pd.read_parquet(io.BytesIO(content), engine="pyarrow")
-    except (ValueError, OSError, pyarrow.ArrowException) as error:
+        content = io.BytesIO(read_parquet_bytes(path))
+        # by one thread: as quick for a table of this size, a column's memory at a time, and none is left at the end
+        return pd.read_parquet(content, engine="pyarrow", use_threads=False, pre_buffer=False)
+    except (InputError, FileNotFoundError, PermissionError):
+        raise
+    except _DAMAGED_PARQUET as error:
         reason = str(error).splitlines()[0][:100] if str(error) else "unknown reason"
         raise InputError(f"{path} cannot be read as Parquet ({reason}): write the file again") from error
 
@@ -77,12 +83,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
 
 def _text_bytes(path: Path) -> bytes:
     """Content of the file, unpacked, known to be UTF-8 text."""
-    content = path.read_bytes()
-    if path.name.lower().endswith(".gz"):
-        try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"{path} is no whole gzip file ({error}): pack or fetch it again") from error
+    content = read_gzip(path) if path.name.lower().endswith(".gz") else read_file(path)
     if not content.strip(b"\xef\xbb\xbf \t\r\n"):
         raise InputError(f"{path} is empty: choose another file")
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -104,13 +105,14 @@ def _read_header(content: bytes, path: Path) -> list[str]:
     records = csv.reader(io.StringIO(content[:1_000_000].decode("utf-8-sig", errors="ignore"), newline=""))
     header: list[str] = []
     try:
-        header = [cell.strip() for cell in next(records, [])]
+        header = [unguard(cell.strip()) for cell in next(records, [])]
         first = next(records, [])
     except csv.Error:  # a cell of more letters than the reader takes
         row = 2 if header else 1
         raise InputError(
             f"{path}, row {row}: a quotation mark is never closed, or a cell has more than 131,072 letters: correct it"
         ) from None
+    check_columns(len(header), path)
     if len(header) < 2:
         found = [word for mark, word in _OTHER_DELIMITERS.items() if header and mark in header[0]]
         if found:
@@ -130,8 +132,10 @@ def _read_header(content: bytes, path: Path) -> list[str]:
 
 
 def check_names(names: list[str], source: str) -> None:
-    """Refuse a doubled column name."""
-    doubled = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    """Refuse a doubled column name, and one with letters that steer a terminal."""
+    if steering := [name for name in names if not is_plain(name)]:
+        raise InputError(f"{source}, row 1: the column name {steering[0]!r} has control characters: rename it")
+    doubled = [name for name, count in Counter(names).items() if count > 1] if len(set(names)) < len(names) else []
     if doubled:
         raise InputError(f"{source}, row 1: column {doubled[0]!r} stands there twice: rename one of the two")
 

@@ -7,6 +7,7 @@ from typing import NoReturn
 import numpy as np
 import pandas as pd
 
+from forecast.data.flaws import Flaw, value_word
 from forecast.errors import InputError
 
 _SAMPLE = 100
@@ -23,20 +24,27 @@ _FIRST, _LAST = pd.Timestamp("1678-01-01"), pd.Timestamp("2262-01-01")  # what 6
 _CURE = "write dates as 2016-07-01 00:00:00"
 
 
-def find_time_column(table: pd.DataFrame, source: str) -> str:
-    """Give the name of the one column that holds dates; numbers are never taken for dates.
+def find_time_column(table: pd.DataFrame, source: str) -> tuple[str, Flaw | None]:
+    """Return the name of the one column that holds dates; numbers are never taken for dates.
 
-    Raises `InputError` where there is none or more than one.
+    Where several hold dates, it is the one with the most different cells, and the flaw says so.
+
+    Raises
+    ------
+    InputError
+        If there is none.
     """
     candidates = [str(name) for name in table.columns if holds_times(table[name])]
     if len(candidates) == 1:
-        return candidates[0]
+        return candidates[0], None
     names = ", ".join(map(repr, candidates or list(table.columns)[:12]))
-    if candidates:
-        raise InputError(f"{source}: {names} all hold dates: name the one to use in data.time_column")
-    raise InputError(
-        f"{source}: none of the columns {names} holds dates: {_CURE}, or name the column in data.time_column"
-    )
+    if not candidates:
+        raise InputError(
+            f"{source}: none of the columns {names} holds dates: {_CURE}, or name the column in data.time_column"
+        )
+    finest = max(candidates, key=lambda name: table[name].nunique())
+    cure = "name the one to use in data.time_column"
+    return finest, Flaw(source, "", f"{names} all hold dates", cure, value_word("data.time_column", finest))
 
 
 def holds_times(column: pd.Series) -> bool:
@@ -115,8 +123,9 @@ def _parse_text(text: pd.Series, rows: np.ndarray, where: str) -> tuple[pd.Datet
             text, form = plain, _first_form(plain) or form
             notes = ("the times have several offsets from UTC and one time of day: taken as dates, without an offset",)
     readings = {}
+    dates = text.where(text.str.match(r"\d"))  # pandas takes "now" and "today" for the time of reading
     for words, pattern in _patterns(form).items():
-        parsed = pd.to_datetime(text, format=pattern, errors="coerce", utc=several)
+        parsed = pd.to_datetime(dates, format=pattern, errors="coerce", utc=several)
         readings[words] = pd.DatetimeIndex(parsed)
         if form.re is _YEAR_FIRST and not readings[words].hasnans:
             break  # only day and month can be taken for each other

@@ -7,6 +7,7 @@ from forecast.data.calendar import (
     calendar_features,
     check_cycles,
     future_index,
+    season_name,
     seasonal_period,
     span_of,
 )
@@ -164,3 +165,15 @@ def test_two_weeks_of_hours_are_two() -> None:
     times = pd.date_range("2024-03-25", "2024-04-07 23:00", freq="h", tz="Europe/Berlin")
     assert len(times) == 335  # of which a clock change took one
     assert "day_of_week" in calendar_cycles("h", span_of(times, "h"))
+
+
+@pytest.mark.parametrize(
+    ("frequency", "name"),
+    [
+        ("h", "24 h"), ("15min", "24 h"), ("7min", "7 days"), ("11s", "86,405 s"), ("D", "7 days"), ("2D", "2 weeks"),
+        ("W-SUN", "52 weeks"),
+        ("MS", "12 months"), ("QS", "12 months"), ("YS", "12 months"), ("B", "5 business days"), ("s", "24 h"),
+    ],
+)  # fmt: skip
+def test_a_season_has_a_name_with_its_unit(frequency: str, name: str) -> None:
+    assert season_name(seasonal_period(frequency), frequency) == name

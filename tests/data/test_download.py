@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from forecast.data import download
 from forecast.data.download import locate
 from forecast.errors import InputError
 
@@ -30,6 +31,11 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path == "/none.csv":
             self.send_error(404)
+            return
+        if self.path == "/elsewhere.csv":
+            self.send_response(302)
+            self.send_header("Location", "ftp://127.0.0.1:9/my.csv")
+            self.end_headers()
             return
         self.send_response(200)
         if self.path == "/chunked.csv":
@@ -61,6 +67,7 @@ class _Handler(BaseHTTPRequestHandler):
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv("FORECAST_DATA_DIR", raising=False)
+    monkeypatch.setattr(download, "SCHEME", "http://")  # a certificate is the system's business
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     RELEASED.clear()
     server.daemon_threads = False  # so that closing the server waits for them
@@ -99,6 +106,7 @@ def test_a_fetched_file_is_not_fetched_again(server: str, tmp_path: Path) -> Non
         ("/reset.csv", SHA256, "reset|bytes arrived"),
         ("/whole.csv", "0" * 64, "sha256 is .*, expected 000000000000"),
         ("/none.csv", SHA256, "HTTP 404"),
+        ("/elsewhere.csv", SHA256, "does not begin with"),
     ],
 )
 def test_what_arrives_wrong_leaves_nothing(server: str, tmp_path: Path, address: str, sha256: str, reason: str) -> None:
@@ -110,6 +118,31 @@ def test_what_arrives_wrong_leaves_nothing(server: str, tmp_path: Path, address:
     assert caught.match(reason)
     assert "\n" not in message
     assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["whole.csv", "unsized.csv"])
+def test_a_file_above_the_cap_is_given_up_and_leaves_nothing(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(download, "LARGEST", 100_000)
+    with pytest.raises(InputError, match=r"bytes.*100,000|100,000 bytes"):
+        locate("my.csv", url=f"{server}/{name}", sha256=SHA256, data_dir=tmp_path)
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "sha256", "reason"),
+    [
+        ("http://127.0.0.1:9/my.csv", SHA256, "does not begin with https://"),
+        ("https://127.0.0.1:9/my.csv", None, "no sha256 is known"),
+    ],
+)
+def test_what_could_be_another_file_on_its_way_is_not_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, sha256: str | None, reason: str
+) -> None:
+    monkeypatch.delenv("FORECAST_DATA_DIR", raising=False)
+    with pytest.raises(InputError, match=reason):
+        locate("my.csv", url=url, sha256=sha256, data_dir=tmp_path)
 
 
 def test_a_server_that_falls_silent_is_given_up_and_leaves_nothing(
@@ -125,8 +158,8 @@ def test_a_server_that_falls_silent_is_given_up_and_leaves_nothing(
 def killed(server: str, tmp_path: Path) -> Path:
     """Kill a process in the middle of its download of my.csv; give its folder."""
     code = (
-        "import sys; from pathlib import Path; from forecast.data.download import locate;"
-        "locate('my.csv', url=sys.argv[1], sha256=None, data_dir=Path(sys.argv[2]))"
+        "import sys; from pathlib import Path; from forecast.data import download; download.SCHEME = 'http://';"
+        "download.locate('my.csv', url=sys.argv[1], sha256='0' * 64, data_dir=Path(sys.argv[2]))"
     )
     words = [sys.executable, "-c", code, f"{server}/stalled.csv", str(tmp_path)]
     with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.DEVNULL) as process:

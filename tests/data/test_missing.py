@@ -173,7 +173,11 @@ def test_as_many_rows_may_be_missing_as_are_there_and_not_one_more(missing: str)
 def test_a_gap_is_refused_with_the_options_that_take_it() -> None:
     message = r"is missing \(\d+ missing in all .*or train with data\.missing=ffill, interpolate or mask"
     refuse(message, holed().dropna(), "error", frequency="h")
-    refuse(r"no value \(\d+ empty in all\).*or train with data\.missing=ffill, interpolate or mask", holed(), "error")
+    empty = holed()[["a"]].dropna().resample("h").mean()
+    refuse(r"no value \(\d+ empty in all\).*or train with data\.missing=ffill, interpolate or mask", empty, "error")
+    refuse(
+        r"'a'.* 'b'.*no value \(\d+ empty in all\).*is missing \(\d+ .*train with data.missing=mask$", holed(), "error"
+    )
 
 
 # --- clock changes
@@ -222,3 +226,34 @@ def test_a_day_without_a_midnight_begins_when_its_clock_does() -> None:
     index = read(table, "ffill", frequency="D").frame.index
     assert index[4] == pd.Timestamp("2021-09-05 01:00", tz="America/Santiago")
     assert index.delete(4).equals(table.index.as_unit("ns"))
+
+
+def marked(values: list[float | None]) -> pd.DataFrame:
+    dates = pd.date_range("2019-01-01", periods=len(values), freq="h")
+    return pd.DataFrame({"date": dates, "a": values, "b": np.arange(len(values))})
+
+
+@pytest.mark.parametrize("how", FILLS)
+def test_a_number_that_stands_for_a_missing_value_is_an_empty_cell(how: str) -> None:
+    holes = [1.0, -9999, 3.0, None, 5.0, 9999.0, 7.0]
+    found = series_from_frame(marked(holes), policies=Policies(missing=how, missing_values=(-9999, 9999)))
+    empty = [None if each in (-9999, 9999) else each for each in holes]
+    expected = series_from_frame(marked(empty), policies=Policies(missing=how))
+    pd.testing.assert_frame_equal(found.frame, expected.frame)
+    assert found.observed is not None
+    assert np.array_equal(found.observed, expected.observed)  # type: ignore[arg-type]
+    assert found.notes == ("2 cells hold -9999, 9999 and count as empty (data.missing_values)", *expected.notes)
+
+
+def test_rows_that_hold_only_missing_values_end_the_series(tmp_path: Path) -> None:
+    table = marked([1.0, 2.0, 3.0, -9999.0, -9999.0])
+    table.to_csv(tmp_path / "ends.csv", index=False)
+    policies = Policies(missing="ffill", missing_values=(-9999,))
+    series = read_series(tmp_path / "ends.csv", columns=["a"], policies=policies)
+    assert series.frame["a"].tolist() == [1.0, 2.0, 3.0]
+
+
+def test_missing_values_without_a_policy_for_them_are_refused_with_the_row() -> None:
+    with pytest.raises(InputError, match=r"column 'a', row 3: no value \(1 empty"):
+        series_from_frame(marked([1.0, -9999, 3.0]), policies=Policies(missing_values=(-9999,)))
+    assert series_from_frame(marked([1.0, -9999, 3.0])).frame["a"].tolist() == [1.0, -9999.0, 3.0]

@@ -1,18 +1,21 @@
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from forecast.data.download import locate
-from forecast.data.series import read_series
+from forecast.data.packed import find_file
+from forecast.data.policies import Policies
 from forecast.data.settings import check_data
 from forecast.data.sources import load_source
 from forecast.data.split import split_rows
 from forecast.data.synthetic import simulate_transformer
 from forecast.errors import InputError
-from tests.small import compose
+from forecast.forecaster import load
+from forecast.training import train
+from tests.small import compose, quick
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "data"
@@ -20,7 +23,21 @@ PRESETS = sorted(path.stem for path in (ROOT / "conf" / "data").glob("*.yaml"))
 PUBLIC = [name for name in PRESETS if name not in ("csv", "synthetic")]
 EVERY = {"name", "source", "time_column", "targets", "past_covariates", "known_covariates", "frequency", "split"}
 EVERY |= {"calendar", "duplicates", "missing"}
-ONLY = {"synthetic": {"rows", "seed"}, "file": {"path", "file_name", "url", "sha256", "about"}}
+ONLY = {"synthetic": {"rows", "seed"}, "file": {"path", "file_name", "url", "sha256", "about", "missing_values"}}
+
+
+@pytest.fixture
+def beside(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Return what gives the file of a preset beside the project, as it is there, or skips."""
+
+    def find(name: str) -> Path:
+        file = find_file(SHARED, compose(f"data={name}")["data"]["file_name"])
+        if file is None:
+            pytest.skip(f"the file of {name} is not beside the project")
+        monkeypatch.setenv("FORECAST_DATA_DIR", str(SHARED))
+        return file
+
+    return find
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -28,7 +45,7 @@ def test_a_preset_has_the_keys_of_its_source_and_says_what_it_is(name: str) -> N
     path = ROOT / "conf" / "data" / f"{name}.yaml"
     preset = OmegaConf.load(path)
     assert path.read_text().startswith("# ")
-    assert preset.name == name
+    assert preset.name == (None if name == "csv" else name)  # own data are called by their file
     assert set(preset) == EVERY | ONLY[preset.source]
 
 
@@ -39,23 +56,56 @@ def test_the_default_preset_is_what_the_simulation_makes() -> None:
     split_rows(len(frame), **preset.split)
 
 
-@pytest.mark.parametrize("name", ["etth1", "etth2"])
-def test_an_ett_preset_describes_the_real_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    preset = OmegaConf.load(ROOT / "conf" / "data" / f"{name}.yaml")
-    if not (SHARED / preset.file_name).is_file():
-        pytest.skip(f"{preset.file_name} is not beside the project")
-    monkeypatch.setenv("FORECAST_DATA_DIR", str(SHARED))
-    path = locate(preset.file_name, url=preset.url, sha256=preset.sha256)
-    series = read_series(path, time_column=preset.time_column, frequency=preset.frequency)
-    assert split_rows(len(series.frame), **preset.split).test == range(11520, 14400)
+@pytest.mark.parametrize(
+    ("name", "test"),
+    [("etth1", (11520, 14400)), ("etth2", (11520, 14400)), ("ettm1", (46080, 57600)), ("ettm2", (46080, 57600))],
+)
+def test_an_ett_preset_describes_the_real_file(name: str, test: tuple[int, int], beside: Callable[[str], Path]) -> None:
+    beside(name)
+    source = load_source(config := compose(f"data={name}")["data"])
+    assert list(source.series.frame.columns) == ["HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT"]
+    assert source.series.notes == ()
+    assert split_rows(len(source.series.frame), **config["split"]).test == range(*test)
+
+
+def test_the_weather_preset_mends_the_flaws_that_it_states(beside: Callable[[str], Path]) -> None:
+    beside("weather")
+    series = load_source(compose("data=weather")["data"]).series
+    assert series.notes == (
+        "81 cells hold -9999 and count as empty (data.missing_values)",
+        "1 times had more than one row: 2 rows became 1 by their first",
+        "9 absent rows and 80 rows with empty cells were filled by ffill (270 of 1106784 values)",
+    )
+    assert series.frame.shape == (52_704, 21)
+    assert not (series.frame == -9999).any().any()
+    assert sum("\N{REPLACEMENT CHARACTER}" in name for name in series.frame.columns) == 3
+    assert series.observed is not None
+    assert int((~series.observed).sum()) == 9 * 21 + 81
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ettm1", "ettm2", "weather"])
+def test_a_preset_trains_on_its_file_and_forecasts_from_it(
+    name: str, beside: Callable[[str], Path], tmp_path: Path
+) -> None:
+    file = beside(name)
+    part = "data.split={train:3000,validation:600,test:600}"
+    words = [part, "training.evaluation_stride=12", "training.max_steps=2"]
+    run, result = train(quick(tmp_path, f"data={name}", *words))
+    assert 0 < result["test"]["scaled"]["mse"] < 10
+    forecaster = load(run.path)
+    assert forecaster.policies == Policies.of(compose(f"data={name}")["data"])
+    assert forecaster.predict(pd.read_csv(file).tail(60)).notna().all(axis=None)
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_passes_the_check_of_its_group_and_repairs_nothing_unasked(name: str) -> None:
     preset = compose(f"data={name}", *(["data.path=my.csv"] if name == "csv" else []))["data"]
     check_data(preset)
-    if name != "pjme":
+    if name not in ("pjme", "weather"):
         assert (preset["duplicates"], preset["missing"]) == ("error", "error")
+    if name not in ("synthetic", "weather"):
+        assert preset["missing_values"] == []
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -1,12 +1,16 @@
 import json
+import re
 import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from forecast.data.scaler import Scaler
+from forecast.data.scaler import Scaler, check_spikes
+from forecast.data.table import read_table
 from forecast.errors import InputError
+from tests.data.test_series import shared
 
 COLUMNS = ("load", "oil", "still")
 
@@ -34,6 +38,45 @@ def test_test_rows_do_not_move_the_scaler(values: np.ndarray) -> None:
         changed = values.copy()
         changed[300:] = value
         assert Scaler.fit(changed[:300], COLUMNS).to_dict() == before
+
+
+TIMES = pd.date_range("2024-01-01", periods=500, freq="h")
+
+
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("rows", [[7], [7, 300, 499]], ids=["one", "three"])
+@pytest.mark.parametrize("value", [1e30, -1e30])
+def test_a_value_that_would_be_the_scale_of_its_column_is_refused(
+    values: np.ndarray, place: int, rows: list[int], value: float
+) -> None:
+    check_spikes(values, TIMES, COLUMNS)
+    values[rows, place] = value
+    message = rf"^column '{COLUMNS[place]}', 2024-01-\d\d \d\d:00:00: {re.escape(f'{value:g}')} is .*e\+\d\d deviations"
+    with pytest.raises(InputError, match=message):
+        check_spikes(values, TIMES, COLUMNS)
+    observed = np.ones(values.shape, dtype=bool)
+    observed[rows, place] = False
+    check_spikes(values, TIMES, COLUMNS, observed)  # what was filled is not judged
+
+
+def test_what_a_real_column_may_hold_is_no_spike() -> None:
+    draw = np.random.default_rng(0)
+    rare = np.where(draw.random(500) < 0.004, 5e6, 0.0)  # an event counter that stands still but for two hours
+    noise = np.where(draw.random(500) < 0.01, 40.0, 2e-17 * draw.standard_normal(500))  # rain, as computed
+    steps = np.where(np.arange(500) < 495, 3.0, 9e14)
+    heavy = draw.standard_cauchy(500) * 1e6
+    values = np.stack([rare, noise, steps, heavy], axis=1)
+    check_spikes(values, TIMES, ("rare", "noise", "steps", "heavy"))
+
+
+@pytest.mark.parametrize(
+    "name", ["ETTh1.csv", "weather.csv.gz", "traffic_volume.csv", "rossmann.parquet", "EPF_DE.csv"]
+)
+def test_real_columns_hold_no_spike(name: str) -> None:
+    table = read_table(shared(name)).select_dtypes("number")
+    values = table.to_numpy(np.float64)
+    times = pd.date_range("2000-01-01", periods=len(values), freq="min")
+    check_spikes(values, times, list(table), ~np.isnan(values))
 
 
 def test_json_keeps_every_digit(values: np.ndarray) -> None:

@@ -157,7 +157,7 @@ BROKEN = {
     "row 3: a quotation mark": b'date,load\n2016-07-01,1\n2016-07-02,"1\n2016-07-03,1\n',
     "row 1: '2016-07-01' is data": b"2016-07-01,1\n2016-07-02,2\n",
     "row 1: column 'load' stands there twice": b"date,load,load\n2016-07-01,1,2\n",
-    "column 'load', row 4: no value": b"date,load\n2016-07-01,1\n2016-07-02,2\n2016-07-03",
+    "column 'oil', row 4: no value": b"date,load,oil\n2016-07-01,1,1\n2016-07-02,2,2\n2016-07-03,3",
 }
 
 

@@ -27,6 +27,11 @@ def test_a_file_may_have_every_policy(duplicates: str, missing: str) -> None:
         ("missing", "bfill", "data.missing=bfill: choose error, ffill, interpolate or mask"),
         ("missing", 0, "data.missing=0: must be str"),
         ("missing", ["mask"], "must be str"),
+        (
+            "missing_values",
+            -9999,
+            r"data.missing_values=-9999: must be a list of numbers, data.missing_values=\[-9999\]",
+        ),
         ("about", 5, "data.about=5: must be str or null"),
         ("about", ["x"], "must be str or null"),
     ],
@@ -36,7 +41,14 @@ def test_a_value_that_cannot_be_used_is_refused_by_name(key: str, value: Any, me
         check_data(group("csv", **{key: value}))
 
 
-@pytest.mark.parametrize("key", ["duplicates", "missing"])
+@pytest.mark.parametrize("value", ["NA", None, True, float("nan"), float("inf")])
+def test_a_missing_value_is_a_finite_number(value: Any) -> None:
+    check_data(group("csv", missing_values=[-9999, 1e20]))
+    with pytest.raises(InputError, match=r"^data\.missing_values holds .*: give the numbers"):
+        check_data(group("csv", missing_values=[value]))
+
+
+@pytest.mark.parametrize("key", ["duplicates", "missing", "missing_values"])
 def test_the_policies_have_to_be_there(key: str) -> None:
     config = group("csv")
     del config[key]

@@ -1,0 +1,179 @@
+"""Long tables: several series one below the other, with a column that names the series of each row."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+DOUBLED = 0.2
+"""Share of the rows that stand at a time of several rows, from which on a table may be a long one."""
+
+UNIQUE = 0.99
+"""Share of the rows that time and series tell apart: a series may have a few doubled times of its own."""
+
+COVERED = 0.5
+"""Share of the times between its first and last row at which a series has one, over all series."""
+
+_LOOKED_AT = 10
+"""Series by which a column is seen to hold what was measured."""
+
+PAIRED = 8
+"""Columns that are tried two by two."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The series of a long table.
+
+    Attributes
+    ----------
+    columns
+        The column that tells the series apart, or the two that do together.
+    count
+        How many series.
+    rows_per_time
+        The mean number of rows at a time.
+    advice
+        How to make one column a series of it, or keep one series, as a clause of a message.
+    """
+
+    columns: tuple[str, ...]
+    count: int
+    rows_per_time: float
+    advice: str
+
+    def __str__(self) -> str:
+        names = " and ".join(map(repr, self.columns))
+        noun = "column" if len(self.columns) == 1 else "columns"
+        return (
+            f"is a long table: {noun} {names} {'tells' if len(self.columns) == 1 else 'tell'} {self.count:,} series "
+            f"apart, with {self.rows_per_time:.3g} rows for each time on average"
+        )
+
+
+@dataclass(frozen=True)
+class _Ids:
+    """Columns that may tell series apart, with a number (N,) for each row's series, below `count`."""
+
+    columns: tuple[str, ...]
+    codes: np.ndarray
+    count: int
+
+
+def find_panel(table: pd.DataFrame, times: pd.DatetimeIndex, time_column: str, targets: Sequence[str]) -> Panel | None:
+    """Return the series of a long table, None where the table is not one.
+
+    A table is a long one if many of its times come in several rows and a column (or two) names the series of each
+    row: no series has a time twice, and each has a row at most times between its first and its last.
+
+    Parameters
+    ----------
+    table
+        Cells as they were read, in any order.
+    times
+        Of its rows, shape (N,).
+    time_column
+        The column that holds them.
+    targets
+        Columns that are to be forecast; of these the advice names one.
+    """
+    if times.is_unique:
+        return None
+    distinct, place, counts = np.unique(times.asi8, return_inverse=True, return_counts=True)
+    if counts[counts > 1].sum() < DOUBLED * len(table):
+        return None
+    for ids in _candidates(table, time_column):
+        if _tells_apart(ids, place, len(distinct)):
+            advice = _advice(table, times, place, ids, time_column, targets)
+            return Panel(ids.columns, ids.count, len(table) / len(distinct), advice)
+    return None
+
+
+def _candidates(table: pd.DataFrame, time_column: str) -> Iterator[_Ids]:
+    """Yield what may tell series apart: columns of names first, then of fractions, then two columns together."""
+    names = [name for name in table.columns if name != time_column]
+    names.sort(key=lambda name: pd.api.types.is_float_dtype(table[name].dtype))
+    singles = []
+    for name in names:
+        codes, values = pd.factorize(table[name])
+        if 2 <= len(values) <= len(table) / 2 and (codes < 0).mean() <= 1 - UNIQUE:
+            # a row without a name is put to the first series
+            singles.append(_Ids((name,), np.maximum(codes, 0).astype(np.int64), len(values)))
+            yield singles[-1]
+    for one, other in combinations(singles[:PAIRED], 2):
+        together, codes = np.unique(one.codes * other.count + other.codes, return_inverse=True)
+        if 2 * len(together) <= len(table):
+            yield _Ids((*one.columns, *other.columns), codes, len(together))
+
+
+def _tells_apart(ids: _Ids, place: np.ndarray, num_times: int) -> bool:
+    """Tell whether each series has each time once, and most times between its first and its last."""
+    rows = len(place)
+    first, last = np.full(ids.count, num_times), np.full(ids.count, -1)
+    np.minimum.at(first, ids.codes, place)
+    np.maximum.at(last, ids.codes, place)
+    spans = int(np.maximum(last - first + 1, 0).sum())
+    if rows < COVERED * spans:
+        return False
+    return len(np.unique(ids.codes * num_times + place)) >= UNIQUE * rows
+
+
+def _advice(
+    table: pd.DataFrame,
+    times: pd.DatetimeIndex,
+    place: np.ndarray,
+    ids: _Ids,
+    time_column: str,
+    targets: Sequence[str],
+) -> str:
+    if _is_hour_of_day(table, times, ids):
+        (hour,) = ids.columns
+        first = int(table[hour].min())
+        less = f" - {first}" if first else ""
+        return (
+            f"the hour has a column of its own: join it to the date, in pandas: table[{time_column!r}] = "
+            f"pd.to_datetime(table[{time_column!r}]) + pd.to_timedelta(table[{hour!r}]{less}, unit='h')"
+        )
+    value = _value_column(table, place, ids, time_column, targets)
+    index, series = repr(time_column), repr(ids.columns[0])
+    made = "table"
+    if len(ids.columns) > 1:
+        joined = " + '_' + ".join(f"table[{name!r}].astype(str)" for name in ids.columns)
+        made, series = f"table.assign(series={joined})", "'series'"
+    doubled = len(np.unique(ids.codes * (place.max() + 1) + place)) < len(place)
+    pivot = f"index={index}, columns={series}, values={value!r}"
+    pivot = f"pivot_table({pivot}, aggfunc='mean')" if doubled else f"pivot({pivot})"
+    kept = " & ".join(f"(table[{name!r}] == {_plain(table[name].iloc[0])!r})" for name in ids.columns)
+    return (
+        f"make a column of each series, in pandas: {made}.{pivot}.to_csv('wide.csv'), "
+        f"or keep one series: table[{kept.removeprefix('(').removesuffix(')') if len(ids.columns) == 1 else kept}]"
+    )
+
+
+def _is_hour_of_day(table: pd.DataFrame, times: pd.DatetimeIndex, ids: _Ids) -> bool:
+    """Tell whether the series are the hours of dates without a time of day."""
+    column = table[ids.columns[0]]
+    if len(ids.columns) > 1 or not pd.api.types.is_integer_dtype(column.dtype) or column.nunique() != 24:
+        return False
+    return column.min() in (0, 1) and column.max() - column.min() == 23 and bool((times == times.normalize()).all())
+
+
+def _value_column(table: pd.DataFrame, place: np.ndarray, ids: _Ids, time_column: str, targets: Sequence[str]) -> str:
+    """Return a column of numbers that neither the series nor the time says: what is measured."""
+    others = [name for name in table.columns if name not in (time_column, *ids.columns)]
+    numeric = [name for name in others if pd.api.types.is_numeric_dtype(table[name].dtype)]
+    wanted = [name for name in numeric if name in targets] or numeric
+    some = ids.codes < _LOOKED_AT
+    for name in wanted:
+        codes, values = pd.factorize(table[name][some])
+        keys = (ids.codes[some], place[some])
+        if all(len(np.unique(key * len(values) + codes)) > len(np.unique(key)) for key in keys):
+            return str(name)
+    return str((wanted or others or ids.columns)[0])
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,164 @@
+"""How large a compressed table may become: its size is known before memory is taken for it, or counted as it grows."""
+
+import gzip
+import os
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.compute
+import pyarrow.parquet
+
+from forecast.data.parquet_pages import rows_and_bytes
+from forecast.errors import InputError
+
+LIMIT = "FORECAST_MAX_TABLE_MIB"
+"""The environment variable that says how many MiB a compressed table may take unpacked."""
+
+DEFAULT_MIB = 256
+
+MOST_COLUMNS = 20_000
+"""Columns of a table: each is looked at one by one."""
+
+_CELL, _OBJECT = 8, 64
+"""Bytes of a number, and of a value for which Python makes an object."""
+
+_PIECE, _ROWS = 2**20, 2**15
+_SPARSE = 8
+
+
+def limit_bytes() -> int:
+    """Return how many bytes a compressed table may take unpacked.
+
+    Raises
+    ------
+    InputError
+        If the environment variable is no number above 0.
+    """
+    text = os.environ.get(LIMIT, str(DEFAULT_MIB))
+    try:
+        size = float(text)
+    except ValueError:
+        size = 0.0
+    if not 0 < size < 2**40:
+        raise InputError(f"{LIMIT}={text!r}: must be a number of MiB above 0")
+    return int(size * 2**20)
+
+
+def refuse_large(path: Path) -> InputError:
+    """Return the refusal of a table that would be larger than the limit."""
+    return InputError(
+        f"{path}: unpacked, it takes more than the limit of {limit_bytes() / 2**20:,.3g} MiB: "
+        f"if it comes from somebody you trust, set the environment variable {LIMIT} to more"
+    )
+
+
+def check_columns(count: int, path: Path) -> None:
+    """Refuse a table of more columns than can be looked at one by one.
+
+    Raises
+    ------
+    InputError
+        Naming both numbers.
+    """
+    if count > MOST_COLUMNS:
+        raise InputError(f"{path}: has {count:,} columns, and {MOST_COLUMNS:,} are read at most: leave some out")
+
+
+def read_file(path: Path) -> bytes:
+    """Return the content of a file that is not compressed; one that is mostly a hole counts as compressed.
+
+    Raises
+    ------
+    InputError
+        If such a file is larger than the limit.
+    """
+    facts = path.stat()
+    if facts.st_size > limit_bytes() and facts.st_blocks * 512 * _SPARSE < facts.st_size:
+        raise refuse_large(path)
+    return path.read_bytes()
+
+
+def read_gzip(path: Path) -> bytes:
+    """Return the text in a gzip file, counted as it is unpacked; a cell counts as a number at least.
+
+    Raises
+    ------
+    InputError
+        If the text is larger than the limit, or the file is no whole gzip file.
+    """
+    limit, pieces, size, cells = limit_bytes(), [], 0, 0
+    with path.open("rb") as file, gzip.GzipFile(fileobj=file) as unpacked:
+        while piece := _next_piece(unpacked, path):
+            size += len(piece)
+            cells += piece.count(b",") + piece.count(b"\n")
+            if max(size, _CELL * cells) > limit:
+                raise refuse_large(path)
+            pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _next_piece(file: gzip.GzipFile, path: Path) -> bytes:
+    try:
+        return file.read(_PIECE)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path} is no whole gzip file ({error}): pack or fetch it again") from error
+
+
+def read_parquet_bytes(path: Path) -> bytes:
+    """Return the content of a Parquet file whose table is seen to be within the limit.
+
+    Rows and columns are read from its metadata first, the sizes of pages from their own headers; texts, of which a
+    short file may hold very many or very long ones, are counted in pieces.
+
+    Raises
+    ------
+    InputError
+        If the table is larger than the limit, or has a column of lists or of other nested values.
+    """
+    if path.stat().st_size > limit_bytes():
+        raise refuse_large(path)
+    content = path.read_bytes()
+    if not content:
+        raise InputError(f"{path} is empty: choose another file")
+    rows, packed = rows_and_bytes(content)
+    if packed > limit_bytes():
+        raise refuse_large(path)
+    file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content))
+    check_columns(file.metadata.num_columns, path)
+    size, texts = 0, []
+    for field in file.schema_arrow:
+        kind = field.type.value_type if pyarrow.types.is_dictionary(field.type) else field.type
+        if _is_text(kind):
+            texts.append(field.name)
+        elif not pyarrow.types.is_primitive(kind) and not pyarrow.types.is_null(kind):
+            raise InputError(f"{path}, column {field.name!r}: holds {kind}: leave it out of the file, or write numbers")
+        plain = _is_text(kind) or pyarrow.types.is_timestamp(kind) or not pyarrow.types.is_temporal(kind)
+        size += rows * (_CELL if plain and not pyarrow.types.is_decimal(kind) else _OBJECT)
+    if size > limit_bytes():
+        raise refuse_large(path)
+    if texts:
+        _count_texts(content, texts, path, limit_bytes() - size)
+    return content
+
+
+def _is_text(kind: Any) -> bool:
+    types = pyarrow.types
+    tests = (types.is_string, types.is_large_string, types.is_string_view)
+    return any(test(kind) for test in (*tests, types.is_binary, types.is_large_binary, types.is_binary_view))
+
+
+def _count_texts(content: bytes, names: list[str], path: Path, left: int) -> None:
+    """Refuse columns whose texts take more than `left` bytes together, read as references to the different ones."""
+    file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content), read_dictionary=names)
+    for batch in file.iter_batches(batch_size=_ROWS, columns=names, use_threads=False):
+        batch.validate(full=True)  # a damaged text would be found where it is first looked at
+        for column in batch.columns:
+            if pyarrow.types.is_dictionary(column.type):
+                lengths = pyarrow.compute.take(pyarrow.compute.binary_length(column.dictionary), column.indices)
+                left -= pyarrow.compute.sum(lengths).as_py() or 0
+            else:
+                left -= column.nbytes
+        if left < 0:
+            raise refuse_large(path)

@@ -1,0 +1,76 @@
+"""CSV files as this program writes and reads them: no cell of text is a formula to a spreadsheet.
+
+A spreadsheet runs a cell that begins with =, +, - or @, or with a tab or the end of a line before one. Such a text
+gets an apostrophe in front, and so does one that has apostrophes there already: taking one away gives the text back.
+Numbers are written as they are.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import pandas as pd
+
+_RUN = r"(?:[\t\r\n]|\s*[=+\-@\uff1d\uff0b\uff0d\uff20])"
+_FORMULA, _GUARDED = re.compile(rf"'*{_RUN}"), re.compile(rf"'+{_RUN}")
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)? ?%?")
+
+
+def guard(text: str) -> str:
+    """Return the text as a cell that no spreadsheet runs; a plain number or percentage stays as it is."""
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+
+
+def unguard(cell: str) -> str:
+    """Return the text that `guard` made the cell of."""
+    return cell[1:] if _GUARDED.match(cell) else cell
+
+
+def write_frame(file: IO[bytes], frame: pd.DataFrame, *, index: bool = True, float_format: str | None = None) -> None:
+    """Write a frame as CSV, its names and cells of text guarded."""
+    guarded = frame.rename(columns=_guarded_cell)
+    texts = [str(name) for name in (*frame.columns, frame.index.name)]
+    for place, kind in enumerate(guarded.dtypes):
+        if not (pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_datetime64_any_dtype(kind)):
+            cells = [_guarded_cell(cell) for cell in guarded.iloc[:, place]]
+            texts += [cell for cell in cells if isinstance(cell, str)]
+            guarded.isetitem(place, pd.Series(cells, guarded.index, dtype=object).to_numpy())
+    if index and not isinstance(guarded.index, pd.DatetimeIndex):
+        guarded.index = guarded.index.map(_guarded_cell)
+        texts += [cell for cell in guarded.index if isinstance(cell, str)]
+    guarded.to_csv(
+        file,
+        index=index,
+        index_label=None if frame.index.name is None else guard(str(frame.index.name)),
+        float_format=float_format,
+        lineterminator="\n",
+        quoting=_quoting(texts),
+    )
+
+
+def csv_bytes(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> bytes:
+    """Return rows as a CSV file under the names of their columns, texts guarded; None is an empty cell."""
+    lines = [[guard(name) for name in columns], *([_guarded_cell(row.get(name)) for name in columns] for row in rows)]
+    text = io.StringIO(newline="")
+    quoting = _quoting(cell for line in lines for cell in line if isinstance(cell, str))
+    csv.writer(text, lineterminator="\n", quoting=quoting).writerows(lines)
+    return text.getvalue().encode()
+
+
+def _quoting(texts: Iterable[str]) -> Literal[0, 2]:
+    """Return how cells are quoted: all texts where one has a carriage return, which csv leaves bare otherwise."""
+    return csv.QUOTE_NONNUMERIC if any("\r" in text for text in texts) else csv.QUOTE_MINIMAL
+
+
+def read_rows(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """Return the names of a CSV file that this program wrote, and each row with the number of its last line."""
+    reader = csv.reader(io.StringIO(path.read_text(encoding="utf-8"), newline=""))
+    names = [unguard(cell) for cell in next(reader, [])]
+    return names, [(reader.line_num, [unguard(cell) for cell in cells]) for cells in reader if cells]
+
+
+def _guarded_cell(cell: Any) -> Any:
+    return guard(cell) if isinstance(cell, str) else cell

@@ -1,0 +1,80 @@
+"""All that a file needs stands in one line, and the options of that line accept it."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.data.flaws import list_word
+from forecast.data.series import read_series
+from forecast.data.sources import load_source
+from forecast.errors import InputError
+from tests.data.test_series import hourly, shared
+from tests.small import compose, write
+
+
+def words_of(path: Path, *words: str) -> list[str]:
+    """Return the options that the refusal names, as a shell reads them."""
+    with pytest.raises(InputError) as caught:
+        load_source(compose("data=csv", f"data.path={path}", *words)["data"])
+    text = str(caught.value)
+    assert "\n" not in text
+    return shlex.split(text.rpartition("train with ")[2])
+
+
+def accepted(path: Path, *words: str) -> int:
+    source = load_source(compose("data=csv", f"data.path={path}", *words)["data"])
+    assert np.isfinite(source.series.frame.to_numpy()).all()
+    return len(source.series.frame)
+
+
+def test_doubled_times_empty_cells_and_absent_rows_are_named_together(tmp_path: Path) -> None:
+    table = hourly()
+    table.loc[30, "oil"] = np.nan
+    table = pd.concat([table.drop(index=[10, 11]), table.iloc[[4]]])
+    path = write(tmp_path / "my.csv", table)
+    pattern = (
+        r"my.csv needs 3 repairs: column 'oil', row 30: no value \(1 empty in all\); rows 6 and 48: both are for "
+        r"2016-07-01 04:00:00 \(1 duplicate times in all\); row 11: after .* \(2 missing in all at step h\): "
+        r"mend the file, or train with data.missing=mask data.duplicates=mean$"
+    )
+    with pytest.raises(InputError, match=pattern):
+        read_series(path)
+    assert words_of(path) == ["data.missing=mask", "data.duplicates=mean"]
+    assert accepted(path, *words_of(path)) == 48
+
+
+def test_columns_without_numbers_and_a_second_date_are_named_with_the_rest(tmp_path: Path) -> None:
+    table = hourly().assign(**{"read on": hourly()["date"].str[:10], "public holiday": "no", 'oil "hot", °C': 1.0})
+    table = table.assign(weekend=np.arange(48) % 2 == 0, nothing=np.nan).drop(index=7)
+    path = write(tmp_path / "my.csv", table)
+    words = words_of(path)
+    assert words[0] == "data.time_column=date"
+    assert accepted(path, *words) == 48
+    targets = compose("data=csv", f"data.path={path}", *words)["data"]["targets"]
+    assert targets == ["load", "oil", 'oil "hot", °C']
+
+
+def test_what_no_option_accepts_is_said_beside_what_one_does(tmp_path: Path) -> None:
+    table = hourly().astype({"load": object}).drop(index=5)
+    table.loc[3, "load"] = "12 kW"
+    with pytest.raises(InputError, match=r"'12 kW' is no number.*correct 1 of them in the file, then train with data"):
+        read_series(write(tmp_path / "my.csv", table))
+
+
+@pytest.mark.parametrize("name", ["PJME_hourly.csv", "weather.csv.gz", "traffic_volume.csv", "vic_electricity.csv"])
+def test_one_line_is_enough_for_real_files(name: str) -> None:
+    path = shared(name)
+    assert accepted(path, *words_of(path)) > 40_000
+
+
+@pytest.mark.parametrize(
+    "name", ["load", "a b", 'a"b', "a\\", 'a\\"b', "a,b]", "null", "True", "12", "1e5", "${x}", "'", "ä=b", "a\\\\"]
+)
+def test_a_name_of_any_letters_comes_back_from_the_option(name: str) -> None:
+    word = list_word("data.targets", [name, "other"])
+    assert list(map(str, compose("data=csv", "data.path=x.csv", word)["data"]["targets"])) == [name, "other"]
+    assert re.search(r"^data\.targets=\[.*,other\]$", word)

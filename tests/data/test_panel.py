@@ -1,0 +1,146 @@
+"""Long tables: refused with the words for it, and the cure that is named works."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.data.policies import Policies
+from forecast.data.series import Series, read_series, series_from_frame
+from forecast.data.sources import load_source
+from forecast.errors import InputError
+from tests.data.test_series import shared
+from tests.small import compose, write
+
+ROWS = 60
+
+
+def meters(names: list[Any], rows: int = ROWS, starts: list[int] | None = None) -> pd.DataFrame:
+    """Return hourly loads of several meters, one below the other."""
+    pieces = []
+    for place, name in enumerate(names):
+        when = pd.date_range("2024-01-01", periods=rows, freq="h") + pd.Timedelta(hours=(starts or [0] * 9)[place])
+        load = np.round(10.0 ** (place + 1) + np.sin(np.arange(rows)), 2)
+        pieces.append(pd.DataFrame({"meter_id": name, "when": when, "load": load}))
+    return pd.concat(pieces, ignore_index=True)
+
+
+def refused(table: pd.DataFrame, **options: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        series_from_frame(table, source="mine.csv", **options)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize("names", [["A", "B", "C"], [7, 8, 9]], ids=["text", "numbers"])
+@pytest.mark.parametrize("order", ["by meter", "by time", "any"])
+@pytest.mark.parametrize("policy", ["error", "mean", "first"])
+def test_several_meters_in_one_table_are_refused_with_the_cure(names: list[Any], order: str, policy: str) -> None:
+    table = meters(names)
+    if order != "by meter":
+        table = table.sort_values("when", kind="stable") if order == "by time" else table.sample(frac=1, random_state=0)
+    text = refused(table, policies=Policies(duplicates=policy))
+    assert text.startswith(
+        "mine.csv is a long table: column 'meter_id' tells 3 series apart, with 3 rows for each time"
+    )
+    assert "table.pivot(index='when', columns='meter_id', values='load').to_csv('wide.csv')" in text
+    assert "data.duplicates" not in text  # the hint that makes nonsense of it
+    assert re.search(r"keep one series: table\[table\['meter_id'\] == ('[ABC]'|[789])\]$", text)
+
+
+def test_the_advice_of_the_line_can_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = meters(["A", "B", "C"])
+    text = refused(table)
+    pivot, kept = re.search(r"in pandas: (.*), or keep one series: (.*)$", text).groups()  # type: ignore[union-attr]
+    eval(pivot, {"table": table})
+    wide = read_series("wide.csv").frame
+    assert list(wide) == ["A", "B", "C"]
+    np.testing.assert_array_equal(wide["B"], table.loc[table["meter_id"] == "B", "load"])
+    one = series_from_frame(eval(kept, {"table": table}), columns=["load"]).frame
+    np.testing.assert_array_equal(one["load"], wide["A"])
+
+
+def test_series_of_other_lengths_and_a_few_doubled_times_are_still_a_long_table(tmp_path: Path) -> None:
+    table = meters(["A", "B", "C"], rows=300, starts=[0, 100, 250])
+    table = pd.concat([table, table.iloc[[5]]])
+    text = refused(table, policies=Policies(duplicates="mean"))
+    assert "tells 3 series apart" in text
+    assert "pivot_table(index='when', columns='meter_id', values='load', aggfunc='mean')" in text
+
+
+def test_two_columns_that_name_a_series_together_are_both_named() -> None:
+    parts = [meters(["A", "B"]).assign(phase=phase) for phase in (1, 2, 3)]
+    text = refused(pd.concat(parts, ignore_index=True))
+    assert "columns 'meter_id' and 'phase' tell 6 series apart" in text
+
+
+def test_an_hour_in_a_column_of_its_own_has_its_own_cure() -> None:
+    days = pd.date_range("2024-01-01", periods=40).repeat(24)
+    table = pd.DataFrame({"day": days.strftime("%d/%m/%Y"), "hour": np.tile(np.arange(1, 25), 40), "load": 1.0})
+    table["load"] += np.arange(len(table)) % 7
+    text = refused(table)
+    assert "the hour has a column of its own" in text
+    assert "pd.to_timedelta(table['hour'] - 1, unit='h')" in text
+
+
+NOT_LONG: dict[str, pd.DataFrame] = {
+    "every row twice": pd.concat([meters(["A"])[["when", "load"]]] * 2),
+    "two readings a time": meters(["A", "B"])[["when", "load"]],
+    "a few doubled times": pd.concat([meters(["A"]), meters(["A"]).iloc[3:9]]),
+    "a counter": pd.DataFrame(
+        {"when": pd.date_range("2024-01-01", periods=50, freq="h").repeat(2), "load": np.arange(100) // 4}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_LONG)
+def test_doubled_times_without_a_column_that_names_series_keep_their_hint(name: str) -> None:
+    table = NOT_LONG[name][["when", "load"]]
+    assert "data.duplicates=mean, first or last" in refused(table)
+    series_from_frame(table, policies=Policies(duplicates="mean"))
+
+
+def load(path: Path, *words: str) -> Series:
+    return load_source(compose("data=csv", f"data.path={path}", *words)["data"]).series
+
+
+def test_only_named_targets_and_a_named_policy_make_one_series_of_several(tmp_path: Path) -> None:
+    path = write(tmp_path / "my.csv", meters([7, 8, 9]))
+    for words in ([], ["data.targets=[load]"], ["data.duplicates=mean"]):
+        with pytest.raises(InputError, match="is a long table"):
+            load(path, *words)
+    with pytest.raises(InputError, match="is a long table"):  # the mean of names is none
+        load(path, "data.targets=[load,meter_id]", "data.duplicates=mean")
+    series = load(path, "data.targets=[load]", "data.duplicates=mean")
+    assert series.notes[0] == "3 series, told apart by 'meter_id', were made one: at each time by their mean"
+    assert series.merged == ("meter_id",)
+    assert len(series.frame) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "series", "value"),
+    [("m4_hourly.parquet", "series_id", "414", "value"), ("rossmann.parquet", "Store", "1,115", "Sales")],
+)
+def test_real_long_tables_are_recognised(name: str, column: str, series: str, value: str) -> None:
+    with pytest.raises(InputError, match=f"column '{column}' tells {series} series apart.*values='{value}'"):
+        read_series(shared(name), policies=Policies("mean", "mask"))
+
+
+def test_real_hours_in_a_column_of_their_own_are_recognised() -> None:
+    table = pd.read_csv(shared("GEFCom2014-E.csv"))
+    table["Date"] = pd.to_datetime(table["Date"], format="%m/%d/%y")
+    with pytest.raises(InputError, match=r"the hour has a column of its own.*table\['Hour'\] - 1"):
+        series_from_frame(table)
+
+
+def test_real_doubled_hours_with_columns_of_text_are_no_long_table() -> None:
+    series = read_series(
+        shared("traffic_volume.csv"), columns=["traffic_volume", "temp"], policies=Policies("mean", "mask")
+    )
+    assert series.merged == ()
+    assert "5445 times had more than one row" in " ".join(series.notes)
