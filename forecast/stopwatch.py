@@ -1,4 +1,4 @@
-"""Seconds spent in marked stretches of a program."""
+"""Seconds spent in marked stretches of a program, and how seconds are said."""
 
 import time
 from types import TracebackType
@@ -30,3 +30,19 @@ class Stopwatch:
         self._depth -= 1
         if self._depth == 0:
             self.seconds += time.perf_counter() - self._entered
+
+
+def clock(seconds: float) -> str:
+    """Return a duration in at most two units, such as "3 min 20 s", without seconds from 10 minutes on."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s" if seconds >= 0.095 else f"{1000 * seconds:.0f} ms"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 600:
+        return f"{whole // 60} min {whole % 60} s"
+    if (minutes := round(seconds / 60)) < 60:
+        return f"{minutes} min"
+    if minutes < 24 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{round(seconds / 3600) // 24} d {round(seconds / 3600) % 24} h"

@@ -2,20 +2,21 @@
 
 import os
 import secrets
-import signal
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
+from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig
 
 from forecast.configuration import COMPLAINTS, one_line
 from forecast.errors import InputError, Interrupted
 from forecast.hydra_words import count_jobs, for_multirun, put_overrides
+from forecast.interruption import signal_of
 from forecast.parallel.place import started_place
 from forecast.report import report_sweep
 from forecast.sweeping.board import Board
@@ -25,6 +26,7 @@ from forecast.sweeping.names import canonical, parse, sweep_name
 from forecast.sweeping.search import report_search
 from forecast.sweeping.settings import check_words, read_sweep
 from forecast.sweeping.table import report
+from forecast.sweeping.turns import time_sweep
 
 RECORD = "multirun.yaml"
 """Hydra's own record of a sweep."""
@@ -65,22 +67,36 @@ def run_sweep(arguments: Namespace, config: DictConfig, call: Callable[[Callable
         raise
     except (KeyboardInterrupt, SystemExit) as end:
         tell(sweep.folder)
-        if (number := _signal(end)) is None:
+        if (number := signal_of(end)) is None:
             raise
         raise Interrupted("the same command goes on with what is missing", number) from None
     except BaseException:
         tell(sweep.folder)
         raise
     tell(sweep.folder)
+    jobs = left(sweep)
     if not sweep.search:
-        report_sweep(sweep.folder)
-    if jobs := left(sweep):
+        _time_and_report(sweep, again=bool(jobs))
+    if jobs:
         told = f"sweep.minutes are over, jobs that have not begun: {len(jobs)}"
         print(f"stopped: {told}: the same command goes on with them", file=sys.stderr, flush=True)
     if failures(sweep):
         sys.exit(1)
     if jobs:
         sys.exit(JOBS_LEFT)
+
+
+def _time_and_report(sweep: Sweep, *, again: bool) -> None:
+    """Time the settings in turn, unless the command has to be given again anyway, and write the report."""
+    try:
+        if not again:
+            time_sweep(sweep.folder, sweep.repeat_timing, sweep.files)
+    except KeyboardInterrupt as end:
+        number = signal_of(end)
+        assert number is not None
+        raise Interrupted("all jobs are done: the same command times them in turn", number) from None
+    finally:
+        report_sweep(sweep.folder)
 
 
 def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractContextManager[Teller]]:
@@ -117,9 +133,21 @@ def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractC
         isolate=settings.isolate,
         until=None if settings.minutes is None else time.time() + 60 * settings.minutes,
         search=settings.search,
+        repeat_timing=settings.repeat_timing,
+        files=_files(last),
     )
     board = _one_after_another(config) and settings.isolate
     return sweep, _telling(name, jobs, board, OF_A_SEARCH if sweep.search else SHOWN)
+
+
+def _files(overrides: Iterable[Override]) -> frozenset[str]:
+    """Return the data files that the words of the command line name."""
+    named: list[str] = []
+    for override in overrides:
+        if override.get_key_element() == "data.path":
+            swept = override.is_sweep_override()
+            named += map(str, override.sweep_iterator() if swept else [override.value()])
+    return frozenset(named)
 
 
 def _one_after_another(config: DictConfig) -> bool:
@@ -130,14 +158,6 @@ def _one_after_another(config: DictConfig) -> bool:
 def _telling(name: str, jobs: int | None, quiet: bool, shown: Sequence[str]) -> AbstractContextManager[Teller]:
     """Give what shows the jobs: a table where they print nothing themselves and there is a terminal, else lines."""
     return Board(name, jobs, shown=shown) if quiet and sys.stdout.isatty() else nullcontext(Lines(shown))
-
-
-def _signal(end: BaseException) -> int | None:
-    """Give the number of the signal that `end` came from; Lightning makes exit code 1 of an interrupt."""
-    if isinstance(end, KeyboardInterrupt) or isinstance(end.__context__, KeyboardInterrupt):
-        return signal.SIGINT
-    code = end.code if isinstance(end, SystemExit) else None
-    return code - 128 if isinstance(code, int) and code > 128 else None
 
 
 def _remove_empty(places: list[Path]) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from forecast.contention import UNKNOWN, Load
+
 
 @dataclass
 class Timings:
@@ -28,6 +30,9 @@ class Timings:
         measured them; the logger, which `training_seconds` leaves out.
     compile_seconds, recompiles
         Spent in compiling before the first step, and how often something was compiled after it; 0 where nothing is.
+    load
+        Processor time and other processes, while `training_seconds` ran. Unknown of a run that an earlier version
+        began: what it did not record is not guessed.
     """
 
     step_ms: list[float] = field(default_factory=list)
@@ -41,12 +46,14 @@ class Timings:
     logged_seconds: float = 0.0
     compile_seconds: float = 0.0
     recompiles: int = 0
+    load: Load = field(default_factory=Load)
 
     def figures(self) -> dict[str, float]:
         """Give the speed figures by name; NaN where the run was too short to measure.
 
         `train_windows_per_s` is what a clock on the wall sees of the training loop: batches, steps, the
         loop's own work and progress bars are in; compiling, warm-up, validation, checkpoints and logging are out.
+        `train_…_seconds` and `train_disturbed` are the load of that same time, as `Load.figures` has it.
         `arithmetic_share` is of the same time with the logging in it; `compile_seconds` and `recompiles` are
         those of a run that is compiled.
         """
@@ -63,6 +70,7 @@ class Timings:
             "peak_memory_mib": self.peak_memory_mib or nan,
             "fit_seconds": self.fit_seconds,
             "logging_share": self.logging_seconds / self.fit_seconds if self.fit_seconds > 0 else nan,
+            **self.load.figures("train"),
             **(compiled if self.compile_seconds > 0 else {}),
         }
 
@@ -73,4 +81,5 @@ class Timings:
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> "Timings":
         """Give what `state_dict` was made of."""
-        return cls(**{**state, "step_ms": state["step_ms"].tolist()})
+        load = Load(**state["load"]) if "load" in state else UNKNOWN
+        return cls(**{**state, "step_ms": state["step_ms"].tolist(), "load": load})

@@ -24,23 +24,26 @@ from forecast.errors import InputError, Interrupted, NotFiniteError
 from forecast.files import write_json
 from forecast.hydra_words import count_jobs
 from forecast.nested import look_up
+from forecast.signals import SIGNALS
 from forecast.sweeping import job as sweep_job
 from forecast.sweeping.folder import job_folder
 from forecast.sweeping.names import LONGEST, NAME, canonical, job_name, parse, sweep_name, swept_words
+from forecast.sweeping.turns import ROUNDS
 from forecast.task import ForecastTask
 from forecast.training import train
 from tests.conftest import leave_blank
-from tests.small import QUICK, SIMULATED, SMALL, changed, quick, read_rows, snapshot
+from tests.small import QUICK, SIMULATED, SMALL, changed, quick, read_rows, rewrite, seal, snapshot
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 SHARED = [*SIMULATED, *SMALL["patch_informer"], *QUICK]
 SIX = ["attention=full,probsparse,linear", "seed=1,2"]
 NAMES = {f"attention-{name}_seed-{seed}" for name in ("full", "probsparse", "linear") for seed in (1, 2)}
-REPORT = {"report.html", "report.md", "report.csv"} | {
-    f"report-error-{cost}.png" for cost in ("train", "inference", "memory")
-}
-FILES = {"multirun.yaml", "sweep.csv", "jobs.csv"} | REPORT
+REPORT = {"report.html", "report.md", "report.csv", "report-error-memory.png"}
+OF_TIMES = {f"report-error-{cost}.png" for cost in ("train", "inference")}
+"""Pictures of what can be compared unless the machine was busy throughout."""
+
+FILES = {"multirun.yaml", "sweep.csv", "jobs.csv", "timing.json"} | REPORT
 
 
 class Ended:
@@ -73,12 +76,13 @@ class Tee(io.StringIO):
 
 def command(folder: Path, *words: str, multirun: bool = True) -> Ended:
     """Run `python train.py -m <words>` into `folder`."""
-    return typed(*(["-m"] if multirun else []), *SHARED, f"output_dir={folder}", *words)
+    untimed = [] if any(word.startswith("sweep.repeat_timing") for word in words) else ["sweep.repeat_timing=0"]
+    return typed(*(["-m", *untimed] if multirun else []), *SHARED, f"output_dir={folder}", *words)
 
 
 def typed(*words: str) -> Ended:
     """Run `python train.py <words>`."""
-    ended, handlers = Ended(), {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    ended, handlers = Ended(), {number: signal.getsignal(number) for number in SIGNALS}
     argv = ["train.py", *words]
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -100,7 +104,7 @@ def six(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
     root = tmp_path_factory.mktemp("six")
     with pytest.MonkeyPatch.context() as patch:
         leave_blank(patch)
-        ended = command(root, *SIX)
+        ended = command(root, *SIX, "sweep.repeat_timing=0.1")
     (folder,) = (root / "sweeps").iterdir()
     return folder, ended
 
@@ -151,7 +155,7 @@ def read(path: Path) -> dict[str, Any]:
 def test_six_jobs_have_six_readable_folders_with_a_run_each(six: tuple[Path, Ended]) -> None:
     folder, ended = six
     assert (ended.code, ended.errors) == (0, [])
-    assert {path.name for path in folder.iterdir()} == NAMES | FILES
+    assert {path.name for path in folder.iterdir()} - OF_TIMES == NAMES | FILES
     for name in NAMES:
         config = read(folder / name / "manifest.json") and read(folder / name / "config.json")
         assert name == f"attention-{config['attention']['name']}_seed-{config['seed']}"
@@ -231,7 +235,7 @@ def test_options_may_stand_anywhere(fake: Any, tmp_path: Path, words: list[str],
     ("words", "jobs", "said"),
     [
         (["data=etth1,etth2", "data.sha256=null"], ["data-etth1", "data-etth2"], {("etth1", None), ("etth2", None)}),
-        (["data=csv,etth1", "data.path='a b.csv'"], ["data-csv", "data-etth1"], {("csv", None), ("etth1", ...)}),
+        (["data=csv,etth1", "data.path='a b.csv'"], ["data-csv", "data-etth1"], {("a-b", None), ("etth1", ...)}),
         (["data=glob(ettm*)", "data.sha256=x"], ["data-ettm1", "data-ettm2"], {("ettm1", "x"), ("ettm2", "x")}),
         (["data=etth1", "data.sha256=a,b"], ["sha256-a", "sha256-b"], {("etth1", "a"), ("etth1", "b")}),
     ],
@@ -362,12 +366,27 @@ def test_an_objective_that_a_finished_run_lacks_leaves_it_as_it_is(tmp_path: Pat
     folder = tmp_path / "sweeps" / "s" / "job"
     result = read(folder / "result.json")
     del result["validation"]["skill"]  # as of a series without a season
-    (folder / "result.json").write_text(json.dumps(result))
+    rewrite(folder / "result.json", result)
     ended = command(tmp_path, *words)
     assert (ended.code, len(ended.errors)) == (0, 1)
     assert [math.isnan(value) for value in returned] == [False, True]
     assert "1 of 1 jobs finished" in ended.out.getvalue()
     assert not (folder / "failed.json").exists()
+
+
+def test_a_damaged_job_is_trained_again_and_says_why(tmp_path: Path) -> None:
+    words = ["sweep.name=s", "training.max_steps=2"]
+    assert command(tmp_path, *words).code == 0
+    folder = tmp_path / "sweeps" / "s" / "job"
+    whole = (folder / "errors.parquet").read_bytes()
+    for name in ("errors.parquet", "config.json"):
+        (folder / name).write_bytes((folder / name).read_bytes()[:-1])
+        ended = command(tmp_path, *words)
+        assert (ended.code, ended.started) == (0, ["job"])
+        (line,) = ended.errors
+        assert line.startswith(f"job: trained again: {folder / name}: not the file that was saved")
+        assert (folder / "errors.parquet").read_bytes() == whole
+        assert "1 of 1 jobs finished" in ended.out.getvalue()
 
 
 def test_every_objective_that_may_be_chosen_is_in_a_result(six: tuple[Path, Ended], tmp_path: Path) -> None:
@@ -421,7 +440,7 @@ def test_no_job_begins_after_the_minutes_and_the_same_command_goes_on_with_the_r
     assert "seed-3: left, no time to begin it" in ended.out.getvalue()
     assert "unfinished: seed-4" in ended.out.getvalue()
     for name in called:
-        (tmp_path / "sweeps" / "s" / name / "manifest.json").write_text("{}")  # which the fake does not
+        seal(tmp_path / "sweeps" / "s" / name)  # which the fake does not
     called = fake(lambda config: 0.5)
     ended = command(tmp_path, *words)
     assert (ended.code, called) == (0, ["seed-1", "seed-2", "seed-3", "seed-4"])
@@ -567,6 +586,28 @@ def test_a_signal_ends_the_sweep_with_its_table_and_the_same_command_goes_on(
     assert "going on after step 6" in again.out.getvalue()
 
 
+def test_the_settings_of_a_sweep_are_timed_in_turn_for_its_report(six: tuple[Path, Ended]) -> None:
+    """One of the two seeds each: steps and forecasts of the sizes of the jobs, in as many rounds."""
+    folder, ended = six
+    assert "timing 3 settings in turn, 0.1 s each" in ended.out.getvalue()
+    settings = read(folder / "timing.json")["settings"]
+    assert len({setting["key"] for setting in settings}) == 3
+    for setting in settings:
+        assert setting["why"] is None
+        for name, batch in (("train", 16), ("inference", 129)):
+            assert ROUNDS <= len(setting[name]) <= 2 * ROUNDS
+            assert len(setting[name]) == len(settings[0]["train"])
+            for stretch in setting[name]:
+                assert stretch["windows"] % batch == 0
+                assert stretch["wall_seconds"] > 0
+                assert 0 < stretch["cpu_seconds"] < 2 * stretch["wall_seconds"] + 0.1
+    rows = {row["mechanism"]: row for row in read_rows(folder / "report.csv")}
+    assert float(rows["linear"]["train_rounds"]) <= len(settings[0]["train"])
+    assert rows["linear"]["train_against_full"] in ("faster", "slower", "not clearly", "busy machine")
+    if rows["linear"]["train_rounds"] == rows["full"]["train_rounds"] == "5":
+        assert rows["linear"]["train_against_full_basis"] == "in turn"
+
+
 def test_a_sweep_ends_with_its_report(six: tuple[Path, Ended]) -> None:
     folder, ended = six
     said = ended.out.getvalue()
@@ -614,7 +655,8 @@ def test_a_sweep_that_was_interrupted_and_went_on_has_the_report_of_one_that_was
 
 def without_times(row: dict[str, str]) -> dict[str, str]:
     """Give a row of report.csv without what a clock, or the place of the folder, has a part in."""
-    timed = ("per_s", "_ms_", "seconds", "share", "peak_memory", "_cost", "not_dominated", "commands")
+    timed = ("per_s", "_ms_", "seconds", "share", "peak_memory", "_cost", "not_dominated", "commands", "disturbed")
+    timed += ("train_against", "inference_against")
     return {key: value for key, value in row.items() if not any(word in key for word in timed)}
 
 
@@ -645,7 +687,7 @@ def test_no_job_starts_after_an_interruption(fake: Any, tmp_path: Path, raised: 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["attention=full,nope"], "attention/nope"),
+        (["attention=full,nope"], "attention=nope: no such choice"),
         (["foo=1,2"], "foo"),
         (["seed=1,2", "foo=1"], "foo"),
         (["seed=1,2", "data"], "data"),
@@ -654,6 +696,7 @@ def test_no_job_starts_after_an_interruption(fake: Any, tmp_path: Path, raised: 
         (["seed=1,2", "sweep.objective=linear_path.test.scaled.mse"], "is of the test part"),
         (["seed=1,2", "sweep.objective=validation.mse"], "choose validation.scaled.mse"),
         (["seed=1,2", "sweep.objective=model.nonsense"], "sweep.objective=model.nonsense: no result has it"),
+        (["seed=1,2", "sweep.repeat_timing=-1"], "sweep.repeat_timing=-1: must be seconds, 0 or more"),
         (["seed=1,2", "sweep.objective=speed"], "sweep.objective=speed: no result has it"),
         (["seed=1,2", "sweep.objective=model.steps.x"], "sweep.objective=model.steps.x: no result has it"),
         (["seed=1,2", "sweep.name=a/b"], "sweep.name=a/b"),

@@ -1,7 +1,7 @@
 """One case made ready for timing: warmed up and its memory measured, or left out with a word why."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from forecast.benchmarking.room import Earlier, too_large, too_long
 from forecast.benchmarking.timing import seconds_of
 from forecast.errors import InputError
 from forecast.free_memory import free_bytes
+from forecast.out_of_memory import ran_out_of_memory
 
 WARM_UP = {"cpu": 1, "cuda": 3}
 """Passes before anything is measured: kernels are chosen and loaded in them."""
@@ -21,11 +22,15 @@ _PROBE = 8
 
 @dataclass(frozen=True)
 class Attempt:
-    """A case that is ready, with its peak memory, or `run` None and why it was left out."""
+    """A case that is ready, with its peak memory, or `run` None and why it was left out.
+
+    `seconds` is what all of its passes take, by its warm-up.
+    """
 
     run: Callable[[], object] | None = None
     peak_bytes: int | None = None
     skipped: str = ""
+    seconds: float = field(default=0.0, compare=False)
 
 
 def attempt(
@@ -58,9 +63,10 @@ def attempt(
             return Attempt(skipped=reason)
         run = prepare(module.to(device, dtype), inputs, gradient)
         warm_up = [seconds_of(run, device) for _ in range(WARM_UP[device.type])]
-        if reason := too_long((1 + repetitions) * warm_up[-1], limit):
-            return Attempt(skipped=reason)
-        return Attempt(run, peak_bytes(run, device))
+        wanted = (1 + repetitions) * warm_up[-1]
+        if reason := too_long(wanted, limit):
+            return Attempt(skipped=reason, seconds=sum(warm_up))
+        return Attempt(run, peak_bytes(run, device), seconds=sum(warm_up) + wanted)
     except InputError as refused:
         return Attempt(skipped=f"refused: {refused}")
     except RuntimeError as error:
@@ -89,9 +95,3 @@ def _too_much(case: Case, earlier: Earlier, device: torch.device, repetitions: i
     peak = earlier.bytes_at(length, variant.memory_cost, words)
     seconds = earlier.seconds_at(length, variant.time_cost, words)
     return too_large(peak, free_bytes(device)) or too_long(passes * seconds, limit)
-
-
-def ran_out_of_memory(error: RuntimeError) -> bool:
-    """Tell whether a device, or the CPU, had no memory left; any other error is a fault."""
-    # a CPU's allocator has no error of its own
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import torch
 
-from forecast.benchmarking.attempt import WARM_UP, ran_out_of_memory
+from forecast.benchmarking.attempt import WARM_UP
 from forecast.benchmarking.peak import peak_bytes
 from forecast.benchmarking.peer import Peer, inference, training_step
 from forecast.benchmarking.record import Row
 from forecast.benchmarking.task import Task
 from forecast.benchmarking.timing import Spread, interleave, seconds_of
 from forecast.errors import InputError
+from forecast.out_of_memory import ran_out_of_memory
 
 TRAINING, INFERENCE = "training step", "inference"
 PASSES: Mapping[str, Callable[[Peer, str], Callable[[], object]]] = {TRAINING: training_step, INFERENCE: inference}

@@ -40,7 +40,7 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     if options.threads:
         torch.set_num_threads(options.threads)
     device = choose_device(options.device, torch.float32)
-    trained = Run.open(options.run)
+    trained = Run.open_and_say(options.run)
     forecaster = Forecaster.load(trained.path)
     series, said = series_of(trained, forecaster, options.input)
     windows = windows_of(series, forecaster, options.batch)

@@ -3,13 +3,15 @@
 import gc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from time import monotonic
 from typing import Literal
 
-from forecast.benchmarking.attempt import attempt, probe
+from forecast.benchmarking.attempt import Attempt, attempt, probe
 from forecast.benchmarking.case import Case, Shape
 from forecast.benchmarking.plan import Plan
 from forecast.benchmarking.room import Earlier
 from forecast.benchmarking.timing import Spread, interleave, seconds_of
+from forecast.contention import UNKNOWN, Load, load_since, read_load
 
 Table = Literal["layer", "lengths"]
 
@@ -17,15 +19,20 @@ MOST_REPETITIONS = 200
 """Of a case of the sweep, however short its passes."""
 
 
+OVER = "time: of the run's minutes none is left for it"
+"""Why a case is left out that is not even tried."""
+
+
 @dataclass(frozen=True)
 class Measured:
-    """What became of a case: its times and peak memory, or why it was left out."""
+    """What became of a case: its times and peak memory, or why it was left out; the load while its group was timed."""
 
     table: Table
     case: Case
     spread: Spread | None = None
     peak_bytes: int | None = None
     skipped: str = ""
+    load: Load = UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -39,12 +46,13 @@ class Watch:
 def measure(plan: Plan, watch: Watch) -> list[Measured]:
     """Measure the layer, then each sweep by rising length; return every case in this order."""
     measured = []
+    shares = Shares(plan.budget, plan.num_groups())
     for shape in plan.layer_shapes():
-        measured += _group("layer", shape, plan, watch, _probe(shape, plan, watch))
+        measured += _group("layer", shape, plan, watch, _probe(shape, plan, watch, shares), shares.next())
     for sweep in plan.sweeps():
-        last = _probe(sweep[0], plan, watch)
+        last = _probe(sweep[0], plan, watch, shares)
         for shape in sweep:
-            group = _group("lengths", shape, plan, watch, last)
+            group = _group("lengths", shape, plan, watch, last, shares.next())
             for done in group:
                 if done.spread is not None and done.peak_bytes is not None:
                     last[done.case.variant.label] = Earlier(shape.length, done.spread.median, done.peak_bytes)
@@ -52,9 +60,30 @@ def measure(plan: Plan, watch: Watch) -> list[Measured]:
     return measured
 
 
-def _probe(shape: Shape, plan: Plan, watch: Watch) -> dict[str, Earlier | None]:
+class Shares:
+    """Hands out the time of a run: each group gets an even part of what is left."""
+
+    def __init__(self, budget: float | None, groups: int) -> None:
+        self._end = None if budget is None else monotonic() + budget
+        self._groups = groups
+
+    @property
+    def over(self) -> bool:
+        """Whether no time is left."""
+        return self._end is not None and monotonic() >= self._end
+
+    def next(self) -> float:
+        """Return the seconds of the next group, endless without a budget."""
+        left = float("inf") if self._end is None else max(0.0, self._end - monotonic())
+        self._groups -= 1
+        return left / (self._groups + 1)
+
+
+def _probe(shape: Shape, plan: Plan, watch: Watch, shares: Shares) -> dict[str, Earlier | None]:
     """Look at every mechanism at fewer tokens, so that the first case is foretold like the others."""
-    found = {}
+    found: dict[str, Earlier | None] = {}
+    if shares.over:
+        return found
     for variant in plan.variants:
         watch.say(f"{shape.layout}: {variant.label} at fewer tokens")
         found[variant.label] = probe(Case(variant, shape), plan.device, plan.dtype)
@@ -62,7 +91,7 @@ def _probe(shape: Shape, plan: Plan, watch: Watch) -> dict[str, Earlier | None]:
 
 
 def _group(
-    table: Table, shape: Shape, plan: Plan, watch: Watch, earlier: Mapping[str, Earlier | None]
+    table: Table, shape: Shape, plan: Plan, watch: Watch, earlier: Mapping[str, Earlier | None], share: float
 ) -> list[Measured]:
     """Measure every mechanism at one shape, on the same inputs."""
     gc.collect()
@@ -71,10 +100,17 @@ def _group(
     least = plan.repetitions if table == "lengths" else plan.layer_repetitions
     limit = plan.limit if table == "lengths" else float("inf")
     cases = {variant.label: Case(variant, shape) for variant in plan.variants}
-    ready = {}
-    for label, case in cases.items():
+    ready: dict[str, Attempt] = {}
+    kept = share / 2 / len(cases)  # for each of those that come later, so that the first does not take all
+    for place, (label, case) in enumerate(cases.items(), start=1):
         watch.say(f"{said}: {label}")
-        ready[label] = attempt(case, drawn, earlier.get(label), repetitions=least, limit=limit)
+        own = max(0.0, share - kept * (len(cases) - place)) if share < float("inf") else share
+        if own <= 0:  # its warm-up alone would take what is not there
+            ready[label] = Attempt(skipped=OVER)
+            continue
+        ready[label] = attempt(case, drawn, earlier.get(label), repetitions=least, limit=min(limit, own))
+        share -= ready[label].seconds
+    before = read_load()
     times = interleave(
         {label: _timed(done.run, plan) for label, done in ready.items() if done.run is not None},
         least=least,
@@ -82,10 +118,11 @@ def _group(
         seconds=plan.seconds,
         after_round=lambda count: watch.say(f"{said}: round {count}"),
     )
+    load = load_since(before)
     group = []
     for label, case in cases.items():
         spread = Spread.of(times[label]) if label in times else None
-        group.append(Measured(table, case, spread, ready[label].peak_bytes, ready[label].skipped))
+        group.append(Measured(table, case, spread, ready[label].peak_bytes, ready[label].skipped, load))
     watch.add(group)
     return group
 

@@ -22,6 +22,11 @@ def seconds(text: str) -> float:
     return value
 
 
+def minutes(text: str) -> float:
+    """Read a number of minutes, above 0 and finite."""
+    return gibibytes(text)
+
+
 def gibibytes(text: str) -> float:
     """Read an amount of memory, above 0 and finite."""
     value = float(text)
@@ -46,6 +51,7 @@ def window(text: str) -> tuple[int, int]:
 
 # as argparse complains
 positive.__name__ = "integer of at least 1"
+minutes.__name__ = "number of minutes above 0"
 seconds.__name__ = "number of seconds"
 gibibytes.__name__ = "number of GiB above 0"
 share.__name__ = "number above 0 and at most 1"

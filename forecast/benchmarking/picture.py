@@ -47,7 +47,10 @@ def _draw(panel: Axes, sweep: Sweep, key: str, unit: float, name: str) -> None:
             markersize=4,
         )
     panel.set_xscale("log", base=2)
-    panel.set_yscale("log")
+    if any(map(len, (line.get_xdata() for line in panel.get_lines()))):  # type: ignore[arg-type]
+        panel.set_yscale("log")
+    else:
+        panel.text(0.5, 0.5, "nothing was measured", ha="center", transform=panel.transAxes, fontsize=8)
     panel.set_xticks(sweep.lengths, [f"{length:,}" for length in sweep.lengths], fontsize=7, rotation=45)
     panel.yaxis.set_major_formatter("{x:g}")
     panel.yaxis.set_minor_formatter(NullFormatter())

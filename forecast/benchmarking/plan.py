@@ -28,6 +28,9 @@ class Plan:
         A case of the sweep that would take more seconds than this, all its passes together, is left out.
     fit_from : int
         The shortest length that exponents are fitted on.
+    budget : float or None
+        Seconds of the whole run: each group of cases gets an even part of what is left, and a case that does not
+        fit into it is left out; None for no bound.
     """
 
     device: torch.device
@@ -46,6 +49,7 @@ class Plan:
     repetitions: int
     limit: float
     fit_from: int
+    budget: float | None = None
 
     def layer_shapes(self) -> list[Shape]:
         """Return the shapes of the table with projections: one head, two heads of 32, eight heads.
@@ -72,6 +76,10 @@ class Plan:
             for backward in (False, True)[: 1 + self.backward]
         ]
 
+    def num_groups(self) -> int:
+        """Return how many groups of cases are measured together."""
+        return len(self.layer_shapes()) + sum(len(sweep) for sweep in self.sweeps())
+
     def num_cases(self) -> int:
         """Return how many cases the run has, those included that will be left out."""
-        return len(self.variants) * (len(self.layer_shapes()) + sum(len(sweep) for sweep in self.sweeps()))
+        return len(self.variants) * self.num_groups()

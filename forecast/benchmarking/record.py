@@ -1,7 +1,6 @@
 """A measured case as one flat row: what stands in the CSV file, and what every table is made from."""
 
-import csv
-import io
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import torch
 from forecast.benchmarking.limits import Limits
 from forecast.benchmarking.measure import Measured
 from forecast.benchmarking.mechanisms import reference_label
+from forecast.spreadsheet import csv_bytes
 
 Row = dict[str, Any]
 
@@ -47,6 +47,8 @@ def row_of(measured: Measured, reference: Measured, limits: Limits, dtype: torch
         "share_of_product": _share(operations, seconds, limits.operations),
         "share_of_copy": _share(moved, seconds, limits.bytes),
         "skipped": measured.skipped,
+        "other_processors": None if math.isnan(measured.load.others) else measured.load.others,
+        "disturbed": measured.load.disturbed,
     }
 
 
@@ -60,11 +62,7 @@ def rows_of(group: Sequence[Measured], limits: Limits, dtype: torch.dtype, facts
 
 def to_csv(rows: Sequence[Row]) -> bytes:
     """Return rows of the same keys as a CSV file; None is an empty cell."""
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
+    return csv_bytes(rows, list(rows[0]))
 
 
 def _share(work: float | None, seconds: float | None, limit: float) -> float | None:

@@ -14,6 +14,7 @@ from forecast.benchmarking.record import Row, to_csv
 from forecast.benchmarking.sheets import Sheet, crossing_sheet, exponent_sheet, layer_sheets, sweep_sheets
 from forecast.benchmarking.summary import summarise, sweeps_of
 from forecast.files import replacing
+from forecast.markdown import inert
 
 CASES, SUMMARY, OPERATIONS = "cases.csv", "summary.csv", "operations.csv"
 TABLES, PICTURE = "tables.md", "lengths.png"
@@ -72,17 +73,18 @@ def heading_of(title: str, facts: Mapping[str, Any], *said: str) -> str:
 
 def markdown(sheet: Sheet, level: int = 2) -> str:
     """Give a table as Markdown under a heading of that level, the notes as a list beneath."""
-    lines = [f"{'#' * level} {sheet.title}", "", _line(sheet.headings)]
+    lines = [f"{'#' * level} {inert(sheet.title)}", "", _line(sheet.headings)]
     lines.append(_line(["---", *["---:"] * (len(sheet.headings) - 1)]))
     lines += [_line(cells) for cells in sheet.cells]
-    lines += ["", *(f"- {note}" for note in sheet.notes), ""] if sheet.notes else [""]
+    lines += ["", *(f"- {inert(note)}" for note in sheet.notes), ""] if sheet.notes else [""]
     return "\n".join(lines)
 
 
-def tell(folder: Path, sheets: Sequence[Sheet], *, quiet: bool) -> None:
-    """Print the tables unless `quiet`, and where the files are."""
+def tell(folder: Path, sheets: Sequence[Sheet], *, quiet: bool, note: str = "") -> None:
+    """Print the tables and a note unless `quiet`, and where the files are."""
     if not quiet:
         show(Console(width=max(Console().width, WIDTH)), sheets)
+        print(note, end="\n" if note else "")
     written = [name for name in (CASES, SUMMARY, OPERATIONS, TABLES, PICTURE) if (folder / name).is_file()]
     print(f"{shlex.quote(str(folder))}: {', '.join(written)}")
 
@@ -99,7 +101,7 @@ def show(console: Console, sheets: Sequence[Sheet]) -> None:
 
 
 def _line(cells: Sequence[str]) -> str:
-    escaped = (cell.replace("|", "\\|") for cell in cells)
+    escaped = (inert(cell).replace("|", "\\|") for cell in cells)
     return f"| {' | '.join(escaped)} |"
 
 

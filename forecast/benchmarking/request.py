@@ -6,6 +6,7 @@ import torch
 
 from forecast.benchmarking.case import DTYPES
 from forecast.benchmarking.mechanisms import choose
+from forecast.benchmarking.options import settle
 from forecast.benchmarking.plan import Plan
 from forecast.errors import InputError
 
@@ -18,6 +19,7 @@ def plan_of(options: Namespace) -> Plan:
     InputError
         If they do not go together.
     """
+    settle(options)
     dtype = DTYPES[options.dtype]
     plan = Plan(
         device=choose_device(options.device, dtype),
@@ -36,6 +38,7 @@ def plan_of(options: Namespace) -> Plan:
         repetitions=options.repetitions,
         limit=options.limit,
         fit_from=options.fit_from,
+        budget=None if options.minutes is None else 60 * options.minutes,
     )
     plan.layer_shapes()
     return plan

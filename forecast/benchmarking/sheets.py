@@ -97,9 +97,16 @@ def _time(row: Row) -> str:
 
 
 def _left_out(rows: Sequence[Row]) -> tuple[str, ...]:
-    """Give each mechanism's first length that was left out, and why."""
+    """Return each mechanism's first length that was left out, and why; and where the machine was busy."""
     first: dict[str, str] = {}
     for row in rows:
         if row["skipped"]:
             first.setdefault(row["mechanism"], f"{row['mechanism']}: no {row['length']:,}; {row['skipped']}")
-    return tuple(first.values())
+    return (*first.values(), *_busy(rows))
+
+
+def _busy(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the lengths at which other processes took processors from the passes, if there are any."""
+    if lengths := dict.fromkeys(row["length"] for row in rows if row.get("disturbed")):
+        told = ", ".join(f"{length:,}" for length in lengths)
+        yield f"busy machine: other processes took processors while {told} tokens were timed; these times are too long"

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 
-from forecast.benchmarking.attempt import ran_out_of_memory
 from forecast.benchmarking.mechanisms import Variant
 from forecast.benchmarking.ours import Preset, build_ours, our_peer
 from forecast.benchmarking.peer import prepare_optimizer, training_step
@@ -20,6 +19,7 @@ from forecast.benchmarking.task import Task
 from forecast.benchmarking.timing import seconds_of
 from forecast.errors import InputError
 from forecast.memory import peak_memory_mib, reset_peak_memory
+from forecast.out_of_memory import ran_out_of_memory
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,8 @@ class Answer:
         The peak of memory, as `speed.peak_memory_mib` of a result counts it.
     longest
         The longest look-back for which the data have windows.
+    disturbed
+        Whether other processes took processors from the steps that were timed.
     """
 
     why: str = ""
@@ -70,6 +72,7 @@ class Answer:
     peak_mib: float | None = None
     seconds: float | None = None
     steps: int | None = None
+    disturbed: bool | None = None
 
     def to_json(self) -> str:
         """Give it as text."""

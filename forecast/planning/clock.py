@@ -9,6 +9,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.utilities.types import STEP_OUTPUT
 
+from forecast.contention import UNKNOWN, Reading, load_since, read_load
 from forecast.data.windows import Batch
 from forecast.planning.pace import Pace
 
@@ -37,6 +38,8 @@ class StepClock(Callback):
         self._ended: list[float] = []
         self._steps: list[float] = []
         self.validations: list[_Validation] = []
+        self.load = UNKNOWN  # of the machine, from the first step that is timed to the end
+        self._load_from: Reading | None = None
 
     def on_train_batch_start(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Any, batch_idx: int
@@ -52,6 +55,8 @@ class StepClock(Callback):
         """Note the end of the step, and ask for that of the training where it is time."""
         self._ended.append(_now(pl_module.device))
         self._steps.append(self._ended[-1] - self._given[-1])
+        if len(self._ended) == WARM_UP:
+            self._load_from = read_load()
         if len(self._ended) >= LEAST and sum(self._steps[WARM_UP:]) >= self.seconds:
             trainer.should_stop = True
 
@@ -78,6 +83,8 @@ class StepClock(Callback):
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Note the end of the last validation."""
         self._finished = _now(pl_module.device)
+        if self._load_from is not None:
+            self.load = load_since(self._load_from)
 
     @property
     def steps(self) -> int:

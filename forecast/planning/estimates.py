@@ -17,7 +17,7 @@ Put = Callable[[Ask, str], Answer]
 FIELDS = (
     *("loop_seconds", "wait_seconds", "validation_seconds", "epoch_seconds", "training_seconds", "training_rounds"),
     *("result_seconds", "peak_mib", "peak_rounds", "steps_timed", "largest_batch", "batch_bound"),
-    *("largest_look_back", "look_back_bound", "trials"),
+    *("largest_look_back", "look_back_bound", "trials", "disturbed_rounds"),
 )
 """The keys of a row beside `mechanism` and `why`; None where not known."""
 
@@ -56,6 +56,7 @@ def estimate(candidate: Candidate, answers: Sequence[Answer], memory: int) -> Ro
     row: Row = {"mechanism": candidate.label, **{key: _middle([each[key] for each in rounds]) for key in rounds[-1]}}
     for key, by_round in BY_ROUND.items():
         row[by_round] = None if row[key] is None else [each[key] for each in rounds]
+    row["disturbed_rounds"] = sum(answer.disturbed is True for answer in answers)
     peak = row["peak_mib"]
     if peak is not None and peak * 2**20 > memory:
         row["why"] = f"{MEMORY}: its peak is {peak / 2**10:,.2f} GiB"

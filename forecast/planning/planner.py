@@ -1,7 +1,9 @@
 """A plan from the command line to its tables: candidates, measurements, and where asked for the trainings beside."""
 
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from signal import SIGINT
 from typing import Any
 
 import torch
@@ -13,8 +15,8 @@ from forecast.benchmarking.progress import progress
 from forecast.benchmarking.report import WIDTH, show
 from forecast.benchmarking.room import SHARE
 from forecast.benchmarking.search import REFUSED
-from forecast.data.sources import load_source
-from forecast.errors import InputError
+from forecast.data.sources import Source, load_source
+from forecast.errors import InputError, Interrupted
 from forecast.files import write_json
 from forecast.planning.answer import RUN, Answer, Ask
 from forecast.planning.candidates import Candidate, candidates_of
@@ -37,13 +39,15 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
         torch.set_num_threads(options.threads)
     candidates = candidates_of(options.overrides, options.mechanisms)
     config = next(candidate.config for candidate in candidates if candidate.config is not None)
-    load_source(config["data"])  # what is wrong with the data is said before any process is started
+    # what is wrong with the data is said before any process is started
+    source = load_source(config["data"])
     device = choose_device(config["trainer"])
     memory = memory_bytes(options.memory_gib, device)
     # of a GPU, what the driver takes and the allocator reserves is in no estimate
     room = int(SHARE * memory) if device.type == "cuda" else memory
 
-    with progress(len(candidates) * options.rounds, quiet=options.quiet) as (say, advance):
+    opening, total = _opening(source, candidates, options), len(candidates) * options.rounds
+    with _whole(), progress(total, quiet=options.quiet, opening=opening, elsewhere=True) as (say, advance):
 
         def put(ask: Ask, label: str) -> Answer:
             say(f"{label}: {ask.what}")
@@ -69,6 +73,24 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     if options.output is not None:
         write_json(options.output, {**facts, "mechanisms": rows, "check": check})
         print(f"{options.output}: the plan, as JSON")
+
+
+@contextmanager
+def _whole() -> Iterator[None]:
+    """Say of an interrupt that a plan is not kept in parts, and how it is quicker."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        cure = "--rounds 1 and --mechanisms full mean make it shorter, data.targets=[one,two] makes each part quicker"
+        raise Interrupted(f"interrupted: a plan is all or nothing, and nothing was written: {cure}", SIGINT) from None
+
+
+def _opening(source: Source, candidates: Sequence[Candidate], options: Namespace) -> str:
+    return (
+        f"planning {len(candidates)} mechanism{'s' * (len(candidates) > 1)} in {options.rounds} rounds for "
+        f"{len(source.series.frame):,} rows of {len(source.targets)} targets: in each, a process reads the data, fits "
+        f"the linear maps and makes {options.seconds:g} s of steps; nothing is trained to its end"
+    )
 
 
 Measured = dict[str, tuple[list[Answer], list[Pair]]]

@@ -6,12 +6,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from forecast.benchmarking.attempt import ran_out_of_memory
 from forecast.benchmarking.peak import peak_bytes
 from forecast.benchmarking.peer import Peer, inference, prepare_optimizer, training_step
 from forecast.data.windows import Windows
 from forecast.errors import InputError
 from forecast.losses import loss_by_name
+from forecast.out_of_memory import ran_out_of_memory
 from forecast.planning.footprint import Level, Line
 from forecast.preparation import Preparation
 
@@ -105,7 +105,7 @@ def peer_of(made: Preparation, windows: Windows, batch: int) -> Peer:
 
 def step_of(made: Preparation, peer: Peer) -> None:
     """Make one training step, in the precision of the configuration."""
-    training_step(peer, _precision(made))()
+    training_step(peer, precision_of(made))()
 
 
 def _level(made: Preparation, windows: Windows, shrink: int, longer: int = 1) -> Level:
@@ -128,12 +128,13 @@ def _two(largest: int) -> tuple[int, int]:
 
 
 def _peak_of_step(made: Preparation, peer: Peer) -> int:
-    return peak_bytes(training_step(peer, _precision(made)), made.device)
+    return peak_bytes(training_step(peer, precision_of(made)), made.device)
 
 
 def _peak_of_evaluation(made: Preparation, peer: Peer) -> int:
     return peak_bytes(inference(peer, "fp32"), made.device)  # evaluation is in float32 whatever training runs in
 
 
-def _precision(made: Preparation) -> str:
+def precision_of(made: Preparation) -> str:
+    """Return what the training computes in, by the word of a benchmark."""
     return "bf16" if made.precision == "bf16-mixed" else "fp32"

@@ -23,6 +23,7 @@ def plan_sheet(rows: Sequence[Row], facts: Mapping[str, Any]) -> Sheet:
         f"step: from one to the next; training: {facts['steps']:,} steps and their validations; to the result: with "
         "what comes before and with the scores of all windows",
         f"times and peak: {_rounds(facts['rounds'])}, the mechanisms in turn, each time in a process of its own",
+        *_busy(rows),
         *_orders(rows, facts["rounds"]),
         f"largest batch, largest look-back: estimates for {_room(facts)}, from what other passes allocate in the first "
         "round, on the safe side; *: the data have no more",
@@ -61,9 +62,23 @@ def _rounds(rounds: int) -> str:
     return "of one round" if rounds == 1 else f"the median of {rounds} rounds"
 
 
+def _busy(rows: Sequence[Row]) -> list[str]:
+    """Say in how many rounds other processes took processors from a mechanism, if in any."""
+    words = [f"{row['mechanism']} ({row['disturbed_rounds']})" for row in rows if row["disturbed_rounds"]]
+    if not words:
+        return []
+    return [
+        f"busy machine: other processes took processors in rounds of {', '.join(words)}; the times are too long, and "
+        "which training takes less is not said: plan again on a quiet machine"
+    ]
+
+
 def _orders(rows: Sequence[Row], rounds: int) -> list[str]:
     """Say which mechanisms take less time and less memory, as far as the rounds tell."""
-    chains = {what: _chain(rows, key) for what, key in (("training", "training_seconds"), ("peak", "peak_mib"))}
+    keys = {"training": "training_seconds", "peak": "peak_mib"}
+    if _busy(rows):
+        del keys["training"]
+    chains = {what: _chain(rows, key) for what, key in keys.items()}
     told = "; ".join(f"{what}: {chain}" for what, chain in chains.items() if chain)
     if not told:
         return []

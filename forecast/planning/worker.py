@@ -11,12 +11,12 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from forecast.benchmarking.attempt import ran_out_of_memory
 from forecast.benchmarking.search import MEMORY, REFUSED
 from forecast.benchmarking.trial import confine, limit_cuda
 from forecast.errors import InputError, NotFiniteError
 from forecast.fitting import fit
 from forecast.memory import peak_memory_mib, reset_peak_memory
+from forecast.out_of_memory import ran_out_of_memory
 from forecast.planning.answer import AGAIN, MEASURE, RUN, SMALL, STEP, Answer, Ask
 from forecast.planning.clock import FIRST_VALIDATION, MOST, StepClock
 from forecast.planning.footprint import Footprint, calibrated
@@ -120,7 +120,9 @@ def _paced(ask: Ask) -> tuple[Preparation, Answer]:
     with TemporaryDirectory() as folder:
         speed = _train_shortly(made, clock, Path(folder))
     pace = clock.pace(prepared + speed.get("compile_seconds", 0.0))
-    return made, Answer(length=length, pace=pace, peak_mib=speed["peak_memory_mib"], steps=clock.steps)
+    return made, Answer(
+        length=length, pace=pace, peak_mib=speed["peak_memory_mib"], steps=clock.steps, disturbed=clock.load.disturbed
+    )
 
 
 def _prepared(ask: Ask) -> Preparation:

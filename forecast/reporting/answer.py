@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from forecast.benchmarking.text import from_to
 from forecast.reporting.baselines import baselines_of
 from forecast.reporting.budget import is_best_last, is_partial, is_short, passes
+from forecast.reporting.busy import busy_words
 from forecast.reporting.comparisons import BETTER, NOT_SHOWN, WORSE, Comparisons, error
 from forecast.reporting.costs import TRAINING, clearly_cheaper, times_cheaper
 from forecast.reporting.headline import headline
@@ -21,6 +22,7 @@ def answer(section: Section, comparisons: Comparisons) -> list[str]:
         _budget(section),
         *_linear_paths(section),
         *leaving(section, comparisons),
+        *busy_words(section),
         *_control(section, comparisons),
         *_best(section, comparisons),
         *_baselines(section, comparisons),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from forecast.benchmarking.sheets import Sheet
 from forecast.reporting.answer import answer
+from forecast.reporting.busy import turns_sheet
 from forecast.reporting.comparisons import Comparisons, compare_all
 from forecast.reporting.equal import DIFFERS
 from forecast.reporting.other_sheets import command_sheet, comparison_sheet, equal_sheet, left_out_sheet
@@ -76,6 +77,7 @@ def _chapter(section: Section, prefix: str) -> Chapter:
         [each for each in pictures if each not in across] or None,
         range_sheet(section),
         crossing_sheet(section),
+        turns_sheet(section),
         comparison_sheet(comparisons),
         transplant_sheet(section),
         equal,

@@ -2,6 +2,7 @@
 
 from forecast.benchmarking.text import from_to
 from forecast.reporting.budget import is_short
+from forecast.reporting.busy import BUSY, verdict
 from forecast.reporting.comparisons import NOT_TESTED, WORSE, Comparison, Comparisons
 from forecast.reporting.costs import INFERENCE, MEMORY, TRAINING, clearly_cheaper, times_cheaper
 from forecast.reporting.sections import CONTROL, REFERENCE, Section
@@ -51,6 +52,11 @@ def _without(section: Section, comparisons: Comparisons) -> str:
         return f"On {section.title} no mechanism was trained to compare with `{section.reference}`, the control aside."
     if not (pairs := pairs_of(comparisons)):
         return f"On {section.title} no mechanism was trained at a look-back that `{section.reference}` was trained at."
+    if any(verdict(TRAINING, pair.setting, pair.against) == BUSY for pair in pairs):
+        return (
+            f"On {section.title} no mechanism is called faster or slower to train than `{section.reference}`: other "
+            "processes took processors from the runs that were timed."
+        )
     if any(pair.setting.conditions == pair.against.conditions for pair in pairs):
         return f"On {section.title} training was not timed: a run's first steps are not, and these had few others."
     return (

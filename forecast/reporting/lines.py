@@ -4,14 +4,18 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from forecast.benchmarking.report import markdown
 from forecast.benchmarking.sheets import Sheet
+from forecast.markdown import inert
 from forecast.nested import look_up
 from forecast.reporting.baselines import Baseline, baselines_of
 from forecast.reporting.budget import passes, windows_seen
+from forecast.reporting.busy import TIMES, basis, verdict
 from forecast.reporting.comparisons import Comparison
 from forecast.reporting.content import Chapter, Content
-from forecast.reporting.costs import COSTS
+from forecast.reporting.costs import COSTS, Cost, rounds_cheaper, times_cheaper
 from forecast.reporting.pareto import front
 from forecast.reporting.scores import number_paths
 from forecast.reporting.settings import Setting
@@ -19,14 +23,14 @@ from forecast.reporting.settings import Setting
 
 def text(content: Content) -> str:
     """Give the Markdown; its pictures are the files beside it."""
-    pieces = [f"# {content.title}", ""]
+    pieces = [f"# {inert(content.title)}", ""]
     for chapter in content.chapters:
-        pieces += [f"## {chapter.section.title}", "", *(f"{sentence}\n" for sentence in chapter.answer)]
+        pieces += [f"## {inert(chapter.section.title)}", "", *(f"{inert(sentence)}\n" for sentence in chapter.answer)]
         for part in chapter.parts:
             if isinstance(part, Sheet):
                 pieces.append(markdown(part, level=3))
             else:
-                pieces += [*(f"![{picture.shows}]({picture.file})" for picture in part), ""]
+                pieces += [*(f"![{inert(picture.shows)}]({picture.file})" for picture in part), ""]
     if content.left_out is not None:
         pieces.append(markdown(content.left_out))
     return "\n".join(pieces)
@@ -65,6 +69,9 @@ def _setting_row(chapter: Chapter, setting: Setting) -> dict[str, Any]:
     for cost in COSTS:
         row[f"{cost.key}_cost"] = cost.of(setting)
         row[f"not_dominated_{cost.key}"] = setting.key in front(chapter.section, cost)
+    reference = chapter.comparisons.reference.get(setting.key)
+    for cost in TIMES:
+        row |= _time_cells(cost, setting, None if reference is None else reference.against)
     for name, made in (
         ("full", chapter.comparisons.reference),
         ("mean", chapter.comparisons.control),
@@ -72,6 +79,23 @@ def _setting_row(chapter: Chapter, setting: Setting) -> dict[str, Any]:
     ):
         row |= dict(_comparison_cells(name, made.get(setting.key)))
     return {**row, "commands": "; ".join(run.result["command"] for run in setting.runs)}
+
+
+def _time_cells(cost: Cost, setting: Setting, against: Setting | None) -> dict[str, Any]:
+    """Return how long it took in turn, whether the machine was busy, and the verdict beside the reference."""
+    rounds = cost.in_turn(setting)
+    clean = rounds[np.isfinite(rounds)]
+    ratios = np.empty(0) if against is None else rounds_cheaper(cost, setting, against)
+    return {
+        f"{cost.key}_disturbed": cost.is_disturbed(setting),
+        f"{cost.key}_in_turn": float(np.median(clean)) if len(clean) else None,
+        f"{cost.key}_rounds": len(clean),
+        f"{cost.key}_against_full": None if against is None else verdict(cost, setting, against),
+        f"{cost.key}_against_full_times": None if against is None else times_cheaper(cost, setting, against),
+        f"{cost.key}_against_full_low": float(ratios.min()) if len(ratios) else None,
+        f"{cost.key}_against_full_high": float(ratios.max()) if len(ratios) else None,
+        f"{cost.key}_against_full_basis": None if against is None else basis(cost, setting, against),
+    }
 
 
 def _comparison_cells(name: str, comparison: Comparison | None) -> Iterator[tuple[str, Any]]:

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from forecast.reporting.baselines import baselines_of
 from forecast.reporting.comparisons import MSE
-from forecast.reporting.costs import COSTS, Cost, comparable
+from forecast.reporting.costs import COSTS, Cost, bar_of, comparable
 from forecast.reporting.crossings import costs_by_look_back
 from forecast.reporting.panels import (
     MARKER,
@@ -71,7 +71,7 @@ def _trade_off(section: Section, cost: Cost, styles: Styles) -> bytes:
     for arm in section.arms:
         points = [setting for setting in section.of(arm) if setting.key in costs]
         if points:
-            bars = [cost.bar(each) for each in points]
+            bars = [bar_of(section, cost, each) for each in points]
             _errors(panel, points, [costs[each.key] for each in points], styles[arm], bars)
             named += [(f"{each.look_back:,}", costs[each.key], each.mean(MSE)) for each in points]
     errors = {setting.key: setting.mean(MSE) for setting in section.settings}
@@ -101,7 +101,7 @@ def _cost_by_look_back(section: Section, cost: Cost, styles: Styles) -> bytes:
     for arm in section.arms:
         if points := costs_by_look_back(section, arm, cost):
             look_backs, costs = list(points), list(points.values())
-            bars = [cost.bar(each) for each in section.of(arm) if each.look_back in points]
+            bars = [bar_of(section, cost, each) for each in section.of(arm) if each.look_back in points]
             panel.errorbar(look_backs, costs, np.transpose(bars), **BAR)
             panel.plot(look_backs, costs, label=arm, markersize=MARKER, linewidth=1.3, **styles[arm])
     mark_look_backs(panel, section.look_backs)

@@ -1,6 +1,6 @@
 """Run folders read for a report: the finished runs, and what is left out of it, with the reason."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from forecast.nested import look_up
 from forecast.run import MANIFEST, RESULT
 from forecast.same_data import data_key
 from forecast.sweeping.rows import MARKS, damage, natural, read_folders
+from forecast.sweeping.turns import TIMING, Stretch, Turns, cost_key, read_turns
 
 NEEDED = (
     *("command", "seed", "device", "precision", "baselines.last_value", "speed.fit_seconds"),
@@ -22,13 +23,25 @@ NEEDED = (
 
 
 @dataclass(frozen=True)
+class InTurn:
+    """What a run's setting took in turn with the others of its sweep: a stretch a round, of `train` and `inference`."""
+
+    sweep: Path
+    stretches: Mapping[str, Sequence[Stretch]]
+
+
+@dataclass(frozen=True)
 class FinishedRun:
-    """A finished run: its name in the report, its folder, its `result.json`, and what runs of other seeds share."""
+    """A finished run: its name in the report, its folder, its `result.json`, and what runs of other seeds share.
+
+    `in_turn` is None where the settings of its sweep were not timed in turn.
+    """
 
     name: str
     folder: Path
     result: dict[str, Any]
     of: str
+    in_turn: InTurn | None = None
 
     @property
     def config(self) -> dict[str, Any]:
@@ -67,10 +80,16 @@ def read_runs(roots: Sequence[Path]) -> Found:
             result = read_json(folder / RESULT) if (folder / MANIFEST).is_file() else None
             alike.setdefault("" if result is None else data_key(result), []).append(folder)
     runs = []
+    turns: dict[Path, Turns] = {}
     for row in (row for folders in alike.values() for row in read_folders(folders).to_dict("records")):
         folder = Path(row["folder"])
         if isinstance(row["of"], str):
-            runs.append(FinishedRun(names[folder], folder, read_json(folder / RESULT), row["of"]))
+            if folder.parent not in turns:
+                turns[folder.parent] = _turns_of(folder.parent, left_out)
+            result = read_json(folder / RESULT)
+            timed = turns[folder.parent].get(cost_key(result))
+            in_turn = None if timed is None else InTurn(folder.parent, timed)
+            runs.append(FinishedRun(names[folder], folder, result, row["of"], in_turn))
         else:
             why = f": {row['error']}" if isinstance(row["error"], str) else ""
             left_out.append((names[folder], f"{row['status']}{why}"))
@@ -80,6 +99,15 @@ def read_runs(roots: Sequence[Path]) -> Found:
             f"{', '.join(map(str, roots))}: no finished run there{told}: train some, or name them by --runs"
         )
     return Found(tuple(runs), tuple(left_out))
+
+
+def _turns_of(sweep: Path, left_out: list[tuple[str, str]]) -> Turns:
+    """Return what the settings of a sweep took in turn; a file that is damaged is left out by name."""
+    try:
+        return read_turns(sweep)
+    except InputError:
+        left_out.append((TIMING, "damaged: times in turn are not shown; give the command of the sweep again"))
+        return {}
 
 
 def _names(roots: Sequence[Path]) -> dict[Path, str]:

@@ -6,8 +6,20 @@ from forecast.benchmarking.sheets import Sheet
 from forecast.benchmarking.text import NONE, from_to
 from forecast.nested import look_up
 from forecast.reporting.baselines import Baseline, baselines_of
+from forecast.reporting.busy import MARK, TIMES, marked
 from forecast.reporting.comparisons import MSE
-from forecast.reporting.costs import CLEARLY, COSTS, INFERENCE, MEMORY, TRAINING, Cost, main_conditions, times_cheaper
+from forecast.reporting.costs import (
+    CLEARLY,
+    COSTS,
+    INFERENCE,
+    MEMORY,
+    TRAINING,
+    Cost,
+    comparable,
+    compared_in_turn,
+    main_conditions,
+    times_cheaper,
+)
 from forecast.reporting.crossings import costs_by_look_back, crossing_words
 from forecast.reporting.pareto import front
 from forecast.reporting.scores import more_scores
@@ -19,6 +31,9 @@ MAE, VALIDATION, SKILL, SHARE = "test.scaled.mae", "validation.scaled.mse", "tes
 
 LETTERS = {TRAINING.key: "T", INFERENCE.key: "I", MEMORY.key: "M"}
 """Of the costs, in the column of what is not dominated."""
+
+
+_BUSY_NOTE = f"{MARK}: other processes took processors that the run needed; such a time is compared with none"
 
 
 def result_sheet(section: Section) -> Sheet:
@@ -42,7 +57,9 @@ def result_sheet(section: Section) -> Sheet:
         "batches; peak: of the device, on a CPU of the whole process with its libraries; of several seeds the median; "
         "fit: first batch to last",
         "not dominated: nothing else has as low an error and a lower cost, of T training time, I inference time, "
-        f"M memory; compared are costs under {main_conditions(section)}",
+        f"M memory; compared are costs under {main_conditions(section)}"
+        + (", times as in the table Timed in turn" if any(compared_in_turn(section, cost) for cost in TIMES) else ""),
+        *((_BUSY_NOTE,) if any(cost.is_disturbed(each) for cost in TIMES for each in section.settings) else ()),
     )
     return Sheet("Results", headings, settings + baselines, notes)
 
@@ -53,7 +70,7 @@ def _cells(setting: Setting, not_dominated: str, more: dict[str, str], weighs: b
         f"{setting.look_back:,}",
         f"{len(setting.runs)}",
         *(with_spread(setting.mean(path), setting.spread(path)) for path in (MSE, MAE)),
-        *(shown(cost.of(setting)) for cost in COSTS),
+        *(marked(cost, setting) for cost in COSTS),
         not_dominated,
         signed(100 * setting.mean(SKILL)),
         score(setting.mean(VALIDATION)),
@@ -106,8 +123,9 @@ def front_sheet(section: Section) -> Sheet:
     settings = {setting.key: setting for setting in section.settings}
     cells = []
     for cost in COSTS:
+        costs = comparable(section, cost)
         for key in front(section, cost):
-            told = f"{shown(cost.of(settings[key]))} {cost.unit}"
+            told = f"{shown(costs[key])} {cost.unit}"
             cells.append([cost.title, key[0], f"{key[1]:,}", told, score(settings[key].mean(MSE))])
     notes = ("by the means alone; whether two errors differ at all, the comparison window by window says",)
     return Sheet("Not dominated", ("against", "mechanism", "look-back", "cost", "test MSE"), cells, notes)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from forecast.nested import look_up
-from forecast.reporting.reading import FinishedRun
+from forecast.reporting.reading import FinishedRun, InTurn
 
 
 def conditions_of(run: FinishedRun) -> str:
@@ -65,6 +65,16 @@ class Setting:
     def is_linear_path(self) -> bool:
         """Whether validation gave no run's encoder-decoder a weight: its forecasts are the linear path's."""
         return all(run.number("model.share") == 0 for run in self.runs)
+
+    @property
+    def in_turn(self) -> InTurn | None:
+        """What it took in turn with other settings; None where its runs are not of one sweep that did this."""
+        first, *others = (run.in_turn for run in self.runs)
+        return (
+            first
+            if all(first is not None and each is not None and each.sweep == first.sweep for each in others)
+            else None
+        )
 
     def values(self, path: str) -> np.ndarray:
         """Give the number of each run at a dotted path of its result."""

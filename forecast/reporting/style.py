@@ -15,9 +15,10 @@ code { font-family: ui-monospace, "SFMono-Regular", Menlo, Consolas, monospace;
 .answer { border-left: .3rem solid var(--mark); background: var(--soft); padding: .6rem 1rem; }
 .answer p { margin: .35rem 0; } .answer p:first-child { font-size: 1.12rem; font-weight: 600; }
 .wide { overflow-x: auto; border: 1px solid var(--line); }
-table { border-collapse: collapse; width: 100%; font-size: .87rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .4rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; }
-.sorts td { white-space: nowrap; } .sorts td:first-child { white-space: normal; min-width: 8rem; }
+table { border-collapse: collapse; width: 100%; font-size: .82rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .3rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; }
+.sorts td { white-space: nowrap; } .sorts td:is(:first-child, :last-child) { white-space: normal; }
+.sorts td:first-child { min-width: 7rem; }
 .sorts :is(th, td):first-child { position: sticky; left: 0; background: var(--paper); }
 th { background: var(--soft); position: sticky; top: 0; vertical-align: bottom; }
 .words th, .words td, th:first-child, td:first-child { text-align: left; }

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from forecast.data.table import read_table
 from forecast.reporting.reading import FinishedRun
 from forecast.reporting.settings import Setting
 from forecast.run import ERRORS
@@ -43,8 +44,8 @@ def _read(run: FinishedRun) -> "pd.Series[float] | str":
     if not path.is_file():
         return f"has no {ERRORS}"
     try:
-        table = pd.read_parquet(path, columns=["part", "origin", "mse"])
-    except (OSError, ValueError, KeyError):  # pyarrow's own errors are of these kinds
+        table = read_table(path)[["part", "origin", "mse"]]
+    except (OSError, ValueError, KeyError):  # a refusal is a ValueError too
         return f"{ERRORS} is not readable"
     test = table[table["part"] == "test"]
     scored = run.result["data"]["windows"]["test"]

@@ -16,7 +16,7 @@ from forecast.errors import Interrupted, ProcessFailed
 from forecast.files import read_json
 from forecast.processes import environment, python
 from forecast.run import RESULT
-from forecast.signals import StopRequest
+from forecast.signals import SIGNALS, StopRequest
 from forecast.sweeping.failure import Failure, JobFailed
 
 CHILD = python("forecast.sweeping.child")
@@ -95,7 +95,7 @@ def _hand_over(work: str, process: "subprocess.Popen[bytes]") -> bytes:
 
 def _end(code: int, told: Mapping[str, Any], number: int | None, said: str) -> None:
     """Raise what the job's end comes to, if that is not a result."""
-    if number is None and code in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+    if number is None and code - 128 in SIGNALS:
         number = code - 128  # sent to the job alone
     if number is not None:
         if "interrupted" in told:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forecast.cli import explain
-from forecast.files import read_json, replacing, write_json
+from forecast.files import read_json, replacing, write_sealed
 from forecast.sweeping.folder import FAILED, TRACEBACK
 
 
@@ -69,7 +69,7 @@ def record(failure: Failure, folder: Path, words: Sequence[str], token: str) -> 
         with replacing(folder / TRACEBACK) as file:
             file.write(failure.traceback.encode())
     facts = {"error": line, "kind": failure.kind, "exit_code": failure.exit_code, "overrides": words}
-    write_json(folder / FAILED, {**facts, "sweep": token})
+    write_sealed(folder / FAILED, {**facts, "sweep": token})
     return line
 
 

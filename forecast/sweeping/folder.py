@@ -1,14 +1,16 @@
 """The folder of a sweep's job: the one that holds its configuration, whatever words that was asked for with."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from forecast.claim import claimed
 from forecast.errors import InputError
-from forecast.files import read_json, write_json
+from forecast.files import read_json, write_sealed
 from forecast.precision import choose_precision
 from forecast.resume import differences, read_config
-from forecast.run import CONFIG
+from forecast.run import CONFIG, MANIFEST, RESULT, Run
 from forecast.settings import check_groups, read_training
 from forecast.sweeping.names import canonical, in_order, is_seed, parse
 from forecast.trainer_settings import choose_device
@@ -45,7 +47,7 @@ def job_folder(named: Path, config: Mapping[str, Any], token: str = "") -> Path:
         If `named` holds another configuration, or what is needed of this one cannot be used.
     """
     there = (named / CONFIG).is_file()
-    differing = differences(config, read_config(named), budget=True) if there else []
+    differing = differences(config, stored_config(named), budget=True) if there else []
     if there and not differing:
         return named
     wanted = settled(config)
@@ -57,6 +59,48 @@ def job_folder(named: Path, config: Mapping[str, Any], token: str = "") -> Path:
         told = "; ".join(differing[:3])
         raise InputError(f"{named}: holds another run: {told}: choose another sweep.name, or remove the folder")
     return named
+
+
+def stored_config(folder: Path) -> dict[str, Any]:
+    """Return the configuration of a job's run, from the result of a finished one where its own file is damaged.
+
+    Raises
+    ------
+    InputError
+        If neither can be read.
+    """
+    try:
+        return read_config(folder)
+    except InputError:
+        result = read_json(folder / RESULT) if (folder / MANIFEST).is_file() else None
+        if not isinstance(result, Mapping) or not isinstance(result.get("config"), Mapping):
+            raise
+        return dict(result["config"])
+
+
+def damage_of_finished(folder: Path) -> str | None:
+    """Say which file of a finished run is not the one that was saved; None where all are, or the run is unfinished."""
+    if not (folder / MANIFEST).is_file():
+        return None
+    try:
+        Run(folder).check()
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def clear_damaged(folder: Path, damage: str) -> None:
+    """Remove what a damaged run left, so that its job is trained again, and say so.
+
+    Raises
+    ------
+    InputError
+        If another process trains there.
+    """
+    with claimed(folder):
+        print(f"{folder.name}: trained again: {damage}", file=sys.stderr, flush=True)
+        Run(folder).clear()
+        (folder / CONFIG).unlink(missing_ok=True)
 
 
 def describe(folder: Path, words: Sequence[str], config: Mapping[str, Any], token: str) -> None:
@@ -74,7 +118,7 @@ def describe(folder: Path, words: Sequence[str], config: Mapping[str, Any], toke
         every = in_order([*known, *new])
         configuration = [canonical(override) for override in every if not is_seed(override)]
         facts = {"overrides": [*map(canonical, every)], "configuration": configuration}
-        write_json(folder / JOB, {**facts, "config": config, "sweep": token})
+        write_sealed(folder / JOB, {**facts, "config": config, "sweep": token})
 
 
 def _holds(folder: Path, config: Mapping[str, Any], token: str) -> bool:

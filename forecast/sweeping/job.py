@@ -16,13 +16,22 @@ from omegaconf import DictConfig
 from forecast.cli import unread
 from forecast.configuration import check_trial, plain_values
 from forecast.errors import Interrupted
-from forecast.files import write_json
+from forecast.files import write_sealed
 from forecast.memory import reset_peak_memory
 from forecast.nested import look_up
 from forecast.run import CONFIG, MANIFEST
 from forecast.sweeping.apart import train_apart
 from forecast.sweeping.failure import Failure, JobFailed, marked, record
-from forecast.sweeping.folder import FAILED, LEFT, TRACEBACK, describe, job_folder, settled
+from forecast.sweeping.folder import (
+    FAILED,
+    LEFT,
+    TRACEBACK,
+    clear_damaged,
+    damage_of_finished,
+    describe,
+    job_folder,
+    settled,
+)
 from forecast.sweeping.names import job_name, swept_words
 from forecast.trainer_settings import check_one_process
 from forecast.training import train
@@ -50,6 +59,10 @@ class Sweep:
         The time, in seconds as `time.time` gives it, from which no further job begins; None: there is none.
     search
         Whether a choice is to be made among the jobs: what is shown of them then is of validation alone.
+    repeat_timing
+        Seconds in which each setting is timed in turn with the others after the jobs; 0 for none.
+    files
+        Data files that the command line names.
     """
 
     folder: Path
@@ -60,6 +73,8 @@ class Sweep:
     isolate: bool = False
     until: float | None = None
     search: bool = False
+    repeat_timing: float = 0.0
+    files: frozenset[str] = frozenset()
 
 
 class Teller(Protocol):
@@ -110,13 +125,16 @@ def _run(
 ) -> Mapping[str, Any] | None:
     """Give the result of a job, None where it is too late to begin it."""
     describe(folder, words, settled(config), sweep.token)
-    before = (folder / MANIFEST).is_file()
+    before, damage = (folder / MANIFEST).is_file(), damage_of_finished(folder)
+    before = before and damage is None
     if not before and sweep.until is not None and time.time() >= sweep.until:
-        write_json(folder / LEFT, {"sweep": sweep.token})
+        write_sealed(folder / LEFT, {"sweep": sweep.token})
         teller.left(folder.name)
         return None
     for name in (FAILED, TRACEBACK, LEFT):
         (folder / name).unlink(missing_ok=True)
+    if damage is not None:
+        clear_damaged(folder, damage)
     if not before:
         teller.starts(folder.name, HydraConfig.get().job.num + 1, again=(folder / CONFIG).is_file())
     argv = [sweep.script, *(word for word in overrides if not word.startswith("sweep."))]

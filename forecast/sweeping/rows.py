@@ -9,15 +9,18 @@ from typing import Any
 import pandas as pd
 
 from forecast.earlier import whole
+from forecast.errors import InputError
 from forecast.files import read_json
 from forecast.metrics import skill
 from forecast.nested import flatten, look_up
+from forecast.printable import holds_steering
 from forecast.relative import RELATIVE
+from forecast.result_kinds import wrong_kind
 from forecast.resume import BUDGET, FREE, FREE_TRAINING
 from forecast.run import CONFIG, MANIFEST, RESULT
 from forecast.same_data import data_key
-from forecast.sweeping.folder import FAILED, JOB
-from forecast.table import NAMES
+from forecast.sweeping.folder import FAILED, JOB, damage_of_finished
+from forecast.table import NAMES, STRETCHES
 from forecast.told_apart import told_apart
 
 SCORES = {
@@ -33,6 +36,9 @@ SCORES = {
 }
 """Columns and where a result has them, a baseline's row of a result likewise."""
 
+LOAD = ("wall_seconds", "cpu_seconds", "waited_seconds", "other_cpu_seconds", "disturbed")
+"""Of what is timed; `disturbed` is 1 where other processes took processors that it needed, else 0."""
+
 FIGURES = {
     "skill": "test.skill",
     **{
@@ -40,6 +46,7 @@ FIGURES = {
         for key in (
             *("train_windows_per_s", "inference_windows_per_s", "step_ms_p50", "step_ms_p95", "data_wait_share"),
             *("arithmetic_share", "peak_memory_mib", "flops_per_window", "logging_share", "fit_seconds"),
+            *(f"{stretch}_{name}" for stretch in STRETCHES for name in LOAD),
         )
     },
     "best_step": "model.best_step",
@@ -97,15 +104,20 @@ def figures_of(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def damage(folder: Path) -> str | None:
-    """Say which of a folder's files cannot be read, None if none."""
+    """Say which of a folder's files cannot be read, or is not the one that its manifest names; None if none."""
     for name in (*MARKS, RESULT):
         try:
             content = read_json(folder / name)
-        except (OSError, ValueError, RecursionError):
+        except (OSError, InputError):
             return f"{name} is not readable: the folder is damaged"
         if content is not None and not isinstance(content, dict):
             return f"{name} is not what the program writes: the folder is damaged"
-    return None
+        if holds_steering(content):
+            return f"{name} holds control characters: the folder is damaged"
+        if name == RESULT and content is not None and (key := wrong_kind(content)) is not None:
+            return f"{name} has {key} of another kind: the folder is damaged"
+    why = damage_of_finished(folder)
+    return None if why is None else why.replace(f"{folder}/", "")
 
 
 def _read_job(folder: Path) -> list[dict[str, Any]]:

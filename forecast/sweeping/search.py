@@ -17,6 +17,7 @@ from forecast.evidence import FEWEST, block_means, surely_below_zero
 from forecast.files import read_json, replacing
 from forecast.nested import look_up
 from forecast.run import ERRORS, RESULT
+from forecast.spreadsheet import write_frame
 from forecast.sweeping.cells import with_cells
 from forecast.sweeping.rows import read_jobs
 from forecast.sweeping.table import print_unfinished
@@ -47,7 +48,7 @@ def report_search(sweep: Path) -> None:
         return
     cells = search_cells(jobs)
     with replacing(sweep / FILE) as file:
-        cells.to_csv(file, index=False, float_format="%.6g", lineterminator="\n")
+        write_frame(file, cells, index=False, float_format="%.6g")
     Console(width=max(Console().width, 120)).print(search_table(ranking(cells), sweep.name))
     print_unfinished(jobs)
     print(f"sweep folder: {shlex.quote(str(sweep))} ({FILE})", flush=True)

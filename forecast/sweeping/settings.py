@@ -30,6 +30,7 @@ class SweepSettings:
     minutes: float | None
     isolate: bool
     search: bool
+    repeat_timing: float
 
 
 def check_words(overrides: Sequence[Override]) -> None:
@@ -76,6 +77,10 @@ def read_sweep(config: DictConfig) -> SweepSettings:
     _check_objective(settings.objective)
     if settings.minutes is not None and not 0 < settings.minutes < float("inf"):
         raise InputError(f"sweep.minutes={settings.minutes}: must be above 0 and finite, or null for no limit")
+    if not 0 <= settings.repeat_timing < float("inf"):
+        raise InputError(
+            f"sweep.repeat_timing={settings.repeat_timing}: must be seconds, 0 or more; 0 times nothing again"
+        )
     resume = config.get("resume")
     if resume not in (None, False, "auto"):
         raise InputError(f"resume={resume}: each job of a sweep resumes itself: leave it out")

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from forecast.files import replacing
+from forecast.spreadsheet import write_frame
 from forecast.sweeping.rows import ALL_ALIKE, COUNTS, WITHIN, read_jobs, summarise
 
 HEADINGS = {
@@ -32,9 +33,20 @@ HEADINGS = {
 NONE = "\N{EN DASH}"
 """The spread of a single seed."""
 
+BUSY = "!"
+"""Behind a figure that was measured while other processes took processors that the job needed, in one seed at least."""
+
+OF_STRETCH = {
+    "train_windows_per_s": "train_disturbed",
+    "step_ms_p50": "train_disturbed",
+    "inference_windows_per_s": "inference_disturbed",
+}
+"""Columns of speed, and the one that says whether the machine was busy."""
+
 CAPTION = (
     "MSE, MAE: on z-scores, mean ± standard deviation over n seeds; skill: against seasonal naive, on test MSE; "
-    "train/s, infer/s: windows a second; step ms: median; MiB: peak memory; min: of fitting. All columns: sweep.csv"
+    "train/s, infer/s: windows a second; step ms: median; !: on a busy machine, too slow; MiB: peak memory; min: of "
+    "fitting. All columns: sweep.csv"
 )
 
 
@@ -100,7 +112,8 @@ def cell(name: str, row: Mapping[Any, Any]) -> str:
         case "fit_seconds":
             return f"{value / 60:.2g}" if value < 5970 else f"{value / 60:,.0f}"
         case "step_ms_p50" | "train_windows_per_s" | "inference_windows_per_s":
-            return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
+            told = f"{value:.3g}" if value < 100 else f"{value:,.0f}"
+            return f"{told}{BUSY}" if (row.get(OF_STRETCH[name]) or 0) > 0 else told  # NaN is unknown
         case _:
             return f"{value:,.0f}"
 
@@ -108,6 +121,5 @@ def cell(name: str, row: Mapping[Any, Any]) -> str:
 def _write(frame: pd.DataFrame, path: Path) -> None:
     whole = {name: "Int64" for name in ("n", "seed", *COUNTS) if name in frame}
     with replacing(path) as file:
-        frame.round(dict.fromkeys(whole, 0)).astype(whole).to_csv(
-            file, index=False, float_format="%.6g", lineterminator="\n"
-        )
+        rounded = frame.round(dict.fromkeys(whole, 0)).astype(whole)
+        write_frame(file, rounded, index=False, float_format="%.6g")

@@ -17,8 +17,9 @@ pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
 
 def test_each_form_is_timed_alone_and_in_a_batch_and_forecasts_the_same(
-    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("FORECAST_DATA_DIR", str(tiny_run.source.parent))  # a file elsewhere is not read
     words = ["--run", str(tiny_run.path), "--batch", "3", "--forms", "eager", "pt2", "predict"]
     assert main(["latency", *QUICK, *words, "--output", str(tmp_path)]) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["latency.csv", "latency.md"]

@@ -4,11 +4,15 @@ import pytest
 import torch
 
 from forecast.benchmarking import measure as module
+from forecast.benchmarking.attempt import Attempt
 from forecast.benchmarking.limits import Limits, measure_limits
 from forecast.benchmarking.measure import Measured, Watch, measure
 from forecast.benchmarking.mechanisms import choose
 from forecast.benchmarking.plan import Plan
-from tests.benchmarking.made import CPU
+from forecast.benchmarking.record import rows_of
+from forecast.benchmarking.sheets import _left_out
+from forecast.contention import Load
+from tests.benchmarking.made import CPU, LIMITS
 
 PLAN = Plan(
     device=CPU, dtype=torch.float32, variants=choose(["mean", "linear"]), lengths=(16, 32, 64), batch=1, num_heads=2,
@@ -58,8 +62,47 @@ def test_a_mechanism_over_the_limit_stops_and_the_others_go_on(monkeypatch: pyte
     assert not any(done.skipped for done in measured if done.case.variant.label != "full")
 
 
+def test_of_a_bounded_time_each_group_has_a_part_and_each_mechanism_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of a group may not take all; what a group leaves goes to those that follow."""
+    now, limits = [100.0], []
+
+    def attempt(*_: object, limit: float, **__: object) -> Attempt:
+        limits.append(limit)
+        now[0] += 1.0
+        return Attempt(skipped="time", seconds=1.0)
+
+    monkeypatch.setattr(module, "attempt", attempt)
+    monkeypatch.setattr(module, "probe", lambda *_: None)
+    monkeypatch.setattr(module, "monotonic", lambda: now[0])
+    plan = replace(PLAN, causal=False, backward=False, layer_length=None, budget=90.0)
+    assert (plan.num_groups(), len(plan.variants)) == (3, 3)
+    measure(plan, Watch())
+    # of 30 s: 5 are kept for each that follows; the group takes 3 s and leaves 87 s for two
+    assert limits[:4] == [20.0, 24.0, 28.0, pytest.approx(43.5 - 2 * 7.25)]
+    limits.clear()
+    measured = measure(replace(plan, budget=1.5), Watch())
+    # two take a second each, more than their groups have; nothing is left for the third group
+    assert len(limits) == 2
+    assert [done.skipped for done in measured] == ["time", *[module.OVER] * 2, "time", *[module.OVER] * 5]
+
+
 def test_the_limits_of_the_machine_count_each_byte_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("forecast.benchmarking.limits.SIDE", {"cpu": 100})
     monkeypatch.setattr("forecast.benchmarking.limits.COPIED", {"cpu": 4000})
     monkeypatch.setattr("forecast.benchmarking.limits.seconds_of", lambda run, device: run() is None or 0.5)
     assert measure_limits(CPU, torch.bfloat16) == Limits(operations=4e6, bytes=16e3)
+
+
+def test_a_group_that_others_disturbed_is_marked_in_its_rows_and_beneath_its_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loads = iter([Load(1, 1.9, 0.01, 0.05), Load(1, 1.2, 0.7, 0.8), Load(1, 1.9, 0.01, 0.05)])
+    monkeypatch.setattr(module, "load_since", lambda _: next(loads))
+    measured = measure(replace(PLAN, causal=False, backward=False, layer_length=None), Watch())
+    rows = [row for place in (0, 3, 6) for row in rows_of(measured[place : place + 3], LIMITS, torch.float32, {})]
+    assert [row["disturbed"] for row in rows] == [False] * 3 + [True] * 3 + [False] * 3
+    assert [row["other_processors"] for row in rows[::3]] == [0.05, 0.8, 0.05]
+    assert _left_out(rows) == (
+        "busy machine: other processes took processors while 32 tokens were timed; these times are too long",
+    )
+    assert _left_out(rows[:3]) == ()

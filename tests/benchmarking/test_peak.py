@@ -46,10 +46,11 @@ def test_the_explicit_softmax_holds_its_scores_and_the_fused_one_does_not(causal
     assert fused < scores / 2
 
 
-def test_the_mean_is_one_row_a_head_however_often_it_is_seen() -> None:
+def test_the_mean_takes_its_output_and_a_few_rows_a_head() -> None:
     made = case("mean", length=512)
     inputs, gradient = made.shape.draw(CPU, torch.float32)
-    assert peak_bytes(prepare(made.build(), inputs, gradient), CPU) <= 3 * 2 * 8 * 4
+    row = 2 * 8 * 4
+    assert peak_bytes(prepare(made.build(), inputs, gradient), CPU) <= (512 + 3) * row
 
 
 def test_gradients_are_part_of_the_pass() -> None:

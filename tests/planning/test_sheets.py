@@ -76,3 +76,16 @@ def test_what_is_out_of_order_says_whether_the_plans_claimed_it(claimed: bool, w
     (said,) = (note for note in check_sheet(check).notes if "out of order" in note)
     assert said.startswith("by time out of order: full and mean, 10.0% apart in the trainings")
     assert f"which stood so in 4 of 5 turns; {words}" in said
+
+
+def test_rounds_on_a_busy_machine_are_named_and_put_no_training_before_another() -> None:
+    busy = {**row_of("mean", 21, 22, 23), "disturbed_rounds": 2}
+    said = notes(row_of("full", 29, 28, 27), busy)
+    assert "busy machine: other processes took processors in rounds of mean (2); " in said
+    assert "training: mean < full" not in said
+    assert "peak:" in said
+    assert "busy machine" not in notes(row_of("full", 29, 28, 27), row_of("mean", 21, 22, 23))
+    answers = [measured(disturbed=each) for each in (True, False, None, True)]
+    assert (
+        estimate(Candidate("mean", {"training": {"evaluation_batch_size": 8}}), answers, 2**40)["disturbed_rounds"] == 2
+    )

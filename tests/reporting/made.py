@@ -1,7 +1,7 @@
 """Run folders that hold made-up results: what a report reads, written as the program writes it."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,20 @@ import numpy as np
 import pandas as pd
 from scipy.signal import lfilter
 
+from forecast.contention import Load
+from forecast.files import write_sealed
 from forecast.reporting.sections import Section
-from tests.small import compose
+from forecast.sweeping.turns import TIMING, cost_key
+from tests.small import compose, seal
 
 HORIZON, WINDOWS, TRAIN_WINDOWS = 96, 2000, 8000
 START = "2017-07-01"
 
 CONFIG = compose("data=etth1", "data.path=ETTh1.csv", "training.precision=32-true", "model.linear_path=false")
+
+
+QUIET, BUSY = Load(50.0, 95.0, 0.5, 0.6), Load(50.0, 60.0, 35.0, 38.0)
+"""Of a machine of two processors."""
 
 
 def correlated(seed: int, count: int = WINDOWS, phi: float = 0.98) -> np.ndarray:
@@ -47,8 +54,12 @@ def result_of(
     config: Mapping[str, Any] | None = None,
     windows: int = WINDOWS,
     share: float | None = None,
+    load: Mapping[str, Load] | None = None,
 ) -> dict[str, Any]:
-    """Give the content of a `result.json`: windows a second in training and inference, peak memory in MiB."""
+    """Give the content of a `result.json`: windows a second in training and inference, peak memory in MiB.
+
+    `load` is that of the machine, by `train` or `inference`; where it is not given the machine was quiet.
+    """
     settled = {**deepcopy(CONFIG), "attention": {"name": mechanism}, "context_length": look_back, "seed": seed}
     for path, value in (config or {}).items():
         *groups, key = path.split(".")
@@ -87,6 +98,8 @@ def result_of(
             "fit_seconds": 60.0,
             "step_ms_p50": 12.0,
             "step_ms_p95": 14.0,
+            **(load or {}).get("train", QUIET).figures("train"),
+            **(load or {}).get("inference", QUIET).figures("inference"),
         },
         **_scores(mse, skill=1 - mse / 0.5),
         "linear_path": None,
@@ -99,6 +112,29 @@ def _scores(mse: float, **more: float) -> dict[str, Any]:
     return {"validation": deepcopy(part), "test": deepcopy(part)}
 
 
+def write_turns(
+    sweep: Path, times: Mapping[tuple[str, int], Sequence[float]], *, disturbed: Sequence[int] = ()
+) -> None:
+    """Write what the runs below `sweep` took in turn: by mechanism and look-back, milliseconds a window in each round.
+
+    A forecast takes half as long as a step. In the rounds of `disturbed` other processes were at work.
+    """
+    settings: dict[str, dict[str, Any]] = {}
+    for path in sorted(sweep.glob("*/result.json")):
+        result = json.loads(path.read_text())
+        found = times.get((result["config"]["attention"]["name"], result["config"]["context_length"]))
+        if found is not None:
+            stretches = {
+                name: [
+                    {"windows": 1000, "wall_seconds": took * part, "cpu_seconds": 0.1, "disturbed": number in disturbed}
+                    for number, took in enumerate(found)
+                ]
+                for name, part in (("train", 1.0), ("inference", 0.5))
+            }
+            settings[cost_key(result)] = {"why": None, **stretches}
+    write_sealed(sweep / TIMING, {"settings": [{"key": key, **each} for key, each in settings.items()]})
+
+
 def no_pictures(section: Section) -> Iterator[tuple[str, str, bytes]]:
     """Give what stands for the pictures where they are not looked at: drawing them takes longer than all else."""
     for cost in ("train", "inference", "memory"):
@@ -108,7 +144,7 @@ def no_pictures(section: Section) -> Iterator[tuple[str, str, bytes]]:
 def write_run(folder: Path, result: Mapping[str, Any], mse: np.ndarray | None = None) -> Path:
     """Write the folder of a finished run; `mse` are its test windows' errors, an hour apart."""
     folder.mkdir(parents=True)
-    for name, content in (("result", result), ("manifest", {}), ("config", result["config"])):
+    for name, content in (("result", result), ("config", result["config"])):
         (folder / f"{name}.json").write_text(json.dumps(content))
     if mse is not None:
         origins = pd.date_range(START, periods=len(mse), freq="h")
@@ -116,6 +152,7 @@ def write_run(folder: Path, result: Mapping[str, Any], mse: np.ndarray | None = 
             pd.DataFrame({"part": part, "origin": origins, "mse": mse, "mae": mse}) for part in ("validation", "test")
         ]
         pd.concat(tables, ignore_index=True).to_parquet(folder / "errors.parquet")
+    seal(folder)
     return folder
 
 

@@ -64,6 +64,41 @@ def test_its_pictures_are_shown_its_tables_sort_and_it_is_no_wider_than_a_teleph
     assert numbers(found["before"]) != sorted(numbers(found["before"]))
 
 
+WIDTHS = """<script>addEventListener("load", () => {
+  const over = [...document.querySelectorAll(".wide")].map(table => table.scrollWidth - table.clientWidth);
+  document.body.dataset.found = JSON.stringify(over);
+});</script>"""
+
+
+def test_no_column_is_cut_off_at_1300_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all columns that a study may have, and long numbers in them."""
+    for seed in (1, 2):
+        result = result_of(
+            "probsparse", 2880, seed, mse=0.4 + seed / 100, share=0.37, steps=12_468, best_step=11_390,
+            train=123.4, inference=1234.5, memory=12345.6,
+        )  # fmt: skip
+        for row in (result, *result["baselines"].values()):
+            for part in ("validation", "test"):
+                row[part]["original"] |= {"mase": 1.234, "wape": 12.34, "smape": 23.45}
+        result["speed"]["fit_seconds"] = 7384
+        write_run(tmp_path / "runs" / str(seed), result)
+    monkeypatch.setattr(content, "draw_pictures", no_pictures)
+    text = page(make_content("mine", read_runs([tmp_path / "runs"])))
+    assert "best step" in text
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text).replace("</body>", f"{WIDTHS}</body>")
+    (tmp_path / "page.html").write_text(text, encoding="utf-8")
+    opened = open_page(tmp_path / "page.html", tmp_path, "--window-size=1300,900")
+    (attribute,) = re.findall(r'data-found="([^"]*)"', opened.document)
+    assert set(json.loads(unescape(attribute))) == {0}
+
+
+def test_each_request_of_a_page_counts_and_none_of_the_browser(tmp_path: Path) -> None:
+    addresses = ["https://example.invalid/a.png", "https://update.googleapis.com/b.png", "https://www.google.com/c.png"]
+    page = tmp_path / "page.html"
+    page.write_text("".join(f'<img src="{address}">' for address in addresses), encoding="utf-8")
+    assert open_page(page, tmp_path).requests == addresses
+
+
 def test_the_policy_blocks_what_is_not_in_the_page(made: Made) -> None:
     text = (made.folder / "report.html").read_text(encoding="utf-8")
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)

@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from forecast.contention import Load
 from forecast.sweeping.rows import read_jobs, summarise
 from forecast.sweeping.table import report, sweep_table
+from tests.small import rewrite, seal
 
 CONFIG: dict[str, Any] = {
     "data": {},
@@ -49,8 +51,9 @@ def job(sweep: Path, name: str, mse: float, *, seed: int = 1, linear: float = 0.
         **scores(mse),
     }
     result["test"] = {**result["test"], "skill": 1 - mse / 0.5}
-    for file, content in (("result", result), ("manifest", {}), ("config", result["config"])):
+    for file, content in (("result", result), ("config", result["config"])):
         (folder / f"{file}.json").write_text(json.dumps(content))
+    seal(folder)
     (folder / "job.json").write_text(json.dumps({"overrides": words, "configuration": words[:1]}))
     return folder
 
@@ -126,7 +129,7 @@ def test_a_series_without_a_season_has_no_such_row(tmp_path: Path) -> None:
     result = json.loads((folder / "result.json").read_text())
     result["baselines"]["seasonal_naive"] = None
     del result["test"]["skill"]
-    (folder / "result.json").write_text(json.dumps(result))
+    rewrite(folder / "result.json", result)
     rows = rows_of(tmp_path)
     assert list(rows) == ["attention=full", "last value", "linear (ridge)"]
     assert pd.isna(rows["attention=full"]["skill"])
@@ -146,7 +149,7 @@ def test_a_file_that_has_changed_since_is_not_averaged(tmp_path: Path) -> None:
     job(tmp_path, "full", 0.3, seed=1)
     path = job(tmp_path, "full", 0.9, seed=2) / "result.json"
     result = json.loads(path.read_text())
-    path.write_text(json.dumps({**result, "data": {**result["data"], "sha256": "abcdef0123"}}))
+    rewrite(path, {**result, "data": {**result["data"], "sha256": "abcdef0123"}})
     found = [words for words, row in rows_of(tmp_path).items() if row["row"] == "model"]
     assert found == ["attention=full (sha256=01234567)", "attention=full (sha256=abcdef01)"]
 
@@ -215,7 +218,7 @@ def test_what_ran_elsewhere_or_in_another_precision_is_not_averaged(sweep: Path,
     for seed in TEST_MSE:
         path = sweep / f"attention-full_seed-{seed}" / "result.json"
         result = json.loads(path.read_text())
-        path.write_text(json.dumps({**result, key: "one" if seed == 1 else "other"}))
+        rewrite(path, {**result, key: "one" if seed == 1 else "other"})
     rows = rows_of(sweep)
     assert [rows[f"attention=full ({key}={value})"]["n"] for value in ("one", "other")] == [1, 2]
     assert rows[f"attention=full ({key}=one)"]["test_mse"] == TEST_MSE[1]
@@ -246,6 +249,22 @@ def test_the_files_have_every_column_and_the_numbers_of_the_table(sweep: Path) -
     assert not list(sweep.glob(".*"))
 
 
+def test_a_figure_of_a_busy_machine_is_marked_in_the_table_and_a_number_in_the_file(sweep: Path) -> None:
+    path = sweep / "attention-linear_seed-1" / "result.json"
+    result = json.loads(path.read_text())
+    result["speed"] |= {**Load(20, 25, 13, 15).figures("train"), "inference_windows_per_s": 9.5}
+    rewrite(path, result)
+    (marked,) = (line.split() for line in printed(sweep).splitlines() if "1,001" in line)
+    (other,) = (line.split() for line in printed(sweep).splitlines() if "1,002" in line)
+    assert {"1,001!", "12.3!", "9.5"} <= set(marked)
+    assert {"1,002", "12.3"} <= set(other)
+    report(sweep)
+    rows = pd.read_csv(sweep / "sweep.csv").set_index("configuration")
+    assert rows["train_disturbed"]["attention=linear"] == 1
+    assert rows["train_other_cpu_seconds"]["attention=linear"] == 15
+    assert np.isnan(rows["train_disturbed"]["attention=full"])
+
+
 def test_the_table_fits_a_line_of_120_and_a_long_configuration_is_folded(sweep: Path) -> None:
     job(sweep, "taylor_of_a_very_long_name_that_has_to_be_folded_somewhere", 0.5)
     lines = printed(sweep).splitlines()
@@ -259,7 +278,7 @@ def test_windows_scored_one_in_so_many_are_told_above_the_table(sweep: Path) -> 
     for path in sweep.glob("*/result.json"):
         result = json.loads(path.read_text())
         result["data"] |= {"windows": {"test": 557}, "evaluation_stride": 5}
-        path.write_text(json.dumps(result))
+        rewrite(path, result)
     assert "4 of 4 jobs finished, 1 validation and test window in 5 scored" in printed(sweep)
     report(sweep)
     rows = pd.read_csv(sweep / "jobs.csv")
@@ -288,7 +307,9 @@ def test_a_folder_without_jobs_gives_no_table(tmp_path: Path, capsys: pytest.Cap
     ],
 )
 def test_a_damaged_folder_is_named_and_the_others_are_counted(sweep: Path, file: str, content: str, said: str) -> None:
-    (job(sweep, "mean", 0.5) / file).write_text(content)
+    folder = job(sweep, "mean", 0.5)
+    (folder / file).write_text(content)
+    seal(folder)
     jobs = read_jobs(sweep)
     (row,) = jobs[jobs["status"] == "damaged"].to_dict("records")
     assert (row["job"], row["error"]) == ("attention-mean_seed-1", f"{said} is damaged")

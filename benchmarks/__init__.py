@@ -1,0 +1,1 @@
+"""The scripts behind published numbers, and their records."""
