@@ -2,16 +2,19 @@
 
 import hashlib
 import io
+import os
 import pickle
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 import torch
 
 from forecast.errors import InputError
-from forecast.files import replacing
+from forecast.files import check_stored, gone, replacing
+from forecast.run import DAMAGE
 
 MAGIC = b"forecast checkpoint 1\n"
 """Begins every file; the number is raised when an older reader could misread a newer file."""
@@ -48,7 +51,10 @@ def write_checkpoint(folder: Path, step: int, content: dict[str, Any]) -> Path:
 
     The file has its name only once all of it, and its hash, has reached the disk.
     """
-    folder.mkdir(exist_ok=True)
+    try:
+        folder.mkdir(exist_ok=True)
+    except FileNotFoundError:
+        raise gone(folder.parent) from None
     path = folder / f"step-{step:09d}.ckpt"
     with replacing(path) as file:
         file.write(MAGIC + b"0" * DIGITS + b"\n")
@@ -71,8 +77,13 @@ def checkpoints(folder: Path) -> list[Path]:
     return sorted(folder.glob("step-*.ckpt"), reverse=True)
 
 
-def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Give the content of a checkpoint on the CPU, without executing anything that it names.
+def read_checkpoint(path: Path, most_bytes: int | None = None) -> dict[str, Any]:
+    """Return the content of a checkpoint on the CPU, without executing anything that it names.
+
+    Parameters
+    ----------
+    most_bytes
+        Of the largest file that is read; None reads any.
 
     Raises
     ------
@@ -81,33 +92,69 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     InputError
         If another version of the program wrote it.
     """
-    raw = path.read_bytes()
     head = len(MAGIC) + DIGITS + 1
-    if re.match(rb"forecast checkpoint \d+\n", raw) and not raw.startswith(MAGIC):
-        raise InputError(f"{path}: written by another version of the program: go on with that one, or begin anew")
-    if not raw.startswith(MAGIC) or len(raw) <= head:
-        raise ValueError("it is no checkpoint, or cut short")
-    payload = memoryview(raw)[head:]
-    if hashlib.sha256(payload).hexdigest().encode() != raw[len(MAGIC) : head - 1]:
+    with path.open("rb") as file:
+        begins = file.read(head)
+        if re.match(rb"forecast checkpoint \d+\n", begins) and not begins.startswith(MAGIC):
+            raise InputError(f"{path}: written by another version of the program: go on with that one, or begin anew")
+        size = os.fstat(file.fileno()).st_size - head
+        if not begins.startswith(MAGIC) or size <= 0:
+            raise ValueError("it is no checkpoint, or cut short")
+        if most_bytes is not None and size > most_bytes:
+            raise ValueError(f"it has {size:,} bytes, where {most_bytes:,} are the most that this model's has")
+        payload = file.read()
+    if hashlib.sha256(payload).hexdigest().encode() != begins[len(MAGIC) : head - 1]:
         raise ValueError("its hash differs from what was written")
+    check_stored(payload)
     try:
-        content: dict[str, Any] = torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, LookupError):
+        content = torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, EOFError, AssertionError, *DAMAGE) as error:
+        if isinstance(error, MemoryError):
+            raise
         raise ValueError("it holds more than tensors and plain values") from None
+    if not isinstance(content, dict):
+        raise ValueError("it holds no group of values")
     return content
 
 
-def newest_checkpoint(folder: Path) -> dict[str, Any] | None:
-    """Give the newest valid checkpoint of `folder`, None where there is none.
+def newest_checkpoint(
+    folder: Path, check: Callable[[dict[str, Any]], None] = lambda _: None, most_bytes: int | None = None
+) -> dict[str, Any] | None:
+    """Return the newest valid checkpoint of `folder`, None where there is none.
 
-    A damaged one is named, and renamed, so that it is not counted among the generations that are kept.
+    A damaged one is named, and renamed, so that it is not counted among the generations that are kept. So is one of
+    another version, where an older one is valid.
+
+    Parameters
+    ----------
+    check
+        Raises ValueError for a content that does not fit.
+    most_bytes
+        As of `read_checkpoint`.
+
+    Raises
+    ------
+    InputError
+        If the only ones that may be valid are of another version.
     """
+    of_another_version: dict[Path, InputError] = {}
     for path in checkpoints(folder):
         try:
-            return read_checkpoint(path)
-        except InputError:
-            raise
+            content = read_checkpoint(path, most_bytes)
+            check(content)
+        except InputError as error:
+            of_another_version[path] = error
         except ValueError as error:
-            path.replace(path.with_suffix(".damaged"))
-            print(f"{path}: skipped, {error}", file=sys.stderr)
+            _put_aside(path, str(error))
+        else:
+            for other in of_another_version:
+                _put_aside(other, "written by another version of the program")
+            return content
+    for refused in of_another_version.values():
+        raise refused
     return None
+
+
+def _put_aside(path: Path, why: str) -> None:
+    path.replace(path.with_suffix(".damaged"))
+    print(f"{path}: skipped, {why}", file=sys.stderr)

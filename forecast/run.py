@@ -1,10 +1,11 @@
 """A run folder: made once, read anywhere, without executing anything that is in it."""
 
-import json
 import os
 import secrets
+import shlex
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +13,48 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from forecast import model
+from forecast.bounds import Room, check_sizes, shapes_of
 from forecast.checks import check_options
 from forecast.earlier import options_of
 from forecast.errors import InputError
-from forecast.files import replacing, sha256, write_json
+from forecast.files import read_with_digest, replacing, sha256, write_sealed
+from forecast.integrity import CURE, check_files, check_links, describe_files
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
+from forecast.out_of_memory import ran_out_of_memory
 from forecast.transplanting import TRANSPLANT
 
-FORMAT = 1
-"""Version of the folder's layout; raised when an older reader could misread a newer folder."""
+FORMAT, READABLE = 2, (1, 2)
+"""Version of the folder's layout, raised when an older reader could misread a newer folder, and those that are read.
+
+A manifest of format 1 has no digest of its own.
+"""
 
 WEIGHTS, MANIFEST, RESULT, CONFIG = "model.safetensors", "manifest.json", "result.json", "config.json"
 
 ERRORS = "errors.parquet"
 """Each validation and test window's own MSE and MAE."""
 
-LEFT_BY_A_RUN = (
-    *(WEIGHTS, MANIFEST, RESULT, ERRORS, "calibration.safetensors", "forecast.csv", "forecast.png"),
-    *("input.csv", TRANSPLANT, "trace.json.gz", "events.out.tfevents.*", "checkpoints/step-*.ckpt"),
+CALIBRATION = "calibration.safetensors"
+"""Quantiles of the validation residuals, by horizon step and series."""
+
+SLACK = 1024
+"""Elements that a model's building makes besides."""
+
+OUTCOME = (
+    *(WEIGHTS, RESULT, ERRORS, CALIBRATION, "forecast.csv", "forecast.png", "input.csv"),
+    "trace.json.gz",
 )
-"""The files of a run folder, as patterns."""
+"""What a run leaves when it ends."""
+
+NAMED = (CONFIG, *OUTCOME)
+"""The files that a manifest names by size and hash; what is added later, or is only looked at, is none of them."""
+
+LEFT_BY_A_RUN = (*OUTCOME, MANIFEST, TRANSPLANT, "events.out.tfevents.*", "checkpoints/step-*.ckpt")
+"""The files of a run folder beside its configuration, as patterns."""
+
+DATED = 19
+"""Letters of a folder's name that say when its run was begun."""
 
 DAMAGE = (
     *(OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError),
@@ -56,7 +78,9 @@ class Architecture:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Architecture":
-        """Give what `dataclasses.asdict` was made of."""
+        """Return what `dataclasses.asdict` was made of, with sizes that a model can have."""
+        for name, group in {**values["mechanisms"], "sizes": values["sizes"], "options": values["options"]}.items():
+            check_sizes(group, name)
         check_options(Sizes, values["sizes"], "sizes")
         return cls(
             preset=values["preset"],
@@ -81,8 +105,7 @@ class Run:
         InputError
             If a file stands where a folder is to be made.
         """
-        parent = cls.parent(root, name)
-        _make(parent)
+        parent = cls.make_parent(root, name)
         while True:
             path = parent / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{secrets.token_hex(3)}"
             try:
@@ -90,6 +113,13 @@ class Run:
             except FileExistsError:
                 continue
             return cls(path)
+
+    @classmethod
+    def make_parent(cls, root: Path, name: str) -> Path:
+        """Make the folder of the runs on the data called `name` where it is not there; raise as `create`."""
+        parent = cls.parent(root, name)
+        _make(parent)
+        return parent
 
     @classmethod
     def create_at(cls, path: Path) -> "Run":
@@ -127,26 +157,38 @@ class Run:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], root: Path = Path("outputs")) -> "Run":
-        """Give the finished run at `path`, or the newest under `root` for the word "latest".
+        """Return the finished run at `path`, or for the word "latest" the one under `root` that was begun last.
+
+        Every file that the manifest names is compared with it.
 
         Raises
         ------
         InputError
-            If there is none, or the folder is not a finished run of this program.
+            If there is none, or the folder is not a finished run of this program, or a damaged one.
         """
-        if str(path) == "latest":
-            found = [manifest.parent for manifest in root.glob(f"**/{MANIFEST}")]
-            if not found:
-                raise InputError(
-                    f"{root}: no finished run there: train one with python train.py, or name it with --run"
-                )
-            return cls(max(found, key=lambda folder: (folder / MANIFEST).stat().st_mtime_ns))
-        folder = Path(path)
+        folder = cls._latest(root) if str(path) == "latest" else Path(path)
         if not folder.is_dir():
             raise InputError(f"{folder}: no such folder: --run takes the folder of a finished run, outputs/…")
         if not (folder / MANIFEST).is_file():
             raise InputError(f"{folder}: not a finished run (it has no {MANIFEST}): choose another with --run")
-        return cls(folder)
+        run = cls(folder)
+        run.check()
+        return run
+
+    @classmethod
+    def open_and_say(cls, path: str | os.PathLike[str]) -> "Run":
+        """Return the run as `open` does, and print which one "latest" is."""
+        run = cls.open(path)
+        if str(path) == "latest":
+            print(f"run: {shlex.quote(str(run.path))}, of the finished ones the one that was begun last")
+        return run
+
+    @staticmethod
+    def _latest(root: Path) -> Path:
+        found = [manifest.parent for manifest in root.glob(f"**/{MANIFEST}")]
+        if not found:
+            raise InputError(f"{root}: no finished run there: train one with python train.py, or name it with --run")
+        return max(found, key=_begun)
 
     def save_weights(self, network: Informer) -> None:
         """Write the model's weights."""
@@ -159,30 +201,47 @@ class Run:
 
         Its presence is what makes a folder a finished run.
         """
-        files = {
-            file.name: {"bytes": file.stat().st_size, "sha256": sha256(file)}
-            for file in sorted(self.path.iterdir())
-            if file.is_file() and not file.name.startswith("events.out")
-        }
-        manifest = {"format": FORMAT, "architecture": asdict(architecture), **facts, "files": files}
-        write_json(self.path / MANIFEST, manifest)
+        self.seal({"architecture": asdict(architecture), **facts})
 
-    def manifest(self) -> dict[str, Any]:
-        """Give the manifest.
+    def seal(self, facts: dict[str, Any]) -> None:
+        """Write the manifest over the files that are there now."""
+        files = describe_files(self.path, NAMED)
+        write_sealed(self.path / MANIFEST, {**facts, "format": FORMAT, "files": files})
+
+    def check(self) -> dict[str, Any]:
+        """Return the manifest, once every file that it names is seen to be the one that was saved.
 
         Raises
         ------
         InputError
-            If it is not one this version reads.
+            Naming the first file that is not.
+        """
+        check_links(self.path)
+        manifest = self.manifest()
+        check_files(self.path, manifest["files"], NAMED)
+        return manifest
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the manifest.
+
+        Raises
+        ------
+        InputError
+            If it is damaged, or not one that this version reads.
         """
         path = self.path / MANIFEST
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise InputError(f"{path}: not readable ({error}): the run folder is damaged") from None
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
+        content, is_sealed = read_with_digest(path)
+        if not isinstance(content, dict) or content.get("format") not in READABLE:
             raise InputError(f"{path}: not of format {FORMAT}: it was written by another version of the program")
+        if not isinstance(content.get("files"), dict) or not (is_sealed or content["format"] == 1):
+            raise InputError(f"{path}: has no digest, or names no files: {CURE}")
         return content
+
+    def _check_horizon(self, sizes: Sizes) -> None:
+        """Compare horizon and targets with the file that has numbers of each: weights need not depend on them."""
+        _, *found = shapes_of(self.path / CALIBRATION)["quantiles"]
+        if found != [sizes.horizon, sizes.num_targets]:
+            raise ValueError(f"{CALIBRATION} is of {found[0]} steps and {found[-1]} targets")
 
     def load_model(self) -> Informer:
         """Give the trained model on the CPU, ready to forecast.
@@ -196,14 +255,29 @@ class Run:
         try:
             if sha256(path) != manifest["files"][WEIGHTS]["sha256"]:
                 raise InputError(f"{path}: not the file that was saved (its hash differs): copy the run folder again")
-            network = Architecture.from_dict(manifest["architecture"]).build()
+            architecture = Architecture.from_dict(manifest["architecture"])
+            self._check_horizon(architecture.sizes)
+            with Room(2 * sum(map(prod, shapes_of(path).values())) + SLACK):
+                network = architecture.build()
             network.load_state_dict(load_file(path))
         except InputError:
             raise
         except DAMAGE as error:
+            if ran_out_of_memory(error):  # sizes that a manifest only claims are refused before
+                raise
             reason = (str(error) or type(error).__name__).splitlines()[0]
             raise InputError(f"{self.path}: the model cannot be rebuilt ({reason}): the folder is damaged") from None
         return network.eval()
+
+
+def _begun(folder: Path) -> tuple[float, int]:
+    """Return when a run was begun, in seconds: by its folder's name, or else by its configuration's file."""
+    config = folder / CONFIG
+    written = config.stat().st_mtime_ns if config.is_file() else 0
+    try:
+        return datetime.strptime(folder.name[:DATED], "%Y-%m-%d_%H-%M-%S").timestamp(), written
+    except ValueError:  # a job of a sweep is named by its words
+        return written / 1e9, written
 
 
 def _make(folder: Path) -> None:

@@ -1,6 +1,6 @@
 """A file that `forecast.export` wrote, opened: called as the model in original units that it was made from."""
 
-import json
+import warnings
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -13,7 +13,9 @@ from torch import Tensor
 
 from forecast.errors import InputError
 from forecast.exporting.extra import require
-from forecast.run import DAMAGE, FORMAT, WEIGHTS, Run
+from forecast.exporting.sealing import check_sealed
+from forecast.files import check_stored, parse_json
+from forecast.run import DAMAGE, READABLE, WEIGHTS, Run
 
 FACTS = "forecast.json"
 """The name under which a file carries what describes it, as JSON."""
@@ -67,10 +69,14 @@ class ExportedProgram(Exported):
     def __init__(self, content: bytes) -> None:
         from torch.export import load
 
+        check_stored(content)
         with zipfile.ZipFile(BytesIO(content)) as archive:
             (name,) = [name for name in archive.namelist() if name.endswith(f"/extra/{FACTS}")]
-            self.facts = json.loads(archive.read(name))
-        program = load(BytesIO(content))
+            self.facts = parse_json(archive.read(name))
+        with warnings.catch_warnings():
+            # torch 2.11 warns of a buffer that it made itself and that nobody writes to
+            warnings.filterwarnings("ignore", "The given buffer is not writable", UserWarning)
+            program = load(BytesIO(content))
         self.names = [name for name in INPUTS if name in program.graph_signature.user_inputs]
         self.module = program.module()
 
@@ -90,7 +96,7 @@ class OnnxModel(Exported):
         options.log_severity_level = 3  # errors alone: what it remarks on a graph is nothing for a user to mend
         options.intra_op_num_threads = torch.get_num_threads()
         self.session = InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        self.facts = json.loads(self.session.get_modelmeta().custom_metadata_map[FACTS])
+        self.facts = parse_json(self.session.get_modelmeta().custom_metadata_map[FACTS].encode())
         self.names = [entry.name for entry in self.session.get_inputs()]
 
     def compute(self, inputs: dict[str, Tensor]) -> Tensor:
@@ -106,7 +112,8 @@ FORMATS: dict[str, Callable[[bytes], Exported]] = {".onnx": OnnxModel, ".pt2": E
 def open_exported(path: Path) -> Exported:
     """Give the model in the file at `path`.
 
-    A .pt2 is a program that torch runs, unpickling parts of it: it is as trustworthy as whoever made it.
+    A .pt2 is a program that torch runs, unpickling parts of it: it is as trustworthy as the person who made it. The
+    digest at a file's end finds damage, not a forger.
 
     Raises
     ------
@@ -123,14 +130,15 @@ def open_exported(path: Path) -> Exported:
 def open_bytes(content: bytes, path: Path) -> Exported:
     """Give the model whose file is, or will be, at `path`; as `open_exported`."""
     require(path)
+    check_sealed(content, path)
     try:
         exported = FORMATS[path.suffix](content)
         _ = exported.facts["files"][WEIGHTS]["sha256"], exported.facts["export"]["batch"]
     except _faults(path) as error:
         reason = " ".join(str(error).split())[:100] or type(error).__name__
         raise InputError(f"{path}: no model that forecast.export wrote ({reason}): export it again") from None
-    if exported.facts.get("format") != FORMAT:
-        raise InputError(f"{path}: not of format {FORMAT}: it was written by another version of the program")
+    if exported.facts.get("format") not in READABLE:
+        raise InputError(f"{path}: not of a format that is read here: it was written by another version of the program")
     return exported
 
 

@@ -1,6 +1,5 @@
 """Windows to compare forms of a model on: of the run's own data where they are there, else of random rows."""
 
-import json
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -9,14 +8,16 @@ import pandas as pd
 
 from forecast.context import Context, stack
 from forecast.data.calendar import future_index
+from forecast.data.described import lies_within
 from forecast.data.series import Series
 from forecast.data.sources import load_source
-from forecast.earlier import data_of
+from forecast.errors import InputError
 from forecast.files import read_json
 from forecast.forecaster import Forecaster
-from forecast.run import CONFIG, RESULT, Run
+from forecast.resume import read_config
+from forecast.run import RESULT, Run
 
-SEED, RANDOM_WINDOWS = 0, 256
+SEED, RANDOM_WINDOWS, MOST_RANDOM = 0, 256, 2**15
 
 FIRST, EARLY, LAST = datetime(2024, 1, 1), datetime(1700, 1, 1), datetime(2261, 1, 1)
 """Where random rows begin, where those of long steps do, and what a date can be at most."""
@@ -25,8 +26,8 @@ FIRST, EARLY, LAST = datetime(2024, 1, 1), datetime(1700, 1, 1), datetime(2261, 
 def series_of(run: Run, forecaster: Forecaster, source: Path | None) -> tuple[Series, str]:
     """Give rows for the run's forecaster, and where they are from, in words.
 
-    Those of the file `source`, or without one what the run was trained on: the file where it still lies, or
-    the simulation. Where neither can be had they are drawn at random.
+    Those of the file `source`, or without one what the run was trained on: the simulation, or the file where it
+    lies in the data folder or in the run folder. Where neither can be had they are drawn at random.
 
     Raises
     ------
@@ -37,16 +38,29 @@ def series_of(run: Run, forecaster: Forecaster, source: Path | None) -> tuple[Se
         return forecaster.read(source), str(source)
     try:
         path = read_json(run.path / RESULT)["data"]["path"]
-        if path is not None:
+        if path is not None and lies_within(Path(path), run.path):
             return forecaster.read(path), path
-        config = json.loads((run.path / CONFIG).read_text(encoding="utf-8"))
-        return load_source(data_of(config)).series, "the simulation"
+        config = read_config(run.path)["data"]
+        if config["source"] == "synthetic":
+            return load_source(config).series, "the simulation"
     except (OSError, LookupError, TypeError, ValueError):
-        return random_series(forecaster), f"random rows ({run.path} names no data that can be read here)"
+        path = None
+    why = f"{run.path} names no data that can be read here"
+    if path is not None:
+        why = f"the file of {run.path} is in neither data/ nor FORECAST_DATA_DIR: name it with --input to compare on it"
+    return random_series(forecaster), f"random rows ({why})"
 
 
 def random_series(forecaster: Forecaster) -> Series:
-    """Give seeded normal rows at the level and deviation of training, a tenth of them filled where a run masks."""
+    """Return seeded normal rows at the level and deviation of training, a tenth of them filled where a run masks.
+
+    Raises
+    ------
+    InputError
+        If the windows would be longer than rows are drawn for.
+    """
+    if (length := forecaster.context_length + forecaster.horizon) > MOST_RANDOM:
+        raise InputError(f"windows of {length:,} steps are not compared on random rows: give rows with --input")
     dates = _dates(forecaster)
     rows = len(dates)
     generator = np.random.default_rng(SEED)

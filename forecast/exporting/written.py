@@ -14,6 +14,7 @@ from torch.export import save
 from forecast.errors import InputError, first_line
 from forecast.exporting.capture import Captured
 from forecast.exporting.opened import FACTS, OUTPUT
+from forecast.exporting.sealing import sealed
 from forecast.remarks import LEAF_SPEC
 from forecast.run import WEIGHTS
 
@@ -32,7 +33,7 @@ def to_pt2(captured: Captured, facts: Mapping[str, Any]) -> bytes:
     """Give the content of a .pt2 file."""
     content = BytesIO()
     save(captured.program, content, extra_files={FACTS: json.dumps(facts)})
-    return content.getvalue()
+    return sealed(content.getvalue(), ".pt2")
 
 
 def to_onnx(captured: Captured, facts: Mapping[str, Any]) -> bytes:
@@ -57,8 +58,7 @@ def to_onnx(captured: Captured, facts: Mapping[str, Any]) -> bytes:
         raise InputError(f"the model has no ONNX form ({first_line(cause)}): choose a name that ends in .pt2") from None
     assert written is not None
     written.model.metadata_props[FACTS] = json.dumps(facts)
-    content: bytes = written.model_proto.SerializeToString()
-    return content
+    return sealed(written.model_proto.SerializeToString(), ".onnx")
 
 
 @contextmanager

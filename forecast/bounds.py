@@ -1,0 +1,76 @@
+"""How large what a file describes may be: seen before anything of it is allocated or looped over."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch.overrides import TorchFunctionMode
+
+LARGEST = 1_000_000
+"""What a size of an architecture may be: steps, widths, features; its layers may be far fewer."""
+
+MOST_LAYERS = 1_000
+
+_FACTORIES = {torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn}
+
+
+def check_sizes(values: Mapping[str, Any], where: str) -> None:
+    """Refuse whole numbers beyond what any model has.
+
+    Raises
+    ------
+    ValueError
+        Naming the key and the bound.
+    """
+    for key, value in values.items():
+        if isinstance(value, int) and abs(value) > (most := MOST_LAYERS if key.endswith("_layers") else LARGEST):
+            raise ValueError(f"{where}.{key}={value}: must be at most {most:,}")
+
+
+def shapes_of(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the tensors of a safetensors file from its header; no tensor is read."""
+    with safe_open(path, framework="pt") as file:
+        return {name: tuple(file.get_slice(name).get_shape()) for name in file.offset_keys()}
+
+
+class Room(TorchFunctionMode):
+    """Lets torch make tensors of as many elements as a file holds, within a `with` block.
+
+    A model that is built there from sizes of somebody's own takes no more memory, and loops no longer, than the
+    weights that come with it are large.
+
+    Parameters
+    ----------
+    elements
+        As many as may be made, all together.
+    """
+
+    def __init__(self, elements: int) -> None:
+        super().__init__()
+        self.left = elements
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Call a function of torch, unless it makes a tensor that there is no room for.
+
+        Raises
+        ------
+        ValueError
+            If there is none.
+        """
+        options = dict(kwargs or {})
+        if func in _FACTORIES:
+            sizes = options.get("size", args)
+            shape = sizes[0] if sizes and isinstance(sizes[0], (tuple, list)) else sizes
+            self.left -= prod(size for size in shape if isinstance(size, int))
+            if self.left < 0:
+                raise ValueError("the model that is described is larger than its weights")
+        return func(*args, **options)
