@@ -1,0 +1,88 @@
+"""Attack the program and print what held: `python -m benchmarks.chaos --minutes 10`."""
+
+import argparse
+import math
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+
+def main() -> int:
+    """Run the campaign as the command line says; return 1 if anything failed."""
+    from benchmarks.chaos import __doc__ as definitions
+
+    os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported: a forked thread pool would hang
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.chaos", description=definitions, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--minutes", type=float, default=None, help="begin no trial after so many (10, or no limit with --counts)")
+    add("--counts", help="trials of each kind: interruption=30,table=50")
+    add("--full", action="store_true", help="the long campaign: 300 interruptions, 600 corruptions, …")
+    add("--kinds", nargs="+", help="only these kinds")
+    add("--seed", type=int, default=0, help="the seed of the first trial of each kind; the next ones count up (0)")
+    add("--trial", help="repeat one trial, such as corruption:1234, and show all that its commands print")
+    add("--record", type=Path, help="a file of JSON lines; trials that it holds already are not made again")
+    add("--workers", type=int, default=os.cpu_count() or 1, help="trials at a time (all cores)")
+    add("--patience", type=float, default=20.0, help="seconds that a command may take (20)")
+    add("--keep", action="store_true", help="keep the folders of the trials")
+    add("--quick", action="store_true", help="fewer and smaller fixtures, for a test; trials are then others")
+    options = parser.parse_args()
+    from benchmarks.chaos.campaign import FULL, KINDS, Campaign, planned, table
+    from benchmarks.chaos.command import import_all
+
+    kinds = options.kinds or list(KINDS)
+    if unknown := [kind for kind in kinds if kind not in KINDS]:
+        parser.error(f"--kinds {unknown[0]}: choose among {', '.join(KINDS)}")
+    counts = dict(FULL)
+    if options.counts:
+        try:
+            counts = {kind: int(number) for kind, number in (word.split("=") for word in options.counts.split(","))}
+        except ValueError:
+            parser.error(f"--counts {options.counts}: give kind=number, with commas between them")
+    counts = {kind: number for kind, number in counts.items() if kind in kinds}
+    limited = options.minutes is not None or not (options.counts or options.full)
+    began = time.monotonic()
+    until = began + 60 * (options.minutes or 10) if limited else math.inf
+    import_all()
+    folder = Path(tempfile.mkdtemp(prefix="chaos-")).resolve()
+    try:
+        if options.trial:
+            return _repeat(options.trial, folder, options.patience, options.quick)
+        record = options.record or folder / "record.jsonl"
+        campaign = Campaign(
+            folder, record, workers=options.workers, patience=options.patience, quick=options.quick, keep=options.keep
+        )
+        rows = campaign.run(list(planned(counts, options.seed)), until)
+    finally:
+        if options.keep:
+            print(f"kept: {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    print(table(rows))
+    print(f"\n{len(rows)} trials in {(time.monotonic() - began) / 60:.1f} minutes")
+    return 0 if rows and all(row.held for row in rows) else 1
+
+
+def _repeat(trial: str, folder: Path, patience: float, quick: bool) -> int:
+    """Make one trial alone and show its commands."""
+    from benchmarks.chaos.campaign import make
+    from benchmarks.chaos.fixtures import Fixtures
+
+    kind, _, seed = trial.partition(":")
+    verdict, fresh = make(kind, int(seed), folder / "trial", Fixtures(folder / "fixtures", quick), patience)
+    for ended in verdict.commands:
+        print(f"$ {' '.join(ended.command)}\n{ended.text.rstrip()}")
+        print(f"exit code {ended.code} after {ended.seconds:.2f} s, growth {(ended.growth or 0) / 2**20:.0f} MiB")
+        for event, about in ended.seen:
+            print(f"seen: {event} {about}")
+    print(f"{trial}{' (new processes)' if fresh else ''}: {verdict.what}")
+    print(f"{'held' if verdict.held else 'FAILED'}: {verdict.came}")
+    return 0 if verdict.held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,278 @@
+"""Run commands of the program as forked children: bounded in time and memory, watched, with their output kept.
+
+The imports are made once, in the process that forks, which never computes itself. A child is a session of its own,
+in its own folder, and calls the same `main` that the command line calls.
+"""
+
+import gc
+import importlib
+import itertools
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.chaos.guard import Watch
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SECONDS = 20.0
+"""Wall-clock seconds that a command may take."""
+
+GROWTH = 2 * 2**30
+"""Bytes by which a command may grow in memory beyond what its imports take."""
+
+ROOM = 2**30
+"""Bytes of address space beyond `GROWTH`: a child that needs more than `GROWTH` is seen to, not stopped before."""
+
+TOOLS = ("predict", "export", "report", "transplant", "plan")
+"""Commands beside `train`: each is the module `forecast.<name>`."""
+
+MODULES = (
+    *("forecast.command_line", "forecast.forecaster", "forecast.board", "forecast.outcome", "forecast.final_figures"),
+    *("forecast.picture", "forecast.ensemble", "forecast.reporting.reading", "forecast.reporting.written"),
+    *("forecast.transplanting.score", "forecast.transplanting.sheet", "forecast.exporting.parity"),
+    *("forecast.callbacks.figures", "forecast.callbacks.probe", "forecast.callbacks.profile"),
+    *("lightning.pytorch.callbacks", "torch.utils.tensorboard", "pyarrow.parquet", "pandas", "safetensors.torch"),
+    *("torch.export", "torch._dynamo", "torch.onnx"),
+)
+"""What the commands import sooner or later, beside `TOOLS`."""
+
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a command came to.
+
+    Attributes
+    ----------
+    code
+        Exit code; the negative number of the signal that killed it.
+    seconds, processor_seconds
+        From the fork to the end.
+    growth
+        Bytes by which its peak of resident memory exceeds what it began with; None for a fresh process.
+    late
+        Whether it was killed since its time was over.
+    seen
+        What the guard noticed: the event, and what it was about.
+    """
+
+    command: list[str]
+    code: int
+    out: str
+    error: str
+    seconds: float
+    processor_seconds: float
+    growth: int | None
+    late: bool
+    seen: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """All that it printed."""
+        return f"{self.out}\n{self.error}"
+
+
+@dataclass
+class Child:
+    """A command that runs."""
+
+    command: list[str]
+    process: int
+    begun: float
+    logs: Path
+    forked: bool
+
+    def wait(self, seconds: float = SECONDS) -> Ended:
+        """Wait for its end, and kill it with all that it has started once it has run for `seconds`."""
+        until, late = self.begun + seconds, False
+        while True:
+            found, status, usage = os.wait4(self.process, os.WNOHANG)
+            if found:
+                break
+            if not late and time.monotonic() > until:
+                late = True
+                os.killpg(self.process, signal.SIGKILL)
+            time.sleep(0.004)
+        took = time.monotonic() - self.begun
+        for straggler in (signal.SIGKILL,):  # what it left running
+            try:
+                os.killpg(self.process, straggler)
+            except ProcessLookupError:
+                break
+        out, error, events = (_text(self.logs.with_suffix(end)) for end in (".out", ".err", ".events"))
+        lines = [json.loads(line) for line in events.splitlines()]
+        began = next((line["rss"] for line in lines if "rss" in line), None)
+        return Ended(
+            command=self.command,
+            code=os.waitstatus_to_exitcode(status),
+            out=out,
+            error=error,
+            seconds=took,
+            processor_seconds=usage.ru_utime + usage.ru_stime,
+            growth=None if began is None else usage.ru_maxrss * 1024 - began,
+            late=late,
+            seen=[(line["event"], line["about"]) for line in lines if "event" in line],
+        )
+
+    def kill(self, number: int) -> None:
+        """Send the signal to the command itself, if it still runs."""
+        os.kill(self.process, number)  # it is our child and not waited for: its number is not another's
+
+
+def import_all() -> None:
+    """Import what the commands need, so that no child has to, and leave it out of later collections."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    import torch
+
+    torch.set_num_threads(1)
+    for name in (*MODULES, *(f"forecast.{tool}" for tool in TOOLS)):
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+
+
+def start(
+    command: Sequence[str],
+    folder: Path,
+    logs: Path,
+    *,
+    watch: Watch | None = None,
+    before: Callable[[], None] = lambda: None,
+    environment: Mapping[str, str] | None = None,
+    seconds: float = SECONDS,
+    fresh: bool = False,
+) -> Child:
+    """Start a command in `folder`.
+
+    Parameters
+    ----------
+    command
+        "train" or one of `TOOLS`, then its words.
+    folder
+        Its current folder, which comes first on its path of imports, as with `python -m` and `python train.py`.
+    logs
+        A folder for what it prints.
+    watch
+        What the guard looks for; None: no guard.
+    before
+        Called in the child first.
+    seconds
+        Processor seconds that it may take.
+    fresh
+        Start a new Python in place of a fork, without guard and `before`.
+    """
+    logs.mkdir(parents=True, exist_ok=True)
+    log = logs / f"{os.getpid()}-{next(_numbers)}"
+    changes = dict(environment or {})
+    if fresh:
+        return _start_fresh(list(command), folder, log, changes)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    begun = time.monotonic()
+    process = os.fork()
+    if process:
+        return Child(list(command), process, begun, log, forked=True)
+    code = 1
+    try:
+        _settle(folder, log, changes, seconds)
+        events = os.open(log.with_suffix(".events"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.write(events, (json.dumps({"rss": _resident()}) + "\n").encode())
+        before()
+        if watch is not None:
+            watch.begin(events)
+        code = _call(list(command))
+    except BaseException:  # as the interpreter ends: the traceback, and code 1
+        traceback.print_exc()
+    finally:
+        _flush()
+        os._exit(code)
+
+
+def run(command: Sequence[str], folder: Path, logs: Path, **options: object) -> Ended:
+    """Start a command and wait for its end."""
+    seconds = float(str(options.get("seconds", SECONDS)))
+    return start(command, folder, logs, **options).wait(seconds)  # type: ignore[arg-type]
+
+
+def _start_fresh(command: list[str], folder: Path, log: Path, changes: dict[str, str]) -> Child:
+    name, *words = command
+    script = folder / "train.py"
+    if name == "train":
+        script.write_text((ROOT / "train.py").read_text(encoding="utf-8"), encoding="utf-8")
+    first = [str(script)] if name == "train" else ["-m", f"forecast.{name}"]
+    with log.with_suffix(".out").open("wb") as out, log.with_suffix(".err").open("wb") as error:
+        process = subprocess.Popen(
+            [sys.executable, *first, *words], cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=error,
+            start_new_session=True, env={**os.environ, **changes, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+    begun = time.monotonic()
+    process.returncode = 0  # it is waited for here, by its number
+    return Child(command, process.pid, begun, log, forked=False)
+
+
+def _settle(folder: Path, log: Path, changes: dict[str, str], seconds: float) -> None:
+    """Make a process of its own of the fork: session, folder, streams, signals, limits."""
+    os.setsid()
+    os.chdir(folder)
+    os.environ.update(changes)
+    tempfile.tempdir = None  # it is remembered
+    sys.path[:] = [str(folder), *(place for place in sys.path if place not in ("", str(ROOT))), str(ROOT)]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_DFL)
+    for descriptor, place, flags in (
+        (0, os.devnull, os.O_RDONLY),
+        (1, log.with_suffix(".out"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
+        (2, log.with_suffix(".err"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
+    ):
+        handle = os.open(place, flags)
+        os.dup2(handle, descriptor)
+        os.close(handle)
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + GROWTH + ROOM,) * 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def _call(command: list[str]) -> int:
+    """Call the command's `main` and return its exit code."""
+    name, *words = command
+    try:
+        if name == "train":
+            sys.argv = ["train.py", *words]
+            importlib.import_module("forecast.command_line").main()
+            return 0
+        sys.argv = [f"forecast.{name}", *words]
+        return int(importlib.import_module(f"forecast.{name}").main(words))
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+            return 1
+        return int(end.code or 0)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""

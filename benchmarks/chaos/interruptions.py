@@ -1,0 +1,184 @@
+"""Interrupt trainings and sweeps, let the same command finish them, and compare with the uninterrupted run."""
+
+import os
+import re
+import shutil
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.chaos.command import Child, Ended, start
+from benchmarks.chaos.fixtures import LONG, SWEEP, Course, Fixtures, facts, put_table, sweep_facts
+from benchmarks.chaos.guard import Operations
+from benchmarks.chaos.trial import Place, Verdict
+
+SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+
+SWEEPS = 0.05
+"""Share of the trials that interrupt a sweep."""
+
+STARTS = 8
+"""Most starts of one trial."""
+
+IMPORTS = 5.0
+"""Seconds that a new process takes for its imports."""
+
+
+@dataclass
+class Interrupted:
+    """A command that was interrupted and started again until it finished.
+
+    Attributes
+    ----------
+    moments
+        What was done to it.
+    ends
+        How each start ended.
+    finished
+        Names of the runs that were finished after each start.
+    wrong
+        What was wrong on the way; None if nothing was.
+    """
+
+    moments: list[str] = field(default_factory=list)
+    ends: list[Ended] = field(default_factory=list)
+    finished: list[set[str]] = field(default_factory=list)
+    wrong: str | None = None
+
+    def add(self, ended: Ended, work: Path) -> None:
+        """Note an end, and what is finished by then."""
+        self.ends.append(ended)
+        self.finished.append({path.parent.name for path in work.glob("outputs/**/manifest.json")})
+
+    @property
+    def told(self) -> str:
+        """What was done, in one line."""
+        return "; ".join(self.moments)
+
+
+def prepare(fixtures: Fixtures) -> None:
+    """Make the uninterrupted runs."""
+    _ = fixtures.table, fixtures.courses, fixtures.sweep
+
+
+def trial(place: Place) -> Verdict:
+    """Interrupt a training or a sweep, at one to three moments, and let it finish."""
+    return _sweep(place) if place.random.random() < SWEEPS else _training(place)
+
+
+def _training(place: Place) -> Verdict:
+    course = place.random.choice(list(place.fixtures.courses.values()))
+    work = _work(place)
+    done = _interrupted(place, work, ["train", *course.words, "resume=auto"], course)
+    wrong = done.wrong or _difference(work, course)
+    went_on = any("going on after step" in ended.out for ended in done.ends)
+    came = "equal, went on" if went_on else "equal, from the start"
+    return Verdict(wrong is None, f"{course.name}: {done.told}", wrong or came, done.ends)
+
+
+def _sweep(place: Place) -> Verdict:
+    course = place.fixtures.sweep
+    work = _work(place)
+    done = _interrupted(place, work, ["train", "-m", *course.words], course)
+    wrong = done.wrong or made_twice(done)
+    if wrong is None:
+        found = sweep_facts(work / SWEEP)
+        differing = [name for name in course.facts if found.get(name) != course.facts[name]]
+        wrong = f"lost: {', '.join(differing)} differ from the uninterrupted sweep" if differing else None
+    return Verdict(wrong is None, f"sweep: {done.told}", wrong or "equal sweep", done.ends)
+
+
+def made_twice(done: Interrupted) -> str | None:
+    """Say which job was made again though a command before had finished it; None if there is none."""
+    finished: set[str] = set()
+    for there, ended in zip(done.finished, done.ends, strict=True):
+        begun = set(re.findall(r"(\S+) (?:starts|goes on)", ended.text))
+        if again := sorted(begun & finished):
+            return f"{again[0]} was finished, and was made again"
+        finished |= there
+    return None
+
+
+def _work(place: Place) -> Path:
+    work = place.folder / "work"
+    work.mkdir()
+    put_table(place.fixtures.table, work)
+    return work
+
+
+def _interrupted(place: Place, work: Path, command: list[str], course: Course) -> Interrupted:
+    """Start the command, interrupt it once to three times, and let it finish."""
+    done, seconds = Interrupted(), course.seconds + (IMPORTS if place.fresh else 0)
+    wanted = place.random.choice((1, 1, 1, 2, 2, 3))
+    for _ in range(STARTS):
+        if len(done.moments) == wanted:
+            break
+        number = place.random.choice(SIGNALS)
+        ended, moment = _stopped(place, work, command, course, number, seconds)
+        if ended.code == 0:  # it had finished before
+            seconds *= 0.8
+            if done.moments:
+                done.add(ended, work)
+                return done
+            shutil.rmtree(work / "outputs", ignore_errors=True)
+            continue
+        done.add(ended, work)
+        done.moments.append(f"{signal.Signals(number).name} at {moment}")
+        if (wrong := wrong_end(ended, number)) is not None:
+            done.wrong = wrong
+            return done
+    if not done.moments:
+        done.wrong = "the trial could not interrupt it"
+        return done
+    ended = start(command, work, place.logs, seconds=LONG, fresh=place.fresh).wait(LONG)
+    done.add(ended, work)
+    if ended.code:
+        done.wrong = f"lost: the same command ended with {ended.code}: {ended.error.strip()[-300:]}"
+    return done
+
+
+def _stopped(
+    place: Place, work: Path, command: list[str], course: Course, number: int, seconds: float
+) -> tuple[Ended, str]:
+    """Start the command and send it a signal after some time, or before some operation; return its end and when."""
+    share = place.random.uniform(0.02, 0.98)
+    if place.random.random() < 0.5 and not place.fresh:
+        at = max(1, round(course.operations * share))
+        return _stopped_at(command, work, place, at, number).wait(LONG), f"operation {at}"
+    child = start(command, work, place.logs, seconds=LONG, fresh=place.fresh)
+    time.sleep(seconds * share)
+    child.kill(number)
+    return child.wait(LONG), f"{seconds * share:.2f} s"
+
+
+def _stopped_at(command: list[str], work: Path, place: Place, at: int, number: int) -> Child:
+    stop = Operations(work, at, lambda *_: os.kill(os.getpid(), number))
+    return start(command, work, place.logs, before=lambda: sys.addaudithook(stop), seconds=LONG)
+
+
+def wrong_end(ended: Ended, number: int) -> str | None:
+    """Say what is wrong with how an interrupted command ended: each signal has its exit code."""
+    if "Traceback (most recent call last)" in ended.text:
+        return f"traceback: {ended.error.strip().splitlines()[-1][:200]}"
+    trains = "training: " in ended.out
+    expected = {-number} if number == signal.SIGKILL else {128 + number} if trains else {128 + number, -number}
+    if ended.code not in expected:
+        return f"{signal.Signals(number).name} ended it with {ended.code}: {ended.error.strip()[-200:]}"
+    return None
+
+
+def _difference(work: Path, course: Course) -> str | None:
+    """Say how the finished run differs from the uninterrupted one; None if it does not."""
+    manifests = list(work.glob("outputs/**/manifest.json"))
+    if len(manifests) != 1:
+        return f"lost: {len(manifests)} finished runs"
+    found = facts(manifests[0].parent)
+    if differing := [name for name in course.facts if found[name] != course.facts[name]]:
+        return f"lost: {', '.join(differing)} differ from the uninterrupted run"
+    if (runs := len(list(work.glob("outputs/**/config.json")))) != 1:
+        return f"{runs} runs were made"
+    if left := [path.name for path in work.rglob("*") if path.suffix in (".tmp", ".part")]:
+        return f"left behind: {', '.join(left)}"
+    return None

@@ -1,0 +1,225 @@
+"""Put NaN, infinity and enormous numbers where a forecast or a training would carry them on."""
+
+import io
+import math
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.chaos.attacks_files import DIGITS, MAGIC, seal
+from benchmarks.chaos.command import Ended, run
+from benchmarks.chaos.fixtures import HORIZON, LONG, RUN, TABLE, Fixtures, copied, facts, hourly, put_table
+from benchmarks.chaos.scene import forge
+from benchmarks.chaos.tables import numbers_of
+from benchmarks.chaos.trial import Place, Verdict, complaint
+
+VALUES = (float("nan"), float("inf"), float("-inf"), 1e38, -3e38)
+
+
+def prepare(fixtures: Fixtures) -> None:
+    """Make what is spoilt."""
+    _ = fixtures.table, fixtures.courses, fixtures.sweep, fixtures.unfinished
+
+
+def trial(place: Place) -> Verdict:
+    """Spoil one thing and run a command on it."""
+    makers = {_step: 4, _weights: 2, _checkpoint: 3, _look_back: 2, _training_part: 2, _rate: 1}
+    return place.random.choices(list(makers), list(makers.values()))[0](place)
+
+
+def _step(place: Place) -> Verdict:
+    """Spoil a training at one step from within; without that, the same command then ends as it would have."""
+    rng = place.random
+    course = rng.choice(list(place.fixtures.courses.values()))
+    work = _work(place)
+    at, what, value = rng.randrange(1, 40), rng.choice(("weight", "gradient", "state", "loss")), rng.choice(VALUES[:3])
+    command = ["train", *course.words, "resume=auto"]
+    ended = run(command, work, place.logs, before=lambda: _spoil(at, what, value), seconds=LONG)
+    wrong = _ended_well(ended, work)
+    again = run(command, work, place.logs, seconds=LONG)
+    if wrong is None and again.code:
+        wrong = f"lost: without it, the same command ended with {again.code}: {again.error.strip()[-300:]}"
+    if wrong is None and course.facts not in [facts(path.parent) for path in work.glob("outputs/**/manifest.json")]:
+        wrong = "lost: without it, the same command made another run"
+    return Verdict(
+        wrong is None, f"{course.name}: {what} is {value} at step {at}", wrong or _came(ended), [ended, again]
+    )
+
+
+def _spoil(at: int, what: str, value: float) -> None:
+    """Have the task of this process put `value` into one of its numbers at step `at`."""
+    import torch
+
+    from forecast.task import ForecastTask
+
+    begin, loss_of = ForecastTask.on_train_batch_start, ForecastTask.training_loss
+    clip = ForecastTask.configure_gradient_clipping
+
+    def on_train_batch_start(task: Any, *arguments: Any) -> Any:
+        if task.global_step == at and what in ("weight", "state"):
+            with torch.no_grad():
+                if what == "weight":
+                    next(task.parameters()).view(-1)[0] = value
+                for state in task.optimizers().optimizer.state.values() if what == "state" else ():
+                    state["exp_avg"].view(-1)[0] = value
+        return begin(task, *arguments)
+
+    def training_loss(task: Any, *arguments: Any) -> Any:
+        loss = loss_of(task, *arguments)
+        return loss * value if what == "loss" and task.global_step == at else loss
+
+    def configure_gradient_clipping(task: Any, *arguments: Any, **options: Any) -> Any:
+        if what == "gradient" and task.global_step == at:
+            gradients = [each.grad for each in task.parameters() if each.grad is not None]
+            gradients[0].view(-1)[0] = value
+        return clip(task, *arguments, **options)
+
+    for function in (on_train_batch_start, training_loss, configure_gradient_clipping):
+        setattr(ForecastTask, function.__name__, function)
+
+
+def _weights(place: Place) -> Verdict:
+    """Put a number into the weights of a finished run, behind a right hash."""
+    rng = place.random
+    work = copied(place.fixtures.finished, place.folder)
+    path = work / RUN / "model.safetensors"
+    raw = path.read_bytes()
+    begin = 8 + struct.unpack("<Q", raw[:8])[0]
+    value, every = rng.choice(VALUES), rng.random() < 0.5
+    body = np.frombuffer(raw[begin:], dtype="<f4").copy()
+    if every:
+        body[:] = value
+    else:
+        body[rng.randrange(len(body))] = value
+    path.write_bytes(raw[:begin] + body.tobytes())
+    forge(work / RUN)
+    name = rng.choice(("predict", "predict", "mean", "transplant", "export"))
+    predict = ["predict", "--input", TABLE, "--output", "out.csv", "--run", RUN]
+    command = {
+        "predict": predict,
+        "mean": [*predict, "--attention", "mean"],
+        "transplant": ["transplant", "--run", RUN, "--attention", "mean", "--quiet", "--output", "scores.json"],
+        "export": ["export", "--run", RUN, "--output", "out.pt2", "--input", TABLE],
+    }[name]
+    ended = run(command, work, place.logs, seconds=LONG)
+    wrong = _ended_well(ended, work)
+    amount = "all weights" if every else "one weight"
+    return Verdict(wrong is None, f"{amount} {value}, then {name}", wrong or _came(ended), [ended])
+
+
+def _checkpoint(place: Place) -> Verdict:
+    """Put a number into the newest checkpoint of an unfinished run, behind a right hash."""
+    import torch
+
+    rng = place.random
+    work = copied(place.fixtures.unfinished, place.folder)
+    path = max(work.glob("outputs/**/step-*.ckpt"))
+    content = torch.load(
+        io.BytesIO(path.read_bytes()[len(MAGIC) + DIGITS + 1 :]), map_location="cpu", weights_only=True
+    )
+    found = [tensor for tensor in _tensors(content) if tensor.is_floating_point() and tensor.numel()]
+    tensor, value = rng.choice(found), rng.choice(VALUES[:3])
+    tensor.view(-1)[rng.randrange(tensor.numel())] = value
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    seal(path, buffer.getvalue())
+    (folder,) = (each for each in (work / "outputs").glob("*/*") if each.is_dir())
+    ended = run(["train", f"resume={folder.relative_to(work)}"], work, place.logs, seconds=LONG)
+    wrong = _ended_well(ended, work)
+    if wrong is None and ended.code == 0:
+        found_facts = [facts(path.parent) for path in work.glob("outputs/**/manifest.json")]
+        if place.fixtures.courses["patches"].facts not in found_facts:
+            wrong = "silent: it went on from a spoilt checkpoint to another run"
+    return Verdict(wrong is None, f"{value} in the newest checkpoint", wrong or _came(ended), [ended])
+
+
+def _look_back(place: Place) -> Verdict:
+    """Put a number out of range into the rows that a forecast looks back on."""
+    rng = place.random
+    work = copied(place.fixtures.finished, place.folder)
+    frame = hourly(160).astype({"date": str})
+    column, row = rng.choice(["load", "oil", "air"]), rng.randrange(112, 160)
+    value = rng.choice((1e20, -1e22, 1e25, 1e30, 1e36, 3e38, 1e300, float("inf")))
+    frame.loc[row, column] = value
+    frame.to_csv(work / "bad.csv", index=False)
+    more = rng.choice(([], ["--attention", "mean"], ["--run", RUN]))
+    ended = run(
+        ["predict", "--run", RUN, "--input", "bad.csv", "--output", "out.csv", *more], work, place.logs, seconds=LONG
+    )
+    wrong = _ended_well(ended, work)
+    if wrong is None and ended.code == 0:
+        wrong = "silent: a value out of range was taken"
+    return Verdict(wrong is None, f"{value:g} in {column}, row {row + 2}, then predict", wrong or _came(ended), [ended])
+
+
+def _training_part(place: Place) -> Verdict:
+    """Put a number out of range into one part of a training's table."""
+    rng = place.random
+    work = _work(place)
+    frame = hourly()
+    column, row = rng.choice(["load", "oil", "air"]), rng.randrange(len(frame))
+    value = rng.choice((1e20, -1e22, 1e25, 1e30, 1e36, 3e38))
+    frame.loc[row, column] = value
+    frame.to_csv(put_table(place.fixtures.table, work), index=False)
+    ended = run(["train", *place.fixtures.courses["patches"].words], work, place.logs, seconds=LONG)
+    wrong = _ended_well(ended, work)
+    if wrong is None and ended.code == 0:
+        wrong = "silent: a value out of range was taken"
+    return Verdict(wrong is None, f"{value:g} in {column}, row {row + 2}, then train", wrong or _came(ended), [ended])
+
+
+def _rate(place: Place) -> Verdict:
+    """Train at an enormous rate."""
+    rng = place.random
+    course = rng.choice(list(place.fixtures.courses.values()))
+    rate = rng.choice(("1e6", "1e15", "1e30", "1e38"))
+    more = rng.choice(([], ["training.max_grad_norm=null"], ["training.max_grad_norm=1e30"]))
+    words = [word for word in course.words if not word.startswith("optimizer.lr=")]
+    work = _work(place)
+    ended = run(["train", *words, f"optimizer.lr={rate}", *more], work, place.logs, seconds=LONG)
+    wrong = _ended_well(ended, work)
+    return Verdict(wrong is None, f"{course.name}: a rate of {rate} {' '.join(more)}", wrong or _came(ended), [ended])
+
+
+def _ended_well(ended: Ended, work: Path) -> str | None:
+    """Say what is wrong with an end; None where it is a finite result, or one line with exit code 2 or 3."""
+    if (wrong := complaint(ended)) is not None:
+        return wrong
+    if ended.code not in (0, 2, 3):
+        return f"exit code {ended.code}: {ended.error.strip()[-300:]}"
+    for path in (*work.glob("out.csv"), *work.glob("outputs/*/*/forecast.csv")):
+        if not all(map(math.isfinite, numbers_of(path))) or len(numbers_of(path)) < HORIZON:
+            return f"{path.name} holds numbers that are not finite"
+    for path in work.glob("outputs/*/*/model.safetensors"):
+        raw = path.read_bytes()
+        if not np.isfinite(np.frombuffer(raw[8 + struct.unpack("<Q", raw[:8])[0] :], dtype="<f4")).all():
+            return "the weights that it saved are not finite"
+    if ended.code == 0 and (work / "out.pt2").exists():
+        return "silent: a model that is not finite was exported"
+    for path in work.glob("scores.json"):
+        if ended.code == 0 and '"mse": null' in path.read_text():
+            return "silent: scores that are no numbers"
+    return None
+
+
+def _came(ended: Ended) -> str:
+    return {0: "finite", 2: "refused", 3: "exit code 3"}[ended.code]
+
+
+def _work(place: Place) -> Path:
+    work = place.folder / "work"
+    work.mkdir()
+    put_table(place.fixtures.table, work)
+    return work
+
+
+def _tensors(node: Any) -> Any:
+    import torch
+
+    if isinstance(node, torch.Tensor):
+        yield node
+    elif isinstance(node, dict | list | tuple):
+        for value in node.values() if isinstance(node, dict) else node:
+            yield from _tensors(value)

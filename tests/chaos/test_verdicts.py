@@ -1,0 +1,121 @@
+"""What the campaign takes for held, and what not: each verdict can fail."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from benchmarks.chaos.bench import NOTE, REFUSE, SAME, Malformed
+from benchmarks.chaos.command import Ended
+from benchmarks.chaos.corruptions import DAMAGES, Reader, judged
+from benchmarks.chaos.fixtures import Fixtures
+from benchmarks.chaos.interruptions import Interrupted, made_twice, wrong_end
+from benchmarks.chaos.tables import wrong_with
+from benchmarks.chaos.trial import complaint
+
+SIGUSR1, SIGTERM, SIGKILL = 10, 15, 9
+TRACEBACK = "Traceback (most recent call last):\n  x\nKeyError: 'x'\n"
+
+
+def ended(code: int = 0, out: str = "", error: str = "", *, late: bool = False) -> Ended:
+    return Ended(["train"], code, out, error, 1.0, 1.0, 0, late)
+
+
+@pytest.mark.parametrize(
+    ("end", "word"),
+    [
+        (ended(1, error=TRACEBACK), "traceback"),
+        (ended(0, error=TRACEBACK), "traceback"),
+        (ended(-9, late=True), "endless"),
+        (ended(-11), "signal 11"),
+        (ended(1, error="error: x"), "exit code 1"),
+        (ended(2, error=""), "not in one line"),
+        (ended(2, error="error: x\nerror: y"), "not in one line"),
+        (ended(2, error="error: x\nmore"), "not in one line"),
+    ],
+)
+def test_a_bad_end_is_said(end: Ended, word: str) -> None:
+    assert word in str(complaint(end))
+
+
+@pytest.mark.parametrize("code", [2, 3, 4, 6])
+def test_one_line_is_a_good_end(code: int) -> None:
+    assert complaint(ended(code, error="error: the file is empty")) is None
+    assert complaint(ended(0, out="done")) is None
+
+
+def test_damage_without_a_word_is_silent() -> None:
+    path = Path("outputs/run/result.json")
+    wrong, _ = judged(ended(0, "a table"), path, None, lambda: False)
+    assert str(wrong).startswith("silent")
+    assert judged(ended(0, "a table"), path, None, lambda: True) == (None, "equal")
+    assert judged(ended(2, error=f"error: {path}: its hash differs"), path, None, lambda: False) == (None, "refused")
+    wrong, _ = judged(ended(2, error="error: something"), path, None, lambda: False)
+    assert "names no file" in str(wrong)
+
+
+def test_a_run_that_is_left_out_has_to_be_named() -> None:
+    path, reader = Path("outputs/run/result.json"), Reader([], lambda *_: None, tells=True)
+    assert judged(ended(0, "run: left out: damaged"), path, reader, lambda: False) == (None, "told")
+    wrong, _ = judged(ended(0, "a report"), path, reader, lambda: False)
+    assert str(wrong).startswith("silent")
+
+
+@pytest.mark.parametrize("damage", {*DAMAGES}, ids=lambda damage: damage.__name__)
+def test_damage_changes_the_file(damage: object, tmp_path: Path) -> None:
+    for seed in range(20):
+        path = tmp_path / f"{seed}.json"
+        path.write_text('{"a": 12, "b": [3.5]}')
+        before = path.read_bytes()
+        damage(path, random.Random(seed))  # type: ignore[operator]
+        assert not path.exists() or path.read_bytes() != before
+
+
+def test_each_signal_has_its_code() -> None:
+    assert wrong_end(ended(-SIGKILL), SIGKILL) is None
+    assert wrong_end(ended(143, "training: 5 steps"), SIGTERM) is None
+    assert wrong_end(ended(-SIGUSR1, "training: 5 steps"), SIGUSR1) is not None  # nothing was saved
+    assert wrong_end(ended(0), SIGKILL) is not None
+
+
+def test_a_job_that_is_made_twice_is_seen() -> None:
+    once = Interrupted(ends=[ended(-9, "job-1 starts"), ended(0, "job-2 starts")], finished=[{"job-1"}, {"job-1"}])
+    assert made_twice(once) is None
+    twice = Interrupted(ends=[ended(-9, "job-1 starts"), ended(0, "job-1 starts")], finished=[{"job-1"}, {"job-1"}])
+    assert "job-1" in str(made_twice(twice))
+
+
+HEAD = "date,load,oil\n"
+ROWS = "".join(f"2016-07-08 {hour:02}:00:00,{hour}.0,1.0\n" for hour in range(12))
+
+
+@pytest.mark.parametrize(
+    ("expected", "text", "out", "word"),
+    [
+        (REFUSE, HEAD + ROWS, "", "silent"),
+        (SAME, HEAD + ROWS.replace("5.0", "6.0"), "", "silent"),
+        (SAME, HEAD + ROWS, "", None),
+        (SAME, HEAD + ROWS.replace("5.0", "6.0"), "rows were sorted", None),
+        (NOTE, HEAD + ROWS, "", "silent"),
+        (NOTE, HEAD + ROWS, "rows were sorted", None),
+        (SAME, HEAD + ROWS.replace("5.0", ""), "", "not finite"),
+        (SAME, HEAD + ROWS.replace("5.0", "inf"), "", "not finite"),
+        (SAME, "date,=load,oil\n" + ROWS, "", "formula"),
+        (SAME, HEAD, "", "no table"),
+    ],
+)
+def test_a_table_is_taken_as_it_should_be(expected: str, text: str, out: str, word: str | None, tmp_path: Path) -> None:
+    fixtures = Fixtures(tmp_path / "fixtures")
+    fixtures.references["table-predict"] = HEAD + ROWS
+    (tmp_path / "out.csv").write_text(text)
+    made = Malformed(tmp_path / "bad.csv", "a flaw", expected)
+    wrong = wrong_with(tmp_path, ended(0, out), made, "predict", fixtures)
+    assert wrong is None if word is None else word in str(wrong)
+
+
+def test_a_table_that_is_refused_leaves_no_forecast(tmp_path: Path) -> None:
+    made = Malformed(tmp_path / "bad.csv", "a flaw", REFUSE)
+    refused = ended(2, error="error: bad.csv: row 5: text")
+    assert wrong_with(tmp_path, refused, made, "predict", Fixtures(tmp_path)) is None
+    (tmp_path / "out.csv").write_text(HEAD)
+    assert "wrote" in str(wrong_with(tmp_path, refused, made, "predict", Fixtures(tmp_path)))
