@@ -1,6 +1,12 @@
 """Train, evaluate and save one forecasting model: `python train.py attention=probsparse data=etth1`."""
 
-from forecast.training import main
+import sys
 
 if __name__ == "__main__":
-    main()
+    try:
+        from forecast.training import main
+
+        main()
+    except KeyboardInterrupt:  # while the libraries are loaded, which takes seconds; later ends are explained there
+        print("stopped: interrupted while starting: nothing was read or written", file=sys.stderr)
+        sys.exit(130)

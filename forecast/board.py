@@ -1,18 +1,33 @@
 """TensorBoard's logger as this program uses it: one event file in the run folder, and a clock on its work."""
 
 import io
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from lightning.pytorch.loggers import TensorBoardLogger
 from PIL import Image
 
-from forecast.hparams import session_end, session_start
+from forecast.files import gone
+from forecast.hparams import session_end, session_start, table_columns
 from forecast.stopwatch import Stopwatch
 
 FLUSH_SECONDS = 10
 """Longest time that a point takes from the run to the file, for whoever looks on."""
+
+
+class _LeftToTheNextWrite:
+    """Keeps the thread that writes the event file from printing a traceback: the next write raises the same error."""
+
+    def __init__(self, otherwise: Callable[[threading.ExceptHookArgs], Any]) -> None:
+        self.otherwise = otherwise
+
+    def __call__(self, raised: threading.ExceptHookArgs) -> None:
+        writes = type(raised.thread).__module__ == "tensorboard.summary.writer.event_file_writer"
+        if not (writes and isinstance(raised.exc_value, OSError)):
+            self.otherwise(raised)
 
 
 class Board(TensorBoardLogger):
@@ -37,12 +52,18 @@ class Board(TensorBoardLogger):
         super().__init__(
             save_dir, name="", version="", default_hp_metric=False, purge_step=purge_step, flush_secs=FLUSH_SECONDS
         )
+        if not isinstance(threading.excepthook, _LeftToTheNextWrite):
+            threading.excepthook = _LeftToTheNextWrite(threading.excepthook)
         self.clock = Stopwatch()
+        self._scalars: dict[str, None] = {}  # in the order in which they came
 
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Add a point to each scalar's curve; not Lightning's `epoch`, as a run has only one."""
         with self.clock:
-            super().log_metrics({name: value for name, value in metrics.items() if name != "epoch"}, step)
+            self._check_folder()
+            kept = {name: value for name, value in metrics.items() if name != "epoch"}
+            self._scalars |= dict.fromkeys(kept)
+            super().log_metrics(kept, step)
 
     def add_image(self, tag: str, pixels: np.ndarray, step: int) -> None:
         """Add a picture, shape (height, width, 3), uint8; at most 64 colours of it are kept."""
@@ -67,8 +88,9 @@ class Board(TensorBoardLogger):
         """
         self._add(session_start(config))
 
-    def end_session(self) -> None:
-        """Mark the run as finished there, and close the file."""
+    def end_session(self, first: Sequence[str] = ()) -> None:
+        """Mark the run as finished there, the scalars named `first` before its others, and close the file."""
+        self._add(table_columns([*dict.fromkeys([*first, *self._scalars])]))
         self._add(session_end())
         with self.clock:
             self.experiment.close()
@@ -76,15 +98,24 @@ class Board(TensorBoardLogger):
     def save(self) -> None:
         """Bring everything to the file; Lightning's own also leaves an empty `hparams.yaml`."""
         with self.clock:
+            self._check_folder()
             self.experiment.flush()
 
     def finalize(self, status: str) -> None:
         """Bring everything to the file, which stays open after a fit: the test scores are yet to come."""
-        if self._experiment is None:
+        if self._experiment is None or self._is_gone():
             return
         self.save()
         if status != "success":
             self.experiment.close()
+
+    def _check_folder(self) -> None:
+        """Refuse to write where the folder was removed: the writer's own thread would end with a traceback."""
+        if self._experiment is not None and self._is_gone():
+            raise gone(Path(self.log_dir))
+
+    def _is_gone(self) -> bool:
+        return not Path(self.log_dir).is_dir()
 
     def _add(self, summary: Any) -> None:
         with self.clock:

@@ -10,6 +10,17 @@ from forecast.errors import InputError
 
 
 @contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process is in such a block with the same folder, and keep others waiting until its end."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
 def claimed(folder: Path) -> Iterator[None]:
     """Hold `folder` until the block or the process ends, however it ends; nothing is left in the folder.
 

@@ -8,17 +8,33 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
-from forecast.errors import InputError, Interrupted, NotFiniteError, ParityError, ProcessFailed
+from forecast.errors import (
+    InputError,
+    Interrupted,
+    NotEnoughMemory,
+    NotFiniteError,
+    ParityError,
+    ProcessFailed,
+    first_line,
+)
+from forecast.out_of_memory import ran_out_of_memory
+from forecast.printable import shown
+from forecast.signals import ENDING, is_heard
+
+NAMED = (InputError, NotFiniteError, NotEnoughMemory, ParityError, ProcessFailed)
+"""Ends that say in their own words what happened, and have an exit code."""
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 
 
 def finish(tool: Callable[[], None]) -> int:
-    """Run `tool` and give its exit code: 0, 2 input, 3 not finite, 4 disk, 130, 141 and 143 signals.
+    """Run `tool` and return its exit code: 0, 2 input, 3 not finite, 4 disk, 6 memory, 128 + the number of a signal.
 
     Anything else is a fault of the program and keeps its traceback.
     """
-    signal.signal(signal.SIGTERM, _terminate)
+    for number in ENDING:
+        if is_heard(number):
+            signal.signal(number, _terminate)
     try:
         tool()
         sys.stdout.flush()
@@ -34,7 +50,7 @@ def finish(tool: Callable[[], None]) -> int:
         raise
     except BrokenPipeError:
         return unread()
-    except (InputError, NotFiniteError, ParityError, ProcessFailed, OSError) as error:
+    except (*NAMED, OSError, MemoryError, RuntimeError) as error:
         if (known := explain(error)) is None:
             raise
         return _say(*known)
@@ -43,8 +59,11 @@ def finish(tool: Callable[[], None]) -> int:
 
 def explain(error: Exception) -> tuple[str, int] | None:
     """Give the line and the exit code of what is nobody's bug, None for a fault of the program."""
-    if isinstance(error, (InputError, NotFiniteError, ParityError, ProcessFailed)):
+    if isinstance(error, NAMED):
         return str(error), error.exit_code
+    if ran_out_of_memory(error):
+        told = f"not enough memory ({first_line(error)}): free some, or ask for less at once"
+        return told, NotEnoughMemory.exit_code
     if isinstance(error, PermissionError):
         return f"{error.filename}: not permitted: choose a place you may read and write", 2
     if isinstance(error, OSError) and error.errno in DISK_FULL:
@@ -71,5 +90,5 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def _say(message: str, code: int, word: str = "error") -> int:
-    print(f"{word}: " + " ".join(message.split()), file=sys.stderr)
+    print(f"{word}: " + shown(" ".join(message.split())), file=sys.stderr)
     return code

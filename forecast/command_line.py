@@ -2,18 +2,19 @@
 
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import hydra
-from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from forecast.cli import finish
 from forecast.configuration import COMPLAINTS, check_trial, one_line, plain_values
 from forecast.errors import InputError
 from forecast.folders import configuration_folder
-from forecast.hydra_words import read_command_line, sweep_configuration
+from forecast.hydra_words import compose_first, own_file_of_a_folder, read_command_line, sweep_configuration
+from forecast.options_help import help_text
 from forecast.parallel.place import started_place
 from forecast.sweep import run_sweep
 from forecast.table import print_next_commands, print_table
@@ -28,13 +29,25 @@ def main() -> None:
 
 def _run() -> None:
     arguments = read_command_line()
+    if arguments.help:
+        print(_help(arguments))
+        return
     if (config := sweep_configuration(arguments)) is not None:
         run_sweep(arguments, config, call=_compose_and_call)
         return
-    composed: list[tuple[DictConfig, list[str]]] = []
-    _compose_and_call(lambda config: composed.append((config, list(HydraConfig.get().overrides.task))))
-    for config, overrides in composed:  # none where Hydra only answered a question, as to --help
-        _train_and_print(config, overrides)
+    composed: list[DictConfig] = []
+    typed = [word for word in arguments.overrides if not word.lstrip("+~").startswith(("hydra.", "hydra/"))]
+    with own_file_of_a_folder(arguments):
+        _compose_and_call(composed.append)
+    for config in composed:  # none where Hydra only answered a question, as to --cfg
+        _train_and_print(config, typed)
+
+
+def _help(arguments: Namespace) -> str:
+    try:
+        return help_text(compose_first(arguments, arguments.overrides))
+    except COMPLAINTS as error:
+        raise InputError(one_line(error)) from None
 
 
 def _compose_and_call(job: Callable[[DictConfig], Any]) -> None:

@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 DATA = {"calendar": None}
+FILE: dict[str, Any] = {"missing_values": []}
 TRAINING = {"share_prior": 0}
 MODEL = {"patch_informer": {"level": "window", "queries": "learned"}}
 
 
 def data_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """Give the `data` group of a run's configuration with all the keys of this version."""
-    return {**DATA, **config["data"]}
+    data = config["data"]
+    return {**DATA, **(FILE if data.get("source") == "file" else {}), **data}
 
 
 def options_of(preset: str, options: Mapping[str, Any]) -> dict[str, Any]:

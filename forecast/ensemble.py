@@ -47,7 +47,7 @@ class Ensemble:
         read = [(member.context_length, member.read(path)) for member in self.members]
         return max(read, key=lambda pair: pair[0])[1]
 
-    def predict(self, frame: pd.DataFrame | Series) -> pd.DataFrame:
+    def predict(self, frame: pd.DataFrame | pd.Series | Series) -> pd.DataFrame:
         """Forecast what follows `frame` as `Forecaster.predict` does: the mean over the members, original units."""
         forecasts = [member.predict(frame) for member in self.members]
         mean = np.mean([forecast.to_numpy() for forecast in forecasts], axis=0)

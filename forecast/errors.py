@@ -16,6 +16,12 @@ class NotFiniteError(ArithmeticError):
     exit_code = 3
 
 
+class NotEnoughMemory(MemoryError):
+    """What was asked for takes more memory than there is; the message says what to make smaller."""
+
+    exit_code = 6
+
+
 class Interrupted(Exception):
     """A signal ended the training at the boundary of a step; what was reached has been saved."""
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from forecast.contention import UNKNOWN, Load, Reading, load_since, read_load
 from forecast.data.windows import Batch, Windows
 from forecast.metrics import ErrorSums, Scores
 from forecast.parallel.group import ALONE, Group
@@ -38,6 +39,9 @@ class Evaluation:
         Windows a second, the first batch left out; an only batch is forecast twice, and the second time counts.
     relative
         Sums of what the errors are relative to, of those same windows; None unless units were given.
+    load
+        Processor time and other processes, from the first batch that was timed to the last; unknown of several
+        processes that share the windows.
     """
 
     sums: ErrorSums
@@ -47,6 +51,7 @@ class Evaluation:
     residuals: np.ndarray | None
     windows_per_s: float
     relative: RelativeSums | None = None
+    load: Load = UNKNOWN
 
     def original(self, scale: np.ndarray) -> Scores:
         """Give the scores in original units and, where units were given, the relative ones."""
@@ -108,10 +113,14 @@ def _evaluate_share(
     pieces: list[tuple[Tensor, Tensor, Tensor]] = [(none, no_scores, no_scores)]
     residuals: list[Tensor] = [torch.empty(0, windows.horizon, windows.num_targets)]
     seen, timed, seconds = share.start, 0, 0.0
+    load_from: Reading | None = None
     only = len(share) <= batch_size
     for batch in windows.batches(batch_size, share):
+        if seen > share.start and load_from is None:
+            load_from = read_load()
         forecast, taken = _timed(forecaster, batch)
         if only:
+            load_from = read_load()
             forecast, taken = _timed(forecaster, batch)  # again, warm
         if only or seen > share.start:
             timed, seconds = timed + len(forecast), seconds + taken
@@ -135,6 +144,7 @@ def _evaluate_share(
         residuals=torch.cat(residuals).numpy() if keep_residuals else None,
         windows_per_s=timed / seconds if seconds else float("nan"),
         relative=relative,
+        load=UNKNOWN if load_from is None else load_since(load_from),
     )
 
 
@@ -163,7 +173,7 @@ def _put_together(own: Evaluation, group: Group) -> Evaluation:
     relative = None if own.relative is None else own.relative.over(group)
     parts = group.collect((own.origin, own.mse, own.mae, own.residuals, own.windows_per_s))
     if parts is None:
-        return replace(own, sums=sums, relative=relative)
+        return replace(own, sums=sums, relative=relative, load=UNKNOWN)
     origin, mse, mae, residuals, rates = zip(*parts, strict=True)
     return Evaluation(
         sums=sums,
@@ -173,4 +183,5 @@ def _put_together(own: Evaluation, group: Group) -> Evaluation:
         residuals=None if own.residuals is None else np.concatenate(residuals),
         windows_per_s=sum(rates),
         relative=relative,
+        load=UNKNOWN,
     )

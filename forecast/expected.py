@@ -12,11 +12,16 @@ from forecast.data.table import check_names
 from forecast.errors import InputError
 
 
+class OtherColumns(InputError):
+    """A table lacks a column that the model was trained on."""
+
+
 @dataclass(frozen=True)
 class Expected:
     """Columns and frequency of training, its repairs, and the rows that the model looks back on.
 
-    `shown` is the step that the rows of training kept themselves, where another was named for them.
+    `shown` is the step that the rows of training kept themselves, where another was named for them;
+    `merges_series` says that training made one series of those of a long table.
     """
 
     targets: list[str]
@@ -26,6 +31,7 @@ class Expected:
     policies: Policies
     context_length: int
     shown: str | None = None
+    merges_series: bool = False
 
     @property
     def columns(self) -> list[str]:
@@ -43,7 +49,7 @@ class Expected:
         present = [str(name) for name in frame.columns]
         check_names(present, source)
         if absent := [name for name in self.columns if name not in present]:
-            raise InputError(
+            raise OtherColumns(
                 f"{source} has no column {absent[0]!r}, which the model was trained on, only "
                 f"{', '.join(present[:12])}: give it the columns of training"
             )
@@ -92,7 +98,9 @@ class Expected:
             source=source,
             time_column=time_column,
             columns=self.columns,
+            covariates=self.past_covariates,
             policies=self.policies,
+            merges_series=self.merges_series,
         )
         if len(frame) <= 2:
             return read(frequency=self.frequency)

@@ -19,7 +19,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m forecast.export",
         description="Write a run's model, scaling included, as ONNX or for torch.export, and compare it with the run.",
     )
-    parser.add_argument("--run", default="latest", help="folder of a finished run; latest: the newest under outputs/")
+    parser.add_argument(
+        "--run", default="latest", help="folder of a finished run; latest: the one begun last under outputs/"
+    )
     parser.add_argument("--output", required=True, type=Path, help='.onnx (pip install -e ".[export]") or .pt2')
     parser.add_argument("--input", type=Path, help="rows to compare on; those of the run's training if not given")
     options = parser.parse_args(arguments)
@@ -51,7 +53,7 @@ def export(run: str, output: Path, source: Path | None = None) -> None:
     from forecast.model.original_units import OriginalUnits
     from forecast.run import Architecture, Run
 
-    folder = Run.open(run)
+    folder = Run.open_and_say(run)
     forecaster = Forecaster.load(folder.path)
     assert isinstance(forecaster.model, OriginalUnits)
     manifest = folder.manifest()

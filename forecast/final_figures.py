@@ -48,11 +48,11 @@ def log_figures(logger: Logger, fit: Fit, network: Informer, data: ForecastData,
 
 def _draw(board: Board, fit: Fit, network: Informer, data: ForecastData, rows: Mapping[str, Row | None]) -> None:
     steps = {name: row.test.sums.by_step() for name, row in rows.items() if row is not None}
-    board.add_image("test/error_by_horizon_step", errors_by_step(steps), fit.steps)
+    board.add_image("2_errors/test_by_horizon_step", errors_by_step(steps), fit.steps)
     model = rows["model"]
     assert model is not None
     if (errors := errors_by_part(model.validation, data)) is not None:
-        board.add_image(f"validation/error_by_{errors.part.name.replace(' ', '_')}", by_part(errors), fit.steps)
+        board.add_image(f"2_errors/validation_by_{errors.part.name.replace(' ', '_')}", by_part(errors), fit.steps)
     assert model.validation.residuals is not None
     residuals = model.validation.residuals.reshape(-1)
     residuals = residuals[spread(len(residuals), MOST_RESIDUALS).numpy()]

@@ -7,13 +7,13 @@ from typing import Any
 from forecast.relative import RELATIVE
 
 COMPARED = (
+    "test/mse",
+    "test/mae",
+    "speed/train_windows_per_s",
     "speed/inference_windows_per_s",
     "speed/peak_memory_mib",
-    "speed/train_windows_per_s",
-    "test/mae",
-    "test/mse",
 )
-"""Shown once more as `compare/…`: TensorBoard's table shows the five metrics that come first by name."""
+"""Shown once more as `compare/…`, the first five columns of metrics in TensorBoard's table."""
 
 
 def final_scalars(result: Mapping[str, Any]) -> dict[str, float]:

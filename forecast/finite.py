@@ -1,15 +1,35 @@
-"""The check that a loss and its gradients are finite, made before the weights are touched."""
+"""Checks for NaN and infinity: of a loss and its gradients before the weights are touched, and of a forecast."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
 from forecast.errors import NotFiniteError
 
 READ_EVERY = 20
 """Steps between two reads of the flag on an accelerator: a read waits for the device."""
+
+
+def check_forecast(values: np.ndarray, dates: pd.DatetimeIndex, columns: Sequence[str]) -> None:
+    """Refuse a forecast (h, C) with a value that is NaN or infinite, so that none is ever shown or written.
+
+    Raises
+    ------
+    NotFiniteError
+        Naming the column and the time of the first.
+    """
+    bad = ~np.isfinite(values)
+    if bad.any():
+        step, place = np.argwhere(bad)[0]
+        raise NotFiniteError(
+            f"the forecast of {columns[place]!r} for {dates[step]} is {values[step, place]} ({int(bad.sum())} of "
+            f"{bad.size} values are not finite): no forecast is made: the model's weights or its input are damaged"
+        )
 
 
 class FiniteGuard:
@@ -74,8 +94,32 @@ def check_validation(mse: float, step: int) -> None:
         )
 
 
+def check_state(weights: Mapping[str, Tensor], optimizer: Optimizer, step: int) -> None:
+    """Refuse to save weights, or a state of their optimizer, that are not finite after so many steps.
+
+    Raises
+    ------
+    NotFiniteError
+        Naming the first.
+    """
+    states = [
+        (f"the optimizer's {name}", value)
+        for state in optimizer.state.values()
+        for name, value in state.items()
+        if isinstance(value, Tensor)
+    ]
+    named = [(name, value) for name, value in (*weights.items(), *states) if value.is_floating_point()]
+    finite = torch.stack([torch.isfinite(value).all().to(named[0][1].device) for _, value in named])
+    if not finite.all():
+        name, _ = named[int(finite.int().argmin())]
+        raise NotFiniteError(
+            f"step {step}: not finite after its update ({name}): it is not saved, the checkpoint before it is kept: "
+            "go on from that one, or begin a new run with a lower optimizer.lr"
+        )
+
+
 def _message(step: int, what: str) -> str:
     return (
-        f"step {step}: not finite ({what}): nothing of it reached the weights; "
-        "lower optimizer.lr or training.max_grad_norm, or look for extreme values in the data"
+        f"step {step}: not finite ({what}): its gradients are not applied, but the steps before it may have spoilt the "
+        "weights: lower optimizer.lr or training.max_grad_norm, or look for extreme values in the data"
     )

@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import math
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 
 import lightning
 import torch
-from lightning.pytorch.callbacks import Callback, RichProgressBar, Timer
+from lightning.pytorch.callbacks import Callback, Timer
 from lightning.pytorch.loggers import Logger
 from torch import Tensor
 
@@ -20,6 +21,7 @@ from forecast.callbacks.checkpoints import Best, Checkpoints, copy_weights
 from forecast.callbacks.loop_state import TIME, stopped_by
 from forecast.callbacks.probe import Probe
 from forecast.callbacks.profile import Profile
+from forecast.callbacks.progress import StepProgress
 from forecast.callbacks.speed import Speed
 from forecast.compiling import CompiledForward
 from forecast.data.datamodule import ForecastData
@@ -69,6 +71,7 @@ def fit(
     start_is_candidate: bool,
     resumed: dict[str, Any] | None = None,
     anew: str = ANEW,
+    again: str | None = None,
     group: Group = ALONE,
 ) -> Fit:
     """Train `task`, then put its best weights by validation in place.
@@ -85,6 +88,8 @@ def fit(
         The content of the checkpoint to go on from; None begins anew.
     anew
         How the run is begun anew, for the line that says that it cannot be gone on with.
+    again
+        The words that go on with the run once it was interrupted; None: those that name its folder alone.
     group
         The processes that train together; all of them have to call this, each with its own task and data.
 
@@ -115,10 +120,18 @@ def fit(
     data.group = task.group = group
     data.total_steps = task.total_steps
     data.first_step = 0 if resumed is None else int(resumed["step"])
-    best, evidence = None, None
+    best, evidence, start_seconds = None, None, None
+    shows_progress = settings.progress and group.leads
     if start_is_candidate and resumed is None:
+        if shows_progress:
+            print(f"scoring the start on {len(data.parts['validation']):,} validation windows", flush=True)
+        began = time.monotonic()
         best, evidence = _start(task, data, device, settings.start_confidence)
-    speed, shows_progress = Speed(task.arithmetic), settings.progress and group.leads
+        start_seconds = time.monotonic() - began
+    speed = Speed(task.arithmetic)
+    interval = min(task.total_steps, settings.validation_interval(len(data.parts["train"])))
+    profiles = [Profile(folder.parent)] if settings.profile and group.leads else []
+    shown = [StepProgress(interval, start_seconds)] if shows_progress else []
     probe = next((callback for callback in callbacks if isinstance(callback, Probe)), None)
     timer = Timer(None if settings.max_time is None else parse_time(settings.max_time), verbose=False)
     keeper = Checkpoints(
@@ -129,23 +142,23 @@ def fit(
         evidence=evidence,
         resumed=resumed,
         after_save=speed.go_on,
+        again=f"resume={folder.parent}" if again is None else again,
     )
     trainer = lightning.Trainer(
         **{**trainer_options, **spread(group), "accelerator": "gpu" if device.type == "cuda" else "cpu"},
         precision=precision,  # type: ignore[arg-type]
         max_steps=task.total_steps,
         max_epochs=1,
-        val_check_interval=min(task.total_steps, settings.validation_interval(len(data.parts["train"]))),
+        val_check_interval=interval,
         check_val_every_n_epoch=None,
         num_sanity_val_steps=0,
         logger=logger,
-        callbacks=[speed, *callbacks, *_asked_for(settings, folder.parent, group), timer, keeper],
+        callbacks=[speed, *callbacks, *shown, *profiles, timer, keeper],
         enable_checkpointing=False,
-        enable_progress_bar=shows_progress,
+        enable_progress_bar=False,
         enable_model_summary=False,
     )
-    if group.size > 1:
-        leave_signals_alone(trainer)
+    leave_signals_alone(trainer)
     if resumed is not None and _is_over(resumed, task.total_steps):
         return _read_end(task, speed, probe, resumed)
     if settings.compile and data.first_step < task.total_steps:
@@ -162,13 +175,6 @@ def fit(
     status = stopped_by(trainer)
     assert status is not None
     return Fit(steps=trainer.global_step, best_step=best.step, status=status, **_kept(speed, probe))
-
-
-def _asked_for(settings: TrainingSettings, folder: Path, group: Group) -> list[Callback]:
-    """Give what shows or records the training: of several processes, that of the one that leads."""
-    bars = [RichProgressBar()] if settings.progress else []
-    profiles = [Profile(folder)] if settings.profile else []
-    return [*bars, *profiles] if group.leads else []
 
 
 def _make_ready(compiled: CompiledForward, task: ForecastTask, data: ForecastData, trainer: lightning.Trainer) -> None:

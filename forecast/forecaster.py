@@ -21,10 +21,12 @@ from forecast.data.table import read_table
 from forecast.errors import InputError
 from forecast.expected import Expected
 from forecast.exporting.opened import FORMATS, open_exported
+from forecast.finite import check_forecast
 from forecast.model.informer import Informer
 from forecast.model.original_units import OriginalUnits
 from forecast.model.presets import Sizes
 from forecast.nested import look_up
+from forecast.printable import is_plain
 from forecast.run import DAMAGE, MANIFEST, Architecture, Run
 
 Model = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
@@ -33,7 +35,10 @@ Model = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 
 @dataclass(frozen=True)
 class Forecaster:
-    """The model of a run with what it needs of its training: roles, scaler, calendar, frequency, repairs."""
+    """The model of a run with what it needs of its training: roles, scaler, calendar, frequency, repairs.
+
+    `path` is the folder or the file that it was loaded from.
+    """
 
     model: Model
     scaler: Scaler
@@ -47,6 +52,8 @@ class Forecaster:
     policies: Policies
     context_length: int
     horizon: int
+    merges_series: bool = False
+    path: Path | None = None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], attention: str | None = None) -> "Forecaster":
@@ -97,9 +104,11 @@ class Forecaster:
                 shown=data.get("shown_frequency"),
                 clock=Clock.of_facts(data),
                 cycles=data["cycles"],
-                policies=Policies(data.get("duplicates", "error"), data.get("missing", "error")),
+                policies=Policies.of(data),
                 context_length=sizes.context_length,
                 horizon=sizes.horizon,
+                merges_series=bool(data.get("merged")),
+                path=where.parent if where.name == MANIFEST else where,
             )
             forecaster._check(sizes)
         except DAMAGE as error:
@@ -115,6 +124,8 @@ class Forecaster:
         names = [*self.columns, *self.cycles, self.time_column, self.frequency]
         if wrong := [name for name in names if not isinstance(name, str)]:
             raise ValueError(f"{wrong[0]!r} is no name")
+        if steering := [name for name in names if not is_plain(name)]:
+            raise ValueError(f"{steering[0]!r} has control characters")
         if list(self.scaler.columns) != self.columns:
             raise ValueError("the scaler is of other columns")
         mean, scale = self.scaler.mean, self.scaler.scale
@@ -139,14 +150,15 @@ class Forecaster:
         """Read and check a CSV or Parquet file with the columns and at the frequency of training."""
         return self._checked(read_table(Path(path)), str(path))
 
-    def predict(self, frame: pd.DataFrame | Series) -> pd.DataFrame:
+    def predict(self, frame: pd.DataFrame | pd.Series | Series) -> pd.DataFrame:
         """Forecast what follows `frame`.
 
         Parameters
         ----------
         frame
             At least `context_length` rows up to the forecast's origin, in original units, with the
-            columns of training (others are not looked at) and the time as index or column.
+            columns of training (others are not looked at) and the time as index or column. A pandas Series will
+            do for a model of one column.
 
         Returns
         -------
@@ -156,12 +168,15 @@ class Forecaster:
         Raises
         ------
         InputError
-            If the table is flawed, too short, or not of training's columns or frequency.
+            If the table is flawed, too short, out of training's range, or not of its columns or frequency.
+        NotFiniteError
+            If the forecast is not finite.
         """
-        series = frame if isinstance(frame, Series) else self._checked(frame, "the frame")
+        series = frame if isinstance(frame, Series) else self._checked(self._table(frame), "the frame")
         context, dates = self.context(series)
         with torch.inference_mode():
             values = self.model(*context)[0].numpy()
+        check_forecast(values, dates, self.targets)
         return pd.DataFrame(values, index=dates.rename(self.time_column), columns=self.targets)
 
     def context(self, series: Series, stop: int | None = None) -> tuple[Context, pd.DatetimeIndex]:
@@ -195,10 +210,26 @@ class Forecaster:
             policies=self.policies,
             context_length=self.context_length,
             shown=self.shown,
+            merges_series=self.merges_series,
         )
         series = expected.check(frame, source)
-        self.clock.check(pd.DatetimeIndex(series.frame.index), source)
+        index = pd.DatetimeIndex(series.frame.index)
+        self.clock.check(index, source)
+        self.scaler.check_range(series.frame[self.columns].to_numpy(np.float64), index, source)
         return series
+
+    def _table(self, given: object) -> pd.DataFrame:
+        """Return a frame, or a series as the frame of the model's one column."""
+        if isinstance(given, pd.DataFrame):
+            return given
+        fits = isinstance(given, pd.Series) and len(self.columns) == 1 and given.name in (None, *self.columns)
+        if not fits:
+            needed = ", ".join(map(repr, self.columns))
+            name = f" {given.name!r}" if isinstance(given, pd.Series) else ""
+            kind = type(given).__name__
+            raise InputError(f"predict takes a DataFrame with the columns {needed}: this is a {kind}{name}")
+        assert isinstance(given, pd.Series)
+        return given.to_frame(self.columns[0])
 
 
 def _transplanted(run: Run, attention: str) -> Informer:
@@ -213,7 +244,7 @@ def _transplanted(run: Run, attention: str) -> Informer:
 def load(path: str | os.PathLike[str]) -> Forecaster:
     """Give the forecaster of the finished run at `path`, or of a file that `forecast.export` wrote.
 
-    "latest" is the newest run under outputs/.
+    "latest" is the finished run under outputs/ that was begun last; the forecaster's `path` says which.
     """
     if str(path) == "latest":
         return Forecaster.load("latest")

@@ -32,7 +32,10 @@ def loss_by_name(name: str) -> Loss:
     Huber, "Robust estimation of a location parameter", Annals of Mathematical Statistics 35 (1964).
     """
     if name not in _ELEMENTWISE:
-        raise InputError(f"loss {name!r} does not exist: choose one of {', '.join(_ELEMENTWISE)}")
+        raise InputError(
+            f"loss={name}: choose mse, mae or huber: there are losses of a single value only; of intervals "
+            "there are the quantiles of the validation errors, which every run saves in calibration.safetensors"
+        )
     elementwise = _ELEMENTWISE[name]
 
     def loss(forecast: Tensor, future: Tensor, observed: Tensor | None) -> Tensor:

@@ -5,12 +5,18 @@ from pathlib import Path
 
 from forecast.errors import InputError
 from forecast.files import replacing
+from forecast.printable import shown
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Give a table, a cell of each row for each heading."""
     lines = ["| " + " | ".join(row) + " |" for row in (headings, *rows)]
     return "\n".join([lines[0], "|" + "---|" * len(headings), *lines[1:]])
+
+
+def inert(text: str) -> str:
+    """Return a text of one line such that no name in it becomes a tag, a link or a picture of a page."""
+    return shown(text).replace("<", "&lt;").replace("](", "]\\(")
 
 
 def between(text: str, begin: str, end: str) -> str:

@@ -1,7 +1,6 @@
 """What a finished run leaves in its folder."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from forecast import results
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.files import replacing, write_json
+from forecast.finite import check_forecast
 from forecast.fitting import Fit
 from forecast.flops import flops_per_window
 from forecast.linear_start import LinearMaps
@@ -20,6 +20,7 @@ from forecast.model.informer import Informer
 from forecast.picture import draw_forecast
 from forecast.results import Row
 from forecast.run import ERRORS, RESULT, Run
+from forecast.spreadsheet import write_frame
 
 
 def write_outcome(
@@ -66,6 +67,7 @@ def write_outcome(
         "speed": {
             **fit.speed,
             "inference_windows_per_s": model.test.windows_per_s,
+            **model.test.load.figures("inference"),
             "flops_per_window": flops_per_window(network, data.parts["test"]),
         },
         "probe": fit.probe,
@@ -99,7 +101,7 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "evaluation_stride": data.evaluation_stride,
         "windows_left_out": data.left_out,
         "placement": data.placement.facts(),
-        "policies": asdict(data.source.series.policies),
+        "policies": data.source.series.policies.facts(),
         "notes": list(data.notes),
     }
 
@@ -111,9 +113,11 @@ def _write_last_forecast(run: Run, name: str, network: Informer, data: ForecastD
     forecast = network(batch.past, batch.past_known, batch.future_known, batch.past_observed)[0]
     origin = int(batch.origin)
     index = data.index[origin : origin + windows.horizon]
-    frame = pd.DataFrame(data.scaler.inverse(forecast.double().cpu().numpy(), targets), index=index, columns=targets)
+    values = data.scaler.inverse(forecast.double().cpu().numpy(), targets)
+    check_forecast(values, index, targets)
+    frame = pd.DataFrame(values, index=index, columns=targets)
     with replacing(run.path / "forecast.csv") as file:
-        frame.to_csv(file, lineterminator="\n")
+        write_frame(file, frame)
     table = data.source.series.measured[targets]
     title = f"the last test window of {name}: {windows.horizon} steps from {index[0]}"
     draw_forecast(run.path / "forecast.png", table.iloc[:origin], frame, table.loc[index], title)
@@ -123,4 +127,4 @@ def _write_last_forecast(run: Run, name: str, network: Informer, data: ForecastD
 
 def _write_input(path: Path, data: ForecastData, rows: int) -> None:
     with replacing(path) as file:
-        data.source.series.frame.iloc[-rows:].to_csv(file, lineterminator="\n")
+        write_frame(file, data.source.series.frame.iloc[-rows:])

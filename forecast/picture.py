@@ -1,6 +1,8 @@
 """A picture of a forecast beside what came before it, and the truth where it is known."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from textwrap import shorten
 
 import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -10,7 +12,17 @@ from forecast.files import replacing
 from forecast.lone_points import draw_line
 
 MAX_SERIES = 7
-"""Series drawn; a table with more shows the first ones and says so."""
+"""Series drawn; of a table with more, the first ones, and the picture names others."""
+
+
+NAMED = 5
+"""Series at most that a line names of those that are not drawn."""
+
+
+def not_drawn(picture: Path, targets: Sequence[str]) -> str | None:
+    """Return a line that names the targets which a picture leaves out, None where it draws all."""
+    absent = targets[MAX_SERIES:]
+    return f"{picture.name}: {_share(targets)}; not drawn: {_shortened(absent)}" if absent else None
 
 
 def draw_forecast(
@@ -19,10 +31,13 @@ def draw_forecast(
     """Write a PNG: one panel a target, in original units, the last three horizons of the past at most."""
     names = list(forecast.columns)[:MAX_SERIES]
     shown = past.iloc[-3 * len(forecast) :]
-    height = 1.2 + 1.7 * len(names)
+    absent = [str(name) for name in forecast.columns[MAX_SERIES:]]
+    if absent:
+        title += f"\n{_share(forecast.columns)}; not drawn: {shorten(_shortened(absent), 105, placeholder=' …')}"
+    height, above = 1.2 + 1.7 * len(names), 0.52 if absent else 0.35
     figure = Figure(figsize=(10, height))
     # by hand: a layout engine draws everything twice to find the same places
-    figure.subplots_adjust(left=0.09, right=0.99, top=1 - 0.35 / height, bottom=0.95 / height, hspace=0.12)
+    figure.subplots_adjust(left=0.09, right=0.99, top=1 - above / height, bottom=0.95 / height, hspace=0.12)
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
     for panel, name in zip(panels, names, strict=True):
@@ -35,10 +50,9 @@ def draw_forecast(
         panel.tick_params(labelsize=8)
         panel.spines[["top", "right"]].set_visible(False)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="lower center", fontsize=8, ncols=3, frameon=False)
-    left_out = len(forecast.columns) - len(names)
     figure.suptitle(
-        title + (f" ({left_out} more series not shown)" if left_out else ""),
-        fontsize=10,
+        title,
+        fontsize=8 if absent else 10,
         y=1 - 0.08 / height,
         va="top",
         parse_math=False,
@@ -46,3 +60,12 @@ def draw_forecast(
     figure.autofmt_xdate(bottom=0.95 / height)
     with replacing(path) as file:
         figure.savefig(file, format="png", dpi=110, metadata={"Software": None})
+
+
+def _share(targets: Sequence[str] | pd.Index) -> str:
+    return f"the first {MAX_SERIES} of {len(targets)} targets"
+
+
+def _shortened(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

@@ -11,10 +11,15 @@ from forecast.errors import InputError
 from forecast.files import check_place, replacing
 
 if TYPE_CHECKING:
+    from forecast.data.series import Series
     from forecast.ensemble import Ensemble
     from forecast.forecaster import Forecaster
+    from forecast.run import Run
 
 FORMATS = (".csv", ".parquet")
+
+COLUMNS_SHOWN = 12
+"""Names of columns in a message, at most."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--run",
         action="append",
         default=[],
-        help="folder of a finished run; latest, the default: the newest under outputs/. Several: the mean of "
+        help="folder of a finished run; latest, the default: the one begun last under outputs/. Several: the mean of "
         "their forecasts",
     )
     parser.add_argument(
@@ -70,17 +75,21 @@ def predict(
     check_place(output, picture)
     if output.exists() and source.exists() and output.samefile(source):
         raise InputError(f"{output}: --output is the file of --input: choose another")
+    from forecast.spreadsheet import write_frame  # here, since it reads pandas
+
+    if not runs and model is None:
+        runs = ["latest"]
     forecaster = _load(runs, model, attention)
-    series = forecaster.read(source)
+    series = _read(forecaster, source, chosen=list(runs) == ["latest"])
     for note in series.notes:
         print(f"{source}: {note}")
     forecast = forecaster.predict(series)
     with replacing(output) as file:
         if output.suffix.lower() == ".csv":
-            forecast.to_csv(file, lineterminator="\n")
+            write_frame(file, forecast)
         else:
             forecast.to_parquet(file)
-    from forecast.picture import draw_forecast  # here, since the forecast need not wait for what draws it
+    from forecast.picture import draw_forecast, not_drawn  # here, since the forecast need not wait for what draws it
 
     averaged = f", ensemble: the mean of {len(runs)} runs" if len(runs) > 1 else ""
     draw_forecast(
@@ -90,10 +99,13 @@ def predict(
         title=f"{source.name}: {len(forecast)} steps from {forecast.index[0]}{averaged}",
     )
     print(f"{output}: {len(forecast)} steps, {forecast.index[0]} to {forecast.index[-1]}{averaged}; picture: {picture}")
+    if text := not_drawn(picture, list(forecast.columns)):
+        print(text)
 
 
 def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Forecaster | Ensemble":
     from forecast.forecaster import Forecaster
+    from forecast.run import Run
 
     if model is not None and attention is not None:
         raise InputError(
@@ -108,20 +120,43 @@ def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Fo
             )
         from forecast.ensemble import Ensemble
 
-        return Ensemble.load(runs)
+        return Ensemble.load([Run.open_and_say(run).path for run in runs])
     if model is not None:
         return Forecaster.load_exported(model, runs[0] if runs else None)
-    run = runs[0] if runs else "latest"
-    return Forecaster.load(run) if attention is None else _transplanted(run, attention)
+    folder = Run.open_and_say(runs[0])
+    return Forecaster.load(folder.path) if attention is None else _transplanted(folder, attention)
 
 
-def _transplanted(run: str, attention: str) -> "Forecaster":
+def _read(forecaster: "Forecaster | Ensemble", source: Path, *, chosen: bool) -> "Series":
+    """Read the input; where the program has chosen the run, say what that was trained on if the columns are others."""
+    from forecast.expected import OtherColumns
+    from forecast.forecaster import Forecaster
+
+    try:
+        return forecaster.read(source)
+    except OtherColumns as error:
+        if not chosen or not isinstance(forecaster, Forecaster):
+            raise
+        trained = f"the run begun last, {forecaster.path}, was trained on {_file_of(forecaster)}"
+        columns = ", ".join(forecaster.columns[:COLUMNS_SHOWN])
+        raise InputError(f"{error}; {trained} (columns {columns}): name another run with --run") from None
+
+
+def _file_of(forecaster: "Forecaster") -> str:
+    """Return the name of the file, or of the data, that a run was trained on."""
+    from forecast.files import read_json
+    from forecast.run import RESULT
+
+    assert forecaster.path is not None
+    data = read_json(forecaster.path / RESULT)["data"]
+    return str(data["name"] if data["path"] is None else Path(data["path"]).name)
+
+
+def _transplanted(folder: "Run", attention: str) -> "Forecaster":
     """Give the forecaster of a run under another attention, and say so."""
     from forecast.forecaster import Forecaster
-    from forecast.run import Run
     from forecast.transplanting.weights import trained_attention
 
-    folder = Run.open(run)
     forecaster = Forecaster.load(folder.path, attention)
     alike = ": the forecast is the linear path's alone, and stays as it is" if folder.load_model().share == 0 else ""
     print(

@@ -1,13 +1,12 @@
 """From a configuration to all that a training needs: seed, data, model, task; nothing is written."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import lightning
 import torch
-from hydra.utils import instantiate
 from lightning.pytorch.callbacks import Callback
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
@@ -30,7 +29,7 @@ from forecast.run import Architecture
 from forecast.schedule import SCHEDULES
 from forecast.settings import TrainingSettings, read_root, read_training
 from forecast.share import independent_blocks, trust
-from forecast.targets import check_target
+from forecast.targets import check_target, prepared
 from forecast.task import ForecastTask
 from forecast.trainer_settings import choose_device
 
@@ -61,7 +60,11 @@ class Preparation:
 
 
 def prepare(
-    config: Mapping[str, Any], group: Group = ALONE, maps: LinearMaps | None = None, table: Address | None = None
+    config: Mapping[str, Any],
+    group: Group = ALONE,
+    maps: LinearMaps | None = None,
+    table: Address | None = None,
+    before_maps: Callable[[ForecastData, Informer], None] = lambda data, network: None,
 ) -> Preparation:
     """Give what the training that `config` describes is made of, the data where this process trains from.
 
@@ -75,6 +78,8 @@ def prepare(
         The linear maps, where another process has fitted them.
     table
         Where the scaled table is, if another process of this machine has written it to a file.
+    before_maps
+        Called once all is checked that can be, before the linear maps are fitted.
 
     Raises
     ------
@@ -110,7 +115,21 @@ def prepare(
         check_compiling(network, device, group.size)
     network.checkpoint_activations(settings.activation_checkpointing)
     data.to(device)
+    task = ForecastTask(
+        network,
+        loss=root.loss,
+        make_optimizer=prepared(config["optimizer"]),
+        make_scheduler=prepared(config["scheduler"]),
+        max_grad_norm=settings.max_grad_norm,
+        linear_path_rate=settings.linear_path_rate,
+        total_steps=settings.total_steps(len(data.parts["train"])),
+        trust=trust(independent_blocks(data.parts["validation"]), settings.share_prior),
+        seed=root.seed,
+    )
+    task.configure_optimizers()  # what is out of its range is refused before there is a folder
+    callbacks = configured(config["callbacks"])
     if maps is None:
+        before_maps(data, network)
         maps = fit_maps(
             data.parts["train"],
             data.parts["validation"],
@@ -123,18 +142,6 @@ def prepare(
     if maps.start is not None:
         assert network.linear_path is not None
         network.linear_path.start_from(maps.start.weight)
-    task = ForecastTask(
-        network,
-        loss=root.loss,
-        make_optimizer=instantiate(config["optimizer"], _partial_=True),
-        make_scheduler=instantiate(config["scheduler"], _partial_=True),
-        max_grad_norm=settings.max_grad_norm,
-        linear_path_rate=settings.linear_path_rate,
-        total_steps=settings.total_steps(len(data.parts["train"])),
-        trust=trust(independent_blocks(data.parts["validation"]), settings.share_prior),
-        seed=root.seed,
-    )
-    task.configure_optimizers()  # what is out of its range is refused before there is a folder
     return Preparation(
         config={**config, "training": {**config["training"], "precision": precision}},
         settings=settings,
@@ -145,7 +152,7 @@ def prepare(
         network=network,
         maps=maps,
         task=task,
-        callbacks=configured(config["callbacks"]),
+        callbacks=callbacks,
     )
 
 

@@ -44,6 +44,7 @@ def assemble(
     ----------
     rows
         `model`, `linear_path`, `last_value`, `seasonal_naive`, `linear`; None where there is no such row.
+        The model's `skill` is against `seasonal_naive`, its `skill_last_value` against `last_value`.
     targets, scale
         The forecast series and one standard deviation of each.
     facts
@@ -59,6 +60,8 @@ def assemble(
         if naive is not None:
             reference = naive[part]["scaled"]["mse"]
             parts[part]["skill"] = skill(parts[part]["scaled"]["mse"], reference)
+        if (last := scored["last_value"]) is not None:
+            parts[part]["skill_last_value"] = skill(parts[part]["scaled"]["mse"], last[part]["scaled"]["mse"])
     parts["test"]["by_step"] = _by_step(rows, scale)
     parts["test"]["by_series"] = _by_series(rows, targets, scale)
     baselines = {name: scored[name] for name in ("last_value", "seasonal_naive", "linear")}

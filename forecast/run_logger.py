@@ -1,17 +1,20 @@
 """The logger that the configuration names, checked before a run begins and handed its scores at the end."""
 
 import inspect
+import sys
 from collections.abc import Mapping
+from pkgutil import resolve_name
 from typing import Any
 
-from hydra.utils import get_class, instantiate
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
+from omegaconf import OmegaConf
 
 from forecast.board import Board
 from forecast.errors import InputError
-from forecast.final_scalars import final_scalars
+from forecast.final_scalars import COMPARED, final_scalars
+from forecast.markdown import inert
 from forecast.summary import summary
-from forecast.targets import check_target
+from forecast.targets import TARGET, check_target, make
 
 OURS = {"save_dir", "purge_step", "kwargs"}
 """Arguments of a logger that follow from `output_dir` and `resume`."""
@@ -26,9 +29,9 @@ def check_logger(config: Mapping[str, Any]) -> None:
         Naming the key.
     """
     check_target(config, "logger", Logger)
-    kind = get_class(str(config["_target_"]))
+    kind = resolve_name(str(config[TARGET]))
     known = set(inspect.signature(kind).parameters) - OURS
-    for key in set(config) - known - {"_target_"}:
+    for key in set(config) - known - {TARGET}:
         raise InputError(f"logger.{key}: no option of {kind.__name__}, or settled by output_dir")
 
 
@@ -40,17 +43,22 @@ def make_logger(config: Mapping[str, Any], folder: str, purge_step: int = 0) -> 
     purge_step
         The steps made before a run goes on: of a board's earlier files, what is of later steps is hidden.
         Other loggers have nothing of the kind and are not told.
+
+    Raises
+    ------
+    InputError
+        If it cannot be made, as where a package that it needs is not installed.
     """
-    kind = get_class(str(config["_target_"]))
+    kind = resolve_name(str(config[TARGET]))
     more = {"purge_step": purge_step} if issubclass(kind, TensorBoardLogger) else {}
-    logger: Logger = instantiate(config, save_dir=folder, **more)
+    logger: Logger = make(config, "logger", save_dir=folder, **more)
     return logger
 
 
 def log_start(logger: Logger, config: Mapping[str, Any]) -> None:
     """Enter the run, before its first step, into the board's table of runs."""
     if isinstance(logger, Board):
-        logger.begin_session(config)
+        logger.begin_session({**config, "words": " ".join(sys.argv[1:]) or "none"})
 
 
 def log_end(logger: Logger, result: Mapping[str, Any]) -> None:
@@ -58,7 +66,9 @@ def log_end(logger: Logger, result: Mapping[str, Any]) -> None:
     step = result["model"]["steps"]
     logger.log_metrics(final_scalars(result), step=step)
     if isinstance(logger, Board):
-        logger.add_text("summary", summary(result), step)
-        logger.end_session()
+        logger.add_text("1_summary", summary(result), step)
+        lines = map(inert, OmegaConf.to_yaml(result["config"]).splitlines())
+        logger.add_text("2_configuration", "\n".join(["```yaml", *lines, "```"]), step)
+        logger.end_session([f"compare/{name.replace('/', '_')}" for name in COMPARED])
     else:
         logger.finalize("success")

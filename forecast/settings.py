@@ -9,6 +9,7 @@ from forecast.checks import check_least, check_options
 from forecast.data.placement import PLACEMENTS
 from forecast.data.settings import check_data, check_seed, check_whole
 from forecast.errors import InputError
+from forecast.nearest import about_option
 
 GROUPS = (
     *("data", "model", "attention", "cross_attention", "optimizer", "scheduler"),
@@ -75,7 +76,7 @@ def read_root(config: Mapping[str, Any]) -> Root:
     """
     for key in config:
         if key not in (*Root.__annotations__, *GROUPS, "decoder_attention", "sweep"):
-            raise InputError(f"{key}: no such option: see conf/config.yaml")
+            raise InputError(f"{key}: {about_option(str(key))}")
     check_groups(config)
     check_whole(config, Root.__annotations__, "")
     values = {key: config[key] for key in Root.__annotations__}

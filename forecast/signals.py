@@ -6,11 +6,19 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+"""Signals that ask a process to end: a scheduler, a terminal that closes, and what SLURM sends before its limit."""
+
+SIGNALS = (*ENDING, signal.SIGINT)
+
+
+def is_heard(number: signal.Signals) -> bool:
+    """Say whether a signal is not ignored, as `nohup` has a process ignore SIGHUP."""
+    return signal.getsignal(number) is not signal.SIG_IGN
 
 
 class StopRequest:
-    """Notes the first SIGTERM or SIGINT between `listen` and `forget`; a second one acts at once.
+    """Notes the first of `SIGNALS` between `listen` and `forget`; a second one acts at once.
 
     What listens reads `number` at the boundaries of its steps.
 
@@ -28,7 +36,7 @@ class StopRequest:
     def listen(self) -> None:
         """Take the signals over; only a process's main thread can."""
         if threading.current_thread() is threading.main_thread() and not self._before:
-            self._before = {each: signal.signal(each, self._note) for each in SIGNALS}
+            self._before = {each: signal.signal(each, self._note) for each in SIGNALS if is_heard(each)}
 
     def forget(self) -> None:
         """Give the signals back to whoever had them."""

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from forecast.table import CAPTION, HEADINGS, speed_line, table_rows, title
+from forecast.markdown import inert
+from forecast.table import HEADINGS, caption, speed_line, table_rows, title
 
 
 def summary(result: Mapping[str, Any]) -> str:
@@ -13,23 +14,22 @@ def summary(result: Mapping[str, Any]) -> str:
     if (every := data.get("evaluation_stride", 1)) > 1:
         windows += f" (of validation and test 1 in {every})"
     rows = [HEADINGS, ["---", *["---:"] * (len(HEADINGS) - 1)], *table_rows(result)]
-    return "\n".join(
-        [
-            f"``{result['command']}``",
-            "",
-            f"**{data['name']}**: {data['rows']:,} rows of {data['frequency']}, {len(data['targets'])} targets; "
-            f"windows: {windows}",
-            "",
-            f"{title(result)}; {model['parameters']:,} parameters, step {model['best_step']:,} of "
-            f"{model['steps']:,} kept; {result['status']}; seed {result['seed']}",
-            "",
-            *("| " + " | ".join(_escaped(cell) for cell in row) + " |" for row in rows),
-            "",
-            CAPTION,
-            "",
-            f"{speed_line(speed)}; {result['device']}",
-        ]
-    )
+    lines = [
+        f"``{result['command']}``",
+        "",
+        f"**{data['name']}**: {data['rows']:,} rows of {data['frequency']}, {len(data['targets'])} targets; "
+        f"windows: {windows}",
+        "",
+        f"{title(result)}; {model['parameters']:,} parameters, step {model['best_step']:,} of "
+        f"{model['steps']:,} kept; {result['status']}; seed {result['seed']}",
+        "",
+        *("| " + " | ".join(_escaped(cell) for cell in row) + " |" for row in rows),
+        "",
+        caption(result),
+        "",
+        f"{speed_line(speed)}; {result['device']}",
+    ]
+    return "\n".join(map(inert, lines))
 
 
 def _escaped(cell: str) -> str:

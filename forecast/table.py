@@ -2,14 +2,18 @@
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from forecast.contention import Load
+from forecast.data.calendar import season_name
 from forecast.metrics import skill
+from forecast.printable import shown
 from forecast.run import Run
 from forecast.share import percent
 
@@ -26,10 +30,8 @@ HEADINGS = ("forecast", "MSE", "MAE", "MSE (units)", "MAE (units)", "MASE", "ski
 PREFERRED = 1e-3
 """Part of its MSE by which a baseline has to be better than the model before that is said."""
 
-CAPTION = (
-    "MSE, MAE: on z-scores; (units): in original units; MASE: mean absolute error over the seasonal naive one's in "
-    "training; skill: against seasonal naive, on MSE"
-)
+STRETCHES = {"train": "training", "inference": "inference"}
+"""How the names of the figures of what is timed begin, and what it is."""
 
 
 def title(result: Mapping[str, Any]) -> str:
@@ -39,6 +41,30 @@ def title(result: Mapping[str, Any]) -> str:
     return f"{result['data']['name']}: {scored}, horizon {result['config']['horizon']}"
 
 
+def caption(result: Mapping[str, Any]) -> str:
+    """Return the line below the table; where the last value is the better naive forecast, the model's skill on it."""
+    rows = result["baselines"]
+    said = (
+        "MSE, MAE: on z-scores; (units): in original units; MASE: mean absolute error over the seasonal naive one's in "
+        f"training; skill: against {row_name('seasonal_naive', result)}, on MSE"
+    )
+    if rows["last_value"] is None or rows["seasonal_naive"] is None:
+        return said
+    own, last, naive = (row["test"]["scaled"]["mse"] for row in (result, rows["last_value"], rows["seasonal_naive"]))
+    gain = skill(own, last)
+    if math.isnan(gain) or not last < naive:
+        return said
+    return f"{said}; here the last value is the better naive forecast: against it the model's skill is {gain:+.1%}"
+
+
+def row_name(row: str, result: Mapping[str, Any]) -> str:
+    """Return a row's name in the table, that of the seasonal naive forecast with the length of its season."""
+    data = result["data"]
+    if row != "seasonal_naive" or data.get("season") is None or data.get("frequency") is None:
+        return NAMES[row]
+    return f"{NAMES[row]} ({season_name(data['season'], data['frequency'])})"
+
+
 def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
     """Give a row a forecaster, by `HEADINGS`: its scores on the test part."""
     rows = {"model": result, "linear_path": result["linear_path"], **result["baselines"]}
@@ -46,20 +72,20 @@ def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
     cells = []
     for name, row in rows.items():
         if row is None:
-            cells.append([NAMES[name], *["none"] * (len(HEADINGS) - 1)])
+            cells.append([row_name(name, result), *["none"] * (len(HEADINGS) - 1)])
             continue
         scaled, original = row["test"]["scaled"], row["test"]["original"]
         gain = skill(scaled["mse"], naive["test"]["scaled"]["mse"] if naive else 0.0)
         scores = [f"{scaled['mse']:.4f}", f"{scaled['mae']:.4f}", f"{original['mse']:.5g}", f"{original['mae']:.5g}"]
         mase = original.get("mase")  # absent in an older result, None in a file where it is no number
         scores.append("none" if mase is None or math.isnan(mase) else f"{mase:.3f}")
-        cells.append([NAMES[name], *scores, "none" if math.isnan(gain) else f"{gain:+.1%}"])
+        cells.append([row_name(name, result), *scores, "none" if math.isnan(gain) else f"{gain:+.1%}"])
     return cells
 
 
 def result_table(result: Mapping[str, Any]) -> Table:
     """Give the rows as a table for a terminal."""
-    table = Table(title=escape(title(result)), caption=CAPTION)
+    table = Table(title=escape(title(result)), caption=caption(result))
     table.add_column(HEADINGS[0], no_wrap=True)
     for heading in HEADINGS[1:]:
         table.add_column(heading, justify="right")
@@ -91,7 +117,14 @@ def speed_line(speed: Mapping[str, float | None]) -> str:
     figures += told(logging_share="logging {:.1%} of the fit")
     if compiled := told(compile_seconds="compiled in {:.1f} s", recompiles="{:,.0f} recompiles"):
         figures.append(", ".join(compiled))
-    return "; ".join(figures)
+    return "; ".join([*figures, *_busy(speed)])
+
+
+def _busy(speed: Mapping[str, float | None]) -> list[str]:
+    """Return the words on what was timed while other processes took processors that it needed, if anything was."""
+    disturbed = [stretch for stretch in STRETCHES if speed.get(f"{stretch}_disturbed") is True]
+    words = [f"in {STRETCHES[stretch]} {Load.of(speed, stretch).words}" for stretch in disturbed]
+    return [f"busy machine, the times are too long: {'; '.join(words)}"] if words else []
 
 
 def warning(result: Mapping[str, Any]) -> str | None:
@@ -115,12 +148,14 @@ def print_table(result: Mapping[str, Any]) -> None:
 def print_next_commands(run: Run, result: Mapping[str, Any]) -> None:
     """Print how fast it was, which weights were kept, where the run is, and two commands that make use of it."""
     folder = shlex.quote(str(run.path))
-    source = shlex.quote(result["data"]["path"] or str(run.path / "input.csv"))
+    source = shlex.quote(shown(result["data"]["path"] or str(run.path / "input.csv")))
     best, steps = result["model"]["best_step"], result["model"]["steps"]
     start = " (the start itself: on validation, training added nothing to it beyond chance)" if best == 0 else ""
     print(f"speed: {speed_line(result['speed'])}")
     print(f"best on validation: step {best:,} of {steps:,}{_mean(result['model'])}{start}; {result['status']}")
     if text := warning(result):
+        print(text)
+    if text := _not_drawn(run.path / "forecast.png", result["data"].get("targets", [])):
         print(text)
     print(f"run folder: {folder}")
     print(f"look at it: tensorboard --logdir {shlex.quote(str(run.path.parent))}")
@@ -135,3 +170,9 @@ def _mean(model: Mapping[str, Any]) -> str:
     if not share or not trusted:
         return said
     return f"{said} (of the {share / trusted:.0%} that validation likes best {percent(trusted)} is taken)"
+
+
+def _not_drawn(picture: Path, targets: Sequence[str]) -> str | None:
+    from forecast.picture import not_drawn  # here, since it imports what draws
+
+    return not_drawn(picture, targets)

@@ -195,16 +195,20 @@ class ForecastTask(lightning.LightningModule):
         InputError
             If one of them refuses its options.
         """
-        path = [] if self.network.linear_path is None else list(self.network.linear_path.parameters())
-        others = [each for each in self.network.parameters() if not any(each is one for one in path)]
+        optimizer, scheduler = self.make_optimizers(self.network)
+        optimizer.register_step_post_hook(self._note_update)  # within the step Lightning makes both passes first
+        schedule: LRSchedulerConfigType = {"scheduler": scheduler, "interval": "step", "name": "train/learning_rate"}
+        return {"optimizer": optimizer, "lr_scheduler": schedule}
+
+    def make_optimizers(self, network: Informer) -> tuple[Optimizer, LRScheduler]:
+        """Make the optimizer and the schedule of a network such as this task's; raise as `configure_optimizers`."""
+        path = [] if network.linear_path is None else list(network.linear_path.parameters())
+        others = [each for each in network.parameters() if not any(each is one for one in path)]
         groups = [{"params": part, "name": name} for name, part in (("model", others), ("linear_path", path)) if part]
         optimizer = _make("optimizer", self.make_optimizer, groups)
         if path:
             optimizer.param_groups[1]["lr"] *= self.linear_path_rate
-        optimizer.register_step_post_hook(self._note_update)  # within the step Lightning makes both passes first
-        scheduler = _make("scheduler", self.make_scheduler, optimizer, self.total_steps)
-        schedule: LRSchedulerConfigType = {"scheduler": scheduler, "interval": "step", "name": "train/learning_rate"}
-        return {"optimizer": optimizer, "lr_scheduler": schedule}
+        return optimizer, _make("scheduler", self.make_scheduler, optimizer, self.total_steps)
 
     def _no_sums(self, horizon: int, num_targets: int) -> ErrorSums | ShareSums:
         if self.network.is_weighted:

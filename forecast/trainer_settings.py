@@ -1,5 +1,6 @@
 """The `trainer` group, checked before anything is read: what Lightning's trainer runs on."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,9 @@ TRAINER_KEYS_OF_OURS = {
     "default_root_dir": "output_dir",
 }
 """What is settled outside the `trainer` group, and where."""
+
+PER_PROCESSOR = 4
+"""Most processes of a CPU training for each processor of the machine. A run folder may ask for a million."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,11 @@ def count_processes(trainer: Mapping[str, Any]) -> tuple[int, int]:
             )
         return torch.cuda.device_count(), settings.num_nodes
     assert isinstance(settings.devices, int)
+    if on_cpu and settings.devices > (most := PER_PROCESSOR * (os.cpu_count() or 1)):
+        raise InputError(
+            f"trainer.devices={settings.devices}: a training on the CPU of this machine has at most {most} processes: "
+            "lower it"
+        )
     if not on_cpu and settings.devices > (found := torch.cuda.device_count()):
         raise InputError(
             f"trainer.devices={settings.devices}: this process sees {found} CUDA devices: lower it, or let each "

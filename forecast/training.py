@@ -2,27 +2,35 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from lightning.pytorch.loggers.logger import DummyLogger, Logger
 
-from forecast.claim import claimed
+from forecast.checkpoint_content import newest_state
+from forecast.claim import alone_in, claimed
+from forecast.data.datamodule import ForecastData
+from forecast.data.described import resume_words
 from forecast.data.mapped import Address
+from forecast.data.naming import named
 from forecast.errors import InputError, Interrupted
-from forecast.files import write_json
+from forecast.files import gone, write_sealed
 from forecast.final_figures import log_figures
 from forecast.fitting import Fit, fit
+from forecast.interruption import Interruption
 from forecast.linear_start import LinearMaps
+from forecast.model.informer import Informer
+from forecast.out_of_memory import naming_what_to_make_smaller
 from forecast.outcome import write_outcome
 from forecast.parallel.group import Group
 from forecast.parallel.place import Place
 from forecast.parallel.team import Dismissal, Team
 from forecast.preparation import Preparation, prepare
-from forecast.results import Row, commit
-from forecast.resume import Beginning, begin
+from forecast.results import PARTS, Row, commit
+from forecast.resume import Beginning, begin, newest_like
 from forecast.run import CONFIG, Run
 from forecast.run_logger import check_logger, log_end, log_start, make_logger
 from forecast.scoring import score
@@ -54,18 +62,23 @@ def train(
     NotFiniteError
         If a loss or gradient is not finite.
     Interrupted
-        If a signal ended the training, which can be resumed.
+        If a signal ended the training: what is saved, and how it goes on.
+    NotEnoughMemory
+        With the options to make smaller.
     ProcessFailed
         If another process of the run failed.
     """
-    with Team() as team:
+    interruption = Interruption()
+    with interruption.explained(), naming_what_to_make_smaller(config), Team() as team:
+        config = named(config)
         read_root(config)
         with begin(config, folder=folder, overrides=overrides) as beginning:
             if beginning.result is not None:
                 assert beginning.run is not None
                 print(f"{beginning.run.path}: finished before, nothing is left to do")
                 return beginning.run, beginning.result
-            return _train(beginning, folder, team)
+            interruption.run, interruption.data = beginning.run, beginning.config["data"]
+            return _train(beginning, folder, team, interruption)
 
 
 @dataclass(frozen=True)
@@ -94,19 +107,22 @@ def follow(place: Place) -> None:
     group.close()  # not after a fault: the others would notice before this process has said what it was
 
 
-def _train(beginning: Beginning, folder: Path | None, team: Team) -> tuple[Run, dict[str, Any]]:
+def _train(
+    beginning: Beginning, folder: Path | None, team: Team, interruption: Interruption
+) -> tuple[Run, dict[str, Any]]:
     commit()  # of the code that this process has read, whatever is committed while it trains
     group = team.assemble(beginning.config["trainer"])
-    made = prepare(beginning.config, group)
+    check_logger(beginning.config["logger"])
+    made = prepare(beginning.config, group, before_maps=partial(_introduce_data, beginning.config))
     config, data = made.config, made.data
-    check_logger(config["logger"])
     with _folder(beginning, folder, config) as run:
-        if beginning.checkpoint is None:
-            run.clear()
-        write_json(run.path / CONFIG, config)
-        resumed = beginning.checkpoint
-        _introduce(made, run, resumed, group)
+        interruption.run = run
+        resumed = newest_state(run, made.task, made.callbacks, len(data.parts["validation"]))
         logger = make_logger(config["logger"], str(run.path), purge_step=0 if resumed is None else resumed["step"])
+        if resumed is None:
+            run.clear()
+        write_sealed(run.path / CONFIG, config)
+        _introduce(made, run, resumed, group)
         log_start(logger, config)
         maps = made.maps.to("cpu")  # every process has a device of its own
         group.hand_out(Work(config, maps, data.address, run, resumed, beginning.anew))
@@ -148,8 +164,11 @@ def _fit_and_score(
         start_is_candidate=made.maps.start is not None,
         resumed=resumed,
         anew=anew,
+        again=resume_words(run.path, made.config["data"]),
         group=group,
     )
+    if made.settings.progress and group.leads:
+        print(f"scoring: {', '.join(f'{len(made.data.parts[part]):,} {part}' for part in PARTS)} windows", flush=True)
     return outcome, score(made.network.to(made.device).eval(), made.data, made.maps.baseline, group)
 
 
@@ -159,25 +178,62 @@ def _folder(beginning: Beginning, folder: Path | None, config: Mapping[str, Any]
     if beginning.run is not None:
         yield beginning.run
         return
+    with ExitStack() as stack:
+        if folder is None:
+            run = _new_folder(config, beginning.config.get("resume"), stack)
+        else:
+            run = Run.create_at(folder)
+            stack.enter_context(claimed(run.path))
+            if (run.path / CONFIG).is_file():
+                raise InputError(f"{run.path}: another process has just made a run there: give the same command again")
+        try:
+            yield run
+        except InputError:  # what was refused before anything was learnt leaves no folder
+            with suppress(OSError):
+                if {path.name for path in run.path.iterdir()} <= {CONFIG}:
+                    (run.path / CONFIG).unlink(missing_ok=True)
+                    run.path.rmdir()
+            raise
+        except FileNotFoundError:
+            if run.path.is_dir():
+                raise
+            raise gone(run.path) from None
+
+
+def _new_folder(config: Mapping[str, Any], resume: Any, stack: ExitStack) -> Run:
+    """Make a run's folder and hold it on `stack`; of several that begin the same run with resume=auto, one does.
+
+    Raises
+    ------
+    InputError
+        If another process has begun the run since this one looked for it.
+    """
     root, name = Path(str(config["output_dir"])), str(config["data"]["name"])
-    run = Run.create(root, name) if folder is None else Run.create_at(folder)
-    with claimed(run.path):
-        if (run.path / CONFIG).is_file():
-            raise InputError(f"{run.path}: another process has just made a run there: give the same command again")
-        yield run
+    with alone_in(Run.make_parent(root, name)):
+        if resume == "auto" and (other := newest_like(config)) is not None:
+            raise InputError(f"{other}: another process has just begun this run: wait for it, or use resume=false")
+        run = Run.create(root, name)
+        stack.enter_context(claimed(run.path))
+        write_sealed(run.path / CONFIG, config)
+        return run
 
 
-def _introduce(made: Preparation, run: Run, resumed: Mapping[str, Any] | None, group: Group) -> None:
-    config, data, ridge, start = made.config, made.data, made.maps.baseline, made.maps.start
+def _introduce_data(config: Mapping[str, Any], data: ForecastData, network: Informer) -> None:
+    """Say what is trained on, before the fits in closed form: those of many series take a while."""
     for note in data.notes:
         print(f"{config['data']['name']}: {note}")
     windows = ", ".join(f"{len(part):,} {name}" for name, part in data.parts.items())
     if data.evaluation_stride > 1:
         windows += f" (of validation and test 1 in {data.evaluation_stride})"
-    parameters = sum(parameter.numel() for parameter in made.network.parameters())
+    parameters = sum(parameter.numel() for parameter in network.parameters())
     print(f"{config['data']['name']}: {len(data.index):,} rows, {len(data.source.targets)} targets; windows: {windows}")
     print(f"{config['data']['name']}: {data.placement}")
     print(f"{config['model']['name']}, attention {config['attention']['name']}: {parameters:,} parameters")
+    print("linear maps: being fitted, before the first step", flush=True)
+
+
+def _introduce(made: Preparation, run: Run, resumed: Mapping[str, Any] | None, group: Group) -> None:
+    ridge, start = made.maps.baseline, made.maps.start
     print(f"linear baseline: look-back {ridge.look_back}, penalty {ridge.penalty:.2g}, 1 window in {ridge.every}")
     if start is not None:
         print(f"linear path: starts from {start.name}")
@@ -185,7 +241,7 @@ def _introduce(made: Preparation, run: Run, resumed: Mapping[str, Any] | None, g
     together = f" by {group.size} processes" if group.size > 1 else ""
     first = ", after compiling" if made.settings.compile else ""
     length = f"{made.task.total_steps:,} steps{together}{first}"
-    print(f"training: {length} into {shlex.quote(str(run.path))}{done}", flush=True)
+    print(f"training: {length}{done}, into {shlex.quote(str(run.path))}", flush=True)
 
 
 def main() -> None:

@@ -19,9 +19,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Score a run's weights on its test windows under other self-attention and at other look-backs.",
     )
     add = parser.add_argument
-    add("--run", default="latest", help="folder of a finished run; latest: the newest under outputs/")
+    add("--run", default="latest", help="folder of a finished run; latest: the one begun last under outputs/")
     add("--attention", nargs="+", default=[], help="words such as full, or probsparse:factor=9")
     add("--context-length", nargs="+", type=positive, default=[], help="look-backs, in steps")
+    add("--data", type=Path, help="the file of the run's training, where it is not in data/ or FORECAST_DATA_DIR")
     add("--output", type=Path, help=f"a file for the scores, as JSON; {TRANSPLANT} in the run folder if not given")
     add("--quiet", action="store_true", help="no progress")
     options = parser.parse_args(arguments)
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def score_transplants(options: argparse.Namespace) -> None:
     """Score a run as it was trained and in every combination of the attentions and look-backs; print and write.
 
-    The file is a list of what `forecast.transplanting.score.Scored` describes, the run as trained first.
+    The file's `scored` lists what `forecast.transplanting.score.Scored` describes, the run as trained first.
 
     Raises
     ------
@@ -47,16 +48,16 @@ def score_transplants(options: argparse.Namespace) -> None:
     from rich.console import Console
 
     from forecast.benchmarking.report import WIDTH, show
-    from forecast.files import write_json
+    from forecast.files import write_sealed
     from forecast.run import Run
     from forecast.transplanting.score import score_all
     from forecast.transplanting.sheet import sheet_of
 
-    folder = Run.open(options.run)
-    scored = score_all(folder, options.attention, options.context_length, quiet=options.quiet)
+    folder = Run.open_and_say(options.run)
+    scored = score_all(folder, options.attention, options.context_length, file=options.data, quiet=options.quiet)
     show(Console(width=max(Console().width, WIDTH)), [sheet_of(folder, scored)])
     path = folder.path / TRANSPLANT if options.output is None else options.output
-    write_json(path, [asdict(each) for each in scored])
+    write_sealed(path, {"scored": [asdict(each) for each in scored]})
     print(f"{path}: the scores, as JSON")
 
 

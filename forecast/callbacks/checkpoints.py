@@ -1,6 +1,5 @@
 """All that a run needs to go on where it was: saved at whole steps, put back before the first one."""
 
-import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from forecast.callbacks.loop_state import restore, states_of, stopped_by, valida
 from forecast.checkpoint import write_checkpoint
 from forecast.errors import Interrupted
 from forecast.evidence import Evidence
-from forecast.finite import check_validation
+from forecast.finite import check_state, check_validation
 from forecast.metrics import ROUNDING
 from forecast.signals import StopRequest
 from forecast.task import ForecastTask
@@ -63,6 +62,8 @@ class Checkpoints(Callback):
         The content of the checkpoint to go on from.
     after_save
         Called where a save has come between a batch and its step, which others may be timing.
+    again
+        The words of the command line that go on with the run, for the line that says that it was interrupted.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Checkpoints(Callback):
         evidence: Evidence | None,
         resumed: dict[str, Any] | None,
         after_save: Callable[[], None],
+        again: str,
     ) -> None:
         self.folder = folder
         self.fingerprint = fingerprint
@@ -83,6 +85,7 @@ class Checkpoints(Callback):
         self.evidence = evidence
         self.resumed = resumed
         self.after_save = after_save
+        self.again = again
         self.stop = StopRequest()
         self._saved_at = time.monotonic()
 
@@ -161,10 +164,11 @@ class Checkpoints(Callback):
         finished: bool = False,
     ) -> None:
         assert isinstance(pl_module, ForecastTask)
+        pl_module.guard.read()
+        check_state(pl_module.state_dict(), trainer.optimizers[0], trainer.global_step)
         if not pl_module.group.leads:
             self._saved_at = time.monotonic()
             return
-        pl_module.guard.read()  # nothing that is not finite is ever saved
         scheduler = trainer.lr_scheduler_configs[0].scheduler
         content = {
             "step": trainer.global_step,
@@ -186,5 +190,4 @@ class Checkpoints(Callback):
 
     def _interrupt(self, trainer: lightning.Trainer, number: int) -> None:
         reached = f"step {trainer.global_step:,} of {trainer.max_steps:,}"
-        where = shlex.quote(f"resume={self.folder.parent}")
-        raise Interrupted(f"interrupted at {reached}, which is saved: {where}", number)
+        raise Interrupted(f"interrupted at {reached}, which is saved: {self.again}", number)

@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hydra.errors import InstantiationException
-from hydra.utils import instantiate
 from lightning.pytorch.callbacks import Callback, Checkpoint, ProgressBar, Timer
 
 from forecast.errors import InputError
-from forecast.targets import check_target
+from forecast.targets import TARGET, check_target, make
 
 METRICS = ("val/mse", "val/mae")
 """What a callback can watch: `ForecastTask` logs these before it is asked."""
@@ -24,13 +22,10 @@ def configured(nodes: Mapping[str, Any]) -> list[Callback]:
     """
     made: list[Callback] = []
     for name, node in nodes.items():
-        if not isinstance(node, Mapping) or "_target_" not in node:
-            raise InputError(f"callbacks.{name}={node}: needs a _target_; ~callbacks.{name} takes it out")
+        if not isinstance(node, Mapping) or TARGET not in node:
+            raise InputError(f"callbacks.{name}={node}: needs a {TARGET}; ~callbacks.{name} takes it out")
         check_target(node, f"callbacks.{name}", Callback)
-        try:
-            callback: Callback = instantiate(node)
-        except InstantiationException as error:
-            raise InputError(f"callbacks.{name}: {' '.join(str(error).split())}") from None
+        callback: Callback = make(node, f"callbacks.{name}")
         if isinstance(callback, (Checkpoint, ProgressBar, Timer)):
             raise InputError(f"callbacks.{name}: {type(callback).__name__}: every run has its own of that kind")
         monitor, patience = getattr(callback, "monitor", METRICS[0]), getattr(callback, "patience", 1)

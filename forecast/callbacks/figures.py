@@ -16,6 +16,9 @@ from forecast.data.datamodule import ForecastData
 from forecast.data.windows import Batch
 from forecast.spread import spread
 
+TAG = "1_forecasts/validation"
+"""The board sorts by name: forecasts come first, then errors, then what the attention does."""
+
 
 class Figures(Callback):
     """Puts forecast, truth and seasonal naive of the first target onto the board; other loggers get none.
@@ -49,7 +52,7 @@ class Figures(Callback):
             if self._batch is None or self._panels is None:
                 self._batch, self._panels = self._prepare(data)
             forecast = _first_target(data, pl_module(self._batch))
-            board.add_image("validation/forecasts", self._panels.pixels(forecast), trainer.global_step - 1)
+            board.add_image(TAG, self._panels.pixels(forecast), trainer.global_step - 1)
 
     def _prepare(self, data: ForecastData) -> tuple[Batch, ForecastPanels]:
         windows = data.parts["validation"]

@@ -1,10 +1,13 @@
 """What Lightning's loop and the other callbacks hold: read for a checkpoint, put back from one, and why it ended."""
 
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
 import lightning
 from lightning.pytorch.callbacks import Callback, Timer
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from forecast.schedule import lay_out_anew
 from forecast.task import ForecastTask
@@ -23,12 +26,7 @@ def restore(trainer: lightning.Trainer, task: ForecastTask, content: dict[str, A
     """Make `trainer` and `task` what they were after the step of a checkpoint."""
     step = content["step"]
     task.load_state_dict(content["network"])
-    optimizer, scheduler = trainer.optimizers[0], trainer.lr_scheduler_configs[0].scheduler
-    if content["total_steps"] == task.total_steps:
-        optimizer.load_state_dict(content["optimizer"])
-        scheduler.load_state_dict(content["scheduler"])
-    else:
-        lay_out_anew(optimizer, scheduler, content["optimizer"], step)
+    load_optimizer(trainer.optimizers[0], trainer.lr_scheduler_configs[0].scheduler, content, task.total_steps)
     trainer.precision_plugin.load_state_dict(content["precision"])
     for callback in _callbacks(trainer):
         if callback.state_key in content["callbacks"]:
@@ -41,6 +39,15 @@ def restore(trainer: lightning.Trainer, task: ForecastTask, content: dict[str, A
     loop._batches_that_stepped = step  # where the next point of a curve goes
     over = content["stopped_by"] == EARLY or (content["stopped_by"] == TIME and _out_of_time(trainer))
     trainer.should_stop = task.group.hand_out(over)  # their clocks differ
+
+
+def load_optimizer(optimizer: Optimizer, scheduler: LRScheduler, content: Mapping[str, Any], total_steps: int) -> None:
+    """Load the states of a checkpoint into a fresh optimizer and schedule of a run of so many steps."""
+    if content["total_steps"] == total_steps:
+        optimizer.load_state_dict(content["optimizer"])
+        scheduler.load_state_dict(content["scheduler"])
+    else:
+        lay_out_anew(optimizer, scheduler, content["optimizer"], content["step"])
 
 
 def stopped_by(trainer: lightning.Trainer) -> str | None:

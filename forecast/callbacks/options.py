@@ -2,6 +2,9 @@
 
 from forecast.errors import InputError
 
+MOST_WINDOWS = 1_000
+"""Windows that a callback may look at: it does so at each validation."""
+
 
 def check_windows(windows: object) -> int:
     """Give the number of windows.
@@ -9,8 +12,8 @@ def check_windows(windows: object) -> int:
     Raises
     ------
     InputError
-        If it is no whole number of at least 1.
+        If it is no whole number, or out of its range.
     """
-    if not isinstance(windows, int) or isinstance(windows, bool) or windows < 1:
-        raise InputError(f"windows={windows}: must be a whole number of at least 1")
+    if not isinstance(windows, int) or isinstance(windows, bool) or not 1 <= windows <= MOST_WINDOWS:
+        raise InputError(f"windows={windows}: must be a whole number from 1 to {MOST_WINDOWS}")
     return windows

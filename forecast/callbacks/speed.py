@@ -9,6 +9,7 @@ from lightning.pytorch.callbacks import Callback
 
 from forecast.board import Board
 from forecast.compiling import CompiledForward
+from forecast.contention import UNKNOWN, Reading, load_since, read_load
 from forecast.memory import peak_memory_mib, reset_peak_memory
 from forecast.stopwatch import Stopwatch
 from forecast.timings import Timings
@@ -45,6 +46,7 @@ class Speed(Callback):
         self._steps = 0  # since this start
         self._mark: float | None = None  # since when the training loop runs uncounted; None: it stands still
         self._logged_at_mark = 0.0
+        self._load_from: Reading | None = None  # of the steps since the loop last stood still
         self._step_start = 0.0
         self._begun: torch.cuda.Event | None = None
         self._events: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []  # of steps not yet read
@@ -60,7 +62,9 @@ class Speed(Callback):
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Start the clocks."""
         self._board = trainer.logger if isinstance(trainer.logger, Board) else None
-        self._steps, self._mark, self._events = 0, None, []
+        self._steps, self._mark, self._load_from, self._events = 0, None, None, []
+        if trainer.world_size > 1:  # the processes of one run are no strangers to one another
+            self.timings.load = UNKNOWN
         self._settled = (time.perf_counter(), self._logged())
         self._shown = (self.timings.windows, self.timings.training_seconds)
 
@@ -72,7 +76,7 @@ class Speed(Callback):
         self._stop(loader.asked)
         self._computed_before = self._arithmetic.seconds
         if self._steps >= WARM_UP_STEPS:
-            self._mark, self._logged_at_mark = loader.asked, self._logged()
+            self._mark, self._logged_at_mark = loader.asked + self._read_load(), self._logged()
             self.timings.waited_seconds += loader.given - loader.asked
             self._begun = self._event()
         self._step_start = time.perf_counter()
@@ -131,6 +135,7 @@ class Speed(Callback):
     def go_on(self) -> None:
         """Start the clocks of the step that was about to begin when the state was asked for."""
         if self._steps >= WARM_UP_STEPS:
+            self._read_load()
             self._mark, self._logged_at_mark = time.perf_counter(), self._logged()
             self._begun = self._event()
         self._step_start = time.perf_counter()
@@ -152,8 +157,19 @@ class Speed(Callback):
             return
         self._synchronize()
         self._stop(time.perf_counter())
+        if self._load_from is not None:
+            self.timings.load += load_since(self._load_from)
+            self._load_from = None
         self.timings.step_ms += [first.elapsed_time(last) for first, last in self._events]
         self._events = []
+
+    def _read_load(self) -> float:
+        """Read the machine's load where steps begin after a halt; return the seconds that the reading takes."""
+        if self._load_from is not None:
+            return 0.0
+        before = time.perf_counter()
+        self._load_from = read_load()
+        return time.perf_counter() - before
 
     def _settle(self) -> None:
         """Bring the sums over everything up to now."""

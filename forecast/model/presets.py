@@ -10,6 +10,7 @@ from torch import nn
 
 from forecast import attention
 from forecast.attention.multi_head import MultiHeadAttention
+from forecast.bounds import check_sizes
 from forecast.checks import check_least, check_options
 from forecast.errors import InputError
 from forecast.model.combination import Sum, WeightedMean
@@ -65,6 +66,10 @@ def build(name: str, sizes: Sizes, mechanisms: Mechanisms, **options: Any) -> In
     for key, value in options.items():
         if isinstance(value, int) and not isinstance(value, bool) and key not in ("start_length", "dropout"):
             check_least(value, 1, f"model.{key}")
+    try:
+        check_sizes(options, "model")
+    except ValueError as error:
+        raise InputError(str(error)) from None
     if not 0 <= options["dropout"] <= MOST_DROPPED:
         raise InputError(f"model.dropout={options['dropout']}: must be at least 0 and at most {MOST_DROPPED}")
     return presets[name](sizes, mechanisms, **options)

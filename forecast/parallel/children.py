@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from forecast.cli import explain
-from forecast.errors import InputError, Interrupted, NotFiniteError, ProcessFailed
+from forecast.errors import InputError, Interrupted, NotEnoughMemory, NotFiniteError, ProcessFailed
 from forecast.parallel.group import ON_THIS_MACHINE
 from forecast.processes import environment, python
 
@@ -22,7 +22,7 @@ PATIENCE = 10
 """Seconds that the leading process has to notice by itself that another one failed, and a child to end."""
 
 
-KNOWN = (InputError.exit_code, NotFiniteError.exit_code, 4)
+KNOWN = (InputError.exit_code, NotFiniteError.exit_code, 4, NotEnoughMemory.exit_code)
 """Exit codes of a process that has said in one line why it ended."""
 
 

@@ -10,7 +10,8 @@ from forecast.processes import end_with_the_starter
 
 def main() -> None:
     """Train beside the process that leads, and exit."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the one that leads decides
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the terminal sends it to all; the one that leads decides
     end_with_the_starter(_clean_up)
     from forecast.cli import finish
     from forecast.parallel.place import Place

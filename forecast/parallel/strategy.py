@@ -76,10 +76,11 @@ def spread(group: Group) -> dict[str, Any]:
 
 
 def leave_signals_alone(trainer: lightning.Trainer) -> None:
-    """Have Lightning leave SIGTERM to this program, which stops all processes at the same step.
+    """Have Lightning leave signals to this program, which stops all processes at the same step.
 
-    Lightning 2.6 asks process 0 at each step, which makes a GPU wait, and exchanges values within the signal's
-    own handler, at whatever place in the others' conversation that falls.
+    Under SLURM Lightning takes SIGUSR1 for itself, saves in its own way and requeues the job. Of several processes,
+    Lightning 2.6 asks process 0 at each step, which makes a GPU wait. It exchanges values within the signal's own
+    handler, at whatever place in the others' conversation that falls.
     """
     trainer._signal_connector.register_signal_handlers = _do_nothing  # type: ignore[method-assign]
     trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = _do_nothing  # type: ignore[method-assign]

@@ -1,12 +1,14 @@
 """The score of several runs whose forecasts are averaged, on all of their windows."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from forecast.data.datamodule import ForecastData
+from forecast.data.described import described_data
 from forecast.data.sources import load_source
 from forecast.data.windows import Batch
 from forecast.errors import InputError
@@ -31,7 +33,7 @@ def score_ensemble(runs: Sequence[Run]) -> dict[str, Any]:
         lines = differences(config, read_config(run.path), budget=True)
         if apart := [line for line in lines if not line.startswith("seed is ")]:
             raise InputError(f"{run.path}: no run like {first.path} but for the seed: {'; '.join(apart[:3])}")
-    data = data_of(config)
+    data = data_of(config, first.path)
     networks = [run.load_model() for run in runs]
 
     def mean_forecast(batch: Batch) -> Tensor:
@@ -56,11 +58,11 @@ def score_ensemble(runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def data_of(config: Mapping[str, Any]) -> ForecastData:
-    """Give the data as the run of this configuration had them."""
+def data_of(config: Mapping[str, Any], folder: Path) -> ForecastData:
+    """Return the data as the run of this configuration, in `folder`, had them."""
     training = config["training"]
     return ForecastData(
-        load_source(config["data"]),
+        load_source(described_data(config["data"], folder, lambda path: f"put {path} into data/")),
         config["data"]["split"],
         context_length=config["context_length"],
         horizon=config["horizon"],

@@ -1,8 +1,6 @@
 """The record itself: a CSV file of one row a run, each written the moment it is known."""
 
-import csv
 import fcntl
-import io
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +10,7 @@ from forecast.errors import InputError
 from forecast.files import replacing
 from forecast.nested import look_up
 from forecast.recording.cell import Cell, Key
+from forecast.spreadsheet import csv_bytes, read_rows
 
 Record = dict[str, str]
 """A row, as text."""
@@ -68,15 +67,16 @@ def read_record(path: Path) -> list[Record]:
     """
     if not path.is_file():
         return []
-    reader = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"), newline=""))
-    if tuple(reader.fieldnames or ()) != COLUMNS:
+    names, found = read_rows(path)
+    if tuple(names) != COLUMNS:
         raise InputError(f"{path}: its columns are not those of the record, which are {','.join(COLUMNS)}")
     rows: dict[Key, Record] = {}
-    for row in reader:
-        if None in row or None in row.values():
-            raise InputError(f"{path}: line {reader.line_num}: has not {len(COLUMNS)} cells: take the line out")
+    for line, cells in found:
+        if len(cells) != len(COLUMNS):
+            raise InputError(f"{path}: line {line}: has not {len(COLUMNS)} cells: take the line out")
+        row = dict(zip(COLUMNS, cells, strict=True))
         if key_of(row) in rows:
-            raise InputError(f"{path}: line {reader.line_num}: {', '.join(key_of(row))} is there twice: take one out")
+            raise InputError(f"{path}: line {line}: {', '.join(key_of(row))} is there twice: take one out")
         rows[key_of(row)] = row
     return list(rows.values())
 
@@ -95,9 +95,5 @@ def append(path: Path, row: Record) -> None:
 
 def write_record(path: Path, rows: Sequence[Record]) -> None:
     """Write the whole record, its headings where there is no row."""
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
     with replacing(path) as file:
-        file.write(text.getvalue().encode())
+        file.write(csv_bytes(rows, COLUMNS))

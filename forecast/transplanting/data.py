@@ -1,6 +1,7 @@
 """The data that a run was trained on, again, and cut for another look-back."""
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 
 from forecast.data.datamodule import ForecastData
+from forecast.data.described import described_data
 from forecast.data.placement import Placing
 from forecast.data.settings import check_data
 from forecast.data.sources import Source, load_source
@@ -23,23 +25,32 @@ LATER = ("shown_frequency", "day_begins", "time_zone", "duplicates", "missing")
 """Keys of a manifest's `data` that runs of earlier versions lack."""
 
 
-def same_source(run: Run) -> Source:
-    """Give the series of the run: the file, if it still lies there unchanged, or the simulation.
+def same_source(run: Run, file: Path | None = None) -> Source:
+    """Return the series of the run: that of the user's own `file`, of the run's file where it may lie, or simulated.
 
-    Nothing is downloaded: a run folder is not what says from where.
+    Nothing is downloaded, and no file is read that only the run folder names elsewhere.
 
     Raises
     ------
     InputError
-        If the file is gone or another one, or the run folder is damaged.
+        If the file is gone, another one or not the folder's to name, or the run folder is damaged.
     """
     config, facts = read_config(run.path)["data"], _facts(run)
     check_data(config)
     if config["source"] == "synthetic":
+        if file is not None:
+            raise InputError(f"--data {file}: {run.path} was trained on a simulation: leave it out")
         return load_source(config)
-    path = Path(str(facts["path"]))
+
+    def command(name: str) -> str:
+        return f"python -m forecast.transplant --run {shlex.quote(str(run.path))} --data {shlex.quote(name)} …"
+
+    path = file
+    if path is None:
+        path = Path(str(facts["path"]))
+        described_data({**config, "path": str(path)}, run.path, command)
     if not path.is_file():
-        raise InputError(f"{path}: the file that {run.path} was trained on is not there: put it back")
+        raise InputError(f"{path}: the file that {run.path} was trained on is not there: put it back, or give --data")
     if sha256(path) != facts["sha256"]:
         raise InputError(f"{path}: not the file that {run.path} was trained on (its sha256 differs): put it back")
     return load_source({**config, "path": str(path), "sha256": None})

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -48,8 +49,12 @@ class Scored:
     share: float | None
 
 
-def score_all(run: Run, attention: Sequence[str], context_lengths: Sequence[int], *, quiet: bool) -> list[Scored]:
+def score_all(
+    run: Run, attention: Sequence[str], context_lengths: Sequence[int], *, file: Path | None = None, quiet: bool
+) -> list[Scored]:
     """Score the run as it was trained, then under each attention and at each look-back, alone and together.
+
+    `file` is the data file where the user names it.
 
     Raises
     ------
@@ -57,7 +62,7 @@ def score_all(run: Run, attention: Sequence[str], context_lengths: Sequence[int]
         If the run, its data or one of the combinations cannot be used; that is seen before any is scored.
     """
     variants = [None, *(attention_named(word) for word in attention)]
-    source = same_source(run)
+    source = same_source(run, file)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     own = data_at(run, source, None, device)
     own_length = own.sizes.context_length
