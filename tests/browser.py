@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -15,8 +14,8 @@ QUIET = [
     *("--disable-background-networking", "--disable-component-update", "--disable-extensions", "--hide-scrollbars"),
 ]
 ALONE = "--host-resolver-rules=MAP * ~NOTFOUND"
-OWN = ".google.com"
-"""Hosts that the browser itself asks for on its start."""
+THE_BROWSER = "not an origin"
+"""The initiator of a request that no page caused: the browser's own, for updates, the time or an account."""
 
 PATIENCE = 60_000
 """Milliseconds of its own clock that a page is given: that clock runs ahead while the page waits for nothing."""
@@ -27,7 +26,10 @@ TRIES = 4
 
 @dataclass(frozen=True)
 class Opened:
-    """The document after its scripts ran, the addresses that it asked for, what its own policy blocked."""
+    """The document after its scripts ran, the addresses that it asked for, what its own policy blocked.
+
+    The network log names the initiator of each request, so that requests of the browser itself do not count.
+    """
 
     document: str
     requests: list[str]
@@ -38,10 +40,11 @@ def open_page(path: Path, folder: Path, *options: str) -> Opened:
     """Open a file, cut off from the network, with `folder` for what the browser keeps; skip without Chromium."""
     log = folder / "net.json"
     ended = _show(path.as_uri(), folder, ALONE, f"--log-net-log={log}", "--enable-logging=stderr", *options)
-    asked = {event.get("params", {}).get("url") for event in json.loads(log.read_text())["events"]}
+    events = (event.get("params", {}) for event in json.loads(log.read_text())["events"])
+    asked = {event["url"] for event in events if event.get("initiator", THE_BROWSER) != THE_BROWSER}
     return Opened(
         document=ended.stdout,
-        requests=sorted(url for url in asked if url and not (urlsplit(url).hostname or "").endswith(OWN)),
+        requests=sorted(asked),
         blocked=[line for line in ended.stderr.splitlines() if "Content Security Policy" in line],
     )
 

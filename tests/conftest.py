@@ -11,13 +11,25 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
+from forecast.signals import SIGNALS
 from tests.small import ROOT, hourly, quick, write
 
 LIGHTNING = [
     "ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated",
 ]
 """Warnings of third parties that a training gives and that are not ours to mend, as pytest's filters."""
+
+
+settings.register_profile(
+    "suite",
+    derandomize=True,  # the same examples each time: a failure is a change's, not a draw's
+    deadline=None,  # two cores share the suite
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("suite")
 
 
 MANY_OBJECTS = 50_000
@@ -36,8 +48,12 @@ class TinyRun:
     words: list[str] = field(default_factory=list)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the warnings pass that Lightning gives wherever a run may be made; begin with the longest tests."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let Lightning's warnings pass where a run may be made; begin with the longest tests; leave records to `-m`."""
+    if "record" not in config.option.markexpr:  # any other -m would put an option in pyproject.toml out of force
+        by_hand = [item for item in items if item.get_closest_marker("record")]
+        config.hook.pytest_deselected(items=by_hand)
+        items[:] = [item for item in items if item not in by_hand]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # no process is left with one in the end
     for item in items:
         if "tests/test_" in item.nodeid.replace("\\", "/"):
@@ -62,7 +78,7 @@ def imports_are_no_garbage() -> None:
 @pytest.fixture
 def signals_and_threads() -> Iterator[None]:
     """Undo what a tool that is called in the tests' own process changes in it."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
     threads = torch.get_num_threads()
     yield
     for number, handler in handlers.items():

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from forecast.spreadsheet import write_frame
 from forecast.table import warning
 from forecast.training import train
 from tests.small import compose
@@ -163,7 +164,8 @@ def main() -> None:
                 f"{row['series']:28} x{row['columns']}  {told}, step {row['best_step']}, from {row['start']}",
                 flush=True,
             )
-            pd.DataFrame(rows).to_csv(options.output, index=False, float_format="%.6g", lineterminator="\n")
+            with options.output.open("wb") as file:
+                write_frame(file, pd.DataFrame(rows), index=False, float_format="%.6g")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Small runs: configurations composed as the command line composes them, over tables made here."""
 
 import csv
+import json
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,9 @@ import pandas as pd
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from omegaconf import OmegaConf
+
+from forecast.files import DIGEST, write_sealed
+from forecast.run import MANIFEST, Run
 
 ROOT = Path(__file__).resolve().parents[1]
 CONTEXT, HORIZON = 48, 12
@@ -85,6 +89,22 @@ def write(path: Path, table: pd.DataFrame) -> Path:
 def read_rows(path: Path) -> list[dict[str, str]]:
     """Give the rows of a CSV file as text."""
     return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
+def seal(folder: Path) -> None:
+    """Write the manifest of a run folder again, over the files as they are now; make one where there is none."""
+    manifest = folder / MANIFEST
+    content = json.loads(manifest.read_text(encoding="utf-8")) if manifest.is_file() else {}
+    content.pop(DIGEST, None)
+    Run(folder).seal(content)
+
+
+def rewrite(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON file of a run folder as the program would: with its digest, and its hash in the manifest."""
+    content.pop(DIGEST, None)
+    write_sealed(path, content)
+    if path.name != MANIFEST and (path.parent / MANIFEST).is_file():
+        seal(path.parent)
 
 
 def snapshot(*folders: Path) -> dict[str, bytes | None]:

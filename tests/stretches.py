@@ -21,6 +21,7 @@ from forecast.data.windows import Windows
 from forecast.model.informer import Informer
 from forecast.preparation import prepare
 from forecast.share import SHARES, ShareSums
+from forecast.spreadsheet import write_frame
 from forecast.training import train
 from tests.small import compose
 
@@ -113,7 +114,8 @@ def _fill(source: Path, output: Path) -> None:
                     found = row_of(configuration(hours, horizon, level))
                 begins = f"{stretch['date'].iloc[0]:%Y-%m-%d}"
                 rows.append({"stretch": number, "begins": begins, "horizon": horizon, "level": level, **found})
-                pd.DataFrame(rows).to_csv(output, index=False)
+                with output.open("wb") as file:
+                    write_frame(file, pd.DataFrame(rows), index=False)
                 print(rows[-1], flush=True)
 
 

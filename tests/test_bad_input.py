@@ -1,5 +1,6 @@
 """Every case of bad input, through training and through predict: one line, exit code 2, nothing written."""
 
+import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -60,6 +61,20 @@ def a_folder(folder: Path) -> Path:
     return folder / "bad.csv"
 
 
+def renamed(name: str) -> Spoil:
+    return table(lambda good: good.rename(columns={"load": name}))
+
+
+def a_pipe(folder: Path) -> Path:
+    os.mkfifo(folder / "bad.csv")
+    return folder / "bad.csv"
+
+
+def a_device(folder: Path) -> Path:
+    (folder / "bad.csv").symlink_to("/dev/zero")
+    return folder / "bad.csv"
+
+
 # what is wrong: how it is made, and what the line has to say
 FLAWS: dict[str, tuple[Spoil, list[str]]] = {
     "no such file": (lambda folder: folder / "none.csv", ["none.csv", "no such file"]),
@@ -84,6 +99,20 @@ FLAWS: dict[str, tuple[Spoil, list[str]]] = {
     "duplicate times": (table(lambda good: pd.concat([good, good.iloc[[5]]])), ["rows 7 and 302", "duplicate"]),
     "a gap": (table(lambda good: good.drop(index=range(40, 43))), ["row 41", "missing", "3 missing in all"]),
     "a time off the grid": (planted(60, "date", "2016-07-03 10:17:00"), ["row 60", "off the grid"]),
+    "a spike among the rows of training": (
+        planted(20, "load", 1e30),
+        ["'load'", "2016-07-01 18:00:00", "1e+30", "deviations"],
+    ),
+    "a spike among the last rows": (
+        planted(299, "air", -1e25),
+        ["'air'", "2016-07-13 09:00:00", "-1e+25", "deviations"],
+    ),
+    "a date that is the time of reading": (planted(57, "date", "now"), ["row 57", "'date'", "'now' is no date"]),
+    "a date that is the day of reading": (planted(2, "date", "today"), ["row 2", "'date'", "'today' is no date"]),
+    "a name that colours a terminal": (renamed("lo\x1b[31mad"), [r"'lo\x1b[31mad'", "control characters"]),
+    "a name that turns the reading round": (renamed("lo\u202ead"), [r"'lo\u202ead'", "control characters"]),
+    "a pipe": (a_pipe, ["a pipe or a device"]),
+    "a device": (a_device, ["a pipe or a device"]),
     "ragged": (content(b"date,load,oil,air\n2016-07-01,1,2,3\n2016-07-02,1,2,3,4\n"), ["row 3", "cells"]),
 }
 
@@ -117,7 +146,8 @@ def test_a_flaw_of_the_file_is_one_line(
     path = spoil(tmp_path)
     before = snapshot(tmp_path, tiny_run.path)
     assert tool(tiny_run, path, tmp_path) == 2
-    expect_one_line(capsys, [path.name, *words])
+    named = [] if tool is train_on and flaw.startswith("a spike") else [path.name]  # training has one table alone
+    expect_one_line(capsys, [*named, *words])
     assert snapshot(tmp_path, tiny_run.path) == before
 
 
@@ -269,3 +299,24 @@ def test_rows_out_of_order_are_sorted_and_said_in_training(
     assert [line for line in capsys.readouterr().out.splitlines() if "out of order: sorted by date" in line]
     (weights,) = tmp_path.rglob("model.safetensors")
     assert weights.read_bytes() == (tiny_run.path / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("x" * 300, ["data.name=xxx", "300 letters", "give 1 to 100"]),
+        ("a\x1b[31mb", ["control characters"]),
+        ("", ["0"]),
+    ],
+)
+def test_a_name_of_the_data_that_no_folder_can_have_is_one_line(
+    name: str, words: list[str], tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train_on(tiny_run, tiny_run.source, tmp_path, data__name=name) == 2
+    assert "\x1b" not in expect_one_line(capsys, ["data.name", *words])
+    assert snapshot(tmp_path) == {}
+
+
+def test_no_error_line_carries_what_steers_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert predict(["--run", "a\x1b[31mb", "--input", "x.csv"]) == 2
+    assert r"a\x1b[31mb: no such folder" in expect_one_line(capsys, [])

@@ -90,16 +90,39 @@ def test_half_precision_and_own_values_are_measured(tmp_path: Path) -> None:
     assert int(rows[0]["least_bytes"]) == 4 * 16 * 2 * 8 * 2
 
 
-def test_unless_told_otherwise_the_layer_and_the_lengths_are_those_of_the_readme() -> None:
+def test_in_full_the_layer_and_the_lengths_are_those_of_the_readme() -> None:
     parser = argparse.ArgumentParser()
     options.add_options(parser)
-    plan = plan_of(parser.parse_args(["--device", "cpu"]))
-    assert plan.layer_repetitions == 50
+    plan = plan_of(parser.parse_args(["--device", "cpu", "--full"]))
+    assert (plan.layer_repetitions, plan.seconds, plan.budget) == (50, 2.0, None)
     assert [(shape.length, shape.d_model) for shape in plan.layer_shapes()] == [(16_384, 512)] * 3
     assert [(shape.num_heads, shape.head_dim) for shape in plan.layer_shapes()] == [(1, 512), (2, 32), (8, 64)]
     assert [shape.length for shape in plan.sweeps()[0]] == [2**n for n in range(8, 17)]
     assert [shape.passes for sweep in plan.sweeps() for shape in sweep[:1]] == ["forward", "forward+backward"]
     assert {variant.name for variant in plan.variants} == set(attention.available())
+
+
+def test_unless_told_otherwise_a_run_takes_five_minutes_and_a_value_that_is_given_holds() -> None:
+    parser = argparse.ArgumentParser()
+    options.add_options(parser)
+    plan = plan_of(parser.parse_args(["--device", "cpu", "--layer-repetitions", "7"]))
+    assert (plan.budget, plan.seconds, plan.layer_repetitions) == (300.0, 0.5, 7)
+    assert (plan.layer_length, plan.lengths[-1]) == (4_096, 16_384)
+
+
+def test_what_has_no_time_is_left_out_and_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--minutes", "0.0001", "--mechanisms", "mean", "--tables", "lengths", "--threads", "1"]
+    assert main([*TINY, *words, "--output", str(tmp_path)]) == 0
+    rows = read_rows(tmp_path / "cases.csv")
+    assert all(row["skipped"].startswith("time: ") for row in rows)
+    out, error = capsys.readouterr()
+    (note,) = [line for line in out.splitlines() if line.startswith("left out for want of time: ")]
+    assert "mean (forward from 16 tokens, forward+backward from 16 tokens)" in note
+    assert note.endswith(": --full measures the whole")
+    assert "longest 64 of 65,536" in note
+    said = error.splitlines()
+    assert said[0] == "2 mechanisms, 12 cases, within about 6 ms (--minutes); what does not fit is left out and listed"
+    assert said[1].startswith("0 of 12, ")
 
 
 def test_a_run_that_is_stopped_leaves_what_it_has_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,6 +140,7 @@ def test_a_run_that_is_stopped_leaves_what_it_has_measured(tmp_path: Path, monke
     [
         (["--dtype", "fp16"], "--dtype fp16: only a CUDA device computes in it"),
         (["--device", "cuda"], "--device cuda: no CUDA device here"),
+        (["--full", "--minutes", "3"], "--full --minutes 3: the whole takes as long as it takes: give one of them"),
         (["--d-model", "12"], "--d-model 12: must be a multiple of 8"),
         (["--longest", "8"], "--longest 8 is below --shortest 16"),
         (["--mechanisms", "softmax"], "'softmax' is none of"),

@@ -1,10 +1,14 @@
 """The board's files: one a start, each step once, one line a run."""
 
+import errno
+import threading
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from tensorboard.summary.writer.record_writer import RecordWriter
 
 from forecast.board import Board
 from forecast.run_logger import make_logger
@@ -76,6 +80,7 @@ def test_runs_side_by_side_are_one_comparable_table(tmp_path: Path) -> None:
         run, result = train(quick(tmp_path, *words, *short))
         results[run.path.name] = (run.path, result)
     table = hparams_tab(tmp_path / "synthetic")
+    own = "probe/found"  # of probsparse alone: the table has the columns of one run
     assert set(table) == set(results)
     for name, (values, metrics) in table.items():
         path, result = results[name]
@@ -86,32 +91,32 @@ def test_runs_side_by_side_are_one_comparable_table(tmp_path: Path) -> None:
         assert metrics["test_baseline/seasonal_naive_mae"] > 0
         assert metrics["speed/flops_per_window"] == result["speed"]["flops_per_window"]
         assert metrics["model/parameters"] == result["model"]["parameters"]
-        assert metrics == pytest.approx(last_scalars(path), rel=1e-6)
+        listed = {tag: value for tag, value in last_scalars(path).items() if not tag.startswith(own) or tag in metrics}
+        assert metrics == pytest.approx(listed, rel=1e-6)
     by_name = {values["attention.name"]: values for values, _ in table.values()}
     assert by_name["probsparse"]["attention.factor"] == 5.0
     assert "attention.factor" not in by_name["mean"]
-    own = "probe/found"  # of probsparse alone
     first, *others = ({name for name in metrics if not name.startswith(own)} for _, metrics in table.values())
     assert all(other == first for other in others)
     tags = [events(path).Tags()["images"] for path, _ in results.values()]
     places = ["encoder.0.self", "encoder.1.self", "decoder.0.self", "decoder.0.cross"]
-    ours = ["validation/forecasts", "test/error_by_horizon_step", "validation/error_by_hour_of_day"]
+    ours = ["1_forecasts/validation", "2_errors/test_by_horizon_step", "2_errors/validation_by_hour_of_day"]
     maps = [f"attention/{place}" for place in dict.fromkeys([places[0], *places[-3:]])]
     assert tags[0] == tags[1] == tags[2] == [*ours, *maps, "probe/heads"]
 
 
 def test_the_summary_has_the_command_the_data_and_the_table(tiny_run: TinyRun) -> None:
-    (entry,) = events(tiny_run.path).Tensors("summary/text_summary")
+    (entry,) = events(tiny_run.path).Tensors("1_summary/text_summary")
     text = entry.tensor_proto.string_val[0].decode()
     assert tiny_run.result["command"] in text
     assert "700 rows of h, 2 targets" in text
     assert f"| model | {tiny_run.result['test']['scaled']['mse']:.4f} |" in text
-    assert text.count("| seasonal naive |") == 1
+    assert text.count("| seasonal naive (24 h) |") == 1
     assert "MFLOPs a window" in text
 
 
 def test_the_error_by_step_is_one_picture_at_the_last_step(tiny_run: TinyRun) -> None:
-    assert list(images(tiny_run.path, "test/error_by_horizon_step")) == [tiny_run.result["model"]["steps"]]
+    assert list(images(tiny_run.path, "2_errors/test_by_horizon_step")) == [tiny_run.result["model"]["steps"]]
 
 
 def test_all_work_of_the_board_is_on_its_clock(tmp_path: Path) -> None:
@@ -142,3 +147,34 @@ def test_colours_survive_the_picture_on_its_way(tmp_path: Path) -> None:
     board.end_session()
     (image,) = images(tmp_path, "picture").values()
     assert np.abs(np.asarray(image).astype(int) - pixels).max() < 8
+
+
+def test_a_full_disk_is_raised_once_and_its_thread_prints_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    board = started(tmp_path, range(2), 1.0)
+    full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(RecordWriter, "write", Mock(side_effect=full))
+    printed = Mock()
+    monkeypatch.setattr(threading, "excepthook", printed)  # what would print it
+    Board(str(tmp_path))
+
+    def log() -> None:
+        for step in range(100):
+            board.log_metrics({"train/loss": 1.0}, step)
+            board.save()
+
+    with pytest.raises(OSError, match="No space left"):
+        log()
+    printed.assert_not_called()
+    assert capfd.readouterr().err == ""
+
+
+def test_other_threads_still_say_what_they_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = Mock()
+    monkeypatch.setattr(threading, "excepthook", printed)
+    Board(str(tmp_path))
+    other = threading.Thread(target=Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    other.start()
+    other.join()
+    printed.assert_called_once()

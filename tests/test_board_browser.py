@@ -66,20 +66,41 @@ def points(address: str, plugin: str, run: TinyRun, tag: str) -> Any:
 def test_every_kind_of_a_run_s_data_is_served(address: str, tiny_run: TinyRun) -> None:
     (*_, (_, step, value)) = points(address, "scalars", tiny_run, "test/mse")
     assert (step, value) == (40, pytest.approx(tiny_run.result["test"]["scaled"]["mse"], rel=1e-6))
-    assert {"validation/forecasts", "attention/encoder.0.self", "probe/heads"} < set(tags(address, "images", tiny_run))
+    assert {"1_forecasts/validation", "attention/encoder.0.self", "probe/heads"} < set(
+        tags(address, "images", tiny_run)
+    )
     for entry in points(address, "images", tiny_run, "attention/encoder.0.self"):
         assert ask(address, f"images/individualImage?{entry['query']}").startswith(b"\x89PNG")
     ((_, step, bins),) = points(address, "histograms", tiny_run, "validation/residuals")
     windows = tiny_run.result["data"]["windows"]["validation"]
     assert step == 40
     assert sum(count for *_, count in bins) == windows * 12 * 2
-    (text,) = points(address, "text", tiny_run, "summary/text_summary")
+    (text,) = points(address, "text", tiny_run, "1_summary/text_summary")
     assert "<table>" in text["text"]
     statuses = ["STATUS_SUCCESS", "STATUS_UNKNOWN", "STATUS_RUNNING"]
     asked = {"allowedStatuses": statuses, "startIndex": 0, "sliceSize": 10}
     (line,) = ask(address, "hparams/session_groups", asked)["sessionGroups"]
     assert line["hparams"]["attention.name"] == "full"
     assert line["sessions"][0]["status"] == "STATUS_SUCCESS"
+    columns = ask(address, "hparams/experiment", {"experimentName": "x", "hparamsLimit": 1000})
+    assert [each["displayName"] for each in columns["hparamInfos"]] == ["attention", "look-back", "words"]
+    metrics = [each["name"]["tag"] for each in columns["metricInfos"]]
+    assert metrics[:3] == ["compare/test_mse", "compare/test_mae", "compare/speed_train_windows_per_s"]
+    assert {"val/mse", "test/skill", "test_baseline/last_value_mse"} < set(metrics)
+
+
+def test_forecasts_and_the_summary_come_first(address: str, tiny_run: TinyRun) -> None:
+    """The pages of pictures and of texts are sorted by name."""
+    assert min(tags(address, "images", tiny_run)) == "1_forecasts/validation"
+    assert min(tags(address, "text", tiny_run)) == "1_summary/text_summary"
+
+
+def test_the_table_of_runs_shows_scores_on_a_narrow_page(address: str) -> None:
+    """Of 1,300 pixels, by the widths of TensorBoard's own columns: its table is closed to a look at the elements."""
+    columns = ask(address, "hparams/experiment", {"experimentName": "x", "hparamsLimit": 1000})
+    options, trial, button, column, shown_at_most = 265, 160, 100, 160, 5
+    before = options + trial + button + column * min(shown_at_most, len(columns["hparamInfos"]))
+    assert before + column <= 1300
 
 
 def test_a_browser_shows_curves_pictures_and_the_histogram(address: str, tiny_run: TinyRun, tmp_path: Path) -> None:

@@ -10,17 +10,19 @@ import pandas as pd
 import pytest
 import torch
 
+from forecast.data.naming import named
 from forecast.earlier import whole
 from forecast.errors import InputError, Interrupted
 from forecast.files import read_json
 from forecast.forecaster import Forecaster
 from forecast.resume import differences, read_config
 from forecast.run import CONFIG, MANIFEST, RESULT, Run
+from forecast.same_data import data_key
 from forecast.share import SHARES
 from forecast.task import ForecastTask
 from forecast.training import train
 from forecast.transplanting.data import data_at, same_source
-from tests.small import changed, hourly, quick, write
+from tests.small import changed, hourly, quick, rewrite, write
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -51,7 +53,7 @@ def without_keys(path: Path, *groups: tuple[str, ...]) -> None:
         for part in way:
             inner = inner[part]
         del inner[key]
-    path.write_text(json.dumps(content))
+    rewrite(path, content)
 
 
 def test_a_model_without_the_keys_forecasts_as_it_did(made: tuple[Path, pd.DataFrame]) -> None:
@@ -66,8 +68,8 @@ def test_a_model_without_the_keys_forecasts_as_it_did(made: tuple[Path, pd.DataF
 def test_a_configuration_without_them_is_that_of_then_and_of_others_nothing_is_added(
     made: tuple[Path, pd.DataFrame],
 ) -> None:
-    stored = json.loads((made[0] / CONFIG).read_text())
-    keys = ("level", "queries", "share_prior", "calendar")
+    stored = read_json(made[0] / CONFIG)
+    keys = ("level", "queries", "share_prior", "calendar", "missing_values")
     old = {
         name: {key: group[key] for key in group if key not in keys} if isinstance(group, dict) else group
         for name, group in stored.items()
@@ -78,10 +80,21 @@ def test_a_configuration_without_them_is_that_of_then_and_of_others_nothing_is_a
     assert whole(other) == other
 
 
+def test_a_run_without_missing_values_forecasts_the_same_as_one_that_names_none(trained: tuple[Path, Any]) -> None:
+    result = read_json(trained[0] / RESULT)
+    data = result["config"]["data"]
+    assert data["missing_values"] == []
+    told = [{**data, "missing_values": values} for values in ([], [-9999])]
+    told.append({key: value for key, value in data.items() if key != "missing_values"})
+    keys = [data_key({**result, "config": {**result["config"], "data": each}}) for each in told]
+    assert keys[0] == keys[2] != keys[1]
+
+
 def test_a_run_without_them_is_transplanted(made: tuple[Path, pd.DataFrame]) -> None:
     without_keys(made[0] / CONFIG, *[("model", key) for key in ("level", "queries")], ("training", "share_prior"))
     run = Run.open(made[0])
-    test = data_at(run, same_source(run), None, torch.device("cpu")).parts["test"]
+    source = same_source(run, Path(read_json(run.path / RESULT)["data"]["path"]))
+    test = data_at(run, source, None, torch.device("cpu")).parts["test"]
     assert len(test) == read_json(run.path / RESULT)["data"]["windows"]["test"]
 
 
@@ -112,9 +125,9 @@ def test_a_run_of_then_goes_on_as_it_began_and_is_none_of_today_s(
     monkeypatch.setattr(ForecastTask, "training_step", original)
     (path,) = (file.parent for file in (tmp_path / "stopped").rglob(CONFIG))
     without_keys(path / CONFIG, ("model", "level"), ("model", "queries"), ("training", "share_prior"))
-    _, result = train(changed(config, resume=str(path)), overrides=[f"resume={path}"])
+    _, result = train(changed(config, resume=str(path)), overrides=[f"resume={path}", source])
     assert result["model"] == expected["model"]
     assert result["model"]["share"] in SHARES[1:]
     assert result["test"]["scaled"] == expected["test"]["scaled"]
     today = changed(config, training__share_prior=30)
-    assert differences(today, read_config(path)) == ["training.share_prior is 0 there and 30 here"]
+    assert differences(named(today), read_config(path)) == ["training.share_prior is 0 there and 30 here"]

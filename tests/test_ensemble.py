@@ -14,6 +14,7 @@ from forecast.errors import InputError
 from forecast.forecaster import Forecaster, load
 from forecast.predict import main as predict
 from tests.conftest import TinyRun
+from tests.small import rewrite
 
 pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
@@ -69,7 +70,7 @@ def test_runs_of_other_data_are_refused_in_one_line(
     shutil.copytree(tiny_run.path, other)
     manifest = json.loads((other / "manifest.json").read_text())
     change(manifest)
-    (other / "manifest.json").write_text(json.dumps(manifest))
+    rewrite(other / "manifest.json", manifest)
     assert predict(words(tmp_path / "next.csv", tiny_run.source, tiny_run.path, other)) == 2
     line = f"error: {other}: cannot be averaged with {tiny_run.path}: {said}: give runs of the same data"
     assert capsys.readouterr().err.startswith(line)

@@ -130,3 +130,13 @@ def test_the_first_forecast_is_not_timed_nor_that_of_an_only_batch(batch_size: i
 
     windows = make_windows()
     assert evaluate(slow_at_first, windows, batch_size).windows_per_s > len(windows) / 0.25
+
+
+def test_the_load_is_that_of_the_batches_that_are_timed() -> None:
+    def slow_at_first(batch: Batch) -> Tensor:
+        time.sleep(0.3 if int(batch.origin[0]) == 8 else 0.01)
+        return mean_of_context(batch)
+
+    load = evaluate(slow_at_first, make_windows(), 10).load
+    assert 0.04 <= load.wall_seconds < 0.3
+    assert load.cpu_seconds < load.wall_seconds + 0.3

@@ -16,13 +16,14 @@ from forecast.data.clock import Clock
 from forecast.errors import InputError
 from forecast.export import main as export
 from forecast.exporting import extra
+from forecast.exporting.sealing import sealed
 from forecast.exporting.windows import random_series, series_of, windows_of
 from forecast.forecaster import Forecaster
 from forecast.predict import main as predict
 from forecast.run import Run
 from forecast.training import train
 from tests.conftest import TinyRun
-from tests.small import CONTEXT, HORIZON, ROOT, quick, snapshot, write
+from tests.small import CONTEXT, HORIZON, ROOT, quick, rewrite, snapshot, write
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +89,8 @@ def test_the_command_says_how_near_the_file_is_and_on_what(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = snapshot(tiny_run.path)
-    assert export(["--run", str(tiny_run.path), "--output", str(tmp_path / "model.pt2")]) == 0
+    words = ["--run", str(tiny_run.path), "--input", str(tiny_run.source)]
+    assert export([*words, "--output", str(tmp_path / "model.pt2")]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert "any number of windows at a time, float64 values in original units" in first
     assert f"over 32 windows of {tiny_run.source} (bound 1e-04)" in second
@@ -119,7 +121,10 @@ def test_a_run_that_masks_is_exported_with_what_was_observed(tmp_path: Path, tin
 # --- what it is compared on
 
 
-def test_windows_are_spread_over_the_rows_and_end_with_the_last(tiny_run: TinyRun) -> None:
+def test_windows_are_spread_over_the_rows_and_end_with_the_last(
+    tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORECAST_DATA_DIR", str(tiny_run.source.parent))
     forecaster = Forecaster.load(tiny_run.path)
     series, said = series_of(Run.open(tiny_run.path), forecaster, None)
     assert said == str(tiny_run.source)
@@ -136,12 +141,18 @@ def test_a_run_whose_file_is_gone_is_compared_on_random_rows_at_its_level(tiny_r
     run = Path(shutil.copytree(tiny_run.path, tmp_path / "run"))
     result = json.loads((run / "result.json").read_text())
     result["data"]["path"] = str(tmp_path / "gone.csv")
-    (run / "result.json").write_text(json.dumps(result))
+    rewrite(run / "result.json", result)
     forecaster = Forecaster.load(run)
     series, said = series_of(Run.open(run), forecaster, None)
     assert said.startswith("random rows")
     np.testing.assert_allclose(series.frame.mean(), forecaster.scaler.mean, atol=3 * forecaster.scaler.scale.max() / 17)
     pd.testing.assert_frame_equal(series.frame, random_series(forecaster).frame)
+
+
+def test_a_file_that_only_the_folder_names_elsewhere_is_not_read(tiny_run: TinyRun) -> None:
+    series, said = series_of(Run.open(tiny_run.path), Forecaster.load(tiny_run.path), None)
+    assert "name it with --input" in said
+    assert not series.frame["load"].isin(tiny_run.table["load"]).any()
 
 
 @pytest.mark.parametrize("frequency", ["YS-JAN", "5YE-JUN", "QS-OCT", "52W-TUE", "W-SUN", "h"])
@@ -241,9 +252,11 @@ def test_an_onnx_model_of_somebody_else_is_refused(tmp_path: Path) -> None:
     graph = onnx.helper.make_graph([onnx.helper.make_node("Neg", ["x"], ["y"])], "other", ends[:1], ends[1:])
     path = tmp_path / "other.onnx"
     opset = onnx.helper.make_opsetid("", 18)
-    path.write_bytes(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=10).SerializeToString())
-    with pytest.raises(InputError, match=r"no model that forecast\.export wrote"):
-        forecast.load(path)
+    content = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=10).SerializeToString()
+    for written, said in ((content, "its digest differs"), (sealed(content, ".onnx"), "no model that forecast")):
+        path.write_bytes(written)
+        with pytest.raises(InputError, match=said):
+            forecast.load(path)
 
 
 def test_a_model_that_ends_in_something_else_is_refused(tiny_run: TinyRun, capsys: pytest.CaptureFixture[str]) -> None:
@@ -266,3 +279,21 @@ def test_the_commands_of_the_readme_export_and_forecast(
     for tool, words in commands:
         assert {"export": export, "predict": predict}[tool](words.split()) == 0
     assert len(pd.read_csv(tmp_path / "forecast.csv")) == HORIZON
+
+
+def test_no_flipped_byte_of_a_file_is_run(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights of both formats are stored without a checksum that their readers look at."""
+    whole = model.read_bytes()
+    copy = tmp_path / model.name
+    runs = {".pt2": "torch.export.load", ".onnx": "onnxruntime.InferenceSession"}[model.suffix]
+    monkeypatch.setattr(runs, lambda *_, **__: pytest.fail("it was run"))
+    for place in [*np.random.default_rng(0).integers(len(whole), size=60), len(whole) - 1]:
+        raw = bytearray(whole)
+        raw[place] ^= 1 << int(place % 8)
+        copy.write_bytes(bytes(raw))
+        with pytest.raises(InputError, match=rf"{model.name}: not a file that .*its digest differs"):
+            forecast.load(copy)
+    for length in (len(whole) - 1, len(whole) // 2, 63, 0):
+        copy.write_bytes(whole[:length])
+        with pytest.raises(InputError, match="its digest differs"):
+            forecast.load(copy)

@@ -21,7 +21,7 @@ PLACES = ["encoder.0.self", "encoder.1.self", "decoder.0.self", "decoder.0.cross
 def test_errors_maps_and_the_last_probe_are_pictures_of_the_last_step(tiny_run: TinyRun) -> None:
     found = events(tiny_run.path)
     tags = found.Tags()["images"]
-    once = ["test/error_by_horizon_step", "validation/error_by_hour_of_day", "probe/heads"]
+    once = ["2_errors/test_by_horizon_step", "2_errors/validation_by_hour_of_day", "probe/heads"]
     for tag in [*once, *(tag for tag in tags if tag.startswith("attention/"))]:
         (picture,) = found.Images(tag)
         assert picture.step == tiny_run.result["model"]["steps"]

@@ -8,6 +8,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from forecast import attention
+from forecast.attention import multi_head
+from forecast.attention.multi_head import MultiHeadAttention
 from forecast.flops import flops_per_window, operations, training_operations
 from forecast.model.presets import Sizes
 from tests.examples import FULL, LINEAR, make_model, make_windows
@@ -104,6 +106,15 @@ def test_counting_leaves_the_mode_and_the_random_state_as_they_were() -> None:
     flops_per_window(model, windows)
     assert {name: module.training for name, module in model.named_modules()} == before
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_what_is_counted_goes_the_way_that_is_taken_without_counting(monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = {**compose("attention=probsparse")["attention"], "factor": 1}
+    heads = MultiHeadAttention(32, 2, attention.build(**arguments, num_heads=2, head_dim=16))
+    tokens = torch.randn(1, 200, 32)
+    few = operations(lambda: heads(tokens, tokens, tokens))
+    monkeypatch.setattr(multi_head, "pays", lambda *_: False)
+    assert few < operations(lambda: heads(tokens, tokens, tokens))
 
 
 def test_a_layer_s_training_step_costs_its_forward_pass_three_times() -> None:

@@ -25,7 +25,7 @@ def test_a_mapped_table_gives_the_same_digits_and_says_where_it_was(
         assert (run.path / name).read_bytes() == (tiny_run.path / name).read_bytes()
     printed = capsys.readouterr().out.splitlines()
     assert (
-        sum(line.startswith("csv: table of 0.0 MiB in a memory-mapped file, as asked; cpu has ") for line in printed)
+        sum(line.startswith("hours: table of 0.0 MiB in a memory-mapped file, as asked; cpu has ") for line in printed)
         == 1
     )
     placement = result["data"]["placement"]
@@ -35,7 +35,7 @@ def test_a_mapped_table_gives_the_same_digits_and_says_where_it_was(
     assert 0 < result["speed"]["data_wait_share"] < 1
     left = {path.name for path in run.path.iterdir() if not path.name.startswith("events")}
     assert left == {path.name for path in tiny_run.path.iterdir() if not path.name.startswith("events")}
-    assert [path.name for path in tmp_path.iterdir()] == ["csv"]
+    assert [path.name for path in tmp_path.iterdir()] == ["hours"]
 
 
 def test_a_disk_too_small_for_a_mapped_table_ends_with_4_before_there_is_a_folder(tmp_path: Path) -> None:

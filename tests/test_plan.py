@@ -71,6 +71,32 @@ def test_a_plan_has_a_row_for_each_mechanism_and_says_why_one_has_none(
     assert "linformer: refused: attention=linformer cannot be causal: set attention@decoder_attention=full" in printed
 
 
+def test_a_plan_says_at_once_what_it_does_and_how_far_it_is(
+    asked: list[tuple[str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--mechanisms", "full", "linear", "--threads", "1", "--memory-gib", "2"]
+    assert main([*WORDS, *words]) == 0
+    first, second, *_ = capsys.readouterr().err.splitlines()
+    assert first == (
+        "planning 2 mechanisms in 3 rounds for 700 rows of 1 targets: in each, a process reads the data, fits the "
+        "linear maps and makes 4 s of steps; nothing is trained to its end"
+    )
+    assert second.startswith("0 of 6, ")
+    assert second.endswith(": full: measure")
+
+
+def test_an_interrupted_plan_says_that_nothing_is_left_and_what_is_quicker(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(planner, "ask_child", interrupt)
+    assert plan("--mechanisms", "full") == 130
+    error = capsys.readouterr().err
+    assert error.startswith("stopped: interrupted: a plan is all or nothing, and nothing was written: --rounds 1 ")
+
+
 def test_trainings_beside_the_plan_come_in_turn_and_give_ratios_and_ranks(
     asked: list[tuple[str, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,7 @@
 import hashlib
 import io
 import json
+import math
 import os
 import pickle
 import shutil
@@ -17,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from forecast import training
 from forecast.data.calendar import calendar_features
@@ -24,12 +26,13 @@ from forecast.data.clock import UNKNOWN, Clock
 from forecast.data.policies import Policies
 from forecast.data.scaler import Scaler
 from forecast.data.series import Series
-from forecast.errors import InputError
+from forecast.errors import InputError, NotFiniteError
 from forecast.forecaster import Forecaster, load
 from forecast.predict import main as predict
+from forecast.run import Run
 from forecast.training import train
 from tests.conftest import TinyRun
-from tests.small import CONTEXT, HORIZON, ROOT, SMALL, changed, hourly, quick, snapshot, write
+from tests.small import CONTEXT, HORIZON, ROOT, SMALL, changed, hourly, quick, rewrite, seal, snapshot, write
 
 PARTS = ("train", "validation", "test")
 
@@ -109,10 +112,10 @@ def test_a_run_that_took_gaps_otherwise_is_refused(tiny_run: TinyRun, tmp_path: 
     run = Path(shutil.copytree(tiny_run.path, tmp_path / "run"))
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["data"]["missing"] = "mask"
-    (run / "manifest.json").write_text(json.dumps(manifest))
+    rewrite(run / "manifest.json", manifest)
     assert load(run).policies.masks_past
     del manifest["data"]["time_zone"]
-    (run / "manifest.json").write_text(json.dumps(manifest))
+    rewrite(run / "manifest.json", manifest)
     with pytest.raises(InputError, match="earlier version, whose models took gaps otherwise"):
         load(run)
 
@@ -309,7 +312,7 @@ def test_an_input_that_ends_in_a_gap_is_forecast_from_its_last_values_and_a_note
 
 def test_a_context_of_gaps_alone_gives_a_finite_forecast_or_is_refused(repaired: TinyRun) -> None:
     table = hourly()
-    table.loc[700 - CONTEXT :, ["load", "oil", "air"]] = np.nan
+    table.loc[700 - CONTEXT :, ["load", "air"]] = np.nan
     if repaired.config["data"]["missing"] == "mask":  # of which the model would know nothing at all
         with pytest.raises(InputError, match=f"'load' has no value in the last {CONTEXT} rows"):
             load(repaired.path).predict(table)
@@ -339,7 +342,7 @@ def test_a_run_without_policies_in_its_manifest_refuses_gaps(
     assert forecast(copied, tiny_run.source, tmp_path / "next.csv") == 0
     capsys.readouterr()
     assert forecast(copied, repaired.source, tmp_path / "next.csv") == 2
-    assert "data.missing=ffill, interpolate or mask" in expect_one_line(capsys)
+    assert "train with data.missing=mask data.duplicates=mean" in expect_one_line(capsys)
 
 
 # --- the same again
@@ -414,13 +417,43 @@ def test_latest_is_the_newest_finished_run(
     for age, name in ((0, "old"), (50, "new"), (100, "unfinished")):
         folder = tmp_path / "outputs" / "csv" / name
         shutil.copytree(tiny_run.path, folder)
-        os.utime(folder / "manifest.json", (10**9 + age, 10**9 + age))
+        os.utime(folder / "config.json", (10**9 + age, 10**9 + age))
     (tmp_path / "outputs" / "csv" / "unfinished" / "manifest.json").unlink()
     (tmp_path / "outputs" / "csv" / "old" / "model.safetensors").write_bytes(b"")  # would be refused
     monkeypatch.chdir(tmp_path)
     assert predict(["--input", str(tiny_run.source)]) == 0
     assert (tmp_path / "forecast.csv").is_file()
-    assert load("latest").horizon == HORIZON
+    assert "run: outputs/csv/new, of the finished ones the one that was begun last\n" in capsys.readouterr().out
+    assert load("latest").path == Path("outputs/csv/new")
+
+
+def test_latest_goes_by_the_beginning_of_a_run_and_not_by_its_end(tiny_run: TinyRun, tmp_path: Path) -> None:
+    """A short run that began before a long one, and ended after it, is not the newest."""
+    long, short = "2026-03-01_10-05-00_aaaaaa", "2026-03-01_10-00-00_bbbbbb"
+    for age, name in ((0, long), (50, short)):
+        folder = Path(shutil.copytree(tiny_run.path, tmp_path / "csv" / name))
+        for file in ("manifest.json", "config.json"):
+            os.utime(folder / file, (10**9 + age, 10**9 + age))
+    assert Run.open("latest", tmp_path).path.name == long
+
+
+def test_columns_that_the_newest_run_does_not_know_are_told_beside_its_own_file(
+    tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(tiny_run.path, tmp_path / "outputs" / "csv" / "new")
+    source = write(tmp_path / "shops.csv", hourly().rename(columns={"load": "0", "oil": "1"}))
+    monkeypatch.chdir(tmp_path)
+    assert predict(["--input", str(source)]) == 2
+    line = expect_one_line_of(capsys.readouterr().err)
+    for words in ("shops.csv has no column 'load'", "was trained on hours.csv (columns load, oil, air)", "--run"):
+        assert words in line
+    assert forecast(tmp_path / "outputs" / "csv" / "new", source, tmp_path / "next.csv") == 2
+    assert "hours.csv" not in capsys.readouterr().err  # that run was named
+
+
+def expect_one_line_of(error: str) -> str:
+    (line,) = error.splitlines()
+    return line
 
 
 # --- paths as people have them
@@ -549,7 +582,7 @@ def edit(run: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     path = run / "manifest.json"
     content = json.loads(path.read_text())
     change(content)
-    path.write_text(json.dumps(content))
+    rewrite(path, content)
 
 
 def expect_one_line(capsys: pytest.CaptureFixture[str]) -> str:
@@ -620,7 +653,7 @@ def put(*keys: str, value: Any) -> Callable[[dict[str, Any]], None]:
 
 
 EDITS: list[tuple[tuple[str, ...], Any]] = [
-    (("format",), 2), (("format",), ...), (("architecture",), ...), (("architecture",), 5), (("data",), ...),
+    (("format",), 3), (("format",), ...), (("architecture",), ...), (("architecture",), 5), (("data",), ...),
     (("data",), []), (("scaler",), ...), (("files",), ...), (("files",), []),
     (("files", "model.safetensors"), "x"), (("files", "model.safetensors", "sha256"), None),
     (("architecture", "preset"), "os.system"), (("architecture", "preset"), ["x"]), (("architecture", "preset"), None),
@@ -687,3 +720,148 @@ def test_forecasting_leaves_the_run_folder_as_it_is(tiny_run: TinyRun, tmp_path:
     before = snapshot(tiny_run.path)
     assert forecast(tiny_run.path, tiny_run.source, tmp_path / "next.csv") == 0
     assert snapshot(tiny_run.path) == before
+
+
+# --- rows for what is known ahead, and long tables
+
+
+AHEAD = 96
+
+
+@pytest.mark.parametrize("missing", ["error", "ffill", "interpolate", "mask"])
+def test_the_forecast_begins_behind_the_last_target_and_not_behind_the_last_row(
+    missing: str, tiny_run: TinyRun
+) -> None:
+    forecaster = replace(load(tiny_run.path), policies=Policies(missing=missing))
+    known = tiny_run.table.copy()
+    known.loc[len(known) - AHEAD :, ["load", "oil"]] = np.nan
+    wanted = forecaster.predict(tiny_run.table.iloc[:-AHEAD])
+    pd.testing.assert_frame_equal(forecaster.predict(known), wanted, check_exact=True)
+    assert wanted.index[0] == tiny_run.table["date"].iloc[-AHEAD]
+
+
+def test_the_rows_without_a_target_are_counted_in_one_line(
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = tiny_run.table.copy()
+    known.loc[len(known) - AHEAD :, ["load", "oil"]] = np.nan
+    given, cut = write(tmp_path / "known.csv", known), write(tmp_path / "cut.csv", tiny_run.table.iloc[:-AHEAD])
+    for source in (given, cut):
+        assert forecast(tiny_run.path, source, source.with_suffix(".parquet")) == 0
+    pd.testing.assert_frame_equal(dated(tmp_path / "known.parquet"), dated(tmp_path / "cut.parquet"), check_exact=True)
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "no target value" in line]
+    first = tiny_run.table["date"].iloc[-AHEAD]
+    assert line.startswith(f"{given}: the last {AHEAD} rows have no target value, from {first} on")
+
+
+def test_training_leaves_out_rows_without_a_target_at_the_end_and_says_so(tiny_run: TinyRun, tmp_path: Path) -> None:
+    from forecast.data.sources import load_source
+
+    known = tiny_run.table.copy()
+    known.loc[len(known) - AHEAD :, ["load", "oil"]] = np.nan
+    path = write(tmp_path / "known.csv", known)
+    series = load_source({**tiny_run.config["data"], "path": str(path)}).series
+    assert len(series.frame) == len(known) - AHEAD
+    assert series.observed is None
+    assert series.notes[0].startswith(f"the last {AHEAD} rows have no target value, from ")
+
+
+@pytest.mark.parametrize("names", [["A", "B"], [3, 4]])
+@pytest.mark.parametrize("policy", ["error", "mean"])
+def test_a_long_table_is_refused_by_a_run_of_one_series(names: list[Any], policy: str, tiny_run: TinyRun) -> None:
+    forecaster = replace(load(tiny_run.path), policies=Policies(duplicates=policy))
+    long = pd.concat([tiny_run.table.assign(meter=name) for name in names])
+    with pytest.raises(InputError, match="the frame is a long table: column 'meter' tells 2 series apart") as caught:
+        forecaster.predict(long)
+    assert "data.duplicates" not in str(caught.value)
+    if policy == "mean":  # as a run that was trained so
+        assert len(replace(forecaster, merges_series=True).predict(long)) == HORIZON
+
+
+def test_a_run_that_made_one_series_of_several_forecasts_from_such_a_table(tmp_path: Path, undrawn: None) -> None:
+    long = pd.concat([hourly(500)[["date", "load"]].assign(meter=name) for name in ("A", "B")])
+    source = write(tmp_path / "long.csv", long)
+    words = ["data=csv", f"data.path={source}", "data.targets=[load]", "data.duplicates=mean", "training.max_steps=1"]
+    run, result = train(quick(tmp_path / "outputs", *words))
+    assert any("2 series, told apart by 'meter', were made one" in note for note in result["data"]["notes"])
+    assert forecast(run.path, source, tmp_path / "next.csv") == 0
+
+
+# --- no forecast that is not finite
+
+
+def spoilt(run: Path, to: Path) -> Path:
+    """Return a copy of a run whose weights hold a NaN, with the hash of those weights."""
+    copy = Path(shutil.copytree(run, to))
+    weights = load_file(copy / "model.safetensors")
+    for tensor in weights.values():
+        tensor.view(-1)[0] = math.nan
+    save_file(weights, copy / "model.safetensors")
+    seal(copy)
+    return copy
+
+
+def test_weights_that_are_not_finite_write_no_forecast_alone_averaged_or_transplanted(
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, output = spoilt(tiny_run.path, tmp_path / "run"), tmp_path / "next.csv"
+    ways = [["--run", str(run)], ["--run", str(run), "--run", str(tiny_run.path)]]
+    for way in (*ways, ["--run", str(run), "--attention", "linear"]):
+        assert predict([*way, "--input", str(tiny_run.source), "--output", str(output)]) in (2, 3)
+        error = capsys.readouterr().err
+        assert error.startswith("error: ")
+        assert error.count("\n") == 1
+        assert not output.exists()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_model_of_any_form_that_gives_no_number_gives_no_forecast(value: float, tiny_run: TinyRun) -> None:
+    """A run, an exported file and a transplanted one differ in their `model` alone."""
+    forecaster = load(tiny_run.path)
+    made = torch.zeros(1, HORIZON, 2, dtype=torch.float64)
+    made[0, 3, 1] = value
+    time = tiny_run.table["date"].iloc[-1] + pd.Timedelta(hours=4)
+    with pytest.raises(NotFiniteError, match=rf"^the forecast of 'oil' for {time} is {value} \(1 of 24 values"):
+        replace(forecaster, model=lambda *_: made).predict(tiny_run.table)
+
+
+@pytest.mark.parametrize("column", ["load", "oil", "air"])
+def test_python_too_refuses_what_is_out_of_the_range_of_training(column: str, tiny_run: TinyRun) -> None:
+    table = tiny_run.table.copy()
+    table.loc[690, column] = 1e30
+    time = table["date"].iloc[690]
+    with pytest.raises(
+        InputError, match=rf"^the frame, column '{column}', {time}: 1e\+30 is .* deviations of the training"
+    ):
+        load(tiny_run.path).predict(table)
+
+
+# --- what predict takes from Python
+
+
+def test_a_series_is_taken_by_a_model_of_one_column_and_refused_in_a_line_by_others(tiny_run: TinyRun) -> None:
+    several = load(tiny_run.path)
+    series = tiny_run.table.set_index("date")["load"]
+    for given, kind in ((series, "a Series 'load'"), (series.to_numpy(), "a ndarray"), ([1.0], "a list")):
+        with pytest.raises(
+            InputError, match=f"^predict takes a DataFrame with the columns 'load', 'oil', 'air': this is {kind}"
+        ):
+            several.predict(given)  # type: ignore[arg-type]
+    scaler = Scaler(several.scaler.mean[:1], several.scaler.scale[:1], ["load"])
+    one = replace(
+        several, model=lambda *_: torch.ones(1, HORIZON, 1), scaler=scaler, targets=["load"], past_covariates=[]
+    )
+    assert list(one.predict(series)) == list(one.predict(series.rename(None))) == ["load"]
+    with pytest.raises(InputError, match="a Series 'oil'"):
+        one.predict(series.rename("oil"))
+
+
+def test_a_number_that_stands_for_a_missing_value_is_one_in_the_input_too(tiny_run: TinyRun) -> None:
+    policies = Policies(missing="ffill", missing_values=(-9999,))
+    forecaster = replace(load(tiny_run.path), policies=policies)
+    table = tiny_run.table.copy()
+    place = (table.index[-3], forecaster.targets[0])
+    table.loc[place] = np.nan
+    expected = forecaster.predict(table)
+    table.loc[place] = -9999
+    pd.testing.assert_frame_equal(forecaster.predict(table), expected)

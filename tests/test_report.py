@@ -10,7 +10,7 @@ import pytest
 from forecast.report import main
 from forecast.reporting import content
 from tests.reporting.made import errors, no_pictures, result_of, write_run
-from tests.small import read_rows, snapshot
+from tests.small import read_rows, rewrite, snapshot
 
 pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
@@ -85,7 +85,7 @@ def test_scores_that_a_result_has_besides_are_columns_without_being_known(pair: 
         for scores in (result, *result["baselines"].values()):
             scores["test"]["scaled"] |= {"rmse": 0.6}
             scores["test"]["original"] |= {"rmse": 60.0, "mase": 1.25, "odd": 7.5}
-        (folder / "result.json").write_text(json.dumps(result))
+        rewrite(folder / "result.json", result)
     main(["--runs", str(pair), "--quiet"])
     row, *_ = read_rows(pair / "report.csv")
     assert (row["test_rmse"], row["test_rmse_original"], row["test_mase"], row["test_odd"]) == (

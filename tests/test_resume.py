@@ -14,12 +14,12 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from forecast.checkpoint import MAGIC, checkpoints, read_checkpoint
 from forecast.claim import claimed
 from forecast.errors import InputError, Interrupted
-from forecast.files import sha256
+from forecast.files import read_json, sha256
 from forecast.resume import differences
 from forecast.run import MANIFEST, Run
 from forecast.task import ForecastTask
 from forecast.training import train
-from tests.small import changed, hourly, quick, snapshot, write
+from tests.small import changed, hourly, quick, rewrite, snapshot, write
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -269,7 +269,7 @@ def test_another_budget_and_trainer_may_be_given(config: dict[str, Any], stopped
     assert result["model"]["steps"] == 20
     assert result["config"]["trainer"]["log_every_n_steps"] == 5
     assert result["config"]["model"] == config["model"]
-    stored = json.loads((stopped / "config.json").read_text())
+    stored = read_json(stopped / "config.json")
     assert stored["training"]["max_steps"] == 20
     rates = [value for step, value in curve(Run(stopped), "train/learning_rate/linear_path") if step >= 7]
     assert rates[0] > rates[-1]
@@ -399,7 +399,7 @@ def test_one_option_of_the_trainer_leaves_the_folders_others(config: dict[str, A
     path = stopped / "config.json"
     stored = json.loads(path.read_text())
     stored["trainer"]["deterministic"] = True
-    path.write_text(json.dumps(stored))
+    rewrite(path, stored)
     words = [f"resume={stopped}", "trainer.log_every_n_steps=7"]
     composed = changed({**config, "resume": str(stopped)}, trainer__log_every_n_steps=7)
     try:
@@ -538,6 +538,6 @@ def test_it_may_go_on_with_its_table_elsewhere_and_ends_where_it_would_have(
 def test_a_run_of_a_version_without_a_key_is_gone_on_with(config: dict[str, Any], stopped: Path) -> None:
     stored = json.loads((stopped / "config.json").read_text())
     assert stored["data"].pop("calendar", 0) is None
-    (stopped / "config.json").write_text(json.dumps(stored))
+    rewrite(stopped / "config.json", stored)
     run, result = train({**config, "resume": str(stopped)}, overrides=[f"resume={stopped}"])
     assert (run.path, result["status"]) == (stopped, "finished")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from forecast.contention import Load
 from forecast.run import Run
 from forecast.table import print_next_commands, result_table, speed_line, warning
 
@@ -14,14 +15,21 @@ def row(mse: float, mase: float | None = 0.7) -> dict[str, Any]:
     return {"test": {"scaled": {"mse": mse, "mae": 0.5}, "original": {"mse": 100 * mse, "mae": 5.0, "mase": mase}}}
 
 
-def printed(naive: dict[str, Any] | None, path: dict[str, Any] | None = None) -> str:
-    result = {
+def table(naive: dict[str, Any] | None, path: dict[str, Any] | None = None, last: Any = None) -> dict[str, Any]:
+    return {
         "config": {"horizon": 96},
         "data": {"name": "etth1", "windows": {"test": 2785}},
         **row(0.25),
         "linear_path": path,
-        "baselines": {"last_value": row(1.0), "seasonal_naive": naive, "linear": row(0.5)},
+        "baselines": {"last_value": last or row(1.0), "seasonal_naive": naive, "linear": row(0.5)},
     }
+
+
+def printed(naive: dict[str, Any] | None, path: dict[str, Any] | None = None) -> str:
+    return shown(table(naive, path))
+
+
+def shown(result: dict[str, Any]) -> str:
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(result_table(result))
     return console.export_text()
@@ -40,6 +48,32 @@ def test_a_row_has_its_scores_and_its_skill_against_seasonal_naive() -> None:
     assert line(text, "seasonal naive")[-1] == "+0.0%"
     assert line(text, "its linear path alone")[0] == "0.3000"
     assert line(text, "model")[-1] == "+50.0%"
+
+
+def test_the_season_of_the_naive_forecast_is_named_and_a_better_last_value_gets_its_own_skill() -> None:
+    """A walk: the model is no better than its last value, whatever its skill against the season."""
+    result = {**table(naive=row(1.06), last=row(0.999)), **row(1.0)}
+    result["data"] |= {"season": 24, "frequency": "h"}
+    text = " ".join(shown(result).split())
+    assert "│ seasonal naive (24 h) │" in text
+    assert "skill: against seasonal naive (24 h), on MSE" in text
+    assert "here the last value is the better naive forecast: against it the model's skill is -0.1%" in text
+    assert "better naive" not in shown({**result, "baselines": table(naive=row(0.9), last=row(0.999))["baselines"]})
+
+
+def test_targets_that_the_picture_leaves_out_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scored = {"validation": {"scaled": {"mse": 1.0}}}
+    model = {"best_step": 93, "steps": 372}
+    result = {**scored, "baselines": {"linear": scored}, "model": model, "speed": {}, "status": "finished"}
+    for number in (7, 9, 300):
+        print_next_commands(
+            Run(tmp_path), {**result, "data": {"path": "a.csv", "targets": [f"t{n}" for n in range(number)]}}
+        )
+    lines = [line for line in capsys.readouterr().out.splitlines() if "not drawn" in line]
+    assert lines == [
+        "forecast.png: the first 7 of 9 targets; not drawn: t7, t8",
+        "forecast.png: the first 7 of 300 targets; not drawn: t7, t8, t9, t10, t11 and 288 more",
+    ]
 
 
 def test_a_row_that_does_not_exist_says_so_and_leaves_no_skill() -> None:
@@ -90,8 +124,21 @@ def test_the_speed_is_one_line_with_units_and_what_was_not_measured_is_left_out(
         assert "% of it waiting for data), " in speed_line({**speed, "arithmetic_share": absent})  # as on a GPU
         assert speed_line(dict.fromkeys(speed, absent)) == "training too short to be timed"
     assert "compiled" not in line
+    assert "busy" not in speed_line(
+        {**speed, **Load(20, 39, 0.3, 0.4).figures("train"), "inference_disturbed": math.nan}
+    )
     compiled = speed_line({**speed, "compile_seconds": 21.04, "recompiles": 2})
     assert compiled.endswith("; compiled in 21.0 s, 2 recompiles")
+
+
+def test_a_busy_machine_is_said_with_what_the_others_took() -> None:
+    quiet, busy = Load(20, 39, 0.3, 0.4), Load(20, 25, 13, 15)
+    line = speed_line({**busy.figures("train"), **quiet.figures("inference")})
+    assert line.endswith(
+        "; busy machine, the times are too long: in training other processes used 0.75 processors and its threads "
+        "waited 0.65 s a second"
+    )
+    assert "in inference other processes" in speed_line(busy.figures("inference"))
 
 
 @pytest.mark.parametrize("mase", [None, math.nan])

@@ -67,3 +67,8 @@ def test_the_processor_is_used_where_it_is_asked_for_or_all_there_is() -> None:
 def test_a_gpu_that_is_not_there_is_refused(accelerator: str) -> None:
     with pytest.raises(InputError, match="torch finds no CUDA device here: use trainer=default"):
         choose_device(trainer(accelerator=accelerator))
+
+
+def test_the_processes_on_a_processor_are_bounded() -> None:
+    with pytest.raises(InputError, match=r"trainer\.devices=1000000: .* at most \d+ processes"):
+        count_processes(trainer(accelerator="cpu", devices=1_000_000))

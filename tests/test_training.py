@@ -21,8 +21,10 @@ from forecast.attention.full import FullAttention
 from forecast.checkpoint import newest_checkpoint, read_checkpoint
 from forecast.errors import InputError, NotFiniteError
 from forecast.evaluate import evaluate
+from forecast.files import read_json
 from forecast.model.informer import Informer
 from forecast.run import Architecture, Run
+from forecast.signals import SIGNALS
 from forecast.summary import summary
 from forecast.table import print_table, title
 from forecast.task import ForecastTask
@@ -50,7 +52,7 @@ def config(tmp_path: Path) -> dict[str, Any]:
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Any]:
     """Give what runs `python train.py <words>` in this process: exit code, standard output, error stream."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
     monkeypatch.chdir(tmp_path)
 
     def run(*words: str) -> tuple[int, str, str]:
@@ -109,9 +111,18 @@ def test_the_result_has_the_keys_that_reports_read(tiny_run: TinyRun) -> None:
 def test_the_result_holds_what_train_gave_and_was_given(tiny_run: TinyRun) -> None:
     result = json.loads((tiny_run.path / "result.json").read_text())
     assert scores(result) == scores(tiny_run.result)
-    assert result["config"] == tiny_run.config
-    assert json.loads((tiny_run.path / "config.json").read_text()) == tiny_run.config
+    config = {**tiny_run.config, "data": {**tiny_run.config["data"], "name": tiny_run.source.stem}}  # by its file
+    assert result["config"] == config
+    assert read_json(tiny_run.path / "config.json") == config
     assert (result["status"], result["seed"], result["model"]["steps"]) == ("finished", 1, 40)
+
+
+def test_the_skill_is_against_the_season_and_another_against_the_last_value(tiny_run: TinyRun) -> None:
+    for part in ("validation", "test"):
+        scores = tiny_run.result[part]
+        for key, row in (("skill", "seasonal_naive"), ("skill_last_value", "last_value")):
+            reference = tiny_run.result["baselines"][row][part]["scaled"]["mse"]
+            assert scores[key] == pytest.approx(1 - scores["scaled"]["mse"] / reference)
 
 
 def test_every_window_of_every_part_is_counted(tiny_run: TinyRun) -> None:

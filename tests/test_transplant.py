@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from forecast.files import read_json
 from forecast.forecaster import Forecaster, load
 from forecast.predict import main as predict
 from forecast.run import Run
@@ -17,12 +18,18 @@ from forecast.transplanting.score import Scored
 from forecast.transplanting.sheet import sheet_of
 from forecast.transplanting.weights import trained_attention
 from tests.conftest import TinyRun
-from tests.small import CONTEXT, quick
+from tests.small import CONTEXT, quick, rewrite
 
 pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
 EVERY_QUERY = "probsparse:factor=50"
 """So many that all queries are computed in full."""
+
+
+@pytest.fixture(autouse=True)
+def data_folder(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the runs' file in the data folder: elsewhere their folders may not name it."""
+    monkeypatch.setenv("FORECAST_DATA_DIR", str(tiny_run.source.parent))
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +46,7 @@ def forecast(run: TinyRun, output: Path, *words: str) -> int:
 
 
 def rows_of(path: Path) -> list[dict[str, object]]:
-    rows = json.loads(path.read_text(encoding="utf-8"))
+    rows = read_json(path)["scored"]
     assert isinstance(rows, list)
     return rows
 
@@ -118,7 +125,7 @@ def test_the_trained_attention_is_named_with_the_arguments_that_are_its_own(tiny
     folder = shutil.copytree(tiny_run.path, tmp_path / "run")
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["architecture"]["mechanisms"]["encoder"] = {"name": "probsparse", "factor": 9}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    rewrite(folder / "manifest.json", manifest)
     assert trained_attention(Run(folder)) == "probsparse factor=9 (decoder full)"
 
 
@@ -166,19 +173,38 @@ def test_a_causal_decoder_takes_no_attention_that_cannot_be_causal(
 
 @pytest.mark.parametrize(("gone", "message"), [(True, "is not there: put it back"), (False, "its sha256 differs")])
 def test_other_data_are_refused(
-    gone: bool, message: str, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    gone: bool,
+    message: str,
+    tiny_run: TinyRun,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setenv("FORECAST_DATA_DIR", str(tmp_path))
     run, source = tmp_path / "run", tmp_path / "hours.csv"
     shutil.copytree(tiny_run.path, run)
     if not gone:
         source.write_text(tiny_run.source.read_text().replace("2016", "2017"))
     result = json.loads((run / "result.json").read_text())
     result["data"]["path"] = str(source)
-    (run / "result.json").write_text(json.dumps(result))
+    rewrite(run / "result.json", result)
     assert transplant(["--run", str(run), "--attention", "mean"]) == 2
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_a_file_that_only_the_folder_names_elsewhere_is_given_by_the_user(
+    tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("FORECAST_DATA_DIR")
+    words = ["--run", str(tiny_run.path), "--attention", "mean", "--output", str(tmp_path / "scores.json")]
+    assert transplant(words) == 2
+    out, error = capsys.readouterr()
+    assert (out, error.count("\n")) == ("", 1)
+    assert f"python -m forecast.transplant --run {tiny_run.path} --data {tiny_run.source} …" in error
+    assert not any(tmp_path.iterdir())
+    assert transplant([*words, "--data", str(tiny_run.source)]) == 0
 
 
 def test_weights_of_a_mechanism_of_its_own_go_with_no_other_and_with_no_other_look_back(
@@ -198,7 +224,7 @@ def test_a_run_of_an_earlier_version_whose_manifest_says_less_is_scored(tiny_run
     manifest = json.loads((run / "manifest.json").read_text())
     for key in ("time_zone", "duplicates", "missing"):
         del manifest["data"][key]
-    (run / "manifest.json").write_text(json.dumps(manifest))
+    rewrite(run / "manifest.json", manifest)
     assert transplant(["--run", str(run), "--attention", "mean"]) == 0
 
 
@@ -208,7 +234,7 @@ def test_a_manifest_without_its_model_is_one_line(
     run = Path(shutil.copytree(tiny_run.path, tmp_path / "run"))
     manifest = json.loads((run / "manifest.json").read_text())
     del manifest["architecture"]
-    (run / "manifest.json").write_text(json.dumps(manifest))
+    rewrite(run / "manifest.json", manifest)
     assert transplant(["--run", str(run), "--attention", "mean"]) == 2
     out, error = capsys.readouterr()
     assert (out, error.count("\n")) == ("", 1)

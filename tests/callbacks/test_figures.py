@@ -17,7 +17,7 @@ from tests.small import HORIZON, changed, hourly, quick, write
 
 pytestmark = pytest.mark.filterwarnings("ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated")
 
-TAG = "validation/forecasts"
+TAG = "1_forecasts/validation"
 
 
 @pytest.fixture(scope="module")

@@ -171,6 +171,18 @@ def test_a_resumed_runs_figures_cover_all_its_pieces(tmp_path: Path) -> None:
     assert second.timings.logging_seconds >= kept["logging_seconds"] >= 0
 
 
+def test_the_load_is_that_of_the_measured_steps_and_adds_up_over_the_pieces_of_a_run(tmp_path: Path) -> None:
+    first, second = Speed(), Speed()
+    run(first, SlowToSave(tmp_path, every_n_train_steps=2), val_check_interval=5)
+    load = first.timings.load
+    assert load.wall_seconds == pytest.approx(first.timings.training_seconds, rel=0.3)
+    assert 0 < load.cpu_seconds < (WARM_UP_STEPS + MEASURED) * (STEP + WAIT)
+    second.load_state_dict(first.state_dict())
+    run(second)
+    assert second.timings.load.wall_seconds > 1.5 * load.wall_seconds
+    assert second.timings.load.wall_seconds == pytest.approx(second.timings.training_seconds, rel=0.3)
+
+
 def test_what_compiling_cost_adds_up_over_the_pieces_of_a_run() -> None:
     first, second = Speed(), Speed()
     first.compiled = SimpleNamespace(seconds=2.0, recompiles=1)  # type: ignore[assignment]

@@ -20,7 +20,7 @@ def test_a_run_that_is_there_is_taken_as_it_is(tiny_run: TinyRun, tmp_path: Path
     folder.symlink_to(tiny_run.path.parents[1])
     before = snapshot(tiny_run.path)
     run = train_in_child(["model=patch_informer", *SMALL["patch_informer"], *QUICK, *tiny_run.words], folder, threads=1)
-    assert run.path.parent == folder / "csv"
+    assert run.path.parent == folder / "hours"
     assert run.path.samefile(tiny_run.path)
     assert snapshot(tiny_run.path) == before
 

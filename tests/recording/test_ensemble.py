@@ -1,4 +1,3 @@
-import json
 import shutil
 from pathlib import Path
 
@@ -11,8 +10,15 @@ from forecast.recording.ensemble import data_of, score_ensemble
 from forecast.recording.rows import row_of
 from forecast.run import Run
 from tests.conftest import LIGHTNING, TinyRun
+from tests.small import rewrite
 
 pytestmark = [pytest.mark.filterwarnings(text) for text in LIGHTNING]
+
+
+@pytest.fixture(autouse=True)
+def data_folder(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the runs' file in the data folder: elsewhere their folders may not name it."""
+    monkeypatch.setenv("FORECAST_DATA_DIR", str(tiny_run.source.parent))
 
 
 @pytest.fixture
@@ -23,7 +29,7 @@ def pair(tiny_run: TinyRun, second_run: Path) -> list[Run]:
 
 def test_the_score_is_that_of_the_mean_forecast_on_every_window(pair: list[Run], tiny_run: TinyRun) -> None:
     result = score_ensemble(pair)
-    windows = data_of(tiny_run.config).parts["test"]
+    windows = data_of(tiny_run.config, tiny_run.source.parent).parts["test"]
     batch = windows.batch(torch.arange(len(windows)))
     with torch.inference_mode():
         first, second = (run.load_model()(*batch[:4]) for run in pair)
@@ -47,7 +53,7 @@ def test_runs_that_differ_in_more_than_their_seed_are_not_averaged(tiny_run: Tin
     other = tmp_path / "other"
     shutil.copytree(tiny_run.path, other)
     config = {**tiny_run.config, "seed": 2, "context_length": 60}
-    (other / "config.json").write_text(json.dumps(config))
+    rewrite(other / "config.json", config)
     with pytest.raises(InputError, match=r"other: no run like .* but for the seed: context_length is 60 there"):
         score_ensemble([Run(tiny_run.path), Run(other)])
 
