@@ -4,7 +4,7 @@ import sys
 
 if __name__ == "__main__":
     try:
-        from forecast.training import main
+        from forecast.training.command_line import main
 
         main()
     except KeyboardInterrupt:  # while the libraries are loaded, which takes seconds; later ends are explained there

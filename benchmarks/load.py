@@ -19,8 +19,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from forecast.files import replacing
-from forecast.spreadsheet import csv_bytes, read_rows
+from forecast.common.files import replacing
+from forecast.common.spreadsheet import csv_bytes, read_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from forecast.errors import InputError, NotFiniteError
-    from forecast.forecaster import Forecaster, load
+    from forecast.common.errors import InputError, NotFiniteError
+    from forecast.predict.forecaster import Forecaster, load
 
 __all__ = ["Forecaster", "InputError", "NotFiniteError", "load"]
 
@@ -12,11 +12,11 @@ __all__ = ["Forecaster", "InputError", "NotFiniteError", "load"]
 def __getattr__(name: str) -> Any:
     """Import what is asked for when it is asked for: torch alone takes seconds."""
     if name in ("Forecaster", "load"):
-        from forecast import forecaster
+        from forecast.predict import forecaster
 
         return getattr(forecaster, name)
     if name in ("InputError", "NotFiniteError"):
-        from forecast import errors
+        from forecast.common import errors
 
         return getattr(errors, name)
     raise AttributeError(f"module 'forecast' has no attribute {name!r}")

@@ -13,8 +13,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from forecast.signals import SIGNALS
-from tests.small import ROOT, hourly, quick, write
+from forecast.common.signals import SIGNALS
+from tests.support.small import ROOT, hourly, quick, write
 
 LIGHTNING = [
     "ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated",
@@ -94,8 +94,9 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def leave_blank(patch: pytest.MonkeyPatch) -> None:
     """Leave a run's pictures blank, two fifths of the time of a small one."""
-    from forecast import outcome, training
-    from forecast.callbacks import figures
+    from forecast.training import outcome
+    from forecast.training import train as training
+    from forecast.training.callbacks import figures
 
     class Blank:
         def __init__(self, **_: Any) -> None:
@@ -112,7 +113,7 @@ def leave_blank(patch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def traced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compile as a training does, but let torch run what it has captured: no half a minute, no C++ compiler."""
-    from forecast import compiling
+    from forecast.model import compiling
 
     monkeypatch.setattr(compiling, "compiler_for", lambda _: {"backend": "eager"})
 
@@ -120,7 +121,7 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
     """Train once on 700 hours: targets load and oil at levels far from 0 and from each other, covariate air."""
-    from forecast.training import train
+    from forecast.training.train import train
 
     folder = tmp_path_factory.mktemp("tiny")
     table = hourly()
@@ -135,7 +136,7 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
 @pytest.fixture(scope="session")
 def second_run(tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train once more, from another seed alone, and give the folder."""
-    from forecast.training import train
+    from forecast.training.train import train
 
     run, _ = train({**tiny_run.config, "seed": 2, "output_dir": str(tmp_path_factory.mktemp("second"))})
     return run.path

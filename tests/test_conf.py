@@ -12,15 +12,15 @@ from omegaconf import OmegaConf
 
 from forecast import attention
 from forecast.attention.base import Attention
-from forecast.configuration import check_trial
-from forecast.errors import InputError
-from tests.examples import ROOT
+from forecast.common.configuration import check_trial
+from forecast.common.errors import InputError
+from tests.support.examples import ROOT
 
 CONF = ROOT / "conf"
 FILES = sorted(CONF.rglob("*.yaml"))
 OPTIONS = [path for path in FILES if path.parent != CONF]
 FROM_THE_LAYER = {"num_heads", "head_dim", "causal", "max_key_length"}
-FROM_THE_PROGRAM = {"torch.optim": {"params"}, "forecast.schedule": {"optimizer", "total_steps"}}
+FROM_THE_PROGRAM = {"torch.optim": {"params"}, "forecast.training.schedule": {"optimizer", "total_steps"}}
 
 
 def name_of(path: Path) -> str:

@@ -11,17 +11,17 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 
+from benchmarks.accuracy import tables
+from benchmarks.accuracy.rows import read_record
 from forecast import attention
-from forecast.checking.arguments import attention_arguments
-from forecast.checking.candidate import Candidate
-from forecast.checking.declared import BEGIN, END, markdown
+from forecast.attention._arguments import attention_arguments
+from forecast.check.candidate import Candidate
+from forecast.check.declared import BEGIN, END, markdown
+from forecast.common.errors import InputError
+from forecast.common.folders import configuration_folder
+from forecast.common.markdown import between
 from forecast.data.split import split_rows
 from forecast.data.windows import start_rows
-from forecast.errors import InputError
-from forecast.folders import configuration_folder
-from forecast.markdown import between
-from forecast.recording import tables
-from forecast.recording.rows import read_record
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -84,7 +84,7 @@ def test_the_attention_table_is_what_the_classes_declare() -> None:
 def test_the_tables_of_accuracy_are_the_record() -> None:
     record = read_record(ROOT / "benchmarks" / "results.csv")
     written = between(README, tables.BEGIN, tables.END)
-    assert written == tables.tables(record), "run: python -m forecast.record --write README.md"
+    assert written == tables.tables(record), "run: python -m benchmarks.accuracy --write README.md"
 
 
 def test_the_result_table_is_the_record() -> None:

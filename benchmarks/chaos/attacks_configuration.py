@@ -45,8 +45,8 @@ CALLS: tuple[tuple[str, list[Any]], ...] = (
     ("os.remove", ["{outside}/secret.csv"]),
     ("os.makedirs", ["{outside}/made"]),
     ("pathlib.Path.write_text", ["{mark}", "x"]),
-    ("forecast.files.write_json", ["{mark}", 1]),
-    ("forecast.training.train", [{}]),
+    ("forecast.common.files.write_json", ["{mark}", 1]),
+    ("forecast.training.train.train", [{}]),
     ("forecast.data.download.locate", ["x"]),
     ("urllib.request.urlopen", ["{url}"]),
     ("socket.create_connection", [["127.0.0.1", 1]]),
@@ -164,7 +164,7 @@ def logger(scene: Scene) -> str:
         ("lightning.pytorch.loggers.TensorBoardLogger", ["name", "version", "sub_dir", "prefix"]),
         ("lightning.pytorch.loggers.TensorBoardLogger", ["sub_dir"]),
         ("lightning.pytorch.loggers.WandbLogger", ["name", "project"]),
-        ("forecast.board.Board", ["name", "sub_dir"]),
+        ("forecast.training.tensorboard.board.Board", ["name", "sub_dir"]),
     )
     keys = scene.random.sample([*known, *scene.choose([], [], ["save_dir"], ["log_dir", "root_dir"])], 1)
     options = {"_target_": name, **{key: scene.choose(scene.escape(), f"${{oc.env:{SECRET}}}") for key in keys}}
@@ -257,7 +257,7 @@ def size(scene: Scene) -> str:
     )  # fmt: skip
     value = scene.choose(*SIZES, *ENORMOUS)
     if node == ("callbacks", "probe", "windows"):
-        scene.edit("config.json", ["callbacks", "probe", "_target_"], "forecast.callbacks.probe.Probe")
+        scene.edit("config.json", ["callbacks", "probe", "_target_"], "forecast.training.callbacks.probe.Probe")
     scene.edit("config.json", node, value)
     return f"{'.'.join(node)}={str(value)[:40]}"
 

@@ -37,10 +37,20 @@ TOOLS = ("predict", "export", "report", "transplant", "plan")
 """Commands beside `train`: each is the module `forecast.<name>`."""
 
 MODULES = (
-    *("forecast.command_line", "forecast.forecaster", "forecast.board", "forecast.outcome", "forecast.final_figures"),
-    *("forecast.picture", "forecast.ensemble", "forecast.reporting.reading", "forecast.reporting.written"),
-    *("forecast.transplanting.score", "forecast.transplanting.sheet", "forecast.exporting.parity"),
-    *("forecast.callbacks.figures", "forecast.callbacks.probe", "forecast.callbacks.profile"),
+    *(
+        "forecast.training.command_line",
+        "forecast.predict.forecaster",
+        "forecast.training.tensorboard.board",
+        "forecast.training.outcome",
+        "forecast.training.final_figures",
+    ),
+    *("forecast.common.picture", "forecast.predict.ensemble", "forecast.runs.reading", "forecast.report.written"),
+    *("forecast.predict.score", "forecast.predict.sheet", "forecast.export.parity"),
+    *(
+        "forecast.training.callbacks.figures",
+        "forecast.training.callbacks.probe",
+        "forecast.training.callbacks.profile",
+    ),
     *("lightning.pytorch.callbacks", "torch.utils.tensorboard", "pyarrow.parquet", "pandas", "safetensors.torch"),
     *("torch.export", "torch._dynamo", "torch.onnx"),
 )
@@ -255,7 +265,7 @@ def _call(command: list[str]) -> int:
     try:
         if name == "train":
             sys.argv = ["train.py", *words]
-            importlib.import_module("forecast.command_line").main()
+            importlib.import_module("forecast.training.command_line").main()
             return 0
         sys.argv = [f"forecast.{name}", *words]
         return int(importlib.import_module(f"forecast.{name}").main(words))

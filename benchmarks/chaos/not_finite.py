@@ -52,7 +52,7 @@ def _spoil(at: int, what: str, value: float) -> None:
     """Have the task of this process put `value` into one of its numbers at step `at`."""
     import torch
 
-    from forecast.task import ForecastTask
+    from forecast.training.task import ForecastTask
 
     begin, loss_of = ForecastTask.on_train_batch_start, ForecastTask.training_loss
     clip = ForecastTask.configure_gradient_clipping

@@ -8,11 +8,11 @@ from typing import Any, get_args
 
 from forecast.attention._lengths import mask_from_lengths
 from forecast.attention.base import Attention, CausalAbility
-from forecast.errors import InputError
+from forecast.common.errors import InputError
 
 __all__ = ["available", "build", "check_arguments", "mask_from_lengths"]
 
-_NOT_MECHANISMS = {"base", "multi_head"}
+_NOT_MECHANISMS = {"base"}
 _FROM_THE_LAYER = {"num_heads", "head_dim", "causal", "max_key_length"}
 
 

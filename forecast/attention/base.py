@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from forecast.errors import InputError
+from forecast.common.errors import InputError
 
 CausalAbility = Literal["strict", "values only", "no"]
 

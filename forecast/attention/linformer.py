@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
 from forecast.attention.full import fused_softmax, softmax_weights
-from forecast.errors import InputError
+from forecast.common.errors import InputError
 
 
 class LinformerAttention(Attention):

@@ -6,9 +6,9 @@ from math import gcd
 import numpy as np
 import pandas as pd
 
+from forecast.common.errors import InputError
 from forecast.data.frequency import fixed_step, frequency_offset, is_daily
 from forecast.data.local_days import from_the_wall, on_the_wall
-from forecast.errors import InputError
 
 _DAY = 86_400.0
 _SHORTEST_MONTH = 28 * _DAY

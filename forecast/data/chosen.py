@@ -1,6 +1,6 @@
 """Which windows of its parts a run is asked to use: fewer than there are, where look-backs are compared at a cost."""
 
-from forecast.errors import InputError
+from forecast.common.errors import InputError
 
 
 def training_targets(rows: range, first_origin: int | None, context_length: int, horizon: int) -> range:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
+from forecast.common.errors import InputError
 from forecast.data.frequency import fixed_step, frequency_offset, is_daily
 from forecast.data.local_days import day_begins
-from forecast.errors import InputError
 
 UNKNOWN = "?"
 """The zone of a run that did not write down which one its times were in."""

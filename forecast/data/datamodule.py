@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import torch
 
+from forecast.common.errors import InputError
+from forecast.common.group import ALONE
 from forecast.data.calendar import calendar_cycles, calendar_features, span_of
 from forecast.data.chosen import check_stride, training_targets
 from forecast.data.clock import Clock
@@ -21,9 +23,7 @@ from forecast.data.scaler import Scaler, check_spikes
 from forecast.data.sources import Source
 from forecast.data.split import split_rows
 from forecast.data.windows import Batch, Windows, start_rows
-from forecast.errors import InputError
 from forecast.model.presets import Sizes
-from forecast.parallel.group import ALONE
 
 
 class EvaluationBatches:

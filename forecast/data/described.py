@@ -7,10 +7,10 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from forecast.common.errors import InputError
+from forecast.common.folders import configuration_folder
 from forecast.data.download import data_folders
 from forecast.data.flaws import value_word
-from forecast.errors import InputError
-from forecast.folders import configuration_folder
 
 
 def described_data(data: Mapping[str, Any], folder: Path, cure: Callable[[str], str]) -> dict[str, Any]:

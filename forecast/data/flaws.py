@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 
-from forecast.errors import InputError
+from forecast.common.errors import InputError
 
 _SHOWN = 6
 """Flaws that a line names; the rest are counted."""

@@ -8,8 +8,8 @@ import pandas as pd
 from pandas.tseries.frequencies import to_offset
 from pandas.tseries.offsets import BaseOffset
 
+from forecast.common.errors import InputError
 from forecast.data.flaws import Flaw
-from forecast.errors import InputError
 
 _OLD_NAMES = {
     "H": "h", "T": "min", "t": "min", "S": "s", "L": "ms", "d": "D", "b": "B", "w": "W", "M": "ME",

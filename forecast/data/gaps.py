@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from forecast.common.errors import InputError
 from forecast.data.windows import Windows
-from forecast.errors import InputError
 
 
 def causal_starts(starts: Tensor, context_length: int, observed: Tensor, *, part: str) -> Tensor:

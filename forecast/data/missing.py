@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from forecast.common.errors import InputError
 from forecast.data.duplicates import Rows
 from forecast.data.flaws import Flaw
 from forecast.data.grid import grid_places, refuse_gaps, whole_grid
-from forecast.errors import InputError
 
 
 class Filled(NamedTuple):

@@ -6,7 +6,7 @@ import math
 import zlib
 from pathlib import Path
 
-from forecast.errors import InputError
+from forecast.common.errors import InputError
 
 PACKED = ".gz"
 

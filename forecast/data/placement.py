@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from forecast.common.errors import InputError
+from forecast.common.free_memory import free_bytes
 from forecast.data.mapped import Address, MappedFile
 from forecast.data.recipe import Recipe
-from forecast.errors import InputError
-from forecast.free_memory import free_bytes
 
 CPU = torch.device("cpu")
 

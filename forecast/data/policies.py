@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from forecast.errors import InputError
+from forecast.common.errors import InputError
 
 DUPLICATES = ("error", "mean", "first", "last")
 MISSING = ("error", "ffill", "interpolate", "mask")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from forecast.errors import InputError
+from forecast.common.errors import InputError
 
 LARGEST = 1e15
 """A z-score beyond which sums of squares in float32 come to infinity."""

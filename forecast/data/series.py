@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 import pandas as pd
 
+from forecast.common.errors import InputError
 from forecast.data.duplicates import one_row_a_time
 from forecast.data.flaws import Flaw, refuse
 from forecast.data.frequency import resolve_frequency, shown_frequency
@@ -20,7 +21,6 @@ from forecast.data.table import check_names, read_table
 from forecast.data.timestamps import find_time_column, holds_times, parse_times
 from forecast.data.trailing import note as trailing_note
 from forecast.data.trailing import rows_ahead
-from forecast.errors import InputError
 
 
 @dataclass(frozen=True)

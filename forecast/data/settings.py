@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from forecast.checks import check_least
+from forecast.common.checks import check_least
+from forecast.common.errors import InputError
+from forecast.common.printable import is_plain
 from forecast.data.policies import Policies
-from forecast.errors import InputError
-from forecast.printable import is_plain
 
 LARGEST_SEED = 2**32 - 1
 """What the seeding of numpy and Lightning takes."""

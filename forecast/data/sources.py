@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from forecast.common.errors import InputError
+from forecast.common.files import sha256
 from forecast.data.calendar import check_cycles
 from forecast.data.download import locate
 from forecast.data.packed import content_sha256
 from forecast.data.policies import Policies
 from forecast.data.series import Series, read_series, series_from_frame
 from forecast.data.synthetic import simulate_transformer
-from forecast.errors import InputError
-from forecast.files import sha256
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from forecast.errors import InputError
+from forecast.common.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy.signal import lfilter  # type: ignore[import-untyped]
 
-from forecast.errors import InputError
+from forecast.common.errors import InputError
 
 RATED_POWER_KVA = 630.0
 

@@ -11,10 +11,10 @@ from typing import Any
 import pandas as pd
 import pyarrow
 
+from forecast.common.errors import InputError
+from forecast.common.printable import is_plain
+from forecast.common.spreadsheet import unguard
 from forecast.data.unpacking import check_columns, read_file, read_gzip, read_parquet_bytes
-from forecast.errors import InputError
-from forecast.printable import is_plain
-from forecast.spreadsheet import unguard
 
 # the same numbers as from Parquet, to the last digit; from pandas 3.1 on that is the only way it reads
 _EXACT: Any = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}

@@ -7,8 +7,8 @@ from typing import NoReturn
 import numpy as np
 import pandas as pd
 
+from forecast.common.errors import InputError
 from forecast.data.flaws import Flaw, value_word
-from forecast.errors import InputError
 
 _SAMPLE = 100
 _TIME = r"(?:(?P<gap>[T ])(?P<hour>\d{1,2}):\d{2}(?P<second>:\d{2})?(?P<part>[.]\d+)?(?P<half> ?[AaPp][Mm])?)?"

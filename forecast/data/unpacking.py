@@ -10,8 +10,8 @@ import pyarrow
 import pyarrow.compute
 import pyarrow.parquet
 
+from forecast.common.errors import InputError
 from forecast.data.parquet_pages import rows_and_bytes
-from forecast.errors import InputError
 
 LIMIT = "FORECAST_MAX_TABLE_MIB"
 """The environment variable that says how many MiB a compressed table may take unpacked."""

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from forecast.common.errors import InputError
 from forecast.data.ahead import ahead
-from forecast.errors import InputError
 
 
 class Batch(NamedTuple):

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from forecast.attention.multi_head import MultiHeadAttention
 from forecast.model.activations import run_layer
 from forecast.model.encoder import Residual, transform
 from forecast.model.feed_forward import FeedForward
+from forecast.model.multi_head import MultiHeadAttention
 
 
 class DecoderLayer(nn.Module):

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
 
-from forecast.attention.multi_head import MultiHeadAttention
 from forecast.model.activations import run_layer
 from forecast.model.distilling import Distilling
 from forecast.model.dropout import Dropout
 from forecast.model.feed_forward import FeedForward
+from forecast.model.multi_head import MultiHeadAttention
 
 
 class Residual(nn.Module):

@@ -9,16 +9,16 @@ from typing import Any
 from torch import nn
 
 from forecast import attention
-from forecast.attention.multi_head import MultiHeadAttention
-from forecast.bounds import check_sizes
-from forecast.checks import check_least, check_options
-from forecast.errors import InputError
+from forecast.common.bounds import check_sizes
+from forecast.common.checks import check_least, check_options
+from forecast.common.errors import InputError
 from forecast.model.combination import Sum, WeightedMean
 from forecast.model.decoder import Decoder, DecoderLayer
 from forecast.model.distilling import Distilling
 from forecast.model.encoder import Encoder, EncoderLayer
 from forecast.model.informer import Informer
 from forecast.model.linear_path import LinearPath
+from forecast.model.multi_head import MultiHeadAttention
 from forecast.model.normalization import NoNormalization, WindowNormalization
 from forecast.model.patch_tokens import PatchTokens
 from forecast.model.step_tokens import StepTokens

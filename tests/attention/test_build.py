@@ -10,7 +10,7 @@ from torch import Tensor
 from forecast import attention
 from forecast.attention import available, build
 from forecast.attention.base import Attention, CausalAbility
-from forecast.errors import InputError
+from forecast.common.errors import InputError
 from tests.attention.cases import FILES, load
 
 SIZES = {"num_heads": 2, "head_dim": 8}

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from forecast.attention import _few, build, multi_head
-from forecast.attention.multi_head import MultiHeadAttention
+from forecast.attention import build
+from forecast.model import _few, multi_head
+from forecast.model.multi_head import MultiHeadAttention
 
 ARGUMENTS = {"factor": 2, "sampling": "shared", "measure": "sampled_mean"}
 

@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils import parametrize, prune
 
-from forecast.attention import _few, build, multi_head
+from forecast.attention import build
 from forecast.attention.base import Attention
-from forecast.attention.multi_head import MultiHeadAttention
 from forecast.attention.probsparse import ProbSparseAttention
+from forecast.model import _few, multi_head
+from forecast.model.multi_head import MultiHeadAttention
 
 ARGUMENTS = {"factor": 2, "sampling": "shared", "measure": "sampled_mean"}
 LENGTH = 61

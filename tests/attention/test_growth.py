@@ -6,8 +6,8 @@ from torch import Tensor
 
 from forecast.attention import _pieces, build
 from forecast.attention.base import Attention
-from forecast.benchmarking.costs import memory_growth_of
-from forecast.benchmarking.peak import peak_bytes
+from forecast.benchmark.costs import memory_growth_of
+from forecast.common.peak import peak_bytes
 from tests.attention.cases import CASES, Case
 from tests.attention.watching import number_of_steps
 

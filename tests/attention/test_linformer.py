@@ -5,7 +5,7 @@ import torch
 
 from forecast.attention import build
 from forecast.attention.linformer import LinformerAttention
-from forecast.errors import InputError
+from forecast.common.errors import InputError
 from tests.attention.cases import gradients, prefix, tensors
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.chaos.campaign import FULL, Row, planned, program, table
-from tests.small import ROOT
+from tests.support.small import ROOT
 
 SHORT = "interruption=3,corruption=5,artefact=6,table=6,disk=1,not_finite=1"
 

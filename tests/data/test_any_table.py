@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forecast.common.errors import InputError
+from forecast.common.printable import is_plain
 from forecast.data.policies import DUPLICATES, MISSING, Policies
 from forecast.data.series import read_series, series_from_frame
-from forecast.errors import InputError
-from forecast.printable import is_plain
 
 STRANGE = [
     *("", " ", "nan", "NaN", "null", "None", "inf", "-inf", "1e39", "1e400", "-0", "0x1F", "1_000", "1,5", "12 kW"),

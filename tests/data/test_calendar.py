@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from forecast.common.errors import InputError
 from forecast.data.calendar import (
     calendar_cycles,
     calendar_features,
@@ -11,7 +12,6 @@ from forecast.data.calendar import (
     seasonal_period,
     span_of,
 )
-from forecast.errors import InputError
 
 FREQUENCIES = ["min", "5min", "15min", "30min", "h", "2h", "6h", "D", "B", "W-SUN", "W-WED", "MS", "ME", "BMS", "BME"]
 FREQUENCIES += ["2MS", "QS-OCT", "QE-DEC", "YS-JAN", "SME"]

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
+from forecast.common.errors import InputError
 from forecast.data.chosen import training_targets
 from forecast.data.datamodule import ForecastData
-from forecast.errors import InputError
 from tests.data.test_datamodule import make
 
 LOOK_BACKS = (1, 24, 100)

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
+from forecast.common.errors import InputError
 from forecast.data.clock import UNKNOWN, Clock
-from forecast.errors import InputError
 
 
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin", "+05:30", "-03:00"])

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from forecast.common.errors import InputError
 from forecast.data import download
 from forecast.data.download import locate
-from forecast.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 BODY = b"date,load\n2016-07-01,1\n" * 20_000

@@ -2,8 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from forecast.common.errors import InputError
 from forecast.data.duplicates import Rows, one_row_a_time
-from forecast.errors import InputError
 
 HOW = ("mean", "first", "last")
 

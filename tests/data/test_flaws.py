@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from forecast.common.errors import InputError
 from forecast.data.flaws import list_word
 from forecast.data.series import read_series
 from forecast.data.sources import load_source
-from forecast.errors import InputError
 from tests.data.test_series import hourly, shared
-from tests.small import compose, write
+from tests.support.small import compose, write
 
 
 def words_of(path: Path, *words: str) -> list[str]:

@@ -2,9 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from forecast.common.errors import InputError
 from forecast.data.frequency import frequency_offset
 from forecast.data.series import series_from_frame
-from forecast.errors import InputError
 
 
 def frame(times: object) -> pd.DataFrame:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from forecast.common.errors import InputError
 from forecast.data.gaps import causal_starts, check_measured
-from forecast.errors import InputError
-from tests.examples import make_windows
+from tests.support.examples import make_windows
 
 
 def masked(share: float = 0.1, seed: int = 0) -> torch.Tensor:

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from forecast.cli import explain
+from forecast.common.cli import explain
 from forecast.data import recipe as module
 from forecast.data.mapped import Address, MappedFile
 from forecast.data.recipe import Recipe
-from tests.small import ROOT
+from tests.support.small import ROOT
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="files of other processes are found in /proc")
 

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from forecast.common.errors import InputError
 from forecast.data.policies import DUPLICATES, MISSING, Policies
 from forecast.data.series import Series, read_series, series_from_frame
-from forecast.errors import InputError
 
 FILLS = tuple(word for word in MISSING if word != "error")
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from forecast.configuration import compose_words, plain_values
+from forecast.common.configuration import compose_words, plain_values
+from forecast.common.errors import InputError
 from forecast.data.naming import name_of
-from forecast.errors import InputError
-from forecast.hydra_words import check_words
-from forecast.training import train
+from forecast.training.sweep.hydra_words import check_words
+from forecast.training.train import train
 from tests.conftest import TinyRun
-from tests.small import changed, hourly, quick, write
+from tests.support.small import changed, hourly, quick, write
 
 
 @pytest.mark.parametrize(

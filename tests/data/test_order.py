@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from forecast.data.order import ShuffledBatches
-from tests.examples import make_windows
+from tests.support.examples import make_windows
 
 WINDOWS = make_windows()  # 50 of them
 

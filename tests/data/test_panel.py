@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from forecast.common.errors import InputError
 from forecast.data.policies import Policies
 from forecast.data.series import Series, read_series, series_from_frame
 from forecast.data.sources import load_source
-from forecast.errors import InputError
 from tests.data.test_series import shared
-from tests.small import compose, write
+from tests.support.small import compose, write
 
 ROWS = 60
 

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import torch
 
+from forecast.common.errors import InputError
 from forecast.data import placement as module
 from forecast.data.placement import Placing, place
 from forecast.data.recipe import Recipe
-from forecast.errors import InputError
 
 GPU = torch.device("cuda", 1)
 MIB = 2**20

@@ -6,16 +6,16 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
+from forecast.common.errors import InputError
 from forecast.data.packed import find_file
 from forecast.data.policies import Policies
 from forecast.data.settings import check_data
 from forecast.data.sources import load_source
 from forecast.data.split import split_rows
 from forecast.data.synthetic import simulate_transformer
-from forecast.errors import InputError
-from forecast.forecaster import load
-from forecast.training import train
-from tests.small import compose, quick
+from forecast.predict.forecaster import load
+from forecast.training.train import train
+from tests.support.small import compose, quick
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "data"

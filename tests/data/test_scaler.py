@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from forecast.common.errors import InputError
 from forecast.data.scaler import Scaler, check_spikes
 from forecast.data.table import read_table
-from forecast.errors import InputError
 from tests.data.test_series import shared
 
 COLUMNS = ("load", "oil", "still")

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
+from forecast.common.errors import InputError
 from forecast.data.settings import check_data
-from forecast.errors import InputError
-from tests.small import compose
+from tests.support.small import compose
 
 
 def group(name: str, **changes: Any) -> dict[str, Any]:

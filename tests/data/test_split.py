@@ -1,7 +1,7 @@
 import pytest
 
+from forecast.common.errors import InputError
 from forecast.data.split import Split, split_rows
-from forecast.errors import InputError
 
 
 def test_fractions_cut_as_the_published_tables_do() -> None:

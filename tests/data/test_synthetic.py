@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from forecast.common.errors import InputError
 from forecast.data.series import series_from_frame
 from forecast.data.synthetic import simulate_transformer, top_oil_temperature
-from forecast.errors import InputError
 
 COLUMNS = ["active_power_kw", "reactive_power_kvar", "ambient_temperature_c", "oil_temperature_c"]
 

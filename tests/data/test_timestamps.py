@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from forecast.common.errors import InputError
 from forecast.data.timestamps import find_time_column, holds_times, parse_times
-from forecast.errors import InputError
 
 
 def parse(*cells: object) -> tuple[pd.DatetimeIndex, tuple[str, ...]]:

@@ -14,13 +14,13 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from forecast.common.errors import InputError
 from forecast.data.parquet_pages import rows_and_bytes
 from forecast.data.table import read_table
 from forecast.data.unpacking import LIMIT, MOST_COLUMNS
-from forecast.errors import InputError
-from forecast.predict import main as predict
+from forecast.predict.__main__ import main as predict
 from tests.conftest import TinyRun
-from tests.small import snapshot
+from tests.support.small import snapshot
 
 MIB = 2**20
 

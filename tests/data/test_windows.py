@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from forecast.common.errors import InputError
 from forecast.data.windows import Batch, start_rows
-from forecast.errors import InputError
-from tests.examples import make_windows
+from tests.support.examples import make_windows
 
 ETT = {"train": range(8640), "validation": range(8640, 11520), "test": range(11520, 14400)}
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from forecast.model.informer import Informer
 from forecast.model.presets import Sizes
 from tests.attention.cases import FILES, load
-from tests.examples import OPTIONS, make_inputs, make_model
+from tests.support.examples import OPTIONS, make_inputs, make_model
 
 SIZES = Sizes(num_targets=2, num_past_covariates=1, num_known=3, context_length=96, horizon=6)
 MECHANISMS = [load(file) for file in FILES]

@@ -1,4 +1,4 @@
-"""In one process it is torch's own; over several, tests/parallel/test_ranks.py trains with it."""
+"""In one process it is torch's own; over several, tests/training/parallel/test_ranks.py trains with it."""
 
 import pytest
 import torch

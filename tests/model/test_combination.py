@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from forecast.checkpoint import newest_checkpoint
 from forecast.data.windows import Batch
-from forecast.evaluate import evaluate
-from forecast.preparation import Preparation, prepare
-from forecast.training import train
-from tests.small import SIMULATED, hourly, quick, write
+from forecast.evaluation.evaluate import evaluate
+from forecast.runs.checkpoint import newest_checkpoint
+from forecast.training.preparation import Preparation, prepare
+from forecast.training.train import train
+from tests.support.small import SIMULATED, hourly, quick, write
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 

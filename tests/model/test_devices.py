@@ -17,11 +17,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from forecast.errors import InputError
-from forecast.losses import loss_by_name
+from forecast.common.errors import InputError
+from forecast.evaluation.losses import loss_by_name
 from forecast.model import build
 from forecast.model.presets import Mechanisms, Sizes
-from tests.examples import FULL, OPTIONS, ROOT, make_inputs
+from tests.support.examples import FULL, OPTIONS, ROOT, make_inputs
 
 FILES = (ROOT / "conf" / "attention").glob("*.yaml")
 NODES: dict[str, Any] = {path.stem: OmegaConf.to_container(OmegaConf.load(path)) for path in FILES}

@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from forecast.evaluate import evaluate
+from forecast.evaluation.evaluate import evaluate
+from forecast.evaluation.ridge import fit_ridge
 from forecast.model import build
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
-from forecast.ridge import fit_ridge
-from tests.examples import FULL, LINEAR, OPTIONS, make_inputs, make_model, make_windows
+from tests.support.examples import FULL, LINEAR, OPTIONS, make_inputs, make_model, make_windows
 
 SIZES = Sizes(num_targets=2, num_past_covariates=1, num_known=3, context_length=16, horizon=6)
 PROBSPARSE = {"name": "probsparse", "factor": 1, "sampling": "per_query", "measure": "sampled_mean"}

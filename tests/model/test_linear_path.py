@@ -1,10 +1,10 @@
 import pytest
 import torch
 
+from forecast.evaluation.ridge import LinearMap
 from forecast.model.linear_path import LinearPath
 from forecast.model.presets import Sizes
-from forecast.ridge import LinearMap
-from tests.examples import make_model, make_windows
+from tests.support.examples import make_model, make_windows
 
 
 @pytest.mark.parametrize("look_back", [8, 5, 1])

@@ -4,10 +4,10 @@ import pandas as pd
 import pytest
 import torch
 
+from forecast.evaluation.ridge import LinearMap
 from forecast.model.observed import held
 from forecast.model.presets import Sizes
-from forecast.ridge import LinearMap
-from tests.examples import make_model, make_windows
+from tests.support.examples import make_model, make_windows
 
 SIZES = Sizes(num_targets=2, num_past_covariates=1, num_known=2, context_length=8, horizon=3)
 

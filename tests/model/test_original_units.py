@@ -4,7 +4,7 @@ import torch
 from forecast.data.scaler import Scaler
 from forecast.model.original_units import OriginalUnits
 from forecast.model.presets import Sizes
-from tests.examples import make_inputs, make_model
+from tests.support.examples import make_inputs, make_model
 
 SIZES = Sizes(num_targets=2, num_past_covariates=1, num_known=2, context_length=22, horizon=7)
 SCALER = Scaler(np.array([1e7, -5.0, 20.0]), np.array([100.0, 0.1, 5.0]), ["load", "oil", "air"])

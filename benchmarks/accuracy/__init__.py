@@ -1,0 +1,1 @@
+"""`python -m benchmarks.accuracy`: fill and show the record of measured accuracy."""

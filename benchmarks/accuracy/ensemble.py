@@ -1,0 +1,72 @@
+"""The score of several runs whose forecasts are averaged, on all of their windows."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from forecast.common.errors import InputError
+from forecast.common.files import read_json
+from forecast.data.datamodule import ForecastData
+from forecast.data.described import described_data
+from forecast.data.sources import load_source
+from forecast.data.windows import Batch
+from forecast.evaluation.evaluate import evaluate
+from forecast.evaluation.scoring import units_of
+from forecast.runs.resume import differences, read_config
+from forecast.runs.run import RESULT, Run
+
+
+def score_ensemble(runs: Sequence[Run]) -> dict[str, Any]:
+    """Give a result as that of one run: the scores of the mean forecast, sizes and seconds of all together.
+
+    Raises
+    ------
+    InputError
+        If the runs differ in more than their seed.
+    """
+    first, *others = runs
+    config = read_config(first.path)
+    for run in others:
+        lines = differences(config, read_config(run.path), budget=True)
+        if apart := [line for line in lines if not line.startswith("seed is ")]:
+            raise InputError(f"{run.path}: no run like {first.path} but for the seed: {'; '.join(apart[:3])}")
+    data = data_of(config, first.path)
+    networks = [run.load_model() for run in runs]
+
+    def mean_forecast(batch: Batch) -> Tensor:
+        parts = (batch.past, batch.past_known, batch.future_known, batch.past_observed)
+        return torch.stack([network(*parts) for network in networks]).mean(0)
+
+    results = [read_json(run.path / RESULT) for run in runs]
+    units = units_of(data)
+    scores = {}
+    for part in ("validation", "test"):
+        evaluation = evaluate(mean_forecast, data.parts[part], data.evaluation_batch_size, units=units)
+        scores[part] = {"scaled": evaluation.sums.scaled(), "original": evaluation.original(units.scale)}
+    return {
+        **results[0],
+        **scores,
+        "model": {
+            "parameters": sum(result["model"]["parameters"] for result in results),
+            "steps": sum(result["model"]["steps"] for result in results),
+        },
+        "speed": {"fit_seconds": sum(result["speed"]["fit_seconds"] for result in results)},
+        "status": "finished",
+    }
+
+
+def data_of(config: Mapping[str, Any], folder: Path) -> ForecastData:
+    """Return the data as the run of this configuration, in `folder`, had them."""
+    training = config["training"]
+    return ForecastData(
+        load_source(described_data(config["data"], folder, lambda path: f"put {path} into data/")),
+        config["data"]["split"],
+        context_length=config["context_length"],
+        horizon=config["horizon"],
+        batch_size=training["batch_size"],
+        evaluation_batch_size=training["evaluation_batch_size"],
+        seed=config["seed"],
+    )

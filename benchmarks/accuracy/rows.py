@@ -1,0 +1,99 @@
+"""The record itself: a CSV file of one row a run, each written the moment it is known."""
+
+import fcntl
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.accuracy.cell import Cell, Key
+from forecast.common.errors import InputError
+from forecast.common.files import replacing
+from forecast.common.nested import look_up
+from forecast.common.spreadsheet import csv_bytes, read_rows
+
+Record = dict[str, str]
+"""A row, as text."""
+
+KEY = ("dataset", "horizon", "attention", "seed", "recipe")
+
+FACTS = {
+    "context_length": "config.context_length",
+    "test_mse": "test.scaled.mse",
+    "test_mae": "test.scaled.mae",
+    "validation_mse": "validation.scaled.mse",
+    "windows": "data.windows.test",
+    "seconds": "speed.fit_seconds",
+    "parameters": "model.parameters",
+    "command": "command",
+    "commit": "commit",
+    "machine": "device",
+    "precision": "precision",
+    "linear_mse": "baselines.linear.test.scaled.mse",
+    "linear_mae": "baselines.linear.test.scaled.mae",
+    "best_step": "model.best_step",
+    "steps": "model.steps",
+    "test_mase": "test.original.mase",
+    "status": "status",
+}
+"""The other columns and where a `result.json` has them: scores on z-scores, seconds of the training alone."""
+
+COLUMNS = (*KEY, *FACTS)
+
+
+def row_of(cell: Cell, result: Mapping[str, Any]) -> Record:
+    """Give the row of a run from its result; its command is the one to be typed, no commit says so."""
+    facts = {column: look_up(result, path) for column, path in FACTS.items()}
+    facts |= {"command": cell.command, "commit": result.get("commit") or "none"}
+    if isinstance(facts["seconds"], float):
+        facts["seconds"] = round(facts["seconds"], 1)
+    texts = {column: "" if fact is None else str(fact) for column, fact in facts.items()}
+    return {**dict(zip(KEY, cell.key, strict=True)), **texts}
+
+
+def key_of(row: Record) -> Key:
+    """Give what tells a row from all others."""
+    dataset, horizon, attention, seed, recipe = (row[column] for column in KEY)
+    return dataset, horizon, attention, seed, recipe
+
+
+def read_record(path: Path) -> list[Record]:
+    """Give the rows; none where there is no file yet.
+
+    Raises
+    ------
+    InputError
+        If the file has other columns, or a row twice.
+    """
+    if not path.is_file():
+        return []
+    names, found = read_rows(path)
+    if tuple(names) != COLUMNS:
+        raise InputError(f"{path}: its columns are not those of the record, which are {','.join(COLUMNS)}")
+    rows: dict[Key, Record] = {}
+    for line, cells in found:
+        if len(cells) != len(COLUMNS):
+            raise InputError(f"{path}: line {line}: has not {len(COLUMNS)} cells: take the line out")
+        row = dict(zip(COLUMNS, cells, strict=True))
+        if key_of(row) in rows:
+            raise InputError(f"{path}: line {line}: {', '.join(key_of(row))} is there twice: take one out")
+        rows[key_of(row)] = row
+    return list(rows.values())
+
+
+def append(path: Path, row: Record) -> None:
+    """Add a row; the file is whole at every moment, whatever other process adds one beside this."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        rows = read_record(path)
+        if key_of(row) not in map(key_of, rows):
+            write_record(path, [*rows, row])
+    finally:
+        os.close(folder)
+
+
+def write_record(path: Path, rows: Sequence[Record]) -> None:
+    """Write the whole record, its headings where there is no row."""
+    with replacing(path) as file:
+        file.write(csv_bytes(rows, COLUMNS))

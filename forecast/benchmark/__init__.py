@@ -1,0 +1,1 @@
+"""`python -m forecast.benchmark`: time and memory of attention and of forecasts."""

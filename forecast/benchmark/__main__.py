@@ -1,0 +1,65 @@
+"""Measure on your own machine: `python -m forecast.benchmark`, or `python -m forecast.benchmark latency --help`."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from forecast.benchmark import attention, latency, latency_options, max_context, model_options, options, peers, step
+from forecast.common.cli import finish
+
+DEFAULT = "attention"
+
+Run = Callable[[argparse.Namespace, Sequence[str]], None]
+
+BENCHMARKS: dict[str, tuple[Run, Callable[[argparse.ArgumentParser], None], str, str]] = {
+    "attention": (
+        attention.run,
+        options.add_options,
+        "each attention mechanism: time, memory, exponents, and where it passes the fused softmax",
+        "Measure each attention mechanism within a layer, and alone over growing lengths.",
+    ),
+    "latency": (
+        latency.run,
+        latency_options.add_options,
+        "a run's forecasts: p50 and p95 of one window and a batch, as trained, compiled and exported",
+        "Measure a run's forecasts, from a checked tensor of the last rows to original units.",
+    ),
+    "peers": (
+        peers.run,
+        model_options.add_peers_options,
+        "our Informer beside that of transformers: training step and inference, time and memory",
+        "Measure our Informer with ProbSparse attention and that of transformers in turn, on the same windows.",
+    ),
+    "step": (
+        step.run,
+        model_options.add_step_options,
+        "our training step: its share of the machine's matrix product, and where the rest of its time goes",
+        "Measure our training step beside the matrix product of its own layers, and list its operations.",
+    ),
+    "max-context": (
+        max_context.run,
+        model_options.add_max_context_options,
+        "the largest look-back that each mechanism can be trained on in a given memory",
+        "Search for the largest look-back of which one training step fits, for each attention mechanism.",
+    ),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark that the command line names, attention if it names none; give the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parser = argparse.ArgumentParser(
+        prog="python -m forecast.benchmark", description="Measure time and memory; without a word: attention."
+    )
+    benchmarks = parser.add_subparsers(dest="benchmark", required=True, metavar="benchmark")
+    for name, (_, add_options, summary, description) in BENCHMARKS.items():
+        add_options(benchmarks.add_parser(name, help=summary, description=description))
+    if not given or (given[0].startswith("-") and given[0] not in ("-h", "--help")):
+        given.insert(0, DEFAULT)
+    chosen = parser.parse_args(given)
+    run, *_ = BENCHMARKS[chosen.benchmark]
+    return finish(lambda: run(chosen, given))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

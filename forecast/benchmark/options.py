@@ -1,0 +1,61 @@
+"""The command line of the attention benchmark."""
+
+import argparse
+
+from forecast.common.errors import InputError
+from forecast.common.option_types import add_run_options, minutes, positive, seconds
+
+TABLES = ("layer", "lengths")
+
+MINUTES = 5.0
+"""What a run may take unless it is told otherwise."""
+
+QUICK = {"longest": 16_384, "seconds": 0.5, "layer_length": 4_096, "layer_repetitions": 10}
+FULL = {"longest": 65_536, "seconds": 2.0, "layer_length": 16_384, "layer_repetitions": 50}
+"""What is measured within minutes, and with --full; a value that is given holds in both."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command line."""
+    add = parser.add_argument
+    add("--minutes", type=minutes, help=f"of the whole run, about; what does not fit is listed ({MINUTES:g})")
+    add("--full", action="store_true", help="measure everything, however long: most of an hour on two cores")
+    add("--tables", nargs="+", choices=TABLES, default=TABLES, help="layer: with projections; lengths: the sweep")
+    add("--mechanisms", nargs="+", default=[], help="words such as linear, or probsparse:sampling=per_query; all")
+    add("--dtype", choices=("fp32", "bf16", "fp16"), default="fp32", help="of inputs and weights; fp16: CUDA only")
+    add("--shortest", type=positive, default=256, help="length that the sweep begins with (%(default)s)")
+    add("--longest", type=positive, help=f"length that it doubles up to ({_both('longest')})")
+    add("--batch", type=positive, default=1, help="rows of the sweep (%(default)s)")
+    add("--heads", type=positive, default=8, help="heads of the sweep (%(default)s)")
+    add("--head-dim", type=positive, default=64, help="their width (%(default)s)")
+    add("--causal", action="store_true", help="sweep the causal forms too")
+    add("--no-backward", action="store_true", help="sweep the forward pass alone")
+    add("--seconds", type=seconds, help=f"time to repeat a case of the sweep for ({_both('seconds')})")
+    add("--repetitions", type=positive, default=5, help="at the least, however long they take (%(default)s)")
+    add("--limit", type=seconds, default=120.0, help="skip what of the sweep would take more seconds (%(default)s)")
+    add("--fit-from", type=positive, default=2048, help="shortest length to fit exponents on (%(default)s)")
+    add("--layer-length", type=positive, help=f"tokens of the layer ({_both('layer_length')})")
+    add("--d-model", type=positive, default=512, help="width of the layer (%(default)s)")
+    add("--layer-repetitions", type=positive, help=f"passes of each layer ({_both('layer_repetitions')})")
+    add_run_options(parser)
+
+
+def settle(options: argparse.Namespace) -> None:
+    """Fill in what was not given: the values of a run within minutes, or with --full those of the whole.
+
+    Raises
+    ------
+    InputError
+        If both a time and the whole are asked for.
+    """
+    if options.full and options.minutes is not None:
+        raise InputError(f"--full --minutes {options.minutes:g}: the whole takes as long as it takes: give one of them")
+    for name, value in (FULL if options.full else QUICK).items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+    if not options.full and options.minutes is None:
+        options.minutes = MINUTES
+
+
+def _both(name: str) -> str:
+    return f"{QUICK[name]:,g}; with --full {FULL[name]:,g}"

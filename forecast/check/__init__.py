@@ -1,0 +1,1 @@
+"""`python -m forecast.check`: whether an attention mechanism keeps the contract, measured."""

@@ -1,0 +1,123 @@
+"""A mask hides what it should, all of it, and nothing else."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from forecast.check.candidate import HEAD_DIM, Candidate
+from forecast.check.numbers import all_finite, distance, distances, gradients, map_times_values, worst
+
+
+def masked_is_cut(candidate: Candidate) -> float:
+    """Make of a prefix mask what cutting the padding off gives, and zeros for padded queries."""
+    size = candidate.length
+    errors = []
+    for causal in candidate.forms:
+        attention = candidate.build(causal=causal, dtype=torch.float64)
+        inputs = candidate.tensors(size, batch=1, dtype=torch.float64)
+        for length in (size, size // 2, 7, 1):
+            mask = candidate.prefix([length], size)
+            output = attention(*inputs, mask, mask)
+            cut = attention(*(x[:, :, :length].contiguous() for x in inputs))
+            errors.append(distance(output[:, :, :length], cut))
+            errors.append(torch.inf if output[:, :, length:].any() else 0.0)
+    return worst(errors)
+
+
+def mask_of_each_query(candidate: Candidate) -> float | None:
+    """Hide for each query what its row of the mask hides; rows all alike are the mask of the keys."""
+    if not candidate.kind.accepts_pair_mask:
+        return None
+    length = 12
+    errors = []
+    for causal in candidate.forms:
+        attention = candidate.build(causal=causal, dtype=torch.float64)
+        query, key, value = inputs = candidate.tensors(length, dtype=torch.float64)
+        pairs = _pairs(candidate, length)
+        errors.append(distance(attention(*inputs, pairs), map_times_values(attention, inputs, pairs)))
+        weights = attention.attention_map(query, key, pairs)
+        errors.append(float(weights.detach().masked_fill(pairs[:, None], 0).abs().max()))
+        holes = candidate.holes(2, length)
+        alike = holes[:, None].expand(-1, length, -1)
+        errors.append(distance(attention(query, key, value, alike), attention(query, key, value, holes)))
+    return worst(errors)
+
+
+def empty_row(candidate: Candidate) -> float:
+    """Give a query with nothing to attend zeros, exactly, and finite gradients (inf where they are not)."""
+    values = []
+    for causal in candidate.forms:
+        attention = candidate.build(causal=causal)
+        inputs = candidate.tensors(12, batch=3)
+        mask = candidate.prefix([12, 0, 12], 12)
+        mask[2, :4] = False
+        output = attention(*inputs, mask)
+        rows = output.detach()
+        values.append(float(rows[1].abs().max()))
+        if causal:  # the first queries of the third row see nothing yet
+            values.append(float(rows[2, :, :4].abs().max()))
+        values.append(0.0 if all_finite(gradients(output, inputs, attention)) else torch.inf)
+    return worst(values)
+
+
+def nothing_given(candidate: Candidate) -> float:
+    """Return zeros where there is no key, and an empty tensor where there is no row or query."""
+    values = []
+    for causal in candidate.forms:
+        attention = candidate.build(causal=causal)
+        lengths = [(5, 5), (0, 0)] if causal or not candidate.kind.cross else [(5, 5), (0, 0), (5, 0), (0, 5)]
+        for length, key_length in lengths:
+            batch = 0 if length == key_length > 0 else 2
+            inputs = candidate.tensors(length, key_length, batch=batch)
+            output = attention(*inputs)
+            sound = output.shape == (*inputs[0].shape[:3], HEAD_DIM) and not output.any()
+            values.append(0.0 if sound and all_finite(gradients(output, inputs, attention)) else torch.inf)
+    return worst(values)
+
+
+def hidden_nan(candidate: Candidate) -> float:
+    """Let NaN and infinity in masked places change neither output nor gradients, which are zero there."""
+    mask = torch.tensor([[True] * 20 + [False] * 10, [True, False, True] * 10], device=candidate.device)
+    hidden = ~mask[:, None, :, None]
+    errors = []
+    for causal in candidate.forms:
+        attention = candidate.build(causal=causal, dtype=torch.float64)
+        clean = candidate.tensors(30, dtype=torch.float64)
+        bad = [
+            x.detach().masked_fill(hidden, number).requires_grad_()
+            for x, number in zip(clean, (torch.nan, torch.inf, torch.nan), strict=True)
+        ]
+        expected, output = attention(*clean, mask, mask), attention(*bad, mask, mask)
+        errors.append(distance(output, expected))
+        found = gradients(output, bad)
+        errors.append(distances(found, gradients(expected, clean)))
+        errors.append(max(float(gradient.masked_fill(~hidden, 0).abs().max()) for gradient in found))
+    return worst(errors)
+
+
+def granted_requests(candidate: Candidate) -> float | None:
+    """Refuse with a ValueError what is declared impossible (counted: what was granted in silence)."""
+    kind = candidate.kind
+    requests: list[Callable[[], object]] = []
+    if kind.causal_ability == "no":
+        requests.append(lambda: candidate.build(causal=True))
+    if not kind.accepts_pair_mask:
+        requests.append(lambda: candidate.build()(*candidate.tensors(12), _pairs(candidate, 12)))
+    if not kind.cross:
+        requests.append(lambda: candidate.build()(*candidate.tensors(6, 12)))
+    return float(sum(map(_granted, requests))) if requests else None
+
+
+def _granted(request: Callable[[], object]) -> bool:
+    try:
+        request()
+    except ValueError:
+        return False
+    return True
+
+
+def _pairs(candidate: Candidate, length: int) -> Tensor:
+    """Give a mask of one row a query, shape (2, length, length), in which each may attend to itself."""
+    pairs = torch.rand(2, length, length, generator=torch.Generator().manual_seed(3)) < 0.5
+    return (pairs | torch.eye(length, dtype=torch.bool)).to(candidate.device)

@@ -1,0 +1,66 @@
+"""The two tables that a person reads: what is declared, what was measured."""
+
+from collections.abc import Sequence
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from forecast.check.candidate import Candidate
+from forecast.check.declared import HEADINGS, declaration
+from forecast.check.suite import CHECKS, Finding
+
+NOT_PROMISED = "\N{EN DASH}"
+
+
+def print_tables(candidates: Sequence[Candidate], findings: Sequence[Sequence[Finding]]) -> None:
+    """Print both tables, wide enough wherever they go."""
+    console = Console()
+    first = candidates[0]
+    for title, table in (
+        ("what each class declares", declared_table(candidates)),
+        (f"measured on {first.device}, torch {torch.__version__}, length {first.length}", measured_table(findings)),
+    ):
+        print(title)
+        wanted = Console(width=10_000).measure(table).maximum
+        Console(width=max(console.width, wanted)).print(table)
+    print(f"✓ within the bound, ✗ not, {NOT_PROMISED} not promised; errors are shares of the largest number")
+
+
+def declared_table(candidates: Sequence[Candidate]) -> Table:
+    """Give a row a mechanism."""
+    table = Table("attention", *HEADINGS)
+    for candidate in candidates:
+        table.add_row(candidate.name, *declaration(candidate))
+    return table
+
+
+def measured_table(findings: Sequence[Sequence[Finding]]) -> Table:
+    """Give a row a check, a column a mechanism."""
+    table = Table("check")
+    for heading in ("bound", *(row[0].mechanism for row in findings)):
+        table.add_column(heading, justify="right")
+    for check, *row in zip(CHECKS, *findings, strict=True):
+        table.add_row(check.name, short(check.bound), *map(_cell, row))
+    return table
+
+
+def failure(finding: Finding) -> str:
+    """Give the line for a promise that is not kept."""
+    check = finding.check
+    what = finding.error or f"{short(finding.value)} is not within {short(check.bound)}"
+    return f"fail: attention={finding.mechanism}: {check.name}: {what} (promised: {check.promise})"
+
+
+def short(value: float | None) -> str:
+    """Give a value in seven characters at most."""
+    if value is None:
+        return NOT_PROMISED
+    return f"{value:.0f}" if float(value).is_integer() else f"{value:.1e}"
+
+
+def _cell(finding: Finding) -> str:
+    if finding.value is None:
+        return short(None)
+    mark = "[green]✓[/]" if finding.passed else "[bold red]✗[/]"
+    return f"{mark} {'error' if finding.error else short(finding.value)}"

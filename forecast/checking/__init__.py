@@ -1,1 +1,0 @@
-"""What every attention mechanism promises, measured: `python -m forecast.check` prints it."""

@@ -1,0 +1,122 @@
+"""What Hydra composed, as plain values, and Hydra's complaints in one line."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+from forecast.common.errors import InputError
+from forecast.common.folders import configuration_folder
+from forecast.common.nearest import about_option, listed, nearest_choice
+from forecast.data.naming import named
+
+COMPLAINTS = (HydraException, OmegaConfBaseException)
+"""What Hydra raises about a command line or a file that it cannot compose."""
+
+LAUNCHERS = {"joblib": "joblib", "submitit": "slurm"}
+"""How the names of launchers begin that need an extra, and the extra."""
+
+ABSENT = re.compile(r"Could not (?:override '([^'@]+)'|delete from config. '([^']+)' does not exist)")
+"""What Hydra says of an option that is not there."""
+
+UNKNOWN_CHOICE = re.compile(r"Could not find '([^/']+)/(.*)' Available options in '\S+': (.*)$")
+"""What Hydra says of a group's choice that is not there: the group, the choice, those that are."""
+
+
+OF_HYDRA = ("hydra/launcher", "hydra.launcher.", "hydra/sweeper", "hydra.sweeper.", "hydra.mode")
+"""How the words begin by which a user says how the jobs of a sweep are run and found."""
+
+
+def check_hydra_words(words: Iterable[str]) -> None:
+    """Refuse words that would have Hydra write elsewhere, or call what they name.
+
+    Raises
+    ------
+    InputError
+        Naming the word.
+    """
+    for word in words:
+        key = word.lstrip("+~").partition("=")[0].partition("@")[0]
+        if not re.match(r"hydra([./]|$)", key):
+            continue
+        if key.startswith("hydra.sweep."):
+            raise InputError(f"{word}: the folders of a sweep are the program's: set output_dir, sweep.name")
+        if not key.startswith(OF_HYDRA):
+            raise InputError(f"{word}: is settled here: leave it out (output_dir says where runs go)")
+        if "_target_" in word:
+            raise InputError(f"{word}: nothing is called by name here: choose hydra/launcher or hydra/sweeper")
+
+
+def compose_words(words: Sequence[str], folder: Path | None = None) -> DictConfig:
+    """Give the configuration that the words of one training compose to, from `folder` if given.
+
+    Raises
+    ------
+    InputError
+        With Hydra's complaint, or as `check_hydra_words` has it.
+    """
+    check_hydra_words(words)
+    try:
+        with initialize_config_dir(str(folder or configuration_folder()), version_base="1.3"):
+            return compose("config", list(words))
+    except COMPLAINTS as error:
+        raise InputError(one_line(error)) from None
+
+
+def plain_values(config: DictConfig) -> dict[str, Any]:
+    """Give the configuration as plain values, interpolations resolved, a user's own data named.
+
+    Raises
+    ------
+    InputError
+        If a value that has to be given is not.
+    """
+    try:
+        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise InputError(one_line(error)) from None
+    assert isinstance(plain, dict)
+    return named({str(key): value for key, value in plain.items()})
+
+
+def check_trial(config: Mapping[str, Any], words: Sequence[str]) -> None:
+    """Refuse `trainer=smoke` where something else has set the length of the run, which would then be no trial.
+
+    Raises
+    ------
+    InputError
+        With the word that makes it one.
+    """
+    if "trainer=smoke" not in words or any(word.startswith("training.max_steps=") for word in words):
+        return
+    steps = OmegaConf.load(configuration_folder() / "trainer" / "smoke.yaml").training.max_steps
+    if (other := config["training"]["max_steps"]) != steps:
+        raise InputError(
+            f"trainer=smoke: the experiment sets training.max_steps={other} after it: add training.max_steps={steps}"
+        )
+
+
+def one_line(error: Exception) -> str:
+    """Give Hydra's complaint without what speaks of its own insides."""
+    if isinstance(error, MissingMandatoryValue):
+        return f"{error.full_key} is not given: set {error.full_key}=…, as in data=csv data.path=my.csv"
+    message = " ".join(str(error).split("Config search path")[0].split())
+    if absent := ABSENT.match(message):
+        name = absent[1] or absent[2]
+        return f"{name}: {about_option(name)}"
+    if unknown := UNKNOWN_CHOICE.search(message):
+        group, name, choices = unknown[1], unknown[2], unknown[3].split()
+        near = nearest_choice(group, name, choices)
+        return f"{group}={name}: no such choice: choose {listed(choices)}{near and f'; {near}'}"
+    message = re.sub(r" To append to your default list use .*", "", message)
+    if type(error).__name__ == "OverrideParseException":
+        message += "; a value with blanks, brackets, ~ or = is quoted twice: 'data.path=\"my file [1].csv\"'"
+    for launcher, extra in LAUNCHERS.items():
+        if f"hydra/launcher/{launcher}" in message:
+            message += f"; install it: pip install -e '.[{extra}]'"
+    return message

@@ -1,0 +1,134 @@
+"""What the processes of one training exchange."""
+
+import os
+import socket
+from functools import reduce
+from operator import add
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as distributed
+from torch import Tensor
+
+from forecast.common.place import Place
+
+Content = TypeVar("Content")
+
+ON_THIS_MACHINE = "file://"
+"""Begins the address of a meeting of processes that this program itself started."""
+
+
+class Group:
+    """The processes that train one model, as one of them sees the others.
+
+    All of them have to call the same methods in the same order. A process alone exchanges nothing: each method
+    then gives back what it was given. What is handed on as Python values is pickled, among the processes of
+    one run alone.
+
+    Parameters
+    ----------
+    place
+        Of this process; None for one alone.
+    """
+
+    def __init__(self, place: Place | None = None) -> None:
+        self.place = Place() if place is None else place
+        self.told = False
+        self._connected = False
+
+    @property
+    def rank(self) -> int:
+        """The number of this process."""
+        return self.place.rank
+
+    @property
+    def size(self) -> int:
+        """How many processes there are."""
+        return self.place.size
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the process that writes and prints."""
+        return self.place.rank == 0
+
+    def share(self, count: int) -> range:
+        """Give this process's part of `count` positions; in order of rank the parts are all of them, each once."""
+        return range(self.rank * count // self.size, (self.rank + 1) * count // self.size)
+
+    def connect(self) -> None:
+        """Meet the others, if that has not been done: values and sums go over gloo, gradients on GPUs over NCCL."""
+        if self.size == 1 or self._connected:
+            return
+        self._threads = torch.get_num_threads()
+        self._settle()
+        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        distributed.init_process_group(backend, init_method=self.place.meeting, rank=self.rank, world_size=self.size)
+        self._connected = True
+
+    def close(self) -> None:
+        """Part from the others."""
+        if self._connected:
+            self._connected = False
+            distributed.destroy_process_group()
+            torch.set_num_threads(self._threads)
+
+    def hand_out(self, content: Content | None = None) -> Content:
+        """Give to all what the process that leads gives."""
+        self.connect()
+        self.told = True
+        box = [content]
+        if self.size > 1:
+            distributed.broadcast_object_list(box, src=0)
+        return box[0]  # type: ignore[return-value]  # what leads gives something
+
+    def gather(self, content: Content) -> list[Content]:
+        """Give to all what each of them gives, by rank."""
+        gathered: list[Any] = [content] * self.size
+        if self.size > 1:
+            distributed.all_gather_object(gathered, content)
+        return gathered
+
+    def collect(self, content: Content) -> list[Content] | None:
+        """Give to the process that leads what each of them gives, by rank; None to the others."""
+        if self.size == 1:
+            return [content]
+        collected: list[Any] | None = [None] * self.size if self.leads else None
+        distributed.gather_object(content, collected, dst=0)
+        return collected
+
+    def total(self, tensor: Tensor) -> Tensor:
+        """Give the sum over all of them, added in order of rank, so that it is the same number for all."""
+        if self.size == 1:
+            return tensor
+        own = tensor.detach().cpu().contiguous()
+        pieces = [torch.empty_like(own) for _ in range(self.size)]
+        distributed.all_gather(pieces, own)
+        return reduce(add, pieces).to(tensor.device)
+
+    def summed(self, tensor: Tensor) -> Tensor:
+        """Give the sum over all of them without leaving the device, no gradient going through it."""
+        if self.size == 1:
+            return tensor
+        copy = tensor.detach().clone()
+        distributed.all_reduce(copy)
+        return copy
+
+    def largest(self, number: int) -> int:
+        """Give the largest of all numbers."""
+        if self.size == 1:
+            return number
+        tensor = torch.tensor(number)
+        distributed.all_reduce(tensor, op=distributed.ReduceOp.MAX)
+        return int(tensor)
+
+    def _settle(self) -> None:
+        """On one machine, talk over its loopback interface alone; beside own children, take a part of the cores."""
+        names = [name for _, name in socket.if_nameindex() if name in ("lo", "lo0")]
+        if names and self.place.local_size == self.size:
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", names[0])
+        if self.place.meeting.startswith(ON_THIS_MACHINE) and "OMP_NUM_THREADS" not in os.environ:
+            torch.set_num_threads(max(1, self._threads // self.place.local_size))
+
+
+ALONE = Group()
+"""One process that trains by itself."""

@@ -1,0 +1,67 @@
+"""What the benchmarks' command lines have in common: kinds of values, and the options that all of them take."""
+
+import argparse
+from pathlib import Path
+
+from forecast.benchmark.folder import ROOT
+
+
+def positive(text: str) -> int:
+    """Read an integer of at least 1."""
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+def seconds(text: str) -> float:
+    """Read a number of seconds, at least 0."""
+    value = float(text)
+    if not value >= 0:
+        raise ValueError
+    return value
+
+
+def minutes(text: str) -> float:
+    """Read a number of minutes, above 0 and finite."""
+    return gibibytes(text)
+
+
+def gibibytes(text: str) -> float:
+    """Read an amount of memory, above 0 and finite."""
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise ValueError
+    return value
+
+
+def share(text: str) -> float:
+    """Read a share, above 0 and at most 1."""
+    value = float(text)
+    if not 0 < value <= 1:
+        raise ValueError
+    return value
+
+
+def window(text: str) -> tuple[int, int]:
+    """Read a look-back and a horizon, `336:168`."""
+    look_back, _, horizon = text.partition(":")
+    return positive(look_back), positive(horizon)
+
+
+# as argparse complains
+positive.__name__ = "integer of at least 1"
+minutes.__name__ = "number of minutes above 0"
+seconds.__name__ = "number of seconds"
+gibibytes.__name__ = "number of GiB above 0"
+share.__name__ = "number above 0 and at most 1"
+window.__name__ = "look-back:horizon"
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Declare where a benchmark computes and where it writes."""
+    add = parser.add_argument
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU where there is one")
+    add("--threads", type=positive, help="of the CPU; torch's own choice if not given")
+    add("--output", type=Path, help=f"folder for the files; a new one under {ROOT} if not given")
+    add("--quiet", action="store_true", help="no progress and no tables, only where the files are")

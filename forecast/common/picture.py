@@ -1,0 +1,71 @@
+"""A picture of a forecast beside what came before it, and the truth where it is known."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import shorten
+
+import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from forecast.common.files import replacing
+from forecast.common.lone_points import draw_line
+
+MAX_SERIES = 7
+"""Series drawn; of a table with more, the first ones, and the picture names others."""
+
+
+NAMED = 5
+"""Series at most that a line names of those that are not drawn."""
+
+
+def not_drawn(picture: Path, targets: Sequence[str]) -> str | None:
+    """Return a line that names the targets which a picture leaves out, None where it draws all."""
+    absent = targets[MAX_SERIES:]
+    return f"{picture.name}: {_share(targets)}; not drawn: {_shortened(absent)}" if absent else None
+
+
+def draw_forecast(
+    path: Path, past: pd.DataFrame, forecast: pd.DataFrame, truth: pd.DataFrame | None = None, title: str = ""
+) -> None:
+    """Write a PNG: one panel a target, in original units, the last three horizons of the past at most."""
+    names = list(forecast.columns)[:MAX_SERIES]
+    shown = past.iloc[-3 * len(forecast) :]
+    absent = [str(name) for name in forecast.columns[MAX_SERIES:]]
+    if absent:
+        title += f"\n{_share(forecast.columns)}; not drawn: {shorten(_shortened(absent), 105, placeholder=' …')}"
+    height, above = 1.2 + 1.7 * len(names), 0.52 if absent else 0.35
+    figure = Figure(figsize=(10, height))
+    # by hand: a layout engine draws everything twice to find the same places
+    figure.subplots_adjust(left=0.09, right=0.99, top=1 - above / height, bottom=0.95 / height, hspace=0.12)
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
+    for panel, name in zip(panels, names, strict=True):
+        draw_line(panel, shown.index, shown[name].to_numpy(), color="0.45", linewidth=1, label="past")
+        if truth is not None:
+            draw_line(panel, truth.index, truth[name].to_numpy(), color="black", linewidth=1, label="truth")
+        draw_line(panel, forecast.index, forecast[name].to_numpy(), color="tab:orange", linewidth=1.6, label="forecast")
+        panel.axvline(forecast.index[0], color="0.8", linewidth=0.8)
+        panel.set_ylabel(name, fontsize=8, parse_math=False)
+        panel.tick_params(labelsize=8)
+        panel.spines[["top", "right"]].set_visible(False)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="lower center", fontsize=8, ncols=3, frameon=False)
+    figure.suptitle(
+        title,
+        fontsize=8 if absent else 10,
+        y=1 - 0.08 / height,
+        va="top",
+        parse_math=False,
+    )
+    figure.autofmt_xdate(bottom=0.95 / height)
+    with replacing(path) as file:
+        figure.savefig(file, format="png", dpi=110, metadata={"Software": None})
+
+
+def _share(targets: Sequence[str] | pd.Index) -> str:
+    return f"the first {MAX_SERIES} of {len(targets)} targets"
+
+
+def _shortened(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

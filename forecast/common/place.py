@@ -1,0 +1,89 @@
+"""Which of how many processes this is: one alone, or one that torchrun, srun or this program itself started."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from forecast.common.errors import InputError
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a process stands among those that train one model.
+
+    Parameters
+    ----------
+    rank, size
+        Its number among all of them, from 0, and how many they are. Rank 0 leads: it alone writes and prints.
+    local_rank, local_size
+        The same among those of its machine: there its number is also that of its GPU.
+    meeting
+        The address at which they find each other, as `torch.distributed` takes it.
+    """
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    local_size: int = 1
+    meeting: str = ""
+
+
+def started_place(environment: Mapping[str, str]) -> Place | None:
+    """Give the place that torchrun or srun gave this process, None where neither of them started several.
+
+    References
+    ----------
+    docs.pytorch.org/docs/stable/elastic/run.html, slurm.schedmd.com/srun.html, "output environment variables".
+    """
+    if "TORCHELASTIC_RUN_ID" in environment:
+        place = _of_torchrun(environment)
+    elif "SLURM_STEP_ID" in environment:  # srun alone sets it; in an allocation without srun there is one process
+        place = _of_srun(environment)
+    else:
+        return None
+    return place if place.size > 1 else None
+
+
+def find_place(started: Place | None, local_size: int, nodes: int) -> Place:
+    """Give the place of a process that leads, of `local_size` processes on each of `nodes` machines.
+
+    Raises
+    ------
+    InputError
+        If others are to be on other machines and nobody started them, or not as many were started.
+    """
+    if started is None:
+        if nodes > 1:
+            raise InputError(
+                f"trainer.num_nodes={nodes}: the processes of several machines are started by torchrun or srun: "
+                "start it with one of them, or set it to 1"
+            )
+        return Place(size=local_size, local_size=local_size)
+    if (started.local_size, started.size) != (local_size, local_size * nodes):
+        raise InputError(
+            f"trainer.devices={local_size}, trainer.num_nodes={nodes}: {started.size} processes were started, "
+            f"{started.local_size} on each machine: let the two agree, as with trainer=ddp"
+        )
+    return started
+
+
+def _of_torchrun(environment: Mapping[str, str]) -> Place:
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+    rank, size, local_rank, local_size = (int(environment[name]) for name in names)
+    return Place(rank, size, local_rank, local_size, meeting="env://")
+
+
+def _of_srun(environment: Mapping[str, str]) -> Place:
+    size = int(environment.get("SLURM_STEP_NUM_TASKS", "1"))
+    local_size = size // int(environment.get("SLURM_STEP_NUM_NODES", "1"))
+    rank, local_rank = (int(environment.get(name, "0")) for name in ("SLURM_PROCID", "SLURM_LOCALID"))
+    return Place(rank, size, local_rank, local_size, meeting=_srun_address(environment) if size > 1 else "")
+
+
+def _srun_address(environment: Mapping[str, str]) -> str:
+    """Give host and port, as Lightning does: the first machine, and a port that follows from the job's number."""
+    from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
+
+    nodes = environment.get("SLURM_STEP_NODELIST") or environment["SLURM_JOB_NODELIST"]
+    host = environment.get("MASTER_ADDR") or SLURMEnvironment.resolve_root_node_address(nodes)
+    port = environment.get("MASTER_PORT") or str(15000 + int(environment["SLURM_JOB_ID"][-4:]))
+    return f"tcp://{host}:{port}"

@@ -1,0 +1,187 @@
+"""Score any forecaster on every window of a part, the same way for models and baselines."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from forecast.common.contention import UNKNOWN, Load, Reading, load_since, read_load
+from forecast.common.group import ALONE, Group
+from forecast.data.windows import Batch, Windows
+from forecast.evaluation.metrics import ErrorSums, Scores
+from forecast.evaluation.relative import RelativeSums, Units
+
+Forecaster = Callable[[Batch], Tensor]
+
+MAX_RESIDUALS = 2**25
+"""Residuals kept for quantiles (128 MiB); a part with more keeps every k-th window."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a pass over a part gives.
+
+    Where several processes share the windows, the sums are those of all windows on each of them, the rest
+    only on the one that leads.
+
+    Parameters
+    ----------
+    sums
+        Sums and counts by step and series.
+    origin, mse, mae
+        Shape (W,): each window's first target row and its own scores on z-scores.
+    residuals
+        Shape (W', h, C), future minus forecast as z-scores, NaN where not observed; None unless asked for.
+    windows_per_s
+        Windows a second, the first batch left out; an only batch is forecast twice, and the second time counts.
+    relative
+        Sums of what the errors are relative to, of those same windows; None unless units were given.
+    load
+        Processor time and other processes, from the first batch that was timed to the last; unknown of several
+        processes that share the windows.
+    """
+
+    sums: ErrorSums
+    origin: np.ndarray
+    mse: np.ndarray
+    mae: np.ndarray
+    residuals: np.ndarray | None
+    windows_per_s: float
+    relative: RelativeSums | None = None
+    load: Load = UNKNOWN
+
+    def original(self, scale: np.ndarray) -> Scores:
+        """Give the scores in original units and, where units were given, the relative ones."""
+        return self.sums.original(scale) | ({} if self.relative is None else self.relative.scores(self.sums))
+
+    def by_step(self, scale: np.ndarray) -> list[Scores]:
+        """Give all scores of each horizon step, the first step first."""
+        rows = self.sums.by_step(scale)
+        more: list[Scores] = [{}] * len(rows) if self.relative is None else self.relative.by_step(self.sums)
+        return [row | other for row, other in zip(rows, more, strict=True)]
+
+    def by_series(self, names: list[str], scale: np.ndarray) -> dict[str, Scores]:
+        """Give all scores of each series."""
+        rows = self.sums.by_series(names, scale)
+        more: list[Scores] = [{}] * len(rows) if self.relative is None else self.relative.by_series(self.sums)
+        return {name: row | other for (name, row), other in zip(rows.items(), more, strict=True)}
+
+
+def evaluate(
+    forecaster: Forecaster,
+    windows: Windows,
+    batch_size: int,
+    *,
+    keep_residuals: bool = False,
+    group: Group = ALONE,
+    units: Units | None = None,
+) -> Evaluation:
+    """Score `forecaster`, which maps a batch to its forecast (B, h, C_out), on every one of `windows`.
+
+    The processes of `group` take a share each; all of them have to call this. With `units` come the scores that
+    need them.
+
+    Raises
+    ------
+    AssertionError
+        If a window was not counted: a score over part of the windows is not a score.
+    """
+    own = _evaluate_share(forecaster, windows, batch_size, group.share(len(windows)), keep_residuals, units)
+    whole = own if group.size == 1 else _put_together(own, group)
+    if group.leads:
+        assert len(whole.origin) == len(windows), f"{len(whole.origin)} of {len(windows)} windows were scored"
+    return whole
+
+
+@torch.inference_mode()
+def _evaluate_share(
+    forecaster: Forecaster,
+    windows: Windows,
+    batch_size: int,
+    share: range,
+    keep_residuals: bool,
+    units: Units | None,
+) -> Evaluation:
+    device = windows.device
+    sums = ErrorSums.zeros(windows.horizon, windows.num_targets, device)
+    relative = None if units is None else RelativeSums.zeros(units, windows.horizon, device)
+    step = residual_step(len(windows), windows.horizon, windows.num_targets)
+    none, no_scores = torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64)
+    pieces: list[tuple[Tensor, Tensor, Tensor]] = [(none, no_scores, no_scores)]
+    residuals: list[Tensor] = [torch.empty(0, windows.horizon, windows.num_targets)]
+    seen, timed, seconds = share.start, 0, 0.0
+    load_from: Reading | None = None
+    only = len(share) <= batch_size
+    for batch in windows.batches(batch_size, share):
+        if seen > share.start and load_from is None:
+            load_from = read_load()
+        forecast, taken = _timed(forecaster, batch)
+        if only:
+            load_from = read_load()
+            forecast, taken = _timed(forecaster, batch)  # again, warm
+        if only or seen > share.start:
+            timed, seconds = timed + len(forecast), seconds + taken
+        mse, mae = sums.update(forecast, batch.future, batch.future_observed)
+        if relative is not None:
+            relative.update(forecast, batch.future, batch.future_observed)
+        pieces.append((batch.origin.cpu(), mse.cpu(), mae.cpu()))
+        if keep_residuals:
+            residual = batch.future - forecast
+            if batch.future_observed is not None:
+                residual = torch.where(batch.future_observed, residual, torch.nan)
+            residuals.append(residual[(-seen) % step :: step].cpu())
+        seen += len(forecast)
+    assert seen == share.stop, f"{seen - share.start} of {len(share)} windows were scored"
+    origin, window_mse, window_mae = (torch.cat(part).numpy() for part in zip(*pieces, strict=True))
+    return Evaluation(
+        sums=sums,
+        origin=origin,
+        mse=window_mse,
+        mae=window_mae,
+        residuals=torch.cat(residuals).numpy() if keep_residuals else None,
+        windows_per_s=timed / seconds if seconds else float("nan"),
+        relative=relative,
+        load=UNKNOWN if load_from is None else load_since(load_from),
+    )
+
+
+def _timed(forecaster: Forecaster, batch: Batch) -> tuple[Tensor, float]:
+    """Give the forecasts and the seconds that they took, without the gathering of the batch before them."""
+    _wait_for(batch.past.device)
+    started = time.perf_counter()
+    forecast = forecaster(batch)
+    _wait_for(forecast.device)
+    return forecast, time.perf_counter() - started
+
+
+def _wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def residual_step(windows: int, horizon: int, num_targets: int) -> int:
+    """Give k: residuals are kept of every k-th of so many windows, the first included."""
+    return -(-windows * horizon * num_targets // MAX_RESIDUALS)
+
+
+def _put_together(own: Evaluation, group: Group) -> Evaluation:
+    """Give the evaluation of all windows from that of each process's share, in order of time."""
+    sums = own.sums.over(group)
+    relative = None if own.relative is None else own.relative.over(group)
+    parts = group.collect((own.origin, own.mse, own.mae, own.residuals, own.windows_per_s))
+    if parts is None:
+        return replace(own, sums=sums, relative=relative, load=UNKNOWN)
+    origin, mse, mae, residuals, rates = zip(*parts, strict=True)
+    return Evaluation(
+        sums=sums,
+        origin=np.concatenate(origin),
+        mse=np.concatenate(mse),
+        mae=np.concatenate(mae),
+        residuals=None if own.residuals is None else np.concatenate(residuals),
+        windows_per_s=sum(rates),
+        relative=relative,
+        load=UNKNOWN,
+    )

@@ -1,0 +1,58 @@
+"""The rows of a result: the model, its linear path alone, and the baselines, on every window."""
+
+import numpy as np
+
+from forecast.common.group import ALONE, Group
+from forecast.data.calendar import seasonal_period
+from forecast.data.datamodule import ForecastData
+from forecast.data.windows import Batch
+from forecast.evaluation.baselines import SeasonalNaive, last_value
+from forecast.evaluation.evaluate import Forecaster, evaluate
+from forecast.evaluation.relative import Units, seasonal_error
+from forecast.evaluation.ridge import Ridge
+from forecast.model.informer import Informer
+from forecast.runs.results import Row
+
+
+def score(network: Informer, data: ForecastData, ridge: Ridge, group: Group = ALONE) -> dict[str, Row | None]:
+    """Give each forecaster's evaluations of the validation and test parts, in float32.
+
+    `linear_path` is None where the model has none; `seasonal_naive` where the training part is shorter than
+    a season. The processes of `group` share the windows; the one that leads has them all in the end.
+    """
+    period = seasonal_period(data.source.series.frequency)
+    units = units_of(data)
+
+    def row(forecaster: Forecaster, *, keep_residuals: bool = False) -> Row:
+        size, validation, test = data.evaluation_batch_size, data.parts["validation"], data.parts["test"]
+        return Row(
+            validation=evaluate(forecaster, validation, size, keep_residuals=keep_residuals, group=group, units=units),
+            test=evaluate(forecaster, test, size, group=group, units=units),
+        )
+
+    def model(batch: Batch):  # type: ignore[no-untyped-def]
+        return network(batch.past, batch.past_known, batch.future_known, batch.past_observed)
+
+    naive = SeasonalNaive(data.parts["test"], period) if period <= len(data.split.train) else None
+    return {
+        "model": row(model, keep_residuals=True),
+        "linear_path": row(lambda batch: network.forward_linear_path(batch.past, batch.past_observed))
+        if network.linear_path is not None
+        else None,
+        "last_value": row(last_value),
+        "seasonal_naive": row(naive) if naive is not None else None,
+        "linear": row(ridge),
+    }
+
+
+def units_of(data: ForecastData) -> Units:
+    """Give the targets' units, and the seasonal naive forecast's error one season ahead within the training part."""
+    targets, rows = data.source.targets, slice(data.split.train.start, data.split.train.stop)
+    values = data.source.series.frame[targets].to_numpy(np.float64)[rows]
+    observed = data.source.series.observed_of(targets)
+    period = seasonal_period(data.source.series.frequency)
+    return Units(
+        mean=data.scaler.mean[: len(targets)],
+        scale=data.target_scale,
+        seasonal_error=seasonal_error(values, period, None if observed is None else observed[rows]),
+    )

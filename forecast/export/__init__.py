@@ -1,0 +1,1 @@
+"""`python -m forecast.export`: write a run as one file that predicts without this program."""

@@ -1,0 +1,72 @@
+"""The model in original units as one graph without Python: for any number of windows, or for one at a time."""
+
+from dataclasses import dataclass
+
+import torch
+from torch.export import Dim, ExportedProgram, export
+
+from forecast.common.errors import InputError, first_line
+from forecast.model.context import Context
+from forecast.model.original_units import OriginalUnits
+from forecast.runs.run import Architecture
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A graph, and how many windows it takes at a time; None is any number."""
+
+    program: ExportedProgram
+    batch: int | None
+
+
+def capture(model: OriginalUnits, architecture: Architecture, *, masked: bool) -> Captured:
+    """Give the graph of `model`, for one window at a time where it cannot be had for any number.
+
+    Parameters
+    ----------
+    model
+        In evaluation mode, on the CPU.
+    architecture
+        What the network was built from.
+    masked
+        Whether the graph takes `past_observed`.
+
+    Raises
+    ------
+    InputError
+        If a part of the network has no such graph, as one whose arithmetic depends on the values.
+    """
+    reason = ""
+    for batch in (None, 1):
+        example = example_of(model, architecture, 2 if batch is None else batch, masked=masked)
+        sizes = None if batch else tuple({0: Dim("batch", min=1)} for _ in example)
+        try:
+            with torch.no_grad():
+                return Captured(export(model, example, dynamic_shapes=sizes), batch)
+        except (RuntimeError, ValueError, TypeError) as error:
+            reason = first_line(error)
+    raise InputError(f"{words_of(architecture)}: torch.export cannot capture it ({reason}): choose another mechanism")
+
+
+def example_of(
+    model: OriginalUnits, architecture: Architecture, batch: int, *, masked: bool
+) -> tuple[torch.Tensor, ...]:
+    """Give inputs to capture with: the training means, since a .pt2 keeps them, and nobody's own rows."""
+    sizes, device = architecture.sizes, model.mean.device
+    past = model.mean.expand(batch, sizes.context_length, -1).clone()
+    context = Context(
+        past=past,
+        past_known=torch.zeros(batch, sizes.context_length, sizes.num_known, device=device),
+        future_known=torch.zeros(batch, sizes.horizon, sizes.num_known, device=device),
+        past_observed=torch.ones_like(past, dtype=torch.bool) if masked else None,
+    )
+    return tuple(part for part in context if part is not None)
+
+
+def words_of(architecture: Architecture) -> str:
+    """Give the words of the command line that the architecture was made by."""
+    mechanisms = architecture.mechanisms
+    said = f"model={architecture.preset} attention={mechanisms.encoder['name']}"
+    if mechanisms.decoder["name"] != mechanisms.encoder["name"]:
+        said += f" attention@decoder_attention={mechanisms.decoder['name']}"
+    return f"{said} attention@cross_attention={mechanisms.cross['name']}"

@@ -1,0 +1,79 @@
+"""The mechanisms of a plan, each with the configuration that a training would be given."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from forecast import attention
+from forecast.attention._mechanisms import FUSED, parse
+from forecast.attention._words import split_word
+from forecast.common.configuration import compose_words, plain_values
+from forecast.common.errors import InputError
+from forecast.runs.settings import read_root, read_training
+from forecast.runs.trainer_settings import read_trainer
+
+CHOICE = "attention="
+OPTION = "--mechanisms"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A mechanism under its label, with its configuration, or None and why there is none."""
+
+    label: str
+    config: dict[str, Any] | None
+    why: str = ""
+
+
+def candidates_of(overrides: Sequence[str], mechanisms: Sequence[str]) -> list[Candidate]:
+    """Give what is to be planned: `mechanisms`, else those that an override `attention=…` names, else all.
+
+    Parameters
+    ----------
+    overrides
+        The words of train.py's command line.
+    mechanisms
+        Words such as `linear`, or `probsparse:factor=3`.
+
+    Raises
+    ------
+    InputError
+        If both name mechanisms, one is not known, or none has a configuration.
+    """
+    words = [word for word in overrides if not word.startswith(CHOICE)]
+    chosen = [name for word in overrides if word.startswith(CHOICE) for name in word.removeprefix(CHOICE).split(",")]
+    if chosen and mechanisms:
+        raise InputError(f"{CHOICE}{','.join(chosen)}, {OPTION} {' '.join(mechanisms)}: give one of the two")
+    for name in chosen:
+        if name not in attention.available():
+            raise InputError(f"{CHOICE}{name}: choose from {', '.join(attention.available())}")
+    found = [_candidate(word, words) for word in dict.fromkeys(chosen or mechanisms or attention.available())]
+    for candidate in found:
+        if candidate.config is not None:
+            _check(candidate.config)
+    if all(candidate.config is None for candidate in found):
+        raise InputError(found[0].why)
+    return found
+
+
+def _candidate(word: str, overrides: Sequence[str]) -> Candidate:
+    label = parse(word, OPTION).label
+    name, changed = split_word(word, OPTION, FUSED)
+    own = [f"{CHOICE}{name}", *(f"attention.{key}={json.dumps(value)}" for key, value in changed.items())]
+    try:
+        return Candidate(label, plain_values(compose_words([*overrides, *own])))
+    except InputError as refused:
+        return Candidate(label, None, str(refused))
+
+
+def _check(config: dict[str, Any]) -> None:
+    """Refuse a configuration that no training takes, and what a plan does not speak of."""
+    root = read_root(config)
+    read_training(config["training"])
+    trainer = read_trainer(config["trainer"])
+    if root.resume:
+        raise InputError(f"resume={root.resume}: a plan is of a training from its beginning: leave it out")
+    for key in ("devices", "num_nodes"):
+        if (value := getattr(trainer, key)) != 1:
+            raise InputError(f"trainer.{key}={value}: a plan is measured in one process: set it to 1")

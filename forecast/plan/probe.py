@@ -1,0 +1,140 @@
+"""What training steps and evaluation batches of a model allocate at small sizes, step by step in this process."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from forecast.benchmark.peer import Peer, inference, prepare_optimizer, training_step
+from forecast.common.errors import InputError
+from forecast.common.out_of_memory import ran_out_of_memory
+from forecast.common.peak import peak_bytes
+from forecast.data.windows import Windows
+from forecast.evaluation.losses import loss_by_name
+from forecast.plan.footprint import Level, Line
+from forecast.training.preparation import Preparation
+
+POINTS = 3
+"""Look-backs that are measured, so that what grows with the square is seen to."""
+
+FEW_TOKENS, FEW_HORIZONS = 1024, 8
+"""A look-back below either is multiplied, not divided: of a short one the decoder takes most, of a long one not."""
+
+FRACTIONS, MULTIPLES = (1, 1 / 2, 1 / 4, 3 / 4), (1, 2, 4, 1 / 2, 1 / 4, 3 / 4)
+"""Of the look-back, in the order in which they are tried."""
+
+
+def measure_levels(made: Preparation, shrink: int = 1) -> list[Level]:
+    """Give the levels of the look-back and two others, by rising look-back; those that do not work are left out.
+
+    Of a longer look-back the batches are smaller, as many tokens, and what is fixed is counted for each window.
+
+    Parameters
+    ----------
+    shrink
+        Batches are divided by this first, where the whole ones do not fit.
+
+    Raises
+    ------
+    InputError, MemoryError, RuntimeError
+        If the look-back itself is refused or does not fit.
+    """
+    windows = made.data.parts["train"]
+    levels: list[Level] = []
+    for length in _lengths(made, shrink):
+        if len(levels) == POINTS:
+            break
+        try:
+            longer = -(-length // windows.context_length)
+            levels.append(_level(made, replace(windows, context_length=length), shrink, longer))
+        except (InputError, MemoryError, RuntimeError) as error:
+            fault = isinstance(error, RuntimeError) and not ran_out_of_memory(error)
+            if fault or length == windows.context_length:
+                raise
+    return sorted(levels, key=lambda level: level.context_length)
+
+
+def _lengths(made: Preparation, shrink: int) -> list[int]:
+    """Give the look-backs to try, the configuration's first, whole tokens long, as far as the table is.
+
+    Shorter ones where batches shrink: what fits is shorter then.
+    """
+    windows, options = made.data.parts["train"], made.architecture.options
+    step = int(options.get("stride") or options.get("patch_length") or 1)
+    whole = windows.context_length
+    few = whole // step < FEW_TOKENS or whole < FEW_HORIZONS * windows.horizon
+    shares = MULTIPLES if few and shrink == 1 else FRACTIONS
+    batch = max(made.settings.batch_size, evaluation_batch(made))
+    room = len(windows.values) - int(windows.starts[min(batch, len(windows)) - 1]) - windows.horizon
+    others = (max(1, int(whole * share)) for share in shares[1:])
+    return [whole, *dict.fromkeys(length - length % step for length in others if step <= length <= room)]
+
+
+def evaluation_batch(made: Preparation) -> int:
+    """Give the windows of the largest batch that a run evaluates: a part may hold fewer than the batch has room for."""
+    return min(made.settings.evaluation_batch_size, max(len(made.data.parts[part]) for part in ("validation", "test")))
+
+
+def peer_of(made: Preparation, windows: Windows, batch: int) -> Peer:
+    """Give the model of this look-back with a batch of the windows, the optimizer's state made.
+
+    Raises
+    ------
+    InputError
+        If the look-back is too short for the model.
+    """
+    sizes = replace(made.architecture.sizes, context_length=windows.context_length)
+    network = replace(made.architecture, sizes=sizes).build().to(made.device)
+    network.checkpoint_activations(made.settings.activation_checkpointing)
+    loss_of = loss_by_name(str(made.config["loss"]))
+    positions = torch.arange(batch, device=windows.starts.device) % len(windows)
+    drawn = windows.batch(positions)
+
+    def forecast() -> Tensor:
+        given: Tensor = network(drawn.past, drawn.past_known, drawn.future_known, drawn.past_observed)
+        return given
+
+    def loss() -> Tensor:
+        return loss_of(forecast(), drawn.future, drawn.future_observed)
+
+    peer = Peer("plan", network, made.task.make_optimizer(network.parameters()), loss, forecast)
+    prepare_optimizer(peer)
+    return peer
+
+
+def step_of(made: Preparation, peer: Peer) -> None:
+    """Make one training step, in the precision of the configuration."""
+    training_step(peer, precision_of(made))()
+
+
+def _level(made: Preparation, windows: Windows, shrink: int, longer: int = 1) -> Level:
+    def line(peak: Callable[[Preparation, Peer], int], largest: int) -> Line:
+        def point(batch: int) -> tuple[int, int]:
+            return batch, peak(made, peer_of(made, windows, batch))
+
+        if longer > 1:
+            return Line.proportional(*point(max(1, largest // longer)))
+        return Line.through(*map(point, _two(largest)))
+
+    step = line(_peak_of_step, made.settings.batch_size // shrink)
+    evaluation = line(_peak_of_evaluation, evaluation_batch(made) // shrink)
+    return Level(windows.context_length, peer_of(made, windows, 1).held_bytes(training=True), step, evaluation)
+
+
+def _two(largest: int) -> tuple[int, int]:
+    """Give the half of a batch and the batch; one window and two where there is no half."""
+    return (largest // 2, largest) if largest > 1 else (1, 2)
+
+
+def _peak_of_step(made: Preparation, peer: Peer) -> int:
+    return peak_bytes(training_step(peer, precision_of(made)), made.device)
+
+
+def _peak_of_evaluation(made: Preparation, peer: Peer) -> int:
+    return peak_bytes(inference(peer, "fp32"), made.device)  # evaluation is in float32 whatever training runs in
+
+
+def precision_of(made: Preparation) -> str:
+    """Return what the training computes in, by the word of a benchmark."""
+    return "bf16" if made.precision == "bf16-mixed" else "fp32"

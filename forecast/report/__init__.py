@@ -1,0 +1,1 @@
+"""`python -m forecast.report`: what many runs say together, in words, tables and pictures."""

@@ -1,0 +1,73 @@
+"""Make one page of finished runs: `python -m forecast.report --runs outputs/sweeps/<name>`."""
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from forecast.common.cli import finish
+from forecast.common.errors import InputError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the report that the command line asks for; give the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m forecast.report",
+        description="Compare finished runs: error against time and memory, what was held equal, which differences are "
+        "more than chance, and an answer in plain words. Writes report.html (one file, opens offline), report.md, "
+        "report.csv and pictures.",
+    )
+    parser.add_argument(
+        "--runs", required=True, nargs="+", type=Path, metavar="folder", help="a sweep, a run, or a folder of runs"
+    )
+    parser.add_argument("--output", type=Path, metavar="folder", help="where to write; of a single --runs: that folder")
+    parser.add_argument("--quiet", action="store_true", help="print where the files are and nothing else")
+    options = parser.parse_args(arguments)
+    return finish(lambda: report(options.runs, options.output, quiet=options.quiet))
+
+
+def report(roots: Sequence[Path], output: Path | None = None, *, quiet: bool = False) -> None:
+    """Write the report over all finished runs in and below `roots`, and print its answer.
+
+    Raises
+    ------
+    InputError
+        If a root is no folder or holds no finished run, or the output cannot be written; nothing is written then.
+    """
+    if output is None and len(roots) > 1:
+        raise InputError(f"--runs: {len(roots)} folders: say with --output where the report of all of them is to go")
+    folder = roots[0] if output is None else output
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is no folder: choose another --output")
+    from forecast.report.text import counted
+    from forecast.report.written import PAGE, write_report
+    from forecast.runs.reading import read_runs  # here, so that --help does not wait for pandas
+
+    found = read_runs(roots)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise InputError(f"{folder}: is no folder: choose another --output") from None
+    named = ", ".join(root.resolve().name for root in roots)
+    content = write_report(folder, f"{named}: {counted(len(found.runs), 'run')}", found)
+    if not quiet:
+        for chapter in content.chapters:
+            print(*chapter.answer, sep="\n")
+    print(f"report: {shlex.quote(str(folder / PAGE))}")
+
+
+def report_sweep(folder: Path) -> None:
+    """Write the report of a sweep into its folder and print its answer, if a job has finished."""
+    from forecast.runs.rows import read_jobs
+
+    if not read_jobs(folder)["of"].notna().any():
+        return
+    try:
+        report([folder])
+    except InputError as error:  # its runs are of another version: the sweep itself is none the worse
+        print(f"no report: {error}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

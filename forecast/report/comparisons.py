@@ -1,0 +1,197 @@
+"""Settings compared window by window: by how much one errs less than another, and whether that can be chance."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pandas as pd
+from scipy.special import stdtrit  # type: ignore[import-untyped]
+
+from forecast.evaluation.bootstrap import LEVEL, Interval, mean_interval
+from forecast.report.sections import CONTROL, REFERENCE, Section
+from forecast.report.settings import Setting
+from forecast.report.windows import Windows, read_windows
+
+MSE = "test.scaled.mse"
+BETTER, WORSE, NOT_SHOWN, NOT_TESTED = "better", "worse", "no difference shown", "not tested"
+
+ONE_FORECAST = "both forecasts are the linear path's"
+"""Why two settings are not tested that differ in nothing that was forecast."""
+
+
+def error(setting: Setting) -> float:
+    """Give the test MSE to nine digits: the same forecasts by way of another mean over seeds are no better."""
+    return float(f"{setting.mean(MSE):.9g}")
+
+
+LEAST_FREEDOM = 2
+"""Below it what seeds vary is not known well enough: Student's t of one degree of freedom is 64 at 99 %."""
+
+
+@dataclass(frozen=True)
+class SeedSpread:
+    """How much a run's error varies with its seed.
+
+    Parameters
+    ----------
+    share
+        Standard deviation of a run's test MSE, as a share of its setting's mean; 0 without freedom.
+    freedom
+        Degrees of freedom that it was estimated with.
+    """
+
+    share: float
+    freedom: int
+
+
+def seed_spread(settings: Sequence[Setting]) -> SeedSpread:
+    """Pool what seeds vary within settings: they are too few in each for an estimate of its own.
+
+    One share of the error is taken to be all settings' own, but for those that are the linear path: these hardly vary.
+    """
+    varying = [setting for setting in settings if not setting.is_linear_path and setting.mean(MSE) > 0]
+    freedom = sum(len(setting.runs) - 1 for setting in varying)
+    squares = sum(float(((setting.values(MSE) / setting.mean(MSE) - 1) ** 2).sum()) for setting in varying)
+    return SeedSpread(math.sqrt(squares / freedom) if freedom else 0.0, freedom)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One setting against another.
+
+    Parameters
+    ----------
+    setting, against
+        The two.
+    interval
+        For the mean of the windows' differences in MSE, `setting` minus `against`; None if not tested.
+    error
+        The MSE of `against` on the same windows.
+    why
+        Why it was not tested.
+    level
+        Share of such intervals that hold the true difference.
+    """
+
+    setting: Setting
+    against: Setting
+    interval: Interval | None
+    error: float = math.nan
+    why: str = ""
+    level: float = LEVEL
+
+    @property
+    def verdict(self) -> str:
+        """`better` or `worse` where the interval lies on one side of 0."""
+        if self.interval is None:
+            return NOT_TESTED
+        if self.interval.low <= 0 <= self.interval.high:
+            return NOT_SHOWN
+        return BETTER if self.interval.mean < 0 else WORSE
+
+    @property
+    def per_cent(self) -> float:
+        """By how much more `setting` errs, in per cent of `against`; of the means over all windows if not tested."""
+        if self.interval is None:
+            return _per_cent(error(self.setting) - error(self.against), error(self.against))
+        return _per_cent(self.interval.mean, self.error)
+
+    @property
+    def range_per_cent(self) -> tuple[float, float]:
+        """The interval, in per cent of `against`; NaN if not tested."""
+        if self.interval is None:
+            return math.nan, math.nan
+        return _per_cent(self.interval.low, self.error), _per_cent(self.interval.high, self.error)
+
+
+def _per_cent(difference: float, of: float) -> float:
+    return 100 * difference / of if of else math.nan
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """All comparisons of a section, by the key of the setting.
+
+    Parameters
+    ----------
+    best
+        The setting of the lowest test MSE.
+    seeds
+        How much seeds vary in this section.
+    reference, control, with_best
+        Each setting against `full` and against `mean` at its look-back, and against the best. That one was chosen
+        for its error on these windows, so each of these intervals is at a level at which those of all pairs of
+        settings would hold together (Bonferroni).
+    """
+
+    best: Setting
+    seeds: SeedSpread
+    reference: Mapping[tuple[str, int], Comparison]
+    control: Mapping[tuple[str, int], Comparison]
+    with_best: Mapping[tuple[str, int], Comparison]
+
+    @property
+    def every(self) -> list[Comparison]:
+        """All, those that stand twice once."""
+        found = [*self.reference.values(), *self.control.values(), *self.with_best.values()]
+        return list({(each.setting.key, each.against.key, each.level): each for each in found}.values())
+
+
+def compare_all(section: Section) -> Comparisons:
+    """Compare the settings of a section."""
+    windows = {setting.key: read_windows(setting) for setting in section.settings}
+    seeds = seed_spread(section.settings)
+    best = min(section.settings, key=error)
+    among = 1 - (1 - LEVEL) / max(1, math.comb(len(section.settings), 2))
+    made: dict[tuple[tuple[str, int], tuple[str, int], float], Comparison] = {}
+
+    def each_against(
+        choose: Mapping[tuple[str, int], Setting | None], level: float = LEVEL
+    ) -> dict[tuple[str, int], Comparison]:
+        found = {}
+        for setting in section.settings:
+            other = choose[setting.key]
+            if other is not None and other.key != setting.key:
+                pair = (setting.key, other.key, level)
+                if pair not in made:
+                    made[pair] = compare(setting, other, windows[setting.key], windows[other.key], seeds, level)
+                found[setting.key] = made[pair]
+        return found
+
+    return Comparisons(
+        best=best,
+        seeds=seeds,
+        reference=each_against({each.key: section.nearest(REFERENCE, each) for each in section.settings}),
+        control=each_against({each.key: section.nearest(CONTROL, each) for each in section.settings}),
+        with_best=each_against({each.key: best for each in section.settings}, among),
+    )
+
+
+def compare(
+    setting: Setting, against: Setting, own: Windows, other: Windows, seeds: SeedSpread, level: float = LEVEL
+) -> Comparison:
+    """Compare two settings on the windows that both have scored; `seeds` is what they and their like vary."""
+    if setting.is_linear_path and against.is_linear_path and setting.look_back == against.look_back:
+        return Comparison(setting, against, None, why=ONE_FORECAST, level=level)
+    if own.errors is None or other.errors is None:
+        return Comparison(setting, against, None, why=own.why or other.why, level=level)
+    both = pd.concat([own.errors, other.errors], axis=1, join="inner")
+    run = setting.runs[0]
+    overlap = math.ceil(run.config["horizon"] / run.result["data"].get("evaluation_stride", 1))
+    interval = mean_interval((both[0] - both[1]).to_numpy(), overlap, level=level)
+    if interval is None:
+        few = f"{len(both):,} windows that overlap over {overlap:,}: too few for an interval"
+        return Comparison(setting, against, None, why=few, level=level)
+    widened = _with_seeds(interval, setting, against, seeds, level)
+    return Comparison(setting, against, widened, float(both[1].mean()), level=level)
+
+
+def _with_seeds(interval: Interval, setting: Setting, against: Setting, seeds: SeedSpread, level: float) -> Interval:
+    """Widen an interval by what seeds vary: half-widths add in quadrature, that of the seeds is Student's."""
+    if seeds.freedom < LEAST_FREEDOM:
+        return interval
+    varying = [each for each in (setting, against) if not each.is_linear_path]
+    variances = [(error(each) * seeds.share) ** 2 / len(each.runs) for each in varying]
+    half = math.sqrt(sum(variances)) * float(stdtrit(seeds.freedom, (1 + level) / 2))
+    low = interval.mean - math.hypot(interval.mean - interval.low, half)
+    return replace(interval, low=low, high=interval.mean + math.hypot(interval.high - interval.mean, half))

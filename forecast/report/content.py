@@ -1,0 +1,90 @@
+"""All that a report says, before it is a page or a text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from forecast.common.sheets import Sheet
+from forecast.report.answer import answer
+from forecast.report.busy import turns_sheet
+from forecast.report.comparisons import Comparisons, compare_all
+from forecast.report.equal import DIFFERS
+from forecast.report.other_sheets import command_sheet, comparison_sheet, equal_sheet, left_out_sheet
+from forecast.report.pictures import draw_pictures
+from forecast.report.result_sheets import crossing_sheet, front_sheet, range_sheet, result_sheet
+from forecast.report.sections import Section, sections_of
+from forecast.report.transplants import transplant_sheet
+from forecast.runs.reading import Found
+
+MOST_LEFT_OUT = 3
+"""Folders that the answer names; the last table has them all."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture: the name of its file, what it shows, its PNG."""
+
+    file: str
+    shows: str
+    png: bytes
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """What is said of one section: the answer, the tables and pictures in the order of reading."""
+
+    section: Section
+    comparisons: Comparisons
+    answer: list[str]
+    parts: Sequence[Sheet | Sequence[Picture]]
+
+
+@dataclass(frozen=True)
+class Content:
+    """A report: its chapters, and what was left out."""
+
+    title: str
+    chapters: Sequence[Chapter]
+    left_out: Sheet | None
+
+
+def make_content(title: str, found: Found) -> Content:
+    """Give what there is to say of the runs."""
+    sections = sections_of(found.runs)
+    chapters = [
+        _chapter(section, f"{place}-" if len(sections) > 1 else "") for place, section in enumerate(sections, 1)
+    ]
+    if found.left_out:
+        chapters[0].answer.append(_left_out(found.left_out))
+    return Content(title, chapters, left_out_sheet(found.left_out))
+
+
+def _left_out(left_out: Sequence[tuple[str, str]]) -> str:
+    """Say in the answer itself what could not be compared: what failed may be the point of a study."""
+    names = [f"{name} ({why})" for name, why in left_out[:MOST_LEFT_OUT]]
+    more = len(left_out) - len(names)
+    return f"Not in the report: {'; '.join(names)}{f'; and {more} more' if more else ''}."
+
+
+def _chapter(section: Section, prefix: str) -> Chapter:
+    comparisons = compare_all(section)
+    equal = equal_sheet(section)
+    pictures = [Picture(f"report-{prefix}{name}.png", shows, png) for name, shows, png in draw_pictures(section)]
+    across = [each for each in pictures if "look-back" not in each.file]
+    parts: list[Sheet | Sequence[Picture] | None] = [
+        result_sheet(section),
+        across or None,
+        front_sheet(section),
+        [each for each in pictures if each not in across] or None,
+        range_sheet(section),
+        crossing_sheet(section),
+        turns_sheet(section),
+        comparison_sheet(comparisons),
+        transplant_sheet(section),
+        equal,
+        command_sheet(section),
+    ]
+    differing = [name for name, state, _ in equal.cells if state == DIFFERS]
+    said = answer(section, comparisons)
+    if differing:
+        said.append(f"Not everything was held equal: {', '.join(differing)} (see the table Held equal).")
+    return Chapter(section, comparisons, said, [part for part in parts if part is not None])

@@ -1,0 +1,114 @@
+"""The report as Markdown, and as rows of a CSV file."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from forecast.benchmark.report import markdown
+from forecast.common.markdown import inert
+from forecast.common.nested import look_up
+from forecast.common.sheets import Sheet
+from forecast.report.baselines import Baseline, baselines_of
+from forecast.report.budget import passes, windows_seen
+from forecast.report.busy import TIMES, basis, verdict
+from forecast.report.comparisons import Comparison
+from forecast.report.content import Chapter, Content
+from forecast.report.costs import COSTS, Cost, rounds_cheaper, times_cheaper
+from forecast.report.pareto import front
+from forecast.report.scores import number_paths
+from forecast.report.settings import Setting
+
+
+def text(content: Content) -> str:
+    """Give the Markdown; its pictures are the files beside it."""
+    pieces = [f"# {inert(content.title)}", ""]
+    for chapter in content.chapters:
+        pieces += [f"## {inert(chapter.section.title)}", "", *(f"{inert(sentence)}\n" for sentence in chapter.answer)]
+        for part in chapter.parts:
+            if isinstance(part, Sheet):
+                pieces.append(markdown(part, level=3))
+            else:
+                pieces += [*(f"![{inert(picture.shows)}]({picture.file})" for picture in part), ""]
+    if content.left_out is not None:
+        pieces.append(markdown(content.left_out))
+    return "\n".join(pieces)
+
+
+def rows(content: Content) -> list[dict[str, Any]]:
+    """Give a row a setting and a baseline: all numbers with their spreads, verdicts, commands."""
+    found: list[dict[str, Any]] = []
+    for chapter in content.chapters:
+        found += [_setting_row(chapter, setting) for setting in chapter.section.settings]
+        found += [_baseline_row(chapter, baseline) for baseline in baselines_of(chapter.section)]
+    columns = list(dict.fromkeys(column for row in found for column in row))
+    return [{column: _written(row.get(column)) for column in columns} for row in found]
+
+
+def _written(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _setting_row(chapter: Chapter, setting: Setting) -> dict[str, Any]:
+    first = setting.runs[0]
+    row: dict[str, Any] = {
+        "data": chapter.section.title,
+        "row": "model",
+        "mechanism": setting.arm,
+        "look_back": setting.look_back,
+        "n": len(setting.runs),
+        "seeds": " ".join(map(str, setting.seeds)),
+        "conditions": setting.conditions,
+        "windows_seen": windows_seen(first),
+        "passes": passes(first),
+        "test_windows": first.number("data.windows.test"),
+    }
+    for column, path in number_paths(chapter.section).items():
+        row |= {column: setting.mean(path), f"{column}_sd": setting.spread(path)}
+    for cost in COSTS:
+        row[f"{cost.key}_cost"] = cost.of(setting)
+        row[f"not_dominated_{cost.key}"] = setting.key in front(chapter.section, cost)
+    reference = chapter.comparisons.reference.get(setting.key)
+    for cost in TIMES:
+        row |= _time_cells(cost, setting, None if reference is None else reference.against)
+    for name, made in (
+        ("full", chapter.comparisons.reference),
+        ("mean", chapter.comparisons.control),
+        ("best", chapter.comparisons.with_best),
+    ):
+        row |= dict(_comparison_cells(name, made.get(setting.key)))
+    return {**row, "commands": "; ".join(run.result["command"] for run in setting.runs)}
+
+
+def _time_cells(cost: Cost, setting: Setting, against: Setting | None) -> dict[str, Any]:
+    """Return how long it took in turn, whether the machine was busy, and the verdict beside the reference."""
+    rounds = cost.in_turn(setting)
+    clean = rounds[np.isfinite(rounds)]
+    ratios = np.empty(0) if against is None else rounds_cheaper(cost, setting, against)
+    return {
+        f"{cost.key}_disturbed": cost.is_disturbed(setting),
+        f"{cost.key}_in_turn": float(np.median(clean)) if len(clean) else None,
+        f"{cost.key}_rounds": len(clean),
+        f"{cost.key}_against_full": None if against is None else verdict(cost, setting, against),
+        f"{cost.key}_against_full_times": None if against is None else times_cheaper(cost, setting, against),
+        f"{cost.key}_against_full_low": float(ratios.min()) if len(ratios) else None,
+        f"{cost.key}_against_full_high": float(ratios.max()) if len(ratios) else None,
+        f"{cost.key}_against_full_basis": None if against is None else basis(cost, setting, against),
+    }
+
+
+def _comparison_cells(name: str, comparison: Comparison | None) -> Iterator[tuple[str, Any]]:
+    low, high = (None, None) if comparison is None else comparison.range_per_cent
+    yield f"against_{name}_percent", None if comparison is None else comparison.per_cent
+    yield f"against_{name}_low", low
+    yield f"against_{name}_high", high
+    yield f"against_{name}_level", None if comparison is None else comparison.level
+    yield f"against_{name}", None if comparison is None else comparison.verdict
+
+
+def _baseline_row(chapter: Chapter, baseline: Baseline) -> dict[str, Any]:
+    paths = number_paths(chapter.section)
+    scores = {column: look_up(baseline.scores, path) for column, path in paths.items()}
+    told = {"data": chapter.section.title, "row": baseline.name, "mechanism": baseline.label, "skill": baseline.skill}
+    return told | {column: value for column, value in scores.items() if value is not None}

@@ -1,0 +1,147 @@
+"""The runs of a report by what they forecast; within a section everything may be compared."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from forecast.common.nested import flatten
+from forecast.report.settings import Setting
+from forecast.runs.reading import FinishedRun
+from forecast.runs.same_data import data_key
+from forecast.runs.words_apart import arms
+
+REFERENCE, CONTROL = "full", "mean"
+"""The mechanisms that others are compared with: the exact one, and the one that attends to nothing."""
+
+LONGEST = 24
+"""Letters of a value in a title."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """The settings that forecast the same targets as far ahead.
+
+    Parameters
+    ----------
+    title
+        Data and horizon; unlike that of any other section.
+    settings
+        In the order of their arms, look-backs rising within one.
+    """
+
+    title: str
+    settings: tuple[Setting, ...]
+
+    @property
+    def arms(self) -> list[str]:
+        """The arms, the reference first and the control last."""
+        found = dict.fromkeys(setting.arm for setting in self.settings)
+        return sorted(found, key=lambda arm: (arm == self.control, arm != self.reference))
+
+    @property
+    def look_backs(self) -> list[int]:
+        """All look-backs, rising."""
+        return sorted({setting.look_back for setting in self.settings})
+
+    @property
+    def reference(self) -> str | None:
+        """The arm that others are compared with: `full` with as little else said of it as there is, or None."""
+        return self._arm_of(REFERENCE)
+
+    @property
+    def control(self) -> str | None:
+        """The arm of the control, `mean`, if there is one."""
+        return self._arm_of(CONTROL)
+
+    def of(self, arm: str) -> list[Setting]:
+        """Give the settings of an arm, by rising look-back."""
+        return [each for each in self.settings if each.arm == arm]
+
+    def at(self, arm: str | None, look_back: int) -> Setting | None:
+        """Give the setting of an arm at a look-back."""
+        return next((each for each in self.settings if each.key == (arm, look_back)), None)
+
+    def nearest(self, mechanism: str, setting: Setting) -> Setting | None:
+        """Give the setting of a mechanism at the same look-back that differs least, in its conditions above all."""
+        words = set(setting.arm.split(", "))
+
+        def distance(each: Setting) -> tuple[bool, int, str]:
+            return each.conditions != setting.conditions, len(words ^ set(each.arm.split(", "))), each.arm
+
+        there = [each for each in self.settings if (each.mechanism, each.look_back) == (mechanism, setting.look_back)]
+        return min(there, key=distance, default=None)
+
+    def _arm_of(self, mechanism: str) -> str | None:
+        found = {setting.arm for setting in self.settings if setting.mechanism == mechanism}
+        return min(found, key=lambda arm: (arm.count(","), arm), default=None)
+
+
+def sections_of(runs: Sequence[FinishedRun]) -> list[Section]:
+    """Give the sections, those with most runs first, runs that differ in their seed alone as one setting."""
+    alike: dict[str, list[FinishedRun]] = {}
+    for run in runs:
+        alike.setdefault(data_key(run.result), []).append(run)
+    groups = sorted(alike.values(), key=len, reverse=True)
+    titles = _told_apart([_title(group[0]) for group in groups], [group[0] for group in groups])
+    return [Section(title, _settings(group)) for title, group in zip(titles, groups, strict=True)]
+
+
+def _title(run: FinishedRun) -> str:
+    return f"{run.result['data']['name']}, horizon {run.config['horizon']:,}"
+
+
+def _told_apart(titles: list[str], runs: list[FinishedRun]) -> list[str]:
+    """Add to titles that are alike what differs in their data."""
+    facts = [
+        {
+            **flatten(run.config["data"]),
+            "targets": run.result["data"]["targets"],
+            "evaluation_stride": run.result["data"].get("evaluation_stride", 1),
+            "sha256": run.result["data"].get("sha256"),
+        }
+        for run in runs
+    ]
+    told = []
+    for place, (title, own) in enumerate(zip(titles, facts, strict=True)):
+        others = [other for other, its in zip(facts, titles, strict=True) if its == title]
+        keys = [key for key in sorted(own) if key != "path" and any(other.get(key) != own[key] for other in others)]
+        words = [f"{key} {_short(own[key])}" for key in keys]
+        told.append(title + (f" ({', '.join(words) or place + 1})" if len(others) > 1 else ""))
+    return told
+
+
+def _short(value: object) -> str:
+    text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def _settings(runs: Sequence[FinishedRun]) -> tuple[Setting, ...]:
+    groups: dict[str, list[FinishedRun]] = {}
+    for run in sorted(runs, key=lambda each: each.result["seed"]):
+        groups.setdefault(run.of, []).append(run)
+    firsts = [group[0] for group in groups.values()]
+    names = _with_conditions(arms([run.config for run in firsts]), firsts)
+    settings = [
+        Setting(name, group[0].config["context_length"], tuple(group))
+        for name, group in zip(names, groups.values(), strict=True)
+    ]
+    return tuple(sorted(settings, key=lambda each: each.key))
+
+
+def _with_conditions(names: list[str], runs: list[FinishedRun]) -> list[str]:
+    """Add what they ran on, in, and by how many at once to names that would stand twice at a look-back."""
+    keys = [(name, run.config["context_length"]) for name, run in zip(names, runs, strict=True)]
+    told = []
+    for key, run in zip(keys, runs, strict=True):
+        others = [other for other, its in zip(runs, keys, strict=True) if its == key]
+        words = [
+            word
+            for word, *rest in zip(_conditions(run), *map(_conditions, others), strict=True)
+            if len({word, *rest}) > 1
+        ]
+        told.append(", ".join([key[0], *words]))
+    return told
+
+
+def _conditions(run: FinishedRun) -> list[str]:
+    size = run.config["training"].get("evaluation_batch_size")
+    return [str(run.result["device"]), str(run.result["precision"]), f"evaluation_batch_size={size}"]

@@ -1,0 +1,160 @@
+"""Checkpoints to resume from: whole or not there, checked by their hash, two generations."""
+
+import hashlib
+import io
+import os
+import pickle
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+
+from forecast.common.errors import InputError
+from forecast.common.files import check_stored, gone, replacing
+from forecast.runs.run import DAMAGE
+
+MAGIC = b"forecast checkpoint 1\n"
+"""Begins every file; the number is raised when an older reader could misread a newer file."""
+
+DIGITS = 64
+"""Length of a SHA-256 in hexadecimal."""
+
+GENERATIONS = 2
+"""Checkpoints kept: should the newest be damaged, the one before it is there."""
+
+
+class _Hashing:
+    """Hands bytes on to a file and takes their hash on the way."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self.digest = hashlib.sha256()
+        self.error: OSError | None = None
+
+    def write(self, piece: Any) -> int:
+        self.digest.update(piece)
+        try:
+            return self.file.write(piece)
+        except OSError as error:
+            self.error = error  # torch makes a RuntimeError of it that no longer says what happened
+            raise
+
+    def flush(self) -> None:
+        self.file.flush()
+
+
+def write_checkpoint(folder: Path, step: int, content: dict[str, Any]) -> Path:
+    """Write `content` (tensors and plain values) as the checkpoint of `step`, then drop what is too old.
+
+    The file has its name only once all of it, and its hash, has reached the disk.
+    """
+    try:
+        folder.mkdir(exist_ok=True)
+    except FileNotFoundError:
+        raise gone(folder.parent) from None
+    path = folder / f"step-{step:09d}.ckpt"
+    with replacing(path) as file:
+        file.write(MAGIC + b"0" * DIGITS + b"\n")
+        hashing = _Hashing(file)
+        try:
+            torch.save(content, hashing)  # type: ignore[arg-type]  # it only writes
+        except RuntimeError:
+            if hashing.error is not None:
+                raise hashing.error from None
+            raise
+        file.seek(len(MAGIC))
+        file.write(hashing.digest.hexdigest().encode())
+    for old in checkpoints(folder)[GENERATIONS:]:
+        old.unlink()
+    return path
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """Give the checkpoint files of `folder`, the newest step first."""
+    return sorted(folder.glob("step-*.ckpt"), reverse=True)
+
+
+def read_checkpoint(path: Path, most_bytes: int | None = None) -> dict[str, Any]:
+    """Return the content of a checkpoint on the CPU, without executing anything that it names.
+
+    Parameters
+    ----------
+    most_bytes
+        Of the largest file that is read; None reads any.
+
+    Raises
+    ------
+    ValueError
+        If the file is not whole, or not what was written.
+    InputError
+        If another version of the program wrote it.
+    """
+    head = len(MAGIC) + DIGITS + 1
+    with path.open("rb") as file:
+        begins = file.read(head)
+        if re.match(rb"forecast checkpoint \d+\n", begins) and not begins.startswith(MAGIC):
+            raise InputError(f"{path}: written by another version of the program: go on with that one, or begin anew")
+        size = os.fstat(file.fileno()).st_size - head
+        if not begins.startswith(MAGIC) or size <= 0:
+            raise ValueError("it is no checkpoint, or cut short")
+        if most_bytes is not None and size > most_bytes:
+            raise ValueError(f"it has {size:,} bytes, where {most_bytes:,} are the most that this model's has")
+        payload = file.read()
+    if hashlib.sha256(payload).hexdigest().encode() != begins[len(MAGIC) : head - 1]:
+        raise ValueError("its hash differs from what was written")
+    check_stored(payload)
+    try:
+        content = torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, EOFError, AssertionError, *DAMAGE) as error:
+        if isinstance(error, MemoryError):
+            raise
+        raise ValueError("it holds more than tensors and plain values") from None
+    if not isinstance(content, dict):
+        raise ValueError("it holds no group of values")
+    return content
+
+
+def newest_checkpoint(
+    folder: Path, check: Callable[[dict[str, Any]], None] = lambda _: None, most_bytes: int | None = None
+) -> dict[str, Any] | None:
+    """Return the newest valid checkpoint of `folder`, None where there is none.
+
+    A damaged one is named, and renamed, so that it is not counted among the generations that are kept. So is one of
+    another version, where an older one is valid.
+
+    Parameters
+    ----------
+    check
+        Raises ValueError for a content that does not fit.
+    most_bytes
+        As of `read_checkpoint`.
+
+    Raises
+    ------
+    InputError
+        If the only ones that may be valid are of another version.
+    """
+    of_another_version: dict[Path, InputError] = {}
+    for path in checkpoints(folder):
+        try:
+            content = read_checkpoint(path, most_bytes)
+            check(content)
+        except InputError as error:
+            of_another_version[path] = error
+        except ValueError as error:
+            _put_aside(path, str(error))
+        else:
+            for other in of_another_version:
+                _put_aside(other, "written by another version of the program")
+            return content
+    for refused in of_another_version.values():
+        raise refused
+    return None
+
+
+def _put_aside(path: Path, why: str) -> None:
+    path.replace(path.with_suffix(".damaged"))
+    print(f"{path}: skipped, {why}", file=sys.stderr)

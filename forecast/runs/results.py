@@ -1,0 +1,169 @@
+"""What a run found, as plain values: the rows of the table and `result.json`."""
+
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from forecast.evaluation.evaluate import Evaluation
+from forecast.evaluation.metrics import Scores, skill
+
+PARTS = ("validation", "test")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One forecaster's evaluations of validation and test."""
+
+    validation: Evaluation
+    test: Evaluation
+
+    def scores(self, scale: np.ndarray) -> dict[str, dict[str, Scores]]:
+        """Give both parts' scores on z-scores and in original units."""
+        return {
+            part: {"scaled": evaluation.sums.scaled(), "original": evaluation.original(scale)}
+            for part, evaluation in vars(self).items()
+        }
+
+
+def assemble(
+    rows: Mapping[str, Row | None], *, targets: list[str], scale: np.ndarray, facts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Give the content of `result.json`.
+
+    Parameters
+    ----------
+    rows
+        `model`, `linear_path`, `last_value`, `seasonal_naive`, `linear`; None where there is no such row.
+        The model's `skill` is against `seasonal_naive`, its `skill_last_value` against `last_value`.
+    targets, scale
+        The forecast series and one standard deviation of each.
+    facts
+        Everything else: command, config, data, model, speed, …
+    """
+    scored = {name: None if row is None else row.scores(scale) for name, row in rows.items()}
+    model = rows["model"]
+    assert model is not None
+    assert scored["model"] is not None
+    parts: dict[str, Any] = dict(scored["model"])
+    for part in PARTS:
+        naive = scored["seasonal_naive"]
+        if naive is not None:
+            reference = naive[part]["scaled"]["mse"]
+            parts[part]["skill"] = skill(parts[part]["scaled"]["mse"], reference)
+        if (last := scored["last_value"]) is not None:
+            parts[part]["skill_last_value"] = skill(parts[part]["scaled"]["mse"], last[part]["scaled"]["mse"])
+    parts["test"]["by_step"] = _by_step(rows, scale)
+    parts["test"]["by_series"] = _by_series(rows, targets, scale)
+    baselines = {name: scored[name] for name in ("last_value", "seasonal_naive", "linear")}
+    return {**facts, **parts, "linear_path": scored["linear_path"], "baselines": baselines}
+
+
+def _by_step(rows: Mapping[str, Row | None], scale: np.ndarray) -> list[Scores]:
+    """Give the model's test scores of each step, with its skill at that step."""
+    model, naive = rows["model"], rows["seasonal_naive"]
+    assert model is not None
+    steps = model.test.by_step(scale)
+    if naive is None:
+        return steps
+    references = naive.test.sums.by_step()
+    pairs = zip(steps, references, strict=True)
+    return [step | {"skill": skill(step["mse"], reference["mse"])} for step, reference in pairs]
+
+
+def _by_series(rows: Mapping[str, Row | None], targets: list[str], scale: np.ndarray) -> dict[str, Scores]:
+    """Give the model's test scores of each series, with its skill there."""
+    model, naive = rows["model"], rows["seasonal_naive"]
+    assert model is not None
+    series = model.test.by_series(targets, scale)
+    if naive is None:
+        return series
+    references = naive.test.sums.by_series(targets, scale)
+    return {name: row | {"skill": skill(row["mse"], references[name]["mse"])} for name, row in series.items()}
+
+
+def window_errors(row: Row, index: pd.DatetimeIndex) -> pd.DataFrame:
+    """Give a row a window: part, origin (its first target's time), mse and mae on z-scores."""
+    frames = []
+    for part, evaluation in vars(row).items():
+        columns = {"origin": index[evaluation.origin], "mse": evaluation.mse, "mae": evaluation.mae}
+        frames.append(pd.DataFrame({"part": part, **columns}))
+    return pd.concat(frames, ignore_index=True)
+
+
+QUANTILES = np.linspace(0.005, 0.995, 199)
+"""Levels of the residuals that are kept: every half per cent."""
+
+
+def residual_quantiles(evaluation: Evaluation) -> dict[str, torch.Tensor]:
+    """Give `levels` (Q,) and `quantiles` (Q, h, C_out) of future minus forecast, as z-scores.
+
+    They are NaN for a step of a series that was never measured.
+    """
+    residuals = evaluation.residuals
+    assert residuals is not None
+    measured = np.isfinite(residuals).any(0)  # (h, C_out)
+    quantiles = np.full((len(QUANTILES), *measured.shape), np.nan, dtype=np.float32)
+    quantiles[:, measured] = np.nanquantile(residuals[:, measured], QUANTILES, axis=0)
+    return {
+        "levels": torch.from_numpy(QUANTILES.astype(np.float32)),
+        "quantiles": torch.from_numpy(np.ascontiguousarray(quantiles)),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Give the versions of Python and of what the numbers depend on."""
+    packages = ("torch", "lightning", "numpy", "pandas", "scikit-learn", "hydra-core")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+PROGRAM = (":/forecast", ":/conf", ":/train.py", ":/pyproject.toml")
+"""What a run is made of, from the checkout's root: a record that grows while it is filled changes no run."""
+
+
+@cache
+def commit() -> str | None:
+    """Give the commit that the package's checkout stands at, `+changes` after it where files of the program differ.
+
+    Asked for at a process's first run, and the same for all later ones: what is committed while a process works is not
+    what it works with. None where the package is not part of a checkout of its own, as after an installation.
+    """
+    folder = Path(__file__).resolve().parents[1]
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(folder), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
+    try:
+        if Path(git("rev-parse", "--show-toplevel")).resolve() != folder.parent:
+            return None
+        head = git("rev-parse", "HEAD")
+        return head + ("+changes" if git("status", "--porcelain", "--untracked-files=no", "--", *PROGRAM) else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def device_name(device: torch.device) -> str:
+    """Give the GPU's name, or the processor's with the number of threads used."""
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device))
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text(encoding="ascii", errors="ignore").splitlines() if information.is_file() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
+
+
+def command_line() -> str:
+    """Give the command that started this process, as it can be typed again."""
+    import shlex
+
+    return shlex.join(["python", *sys.argv])

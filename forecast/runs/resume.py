@@ -1,0 +1,262 @@
+"""Where a run begins: in a new folder, or in one that holds the same run, unfinished or finished."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from forecast.common.claim import claimed
+from forecast.common.errors import InputError
+from forecast.common.files import read_json, sha256
+from forecast.common.nested import flatten
+from forecast.common.targets import TARGET
+from forecast.data.described import described_data, lies_within, resume_command
+from forecast.data.sources import expanded
+from forecast.runs.earlier import whole
+from forecast.runs.integrity import check_links
+from forecast.runs.result_kinds import lacking, wrong_kind
+from forecast.runs.run import CONFIG, MANIFEST, RESULT, Run
+from forecast.runs.stored import check_stored
+
+BUDGET = ("max_epochs", "max_steps", "max_time")
+"""Keys of `training` that say how long a run is; a run that is resumed may be given others."""
+
+DATA_PATH = "data.path"
+"""Says where a folder's own data file lies now."""
+
+FREE_GROUPS = ("trainer", "logger")
+"""Groups that do not make another run of it."""
+
+FREE = (*FREE_GROUPS, "resume", "output_dir", "sweep")
+FREE_TRAINING = (*BUDGET, "progress", "checkpoint_minutes", "profile", "activation_checkpointing", "data_placement")
+
+ANEW, ELSEWHERE = "begin a new run with resume=false", "remove that folder, or choose another sweep.name"
+"""How a run is begun anew: where it has a folder of its own, and where its folder is that of a job of a sweep."""
+
+
+@dataclass
+class Beginning:
+    """What a run begins with.
+
+    Parameters
+    ----------
+    config
+        The configuration that holds: the folder's own where one is named.
+    run
+        The folder, None until it is made; `newest_state` says what to go on from there.
+    result
+        The content of the folder's `result.json` where the run is finished.
+    anew
+        How to begin the run anew where the folder cannot be gone on with.
+    """
+
+    config: dict[str, Any]
+    run: Run | None = None
+    result: dict[str, Any] | None = None
+    anew: str = ANEW
+
+
+@contextmanager
+def begin(
+    config: Mapping[str, Any], *, folder: Path | None = None, overrides: Sequence[str] | None = None
+) -> Iterator[Beginning]:
+    """Find out where the run that `config` describes begins, and hold its folder if there is one.
+
+    Parameters
+    ----------
+    config
+        Plain values; its `resume` is false, "auto", or a run folder.
+    folder
+        The very folder of the run, as in a sweep; it need not exist.
+    overrides
+        What was given on the command line; None if `config` was made otherwise: it then counts as a whole.
+
+    Raises
+    ------
+    InputError
+        If the folder is no run, holds another one, or is in use.
+    """
+    wanted = dict(config)
+    resume = wanted.get("resume", False)
+    anew = ANEW if folder is None else ELSEWHERE
+    taken = None
+    if folder is None and resume not in (False, "auto"):
+        folder = Path(str(resume))
+        taken = _of_folder(folder, wanted, overrides)
+        wanted = wanted if taken is None else taken
+    if folder is None and resume == "auto":
+        folder = newest_like(wanted)
+    with ExitStack() as stack:
+        if folder is None or not (folder / CONFIG).is_file():
+            yield Beginning(wanted)
+            return
+        stack.enter_context(claimed(folder))
+        check_links(folder)
+        stored = read_config(folder)
+        if taken is not None:  # which file it is, and where it is fetched, is not the folder's to say
+            stored = {**stored, "data": taken["data"]}
+        finished = (folder / MANIFEST).is_file()
+        named = resume not in (False, "auto")  # only then may the length be another
+        if differing := differences(wanted, stored, budget=finished or not named):
+            cure = ANEW if named else ELSEWHERE
+            raise InputError(f"{folder}: holds another run: {'; '.join(differing[:3])}: {cure}")
+        own = None if taken is not None and not _names_data(overrides) else wanted["data"].get("path")
+        yield _finished(Run(folder), wanted, anew, own) if finished else _unfinished(Run(folder), wanted, stored, anew)
+
+
+def _finished(run: Run, wanted: dict[str, Any], anew: str, own: str | None) -> Beginning:
+    """Return the result of a finished run; `own` is the data file as the user, and not the folder, names it."""
+    try:
+        run.check()
+        result = read_json(run.path / RESULT)
+        if (key := wrong_kind(result) or lacking(result)) is not None:
+            raise ValueError(f"{key} is not what the program writes")
+        path, digest = result["data"]["path"], result["data"].get("sha256")
+    except InputError as error:
+        raise InputError(f"{error}, or {anew}") from None
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{run.path / RESULT}: not readable ({error}): the run folder is damaged: {anew}") from None
+    file = _comparable(run, path, own)
+    if file is not None and digest is not None and file.is_file() and sha256(file) != digest:
+        raise InputError(f"{file}: has changed since {run.path} was finished: {anew}")
+    return Beginning(wanted, run, result=result)
+
+
+def _comparable(run: Run, path: str | None, own: str | None) -> Path | None:
+    """Return the file that a finished run may be compared with: the user's, or one where a folder's may lie."""
+    if own is not None:
+        return expanded(str(own))
+    return Path(path) if path is not None and lies_within(Path(path), run.path) else None
+
+
+def _names_data(overrides: Sequence[str] | None) -> bool:
+    return any(_key(override) == DATA_PATH for override in overrides or ())
+
+
+def _key(override: str) -> str:
+    return override.lstrip("+").split("=")[0]
+
+
+def _unfinished(run: Run, wanted: dict[str, Any], stored: Mapping[str, Any], anew: str) -> Beginning:
+    run.clear_temporary()
+    precision = stored["training"]["precision"]  # what "auto" came to is kept
+    return Beginning({**wanted, "training": {**wanted["training"], "precision": precision}}, run, anew=anew)
+
+
+def _of_folder(folder: Path, composed: dict[str, Any], overrides: Sequence[str] | None) -> dict[str, Any] | None:
+    """Return the folder's configuration, with what may be overridden taken from the command line.
+
+    None where the command line is whole, and has to agree with the folder.
+    """
+    if not (folder / CONFIG).is_file():
+        raise InputError(f"resume={folder}: no run folder (it has no {CONFIG}): give one of outputs/…")
+    keys = None if overrides is None else [_key(override) for override in overrides]
+    if keys is None or not all(key in ("resume", DATA_PATH) or _is_free(key) for key in keys):
+        return None
+    if "trainer=smoke" in (overrides or ()):
+        raise InputError("trainer=smoke: sets a run's length too: to go on, give training.max_steps=30 in its place")
+    stored = read_config(folder)
+    replaced = {group for group in FREE_GROUPS if group in keys or f"{group}.{TARGET}" in keys}  # another file or class
+    check_stored({key: value for key, value in stored.items() if key not in replaced}, folder / CONFIG)
+    _check_processes(folder, stored["trainer"], keys)
+    groups = {group: {} if group in replaced else dict(stored[group]) for group in (*FREE_GROUPS, "training")}
+    for group, options in groups.items():
+        options |= {
+            key: value for key, value in composed[group].items() if group in replaced or f"{group}.{key}" in keys
+        }
+    return {**stored, **groups, "data": _data(folder, stored, composed, keys), "resume": composed["resume"]}
+
+
+def _data(folder: Path, stored: Mapping[str, Any], composed: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """Return the folder's `data` group, its file that of the command line where one is named there."""
+    data: dict[str, Any] = stored["data"]
+    if DATA_PATH in keys:
+        path = composed["data"]["path"]
+        if data.get("source") != "file":
+            raise InputError(f"{DATA_PATH}={path}: {folder} was trained on a simulation: leave it out")
+        return {**data, "path": path}
+    if (folder / MANIFEST).is_file():  # its data are not read again
+        return data
+    return described_data(data, folder, lambda path: resume_command(folder, path))
+
+
+def _check_processes(folder: Path, trainer: Mapping[str, Any], keys: Sequence[str]) -> None:
+    """Refuse to start more processes for a folder than this machine has cores, or to wait for other machines."""
+    most = {"devices": os.cpu_count() or 1, "num_nodes": 1}
+    for key, largest in most.items():
+        value = trainer.get(key, 1)
+        if isinstance(value, int) and value > largest and not {"trainer", f"trainer.{key}"} & set(keys):
+            raise InputError(f"{folder}: trainer.{key}={value} is more than this machine has: add trainer.{key}=…")
+
+
+def _is_free(key: str) -> bool:
+    return any(_within(key, group) for group in FREE_GROUPS) or key in {f"training.{name}" for name in FREE_TRAINING}
+
+
+def _within(key: str, group: str) -> bool:
+    return key == group or key.startswith(f"{group}.")
+
+
+def newest_like(config: Mapping[str, Any]) -> Path | None:
+    """Give the newest folder of this configuration, its length included."""
+    parent = Run.parent(Path(str(config["output_dir"])), str(config["data"]["name"]))
+    for path in sorted(parent.glob(f"*/{CONFIG}"), reverse=True):
+        try:
+            stored = read_config(path.parent)
+        except InputError as error:
+            print(f"resume=auto: passed over: {error}", file=sys.stderr)
+            continue
+        if not differences(config, stored, budget=True):
+            return path.parent
+    return None
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Give the configuration that a run folder was made with.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    try:
+        content = whole(read_json(folder / CONFIG))
+        groups = [content[group] for group in (*FREE_GROUPS, "training")]
+        if not all(isinstance(group, dict) for group in groups) or not isinstance(groups[-1]["precision"], str):
+            raise ValueError("it is no configuration")
+    except InputError:
+        raise
+    except (ValueError, LookupError, TypeError) as error:
+        raise InputError(f"{folder / CONFIG}: not readable ({error}): the run folder is damaged") from None
+    return content
+
+
+def differences(wanted: Mapping[str, Any], stored: Mapping[str, Any], *, budget: bool = False) -> list[str]:
+    """Give a line for each value that makes another run of it: trainer and logger do not.
+
+    Parameters
+    ----------
+    budget
+        Whether the length of the run counts too.
+    """
+    ours, theirs = _settled(wanted, budget), _settled(stored, budget)
+    if ours.get("training.precision") == "auto":
+        theirs["training.precision"] = "auto"
+    absent = "absent"
+    return [
+        f"{key} is {theirs.get(key, absent)} there and {ours.get(key, absent)} here"
+        for key in sorted(ours | theirs)
+        if ours.get(key, absent) != theirs.get(key, absent)
+    ]
+
+
+def _settled(config: Mapping[str, Any], budget: bool) -> dict[str, Any]:
+    free = set(FREE_TRAINING) - (set(BUDGET) if budget else set())
+    if config["training"].get("compile"):
+        free.discard("activation_checkpointing")  # another program is compiled then, which rounds in its own way
+    kept = {key: value for key, value in config.items() if key not in FREE}
+    training = {key: value for key, value in config["training"].items() if key not in free}
+    return flatten({**kept, "training": training})

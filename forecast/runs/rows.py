@@ -1,0 +1,232 @@
+"""The jobs of a sweep as a table of data, and what they come to over their seeds: read from their folders alone."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from forecast.common.errors import InputError
+from forecast.common.files import read_json
+from forecast.common.nested import flatten, look_up
+from forecast.common.printable import holds_steering
+from forecast.evaluation.metrics import skill
+from forecast.evaluation.relative import RELATIVE
+from forecast.runs.earlier import whole
+from forecast.runs.result_kinds import wrong_kind
+from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
+from forecast.runs.run import CONFIG, MANIFEST, RESULT
+from forecast.runs.same_data import data_key
+from forecast.runs.table import NAMES, STRETCHES
+from forecast.runs.told_apart import told_apart
+from forecast.training.sweep.folder import FAILED, JOB, damage_of_finished
+
+SCORES = {
+    "test_mse": "test.scaled.mse",
+    "test_mae": "test.scaled.mae",
+    "test_mse_original": "test.original.mse",
+    "test_mae_original": "test.original.mae",
+    "test_rmse": "test.scaled.rmse",
+    "test_rmse_original": "test.original.rmse",
+    **{f"test_{name}": f"test.original.{name}" for name in RELATIVE},
+    "validation_mse": "validation.scaled.mse",
+    "validation_mae": "validation.scaled.mae",
+}
+"""Columns and where a result has them, a baseline's row of a result likewise."""
+
+LOAD = ("wall_seconds", "cpu_seconds", "waited_seconds", "other_cpu_seconds", "disturbed")
+"""Of what is timed; `disturbed` is 1 where other processes took processors that it needed, else 0."""
+
+FIGURES = {
+    "skill": "test.skill",
+    **{
+        key: f"speed.{key}"
+        for key in (
+            *("train_windows_per_s", "inference_windows_per_s", "step_ms_p50", "step_ms_p95", "data_wait_share"),
+            *("arithmetic_share", "peak_memory_mib", "flops_per_window", "logging_share", "fit_seconds"),
+            *(f"{stretch}_{name}" for stretch in STRETCHES for name in LOAD),
+        )
+    },
+    "best_step": "model.best_step",
+    "parameters": "model.parameters",
+    "steps": "model.steps",
+    "test_windows": "data.windows.test",
+    "evaluation_stride": "data.evaluation_stride",
+}
+"""Columns and where a model's result has them; what a result lacks is an empty cell."""
+
+NUMBERS, COUNTS = [*SCORES, *FIGURES], ["parameters", "steps", "test_windows", "evaluation_stride"]
+
+ALL_ALIKE = "(all alike)"
+"""What a configuration is called that has no word of its own."""
+
+MARKS = (JOB, CONFIG, FAILED)
+"""Files of which a job's folder has one at least."""
+
+COLUMNS = [
+    *("job", "configuration", "overrides", "seed", "status", "error", *NUMBERS, "device", "precision"),
+    "folder",
+    *(WITHIN := ["of", "words", "settings", "forecasts", "sha256", "baselines"]),
+]
+"""Of the table over the jobs; those of `WITHIN` are nested, and no file has them."""
+
+
+def read_jobs(sweep: Path) -> pd.DataFrame:
+    """Give a row a job, in the order of their names: what was swept, the numbers, the status, the folder.
+
+    A job is finished, has failed (then `error` says why and its numbers are empty), or is unfinished. One that
+    failed for the finished run of another that its folder holds has a row beside that one's. A finished job is a
+    repeat where one before it has its configuration, its seed, its device and its data. A folder whose files cannot
+    be read is damaged, and `error` says which file.
+    """
+    folders = {path.parent for name in MARKS for path in sweep.glob(f"*/{name}")}
+    return read_folders(sorted(folders, key=natural))
+
+
+def read_folders(folders: Iterable[Path]) -> pd.DataFrame:
+    """Give the rows of `read_jobs` of these folders, in their order; they need not be of one sweep."""
+    rows = [row for folder in folders for row in _read_job(folder)]
+    first: dict[tuple[str, int], dict[str, Any]] = {}
+    for row in rows:
+        if row.get("of") is None:
+            continue
+        if (other := first.setdefault((row["of"], row["seed"]), row)) is not row:
+            why = f"the configuration and the seed of {other['job']}, not counted"
+            row |= {"of": None, "status": "repeat", "error": why}
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def figures_of(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the numbers of a result by their columns, None where it has none."""
+    return {name: look_up(result, path) for name, path in (SCORES | FIGURES).items()}
+
+
+def damage(folder: Path) -> str | None:
+    """Say which of a folder's files cannot be read, or is not the one that its manifest names; None if none."""
+    for name in (*MARKS, RESULT):
+        try:
+            content = read_json(folder / name)
+        except (OSError, InputError):
+            return f"{name} is not readable: the folder is damaged"
+        if content is not None and not isinstance(content, dict):
+            return f"{name} is not what the program writes: the folder is damaged"
+        if holds_steering(content):
+            return f"{name} holds control characters: the folder is damaged"
+        if name == RESULT and content is not None and (key := wrong_kind(content)) is not None:
+            return f"{name} has {key} of another kind: the folder is damaged"
+    why = damage_of_finished(folder)
+    return None if why is None else why.replace(f"{folder}/", "")
+
+
+def _read_job(folder: Path) -> list[dict[str, Any]]:
+    if (why := damage(folder)) is None:
+        try:
+            return _rows_of(folder)
+        except (KeyError, TypeError, AttributeError):
+            why = "its files are not what the program writes: the folder is damaged"
+    return [{"job": folder.name, "overrides": folder.name, "folder": str(folder), "status": "damaged", "error": why}]
+
+
+def _rows_of(folder: Path) -> list[dict[str, Any]]:
+    words = read_json(folder / JOB) or {"overrides": [folder.name], "configuration": [folder.name]}
+    failed = read_json(folder / FAILED)
+    result = read_json(folder / RESULT) if (folder / MANIFEST).is_file() else None
+    row = {
+        "job": folder.name,
+        "configuration": " ".join(words["configuration"]),
+        "words": words["configuration"],
+        "overrides": " ".join(words["overrides"]),
+        "status": "unfinished",
+        "folder": str(folder),
+    }
+    rows = []
+    if result is not None:
+        figures = figures_of(result)
+        facts = {key: result.get(key) for key in ("status", "seed", "device", "precision", "baselines")}
+        rows.append({**row, **figures, **facts, **_what_it_is(result)})
+    if failed is not None:
+        overrides = " ".join(failed.get("overrides", words["overrides"]))
+        rows.append({**row, "overrides": overrides, "status": "failed", "error": failed["error"]})
+    return rows or [row]
+
+
+def summarise(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Give a row a configuration: the means over its seeds, their standard deviations (`_sd`, n - 1), and n.
+
+    The baselines follow, each once where it scores the same in all jobs, and then the jobs that did not finish.
+    """
+    finished = jobs[jobs["of"].notna()]
+    rows: list[dict[str, Any]] = []
+    groups = [group for _, group in finished.groupby("of", sort=False)]
+    for words, group in zip(_apart(groups), groups, strict=True):
+        numbers = group[NUMBERS].astype(float)
+        spread = numbers.drop(columns=COUNTS).std(ddof=1).add_suffix("_sd")
+        facts = {
+            "configuration": words,
+            "n": len(group),
+            "status": " ".join(sorted(set(group["status"]))),
+            "device": group["device"].iloc[0],
+            "precision": group["precision"].iloc[0],
+        }
+        rows.append({"row": "model"} | facts | dict(numbers.mean()) | dict(spread))
+    rows += _baselines(finished)
+    rest = jobs[jobs["of"].isna()]
+    for job in rest.to_dict("records"):
+        rows.append({"row": "job", "configuration": job["overrides"], "status": job["status"], "error": job["error"]})
+    measured = [name for name in NUMBERS if name not in COUNTS]
+    numbers_and_spreads = [*(f"{name}{end}" for name in measured for end in ("", "_sd")), *COUNTS]
+    columns = ["row", "configuration", "n", "status", *numbers_and_spreads, "device", "precision", "error"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _apart(groups: Sequence[pd.DataFrame]) -> list[str]:
+    """Give the words of each configuration, with what it ran on, in or with where the words are those of others."""
+    words = [max(group["configuration"], key=len) for group in groups]  # some may have been asked for with fewer
+    first = [group.iloc[0] for group in groups]
+    ran = [{key: job[key] for key in ("device", "precision")} for job in first]
+    facts = [its | job["settings"] | {"sha256": str(job["sha256"])[:8]} for its, job in zip(ran, first, strict=True)]
+    return told_apart(words, facts)
+
+
+def _baselines(finished: pd.DataFrame) -> list[dict[str, Any]]:
+    """Give a row a baseline, or one for each score that it has where data, horizon or look-back differ."""
+    rows = []
+    for name in ("last_value", "seasonal_naive", "linear"):
+        alike: dict[str, list[pd.Series]] = {}
+        for _, job in finished.iterrows():
+            if scored := job["baselines"].get(name):
+                alike.setdefault(f"{look_up(scored, 'test.scaled.mse'):.6g}", []).append(job)
+        for group in alike.values():
+            words = [job["words"] for job in group]
+            shared = [word for word in words[0] if all(word in other for other in words)]
+            first = group[0]["baselines"]
+            naive = look_up(first.get("seasonal_naive"), SCORES["test_mse"])
+            numbers = {column: look_up(first[name], path) for column, path in SCORES.items()}
+            gain = None if naive is None else skill(numbers["test_mse"], naive)
+            label = " ".join([NAMES[name], *(shared if len(alike) > 1 else [])])
+            rows.append({"row": name, "configuration": label, **numbers, "skill": gain})
+    return rows
+
+
+def _what_it_is(result: dict[str, Any]) -> dict[str, Any]:
+    """Give what makes a run another than one of another seed: its configuration, what it ran on, in and with.
+
+    `forecasts` is what it forecast, which runs of other configurations may share.
+    """
+    free = {*FREE, "seed"}
+    aside = {f"training.{key}" for key in FREE_TRAINING if key not in BUDGET}
+    values = flatten(whole(result["config"])).items()
+    settings = {key: value for key, value in values if key.split(".")[0] not in free and key not in aside}
+    sha256 = look_up(result, "data.sha256")
+    of = json.dumps([settings, result.get("device"), result.get("precision"), sha256], sort_keys=True)
+    return {"of": of, "settings": settings, "forecasts": data_key(result), "sha256": sha256}
+
+
+def natural(folder: Path) -> list[Any]:
+    """Give what sorts folders by their names, numbers in them by their size."""
+    return [(not piece.isdecimal(), int(piece) if piece.isdecimal() else piece) for piece in _PIECES.split(folder.name)]
+
+
+_PIECES = re.compile(r"(\d+)")

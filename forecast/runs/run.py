@@ -1,0 +1,295 @@
+"""A run folder: made once, read anywhere, without executing anything that is in it."""
+
+import os
+import secrets
+import shlex
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+
+from forecast import model
+from forecast.common.bounds import Room, check_sizes, shapes_of
+from forecast.common.checks import check_options
+from forecast.common.errors import InputError
+from forecast.common.files import read_with_digest, replacing, sha256, write_sealed
+from forecast.common.out_of_memory import ran_out_of_memory
+from forecast.model.informer import Informer
+from forecast.model.presets import Mechanisms, Sizes
+from forecast.runs.earlier import options_of
+from forecast.runs.integrity import CURE, check_files, check_links, describe_files
+
+FORMAT, READABLE = 2, (1, 2)
+"""Version of the folder's layout, raised when an older reader could misread a newer folder, and those that are read.
+
+A manifest of format 1 has no digest of its own.
+"""
+
+WEIGHTS, MANIFEST, RESULT, CONFIG = "model.safetensors", "manifest.json", "result.json", "config.json"
+
+ERRORS = "errors.parquet"
+"""Each validation and test window's own MSE and MAE."""
+
+CALIBRATION = "calibration.safetensors"
+"""Quantiles of the validation residuals, by horizon step and series."""
+
+TRANSPLANT = "transplant.json"
+"""The scores under other mechanisms and look-backs, where they were asked for."""
+
+SLACK = 1024
+"""Elements that a model's building makes besides."""
+
+OUTCOME = (
+    *(WEIGHTS, RESULT, ERRORS, CALIBRATION, "forecast.csv", "forecast.png", "input.csv"),
+    "trace.json.gz",
+)
+"""What a run leaves when it ends."""
+
+NAMED = (CONFIG, *OUTCOME)
+"""The files that a manifest names by size and hash; what is added later, or is only looked at, is none of them."""
+
+LEFT_BY_A_RUN = (*OUTCOME, MANIFEST, TRANSPLANT, "events.out.tfevents.*", "checkpoints/step-*.ckpt")
+"""The files of a run folder beside its configuration, as patterns."""
+
+DATED = 19
+"""Letters of a folder's name that say when its run was begun."""
+
+DAMAGE = (
+    *(OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError),
+    *(RuntimeError, MemoryError, SafetensorError),
+)
+"""What rebuilding a model raises when its manifest or weights are not what was saved."""
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """All that rebuilds a model: the preset, its options, the mechanisms, the sizes; plain values only."""
+
+    preset: str
+    options: dict[str, Any]
+    mechanisms: Mechanisms
+    sizes: Sizes
+
+    def build(self) -> Informer:
+        """Make the model with fresh weights."""
+        return model.build(self.preset, self.sizes, self.mechanisms, **self.options)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Architecture":
+        """Return what `dataclasses.asdict` was made of, with sizes that a model can have."""
+        for name, group in {**values["mechanisms"], "sizes": values["sizes"], "options": values["options"]}.items():
+            check_sizes(group, name)
+        check_options(Sizes, values["sizes"], "sizes")
+        return cls(
+            preset=values["preset"],
+            options=options_of(values["preset"], values["options"]),
+            mechanisms=Mechanisms(**values["mechanisms"]),
+            sizes=Sizes(**values["sizes"]),
+        )
+
+
+@dataclass(frozen=True)
+class Run:
+    """One folder under `outputs/`."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, root: Path, name: str) -> "Run":
+        """Make a new folder `root/name/<date>_<time>_<id>`; no two runs ever share one.
+
+        Raises
+        ------
+        InputError
+            If a file stands where a folder is to be made.
+        """
+        parent = cls.make_parent(root, name)
+        while True:
+            path = parent / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{secrets.token_hex(3)}"
+            try:
+                path.mkdir()
+            except FileExistsError:
+                continue
+            return cls(path)
+
+    @classmethod
+    def make_parent(cls, root: Path, name: str) -> Path:
+        """Make the folder of the runs on the data called `name` where it is not there; raise as `create`."""
+        parent = cls.parent(root, name)
+        _make(parent)
+        return parent
+
+    @classmethod
+    def create_at(cls, path: Path) -> "Run":
+        """Make the folder `path`, or take it where it is there but holds no run.
+
+        Raises
+        ------
+        InputError
+            If a file stands where a folder is to be made.
+        """
+        _make(path)
+        return cls(path)
+
+    @staticmethod
+    def parent(root: Path, name: str) -> Path:
+        """Give the folder of the runs on the data called `name`."""
+        return root / _plain(name)
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of what the run can be resumed from."""
+        return self.path / "checkpoints"
+
+    def clear_temporary(self) -> None:
+        """Remove what a killed process was writing."""
+        for folder in (self.path, self.checkpoints):
+            for file in folder.glob(".*.tmp"):
+                file.unlink()
+
+    def clear(self) -> None:
+        """Remove everything that a run writes but its configuration, and nothing else."""
+        for pattern in LEFT_BY_A_RUN:
+            for file in self.path.glob(pattern):
+                file.unlink()
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], root: Path = Path("outputs")) -> "Run":
+        """Return the finished run at `path`, or for the word "latest" the one under `root` that was begun last.
+
+        Every file that the manifest names is compared with it.
+
+        Raises
+        ------
+        InputError
+            If there is none, or the folder is not a finished run of this program, or a damaged one.
+        """
+        folder = cls._latest(root) if str(path) == "latest" else Path(path)
+        if not folder.is_dir():
+            raise InputError(f"{folder}: no such folder: --run takes the folder of a finished run, outputs/…")
+        if not (folder / MANIFEST).is_file():
+            raise InputError(f"{folder}: not a finished run (it has no {MANIFEST}): choose another with --run")
+        run = cls(folder)
+        run.check()
+        return run
+
+    @classmethod
+    def open_and_say(cls, path: str | os.PathLike[str]) -> "Run":
+        """Return the run as `open` does, and print which one "latest" is."""
+        run = cls.open(path)
+        if str(path) == "latest":
+            print(f"run: {shlex.quote(str(run.path))}, of the finished ones the one that was begun last")
+        return run
+
+    @staticmethod
+    def _latest(root: Path) -> Path:
+        found = [manifest.parent for manifest in root.glob(f"**/{MANIFEST}")]
+        if not found:
+            raise InputError(f"{root}: no finished run there: train one with python train.py, or name it with --run")
+        return max(found, key=_begun)
+
+    def save_weights(self, network: Informer) -> None:
+        """Write the model's weights."""
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+        with replacing(self.path / WEIGHTS) as file:
+            file.write(save(weights))
+
+    def close(self, architecture: Architecture, facts: dict[str, Any]) -> None:
+        """Write the manifest, which names the files by size and hash, last of all.
+
+        Its presence is what makes a folder a finished run.
+        """
+        self.seal({"architecture": asdict(architecture), **facts})
+
+    def seal(self, facts: dict[str, Any]) -> None:
+        """Write the manifest over the files that are there now."""
+        files = describe_files(self.path, NAMED)
+        write_sealed(self.path / MANIFEST, {**facts, "format": FORMAT, "files": files})
+
+    def check(self) -> dict[str, Any]:
+        """Return the manifest, once every file that it names is seen to be the one that was saved.
+
+        Raises
+        ------
+        InputError
+            Naming the first file that is not.
+        """
+        check_links(self.path)
+        manifest = self.manifest()
+        check_files(self.path, manifest["files"], NAMED)
+        return manifest
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the manifest.
+
+        Raises
+        ------
+        InputError
+            If it is damaged, or not one that this version reads.
+        """
+        path = self.path / MANIFEST
+        content, is_sealed = read_with_digest(path)
+        if not isinstance(content, dict) or content.get("format") not in READABLE:
+            raise InputError(f"{path}: not of format {FORMAT}: it was written by another version of the program")
+        if not isinstance(content.get("files"), dict) or not (is_sealed or content["format"] == 1):
+            raise InputError(f"{path}: has no digest, or names no files: {CURE}")
+        return content
+
+    def _check_horizon(self, sizes: Sizes) -> None:
+        """Compare horizon and targets with the file that has numbers of each: weights need not depend on them."""
+        _, *found = shapes_of(self.path / CALIBRATION)["quantiles"]
+        if found != [sizes.horizon, sizes.num_targets]:
+            raise ValueError(f"{CALIBRATION} is of {found[0]} steps and {found[-1]} targets")
+
+    def load_model(self) -> Informer:
+        """Give the trained model on the CPU, ready to forecast.
+
+        Raises
+        ------
+        InputError
+            If the weights are not those that the manifest names.
+        """
+        manifest, path = self.manifest(), self.path / WEIGHTS
+        try:
+            if sha256(path) != manifest["files"][WEIGHTS]["sha256"]:
+                raise InputError(f"{path}: not the file that was saved (its hash differs): copy the run folder again")
+            architecture = Architecture.from_dict(manifest["architecture"])
+            self._check_horizon(architecture.sizes)
+            with Room(2 * sum(map(prod, shapes_of(path).values())) + SLACK):
+                network = architecture.build()
+            network.load_state_dict(load_file(path))
+        except InputError:
+            raise
+        except DAMAGE as error:
+            if ran_out_of_memory(error):  # sizes that a manifest only claims are refused before
+                raise
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            raise InputError(f"{self.path}: the model cannot be rebuilt ({reason}): the folder is damaged") from None
+        return network.eval()
+
+
+def _begun(folder: Path) -> tuple[float, int]:
+    """Return when a run was begun, in seconds: by its folder's name, or else by its configuration's file."""
+    config = folder / CONFIG
+    written = config.stat().st_mtime_ns if config.is_file() else 0
+    try:
+        return datetime.strptime(folder.name[:DATED], "%Y-%m-%d_%H-%M-%S").timestamp(), written
+    except ValueError:  # a job of a sweep is named by its words
+        return written / 1e9, written
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        file = next(place for place in (folder, *folder.parents) if place.exists() and not place.is_dir())
+        raise InputError(f"output_dir: {file} is a file: choose another folder") from None
+
+
+def _plain(name: str) -> str:
+    kept = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in name)
+    return kept.strip(".") or "run"

@@ -1,0 +1,1 @@
+"""`python train.py`: one run from configuration to result, or a sweep of them."""

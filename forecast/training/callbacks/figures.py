@@ -1,0 +1,80 @@
+"""Forecasts of a few fixed validation windows, drawn at each validation."""
+
+from dataclasses import replace
+
+import lightning
+import numpy as np
+import torch
+from lightning.pytorch.callbacks import Callback
+
+from forecast.data.calendar import seasonal_period
+from forecast.data.datamodule import ForecastData
+from forecast.data.spread import spread
+from forecast.data.windows import Batch
+from forecast.evaluation.baselines import SeasonalNaive
+from forecast.training.callbacks.options import check_windows
+from forecast.training.tensorboard.board import Board
+from forecast.training.tensorboard.board_figures import ForecastPanels
+
+TAG = "1_forecasts/validation"
+"""The board sorts by name: forecasts come first, then errors, then what the attention does."""
+
+
+class Figures(Callback):
+    """Puts forecast, truth and seasonal naive of the first target onto the board; other loggers get none.
+
+    The windows are spread over the validation part: the same ones at every validation, for every model and,
+    as that part does not depend on it, for every look-back. Nothing is drawn from a random state.
+
+    Parameters
+    ----------
+    windows
+        How many.
+
+    Raises
+    ------
+    InputError
+        If that is no whole number of at least 1.
+    """
+
+    def __init__(self, windows: int) -> None:
+        self.windows = check_windows(windows)
+        self._batch: Batch | None = None
+        self._panels: ForecastPanels | None = None
+
+    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Forecast the windows with the model as it stands, in evaluation mode, and draw them."""
+        board = trainer.logger
+        if not isinstance(board, Board):
+            return
+        with board.clock:
+            data = trainer.datamodule  # type: ignore[attr-defined]
+            if self._batch is None or self._panels is None:
+                self._batch, self._panels = self._prepare(data)
+            forecast = _first_target(data, pl_module(self._batch))
+            board.add_image(TAG, self._panels.pixels(forecast), trainer.global_step - 1)
+
+    def _prepare(self, data: ForecastData) -> tuple[Batch, ForecastPanels]:
+        windows = data.parts["validation"]
+        positions = spread(len(windows), self.windows).to(windows.starts.device)
+        batch = windows.batch(positions)
+        told = replace(windows, past_masked=True).batch(positions)  # what was filled, which the model may not be told
+        period = seasonal_period(data.source.series.frequency)
+        naive = SeasonalNaive(windows, period)(batch) if period <= len(data.split.train) else None
+        panels = ForecastPanels(
+            past=_measured(_first_target(data, batch.past), told.past_observed)[:, -windows.horizon :],
+            truth=_measured(_first_target(data, batch.future), batch.future_observed),
+            naive=None if naive is None else _first_target(data, naive),
+            titles=[f"{data.source.targets[0]} from {data.index[origin]}" for origin in batch.origin.tolist()],
+        )
+        return batch, panels
+
+
+def _measured(values: np.ndarray, observed: torch.Tensor | None) -> np.ndarray:
+    """Give the values of the first target (K, n), NaN where they were filled."""
+    return values if observed is None else np.where(observed[..., 0].cpu().numpy(), values, np.nan)
+
+
+def _first_target(data: ForecastData, values: torch.Tensor) -> np.ndarray:
+    """Give the first target of z-scores (K, n, C) in its unit, shape (K, n)."""
+    return data.scaler.inverse(values[..., :1].double().cpu().numpy(), data.source.targets[:1])[..., 0]

@@ -1,0 +1,78 @@
+"""What Lightning's loop and the other callbacks hold: read for a checkpoint, put back from one, and why it ended."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+import lightning
+from lightning.pytorch.callbacks import Callback, Timer
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from forecast.training.schedule import lay_out_anew
+from forecast.training.task import ForecastTask
+
+STEPS, TIME, EARLY = "finished", "out of time", "stopped early"
+"""What ends a training: its last step, `training.max_time`, or a callback that asks for it."""
+
+
+def states_of(trainer: lightning.Trainer) -> dict[str, Any]:
+    """Give what the callbacks hold that they would go on with, by their keys."""
+    states = ((callback.state_key, callback.state_dict()) for callback in _callbacks(trainer))
+    return {key: deepcopy(state) for key, state in states if state}
+
+
+def restore(trainer: lightning.Trainer, task: ForecastTask, content: dict[str, Any]) -> None:
+    """Make `trainer` and `task` what they were after the step of a checkpoint."""
+    step = content["step"]
+    task.load_state_dict(content["network"])
+    load_optimizer(trainer.optimizers[0], trainer.lr_scheduler_configs[0].scheduler, content, task.total_steps)
+    trainer.precision_plugin.load_state_dict(content["precision"])
+    for callback in _callbacks(trainer):
+        if callback.state_key in content["callbacks"]:
+            callback.load_state_dict(content["callbacks"][callback.state_key])
+    loop = trainer.fit_loop.epoch_loop
+    steps = loop.automatic_optimization.optim_progress.optimizer.step.total
+    for counter in (loop.batch_progress.total, steps):
+        for name in vars(counter):
+            setattr(counter, name, step)
+    loop._batches_that_stepped = step  # where the next point of a curve goes
+    over = content["stopped_by"] == EARLY or (content["stopped_by"] == TIME and _out_of_time(trainer))
+    trainer.should_stop = task.group.hand_out(over)  # their clocks differ
+
+
+def load_optimizer(optimizer: Optimizer, scheduler: LRScheduler, content: Mapping[str, Any], total_steps: int) -> None:
+    """Load the states of a checkpoint into a fresh optimizer and schedule of a run of so many steps."""
+    if content["total_steps"] == total_steps:
+        optimizer.load_state_dict(content["optimizer"])
+        scheduler.load_state_dict(content["scheduler"])
+    else:
+        lay_out_anew(optimizer, scheduler, content["optimizer"], content["step"])
+
+
+def stopped_by(trainer: lightning.Trainer) -> str | None:
+    """Give what ended the training, None while it goes on."""
+    if trainer.global_step >= trainer.max_steps:
+        return STEPS
+    if not trainer.should_stop:
+        return None
+    return TIME if _out_of_time(trainer) else EARLY
+
+
+def _out_of_time(trainer: lightning.Trainer) -> bool:
+    timers = [callback for callback in _callbacks(trainer) if isinstance(callback, Timer)]
+    return any((timer.time_remaining() or 1.0) <= 0 for timer in timers)  # None where there is no limit
+
+
+def validate(trainer: lightning.Trainer) -> None:
+    """Run the validation of the step that was restored, as the loop would have done after it."""
+    loop = trainer.fit_loop.epoch_loop
+    loop._batches_that_stepped -= 1
+    trainer.validating = True
+    loop.val_loop.run()
+    trainer.training = True
+    loop._batches_that_stepped += 1
+
+
+def _callbacks(trainer: lightning.Trainer) -> list[Callback]:
+    return trainer.callbacks  # type: ignore[attr-defined,no-any-return]

@@ -1,0 +1,84 @@
+"""Why quality changed: what each attention does, beside the exact softmax, at each validation."""
+
+from typing import Any
+
+import lightning
+import torch
+from lightning.pytorch.callbacks import Callback
+
+from forecast.common.stopwatch import Stopwatch
+from forecast.data.datamodule import ForecastData
+from forecast.data.spread import spread
+from forecast.data.windows import Batch
+from forecast.training.callbacks.options import check_windows
+from forecast.training.probe.network import probe
+from forecast.training.probe.record import record, scalars, table
+from forecast.training.task import ForecastTask
+from forecast.training.tensorboard.board import Board
+
+
+class Probe(Callback):
+    """Looks at every attention on a few fixed validation windows, in one forward pass that leaves no trace.
+
+    The windows are spread over the validation part, the same ones at every validation and for every mechanism;
+    they are no more than `training.evaluation_batch_size`. Of several processes the one that leads looks. The
+    mean over the heads goes to the logger as scalars, each head's numbers to the board as a table, those
+    of the last validation to `result.json`.
+
+    Parameters
+    ----------
+    windows
+        How many.
+
+    Attributes
+    ----------
+    last
+        What was found last, as `forecast.training.probe.record.record` gives it; None before the first validation.
+
+    Raises
+    ------
+    InputError
+        If that is no whole number of at least 1.
+    """
+
+    def __init__(self, windows: int) -> None:
+        self.windows = check_windows(windows)
+        self.last: dict[str, Any] | None = None
+        self._clock = Stopwatch()
+        self._batch: Batch | None = None
+
+    @property
+    def seconds(self) -> float:
+        """The time that the probe has taken of the run so far."""
+        return self._clock.seconds
+
+    def on_validation_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Look at the network as it stands."""
+        assert isinstance(pl_module, ForecastTask)
+        if not pl_module.group.leads:
+            return
+        if pl_module.device.type == "cuda":
+            torch.cuda.synchronize(pl_module.device)  # what validation has left to do is none of the probe's time
+        with self._clock:
+            if self._batch is None:
+                self._batch = self._fixed_windows(trainer.datamodule)  # type: ignore[attr-defined]
+            found = probe(pl_module.network, self._batch)
+            self.last = record(found, trainer.global_step, len(self._batch.origin))
+            if trainer.logger is not None:
+                trainer.logger.log_metrics(scalars(self.last), step=trainer.global_step - 1)
+            if isinstance(trainer.logger, Board):
+                trainer.logger.add_text("probe/heads", table(self.last), trainer.global_step - 1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Give the last findings and the time taken, for a run that goes on."""
+        return {"last": self.last, "seconds": self.seconds}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from there."""
+        self.last = state_dict["last"]
+        self._clock.seconds = state_dict["seconds"]
+
+    def _fixed_windows(self, data: ForecastData) -> Batch:
+        windows = data.parts["validation"]
+        wanted = min(self.windows, data.evaluation_batch_size)
+        return windows.batch(spread(len(windows), wanted).to(windows.starts.device))

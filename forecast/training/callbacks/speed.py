@@ -1,0 +1,197 @@
+"""How fast training runs: steps, data wait, logging, memory."""
+
+import time
+from typing import Any
+
+import lightning
+import torch
+from lightning.pytorch.callbacks import Callback
+
+from forecast.common.contention import UNKNOWN, Reading, load_since, read_load
+from forecast.common.memory import peak_memory_mib, reset_peak_memory
+from forecast.common.stopwatch import Stopwatch
+from forecast.model.compiling import CompiledForward
+from forecast.training.callbacks.timings import Timings
+from forecast.training.tensorboard.board import Board
+
+WARM_UP_STEPS = 10
+"""Steps left out of every figure, after each start: kernels are chosen and memory is first touched in them."""
+
+
+class Speed(Callback):
+    """Times each training step and the wait for its data; its state goes into checkpoints.
+
+    Throughput and data wait are read from the host's clock, the device being waited for wherever the clock
+    is stopped. On CUDA the time of a step is the device's own, from events, which make nothing wait.
+
+    Parameters
+    ----------
+    arithmetic
+        Runs while a step computes; None where nobody says. On CUDA it is not read: the host's clock does not
+        see there what the device does.
+
+    Attributes
+    ----------
+    compiled
+        What was compiled for the training, before it; set before a fit.
+    """
+
+    def __init__(self, arithmetic: Stopwatch | None = None) -> None:
+        self.timings = Timings()
+        self._arithmetic = Stopwatch() if arithmetic is None else arithmetic
+        self._computed_before = 0.0  # of the step that runs
+        self.compiled: CompiledForward | None = None
+        self._compiled = (0.0, 0)  # seconds and recompiles up to where `timings` has been brought
+        self._device = torch.device("cpu")
+        self._steps = 0  # since this start
+        self._mark: float | None = None  # since when the training loop runs uncounted; None: it stands still
+        self._logged_at_mark = 0.0
+        self._load_from: Reading | None = None  # of the steps since the loop last stood still
+        self._step_start = 0.0
+        self._begun: torch.cuda.Event | None = None
+        self._events: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []  # of steps not yet read
+        self._settled: tuple[float, float] | None = None  # clocks up to where `timings` has been brought
+        self._shown = (0, 0.0)  # windows and seconds up to the last point of the curve
+        self._board: Board | None = None
+
+    def on_fit_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Forget the peak of whatever ran before."""
+        self._device = pl_module.device
+        reset_peak_memory(self._device)
+
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Start the clocks."""
+        self._board = trainer.logger if isinstance(trainer.logger, Board) else None
+        self._steps, self._mark, self._load_from, self._events = 0, None, None, []
+        if trainer.world_size > 1:  # the processes of one run are no strangers to one another
+            self.timings.load = UNKNOWN
+        self._settled = (time.perf_counter(), self._logged())
+        self._shown = (self.timings.windows, self.timings.training_seconds)
+
+    def on_train_batch_start(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        """Note how long the batch was waited for."""
+        loader: Any = trainer.train_dataloader
+        self._stop(loader.asked)
+        self._computed_before = self._arithmetic.seconds
+        if self._steps >= WARM_UP_STEPS:
+            self._mark, self._logged_at_mark = loader.asked + self._read_load(), self._logged()
+            self.timings.waited_seconds += loader.given - loader.asked
+            self._begun = self._event()
+        self._step_start = time.perf_counter()
+
+    def on_train_batch_end(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Note how long the step took."""
+        self._steps += 1
+        if self._steps > WARM_UP_STEPS:
+            self.timings.windows += len(batch.origin) * trainer.world_size
+            if self._device.type == "cpu":
+                self.timings.arithmetic_seconds += self._arithmetic.seconds - self._computed_before
+            ended = self._event()
+            if self._begun is not None and ended is not None:
+                self._events.append((self._begun, ended))
+            else:
+                self.timings.step_ms.append(1000 * (time.perf_counter() - self._step_start))
+        elif self._steps == WARM_UP_STEPS:
+            self._synchronize()
+
+    def on_validation_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Stop the training clock."""
+        self._halt()
+
+    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Log the training speed since the last validation."""
+        windows, seconds = (self.timings.windows, self.timings.training_seconds)
+        since = seconds - self._shown[1]
+        if trainer.logger is not None and since > 0:
+            curve = {"speed/train_windows_per_s": (windows - self._shown[0]) / since}
+            trainer.logger.log_metrics(curve, step=trainer.global_step - 1)
+        self._shown = (windows, seconds)
+
+    def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Stop all clocks."""
+        self._halt()
+        self._settle()
+        self._settled = None
+
+    def figures(self) -> dict[str, float]:
+        """Give the run's speed so far, as `Timings.figures` does."""
+        return self.timings.figures()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Give the clocks as they stand."""
+        self._halt()
+        self._settle()
+        return self.timings.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from where the clocks of an earlier start stood."""
+        self.timings = Timings.from_state_dict(state_dict)
+        self._shown = (self.timings.windows, self.timings.training_seconds)
+
+    def go_on(self) -> None:
+        """Start the clocks of the step that was about to begin when the state was asked for."""
+        if self._steps >= WARM_UP_STEPS:
+            self._read_load()
+            self._mark, self._logged_at_mark = time.perf_counter(), self._logged()
+            self._begun = self._event()
+        self._step_start = time.perf_counter()
+
+    def _logged(self) -> float:
+        return float("nan") if self._board is None else self._board.clock.seconds
+
+    def _stop(self, now: float) -> None:
+        """Count the training loop's time up to `now`, less what the logger took of it."""
+        if self._mark is not None:
+            logged = 0.0 if self._board is None else self._logged() - self._logged_at_mark
+            self.timings.training_seconds += now - self._mark - logged
+            self.timings.logged_seconds += logged
+            self._mark = None
+
+    def _halt(self) -> None:
+        """Let the device finish, read its events, and stop the training clock until the next batch."""
+        if self._mark is None:
+            return
+        self._synchronize()
+        self._stop(time.perf_counter())
+        if self._load_from is not None:
+            self.timings.load += load_since(self._load_from)
+            self._load_from = None
+        self.timings.step_ms += [first.elapsed_time(last) for first, last in self._events]
+        self._events = []
+
+    def _read_load(self) -> float:
+        """Read the machine's load where steps begin after a halt; return the seconds that the reading takes."""
+        if self._load_from is not None:
+            return 0.0
+        before = time.perf_counter()
+        self._load_from = read_load()
+        return time.perf_counter() - before
+
+    def _settle(self) -> None:
+        """Bring the sums over everything up to now."""
+        if self._settled is not None:
+            now = (time.perf_counter(), self._logged())
+            self.timings.fit_seconds += now[0] - self._settled[0]
+            self.timings.logging_seconds += now[1] - self._settled[1]
+            self._settled = now
+            self.timings.peak_memory_mib = max(self.timings.peak_memory_mib, peak_memory_mib(self._device))
+        if self.compiled is not None:
+            compiled = (self.compiled.seconds, self.compiled.recompiles)
+            self.timings.compile_seconds += compiled[0] - self._compiled[0]
+            self.timings.recompiles += compiled[1] - self._compiled[1]
+            self._compiled = compiled
+
+    def _event(self) -> torch.cuda.Event | None:
+        if self._device.type != "cuda":
+            return None
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def _synchronize(self) -> None:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)

@@ -1,0 +1,125 @@
+"""Checks for NaN and infinity: of a loss and its gradients before the weights are touched, and of a forecast."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from forecast.common.errors import NotFiniteError
+
+READ_EVERY = 20
+"""Steps between two reads of the flag on an accelerator: a read waits for the device."""
+
+
+def check_forecast(values: np.ndarray, dates: pd.DatetimeIndex, columns: Sequence[str]) -> None:
+    """Refuse a forecast (h, C) with a value that is NaN or infinite, so that none is ever shown or written.
+
+    Raises
+    ------
+    NotFiniteError
+        Naming the column and the time of the first.
+    """
+    bad = ~np.isfinite(values)
+    if bad.any():
+        step, place = np.argwhere(bad)[0]
+        raise NotFiniteError(
+            f"the forecast of {columns[place]!r} for {dates[step]} is {values[step, place]} ({int(bad.sum())} of "
+            f"{bad.size} values are not finite): no forecast is made: the model's weights or its input are damaged"
+        )
+
+
+class FiniteGuard:
+    """Stops a run at its first loss or gradient that is NaN or infinite.
+
+    On the CPU the step itself raises, before its update. On an accelerator the gradients of a bad step are
+    zeroed on the device (the update is then the momentum's alone), so that the weights stay finite, and the
+    step's number is read every `READ_EVERY` steps and before each validation, which comes before any
+    checkpoint.
+    """
+
+    def __init__(self) -> None:
+        self._first_bad: Tensor | None = None
+
+    def check(self, loss: Tensor, norm: Tensor, parameters: Iterable[Tensor], step: int) -> None:
+        """Look at the loss and the gradients' norm of `step`, counted from 0.
+
+        Raises
+        ------
+        NotFiniteError
+            At once on the CPU, a few steps later on an accelerator.
+        """
+        finite = torch.isfinite(loss.detach()) & torch.isfinite(norm)
+        if loss.device.type == "cpu":
+            if not finite:
+                raise NotFiniteError(_message(step, f"loss {float(loss)}, gradient norm {float(norm)}"))
+            return
+        if self._first_bad is None:
+            self._first_bad = torch.full((), -1, device=loss.device)
+        bad = ~finite
+        self._first_bad = torch.where((self._first_bad < 0) & bad, step, self._first_bad)
+        for parameter in parameters:
+            if parameter.grad is not None:
+                parameter.grad.masked_fill_(bad, 0)
+        if step % READ_EVERY == 0:
+            self.read()
+
+    def read(self) -> None:
+        """Wait for the device and raise if a step was bad.
+
+        Raises
+        ------
+        NotFiniteError
+            Naming the first such step.
+        """
+        if self._first_bad is not None and (step := int(self._first_bad)) >= 0:
+            raise NotFiniteError(_message(step, "loss or gradient"))
+
+
+def check_validation(mse: float, step: int) -> None:
+    """Refuse to go on where the validation after so many steps came to no number: nothing could be chosen by it.
+
+    Raises
+    ------
+    NotFiniteError
+        If the MSE is NaN or infinite.
+    """
+    if not math.isfinite(mse):
+        raise NotFiniteError(
+            f"validation after step {step}: not finite (MSE {mse}): look for extreme values in the validation part"
+            + (", or lower optimizer.lr" if step else "")
+        )
+
+
+def check_state(weights: Mapping[str, Tensor], optimizer: Optimizer, step: int) -> None:
+    """Refuse to save weights, or a state of their optimizer, that are not finite after so many steps.
+
+    Raises
+    ------
+    NotFiniteError
+        Naming the first.
+    """
+    states = [
+        (f"the optimizer's {name}", value)
+        for state in optimizer.state.values()
+        for name, value in state.items()
+        if isinstance(value, Tensor)
+    ]
+    named = [(name, value) for name, value in (*weights.items(), *states) if value.is_floating_point()]
+    finite = torch.stack([torch.isfinite(value).all().to(named[0][1].device) for _, value in named])
+    if not finite.all():
+        name, _ = named[int(finite.int().argmin())]
+        raise NotFiniteError(
+            f"step {step}: not finite after its update ({name}): it is not saved, the checkpoint before it is kept: "
+            "go on from that one, or begin a new run with a lower optimizer.lr"
+        )
+
+
+def _message(step: int, what: str) -> str:
+    return (
+        f"step {step}: not finite ({what}): its gradients are not applied, but the steps before it may have spoilt the "
+        "weights: lower optimizer.lr or training.max_grad_norm, or look for extreme values in the data"
+    )

@@ -1,0 +1,244 @@
+"""Lightning's part of a run: the trainer, the fit, and the best weights after it."""
+
+import hashlib
+import json
+import logging
+import math
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightning
+import torch
+from lightning.pytorch.callbacks import Callback, Timer
+from lightning.pytorch.loggers import Logger
+from torch import Tensor
+
+from forecast.common.errors import InputError
+from forecast.common.group import ALONE, Group
+from forecast.common.remarks import LEAF_SPEC
+from forecast.data.datamodule import ForecastData
+from forecast.evaluation.evaluate import evaluate
+from forecast.evaluation.evidence import Evidence
+from forecast.model.compiling import CompiledForward
+from forecast.runs.resume import ANEW
+from forecast.runs.settings import TrainingSettings, parse_time
+from forecast.training.callbacks.checkpoints import Best, Checkpoints, copy_weights
+from forecast.training.callbacks.loop_state import TIME, stopped_by
+from forecast.training.callbacks.probe import Probe
+from forecast.training.callbacks.profile import Profile
+from forecast.training.callbacks.progress import StepProgress
+from forecast.training.callbacks.speed import Speed
+from forecast.training.finite import check_validation
+from forecast.training.parallel.strategy import leave_signals_alone, spread
+from forecast.training.task import ForecastTask
+
+logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+
+HASHED_ROWS = 2**16
+"""Rows of a table that are hashed at a time."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a fit leaves.
+
+    Steps made, the step of the best weights (0: the start), the speed, why it ended, and what the probe found at
+    the last validation, None without a probe.
+    """
+
+    steps: int
+    best_step: int
+    speed: dict[str, float]
+    status: str
+    probe: dict[str, Any] | None
+
+
+def fit(
+    task: ForecastTask,
+    data: ForecastData,
+    folder: Path,
+    *,
+    settings: TrainingSettings,
+    precision: str,
+    device: torch.device,
+    trainer_options: Mapping[str, Any],
+    callbacks: Sequence[Callback],
+    logger: Logger,
+    start_is_candidate: bool,
+    resumed: dict[str, Any] | None = None,
+    anew: str = ANEW,
+    again: str | None = None,
+    group: Group = ALONE,
+) -> Fit:
+    """Train `task`, then put its best weights by validation in place.
+
+    A model whose linear path starts from the closed form can be good before the first step: its start is
+    a candidate too, and left only for what validation holds to be better by more than chance
+    (`training.start_confidence`).
+
+    Parameters
+    ----------
+    folder
+        Of the checkpoints.
+    resumed
+        The content of the checkpoint to go on from; None begins anew.
+    anew
+        How the run is begun anew, for the line that says that it cannot be gone on with.
+    again
+        The words that go on with the run once it was interrupted; None: those that name its folder alone.
+    group
+        The processes that train together; all of them have to call this, each with its own task and data.
+
+    Raises
+    ------
+    NotFiniteError
+        At the first step whose loss or gradients are not finite.
+    Interrupted
+        At the first boundary of a step after a signal, which is then saved.
+    InputError
+        If the data are not those of the checkpoint.
+    """
+    fingerprint = _fingerprint(data)
+    for rank, other in enumerate(group.gather(fingerprint)):
+        if other != fingerprint:
+            raise InputError(
+                f"the data of process {rank} are not those of process {group.rank}: give all the same file"
+            )
+    if resumed is not None and resumed["data"] != fingerprint:
+        raise InputError(
+            f"{folder.parent}: the data are not those that this run began with: bring them back, or {anew}"
+        )
+    if resumed is not None and resumed["step"] > task.total_steps:
+        raise InputError(
+            f"{folder.parent}: has made {resumed['step']:,} steps, {task.total_steps:,} are asked for: "
+            f"give training.max_steps or max_epochs more, or {anew}"
+        )
+    data.group = task.group = group
+    data.total_steps = task.total_steps
+    data.first_step = 0 if resumed is None else int(resumed["step"])
+    best, evidence, start_seconds = None, None, None
+    shows_progress = settings.progress and group.leads
+    if start_is_candidate and resumed is None:
+        if shows_progress:
+            print(f"scoring the start on {len(data.parts['validation']):,} validation windows", flush=True)
+        began = time.monotonic()
+        best, evidence = _start(task, data, device, settings.start_confidence)
+        start_seconds = time.monotonic() - began
+    speed = Speed(task.arithmetic)
+    interval = min(task.total_steps, settings.validation_interval(len(data.parts["train"])))
+    profiles = [Profile(folder.parent)] if settings.profile and group.leads else []
+    shown = [StepProgress(interval, start_seconds)] if shows_progress else []
+    probe = next((callback for callback in callbacks if isinstance(callback, Probe)), None)
+    timer = Timer(None if settings.max_time is None else parse_time(settings.max_time), verbose=False)
+    keeper = Checkpoints(
+        folder,
+        fingerprint=fingerprint,
+        minutes=settings.checkpoint_minutes,
+        best=best,
+        evidence=evidence,
+        resumed=resumed,
+        after_save=speed.go_on,
+        again=f"resume={folder.parent}" if again is None else again,
+    )
+    trainer = lightning.Trainer(
+        **{**trainer_options, **spread(group), "accelerator": "gpu" if device.type == "cuda" else "cpu"},
+        precision=precision,  # type: ignore[arg-type]
+        max_steps=task.total_steps,
+        max_epochs=1,
+        val_check_interval=interval,
+        check_val_every_n_epoch=None,
+        num_sanity_val_steps=0,
+        logger=logger,
+        callbacks=[speed, *callbacks, *shown, *profiles, timer, keeper],
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    leave_signals_alone(trainer)
+    if resumed is not None and _is_over(resumed, task.total_steps):
+        return _read_end(task, speed, probe, resumed)
+    if settings.compile and data.first_step < task.total_steps:
+        task.to(device).train()
+        task.compiled = speed.compiled = CompiledForward(task.network, device, task.network.learners)
+        _make_ready(task.compiled, task, data, trainer)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=LEAF_SPEC)
+        if resumed is not None:  # few steps may be left to do
+            warnings.filterwarnings("ignore", message="The number of training batches")
+        trainer.fit(task, datamodule=data)
+    best = keeper.best or Best(trainer.global_step, float("nan"), copy_weights(task))
+    task.load_state_dict(best.weights)
+    status = stopped_by(trainer)
+    assert status is not None
+    return Fit(steps=trainer.global_step, best_step=best.step, status=status, **_kept(speed, probe))
+
+
+def _make_ready(compiled: CompiledForward, task: ForecastTask, data: ForecastData, trainer: lightning.Trainer) -> None:
+    """Compile on the first batch, in the arithmetic that the trainer's steps run in."""
+    batch = next(iter(data.train_dataloader()))
+
+    def loss() -> Tensor:
+        with trainer.precision_plugin.train_step_context():
+            return task.training_loss(batch)
+
+    compiled.make_ready(loss)
+
+
+def _is_over(resumed: dict[str, Any], total_steps: int) -> bool:
+    """Tell whether only the evaluation was left to do; what ran out of time may have been given more."""
+    return bool(resumed["finished"] and resumed["total_steps"] == total_steps and resumed["stopped_by"] != TIME)
+
+
+def _kept(speed: Speed, probe: Probe | None) -> dict[str, Any]:
+    """Give the fields of `Fit` that callbacks hold: the speed, with the share of the fit that the probe took."""
+    figures = speed.figures()
+    if probe is None:
+        return {"speed": figures, "probe": None}
+    seconds = figures["fit_seconds"]
+    share = probe.seconds / seconds if seconds > 0 else float("nan")
+    return {"speed": {**figures, "probe_share": share}, "probe": probe.last}
+
+
+def _read_end(task: ForecastTask, speed: Speed, probe: Probe | None, resumed: dict[str, Any]) -> Fit:
+    task.load_state_dict(resumed["best"]["weights"])
+    for callback in (speed, probe):
+        if callback is not None and callback.state_key in resumed["callbacks"]:
+            callback.load_state_dict(resumed["callbacks"][callback.state_key])
+    return Fit(
+        steps=resumed["step"],
+        best_step=resumed["best"]["step"],
+        status=resumed["stopped_by"],
+        **_kept(speed, probe),
+    )
+
+
+def _start(
+    task: ForecastTask, data: ForecastData, device: torch.device, confidence: float | None
+) -> tuple[Best, Evidence | None]:
+    """Give the weights before the first step with their validation MSE, and what it takes to leave them."""
+    windows = data.parts["validation"]
+    task.to(device).eval()
+    scored = evaluate(task, windows, data.evaluation_batch_size, group=data.group)
+    task.train()  # Lightning trains in the mode it finds
+    best = Best(step=0, mse=scored.sums.scaled()["mse"], weights=copy_weights(task))
+    check_validation(best.mse, 0)
+    if confidence is None:
+        return best, None
+    start = torch.from_numpy(data.group.hand_out(scored.mse))  # of all windows on the process that leads
+    return best, Evidence(best.mse, start, math.ceil(windows.horizon / data.evaluation_stride), confidence)
+
+
+def _fingerprint(data: ForecastData) -> str:
+    """Give a hash of what the training sees and of what brings it back to original units."""
+    digest = hashlib.sha256(json.dumps(data.manifest()).encode())
+    train = data.parts["train"]
+    for tensor in (train.values, train.known, train.observed, train.starts, data.parts["validation"].starts):
+        if tensor is not None:
+            digest.update(f"{tensor.dtype} {tuple(tensor.shape)} ".encode())
+            for piece in tensor.split(HASHED_ROWS):  # a table need not fit into memory
+                digest.update(piece.detach().cpu().contiguous().flatten().numpy())
+    return digest.hexdigest()

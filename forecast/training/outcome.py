@@ -1,0 +1,130 @@
+"""What a finished run leaves in its folder."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from safetensors.torch import save
+
+from forecast.common.files import replacing, write_json
+from forecast.common.picture import draw_forecast
+from forecast.common.spreadsheet import write_frame
+from forecast.data.calendar import seasonal_period
+from forecast.data.datamodule import ForecastData
+from forecast.evaluation.linear_start import LinearMaps
+from forecast.model.flops import flops_per_window
+from forecast.model.informer import Informer
+from forecast.runs import results
+from forecast.runs.results import Row
+from forecast.runs.run import ERRORS, RESULT, Run
+from forecast.training.finite import check_forecast
+from forecast.training.fitting import Fit
+
+
+def write_outcome(
+    run: Run,
+    config: Mapping[str, Any],
+    data: ForecastData,
+    network: Informer,
+    rows: Mapping[str, Row | None],
+    maps: LinearMaps,
+    fit: Fit,
+    *,
+    trust: float,
+    precision: str,
+    device: torch.device,
+    processes: int,
+) -> dict[str, Any]:
+    """Write errors, quantiles, the last test window's forecast, weights and result: all but the manifest.
+
+    Gives the content of `result.json`.
+    """
+    model = rows["model"]
+    assert model is not None
+    ridge = maps.baseline
+    facts = {
+        "command": results.command_line(),
+        "config": config,
+        "seed": config["seed"],
+        "status": fit.status,
+        "device": results.device_name(device),
+        "processes": processes,
+        "precision": precision,
+        "versions": results.versions(),
+        "commit": results.commit(),
+        "data": _data_facts(data, config),
+        "model": {
+            "parameters": sum(parameter.numel() for parameter in network.parameters()),
+            "steps": fit.steps,
+            "best_step": fit.best_step,
+            "share": network.share,
+            "share_trusted": trust if network.is_weighted else None,
+        },
+        "linear_fit": {"look_back": ridge.look_back, "penalty": ridge.penalty, "every": ridge.every},
+        "linear_path_start": None if maps.start is None else maps.start.name,
+        "speed": {
+            **fit.speed,
+            "inference_windows_per_s": model.test.windows_per_s,
+            **model.test.load.figures("inference"),
+            "flops_per_window": flops_per_window(network, data.parts["test"]),
+        },
+        "probe": fit.probe,
+    }
+    result = results.assemble(rows, targets=data.source.targets, scale=data.target_scale, facts=facts)
+    with replacing(run.path / ERRORS) as file:
+        results.window_errors(model, data.index).to_parquet(file)
+    with replacing(run.path / "calibration.safetensors") as file:
+        file.write(save(results.residual_quantiles(model.validation)))
+    _write_last_forecast(run, config["data"]["name"], network, data)
+    run.save_weights(network)
+    write_json(run.path / RESULT, result)
+    return result
+
+
+def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]:
+    train, test = data.parts["train"], data.parts["test"]
+    return {
+        "name": config["data"]["name"],
+        "path": None if data.source.path is None else str(data.source.path),
+        "sha256": data.source.sha256,
+        "rows": len(data.index),
+        "channels": [*data.source.targets, *data.source.past_covariates],
+        "targets": data.source.targets,
+        "frequency": data.source.series.frequency,
+        "season": seasonal_period(data.source.series.frequency),
+        "cycles": list(data.cycles),
+        "first_train_target": str(data.index[int(train.starts[0]) + train.context_length]),
+        "first_test_target": str(data.index[int(test.starts[0]) + test.context_length]),
+        "windows": {part: len(windows) for part, windows in data.parts.items()},
+        "evaluation_stride": data.evaluation_stride,
+        "windows_left_out": data.left_out,
+        "placement": data.placement.facts(),
+        "policies": data.source.series.policies.facts(),
+        "notes": list(data.notes),
+    }
+
+
+@torch.inference_mode()
+def _write_last_forecast(run: Run, name: str, network: Informer, data: ForecastData) -> None:
+    windows, targets = data.parts["test"], data.source.targets
+    batch = windows.batch(torch.tensor([len(windows) - 1], device=windows.starts.device))
+    forecast = network(batch.past, batch.past_known, batch.future_known, batch.past_observed)[0]
+    origin = int(batch.origin)
+    index = data.index[origin : origin + windows.horizon]
+    values = data.scaler.inverse(forecast.double().cpu().numpy(), targets)
+    check_forecast(values, index, targets)
+    frame = pd.DataFrame(values, index=index, columns=targets)
+    with replacing(run.path / "forecast.csv") as file:
+        write_frame(file, frame)
+    table = data.source.series.measured[targets]
+    title = f"the last test window of {name}: {windows.horizon} steps from {index[0]}"
+    draw_forecast(run.path / "forecast.png", table.iloc[:origin], frame, table.loc[index], title)
+    if data.source.path is None:  # there is no file to forecast from: leave one
+        _write_input(run.path / "input.csv", data, windows.context_length)
+
+
+def _write_input(path: Path, data: ForecastData, rows: int) -> None:
+    with replacing(path) as file:
+        write_frame(file, data.source.series.frame.iloc[-rows:])

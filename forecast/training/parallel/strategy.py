@@ -1,0 +1,90 @@
+"""Lightning's DDP over processes that have been started and have met before its trainer is made."""
+
+from inspect import signature
+from typing import Any
+
+import lightning
+from lightning.fabric.plugins import ClusterEnvironment
+from lightning.pytorch.strategies import DDPStrategy
+from torch.nn.parallel import DistributedDataParallel
+
+from forecast.common.group import Group
+
+_PARAMETERS = signature(DistributedDataParallel.__init__).parameters
+SYNC_BUFFERS = next(name for name in ("forward_sync_buffers", "broadcast_buffers") if name in _PARAMETERS)
+"""What torch calls the exchange of buffers before each forward pass; 2.13 renamed it."""
+
+
+class Environment(ClusterEnvironment):
+    """Tells Lightning where this process stands; the meeting is over, so its address is nobody's business."""
+
+    def __init__(self, group: Group) -> None:
+        super().__init__()
+        self.place = group.place
+
+    creates_processes_externally = True
+    main_address, main_port = "", 0
+
+    @staticmethod
+    def detect() -> bool:
+        """Give False: it is handed over, never looked for."""
+        return False
+
+    def world_size(self) -> int:
+        """Give the number of processes."""
+        return self.place.size
+
+    def set_world_size(self, size: int) -> None:
+        """Leave it as it is."""
+
+    def global_rank(self) -> int:
+        """Give the number of this process."""
+        return self.place.rank
+
+    def set_global_rank(self, rank: int) -> None:
+        """Leave it as it is."""
+
+    def local_rank(self) -> int:
+        """Give its number on its machine."""
+        return self.place.local_rank
+
+    def node_rank(self) -> int:
+        """Give the number of its machine."""
+        return self.place.rank // self.place.local_size
+
+
+class Processes(DDPStrategy):
+    """DDP that starts nobody, and so also works from a notebook and within a test."""
+
+    def _configure_launcher(self) -> None:
+        self._launcher = None
+
+
+def spread(group: Group) -> dict[str, Any]:
+    """Give the trainer's options that spread it over `group`.
+
+    A mechanism may leave parameters unused (`mean` its queries and keys): the first step finds them. Buffers are
+    not broadcast: what varies in training, the batch norm's statistics, is over all processes already.
+    """
+    local_size = group.place.local_size
+    options = {"devices": local_size, "num_nodes": group.size // local_size}
+    if group.size == 1:
+        return options
+    how: dict[str, Any] = {"static_graph": True, SYNC_BUFFERS: False}
+    strategy = Processes(cluster_environment=Environment(group), **how)
+    return {**options, "strategy": strategy, "use_distributed_sampler": False}
+
+
+def leave_signals_alone(trainer: lightning.Trainer) -> None:
+    """Have Lightning leave signals to this program, which stops all processes at the same step.
+
+    Under SLURM Lightning takes SIGUSR1 for itself, saves in its own way and requeues the job. Of several processes,
+    Lightning 2.6 asks process 0 at each step, which makes a GPU wait. It exchanges values within the signal's own
+    handler, at whatever place in the others' conversation that falls.
+    """
+    trainer._signal_connector.register_signal_handlers = _do_nothing  # type: ignore[method-assign]
+    trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = _do_nothing  # type: ignore[method-assign]
+
+
+def _do_nothing() -> None:
+    return None

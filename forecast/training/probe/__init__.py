@@ -1,0 +1,1 @@
+"""What the attention of a network does, measured on one batch."""

@@ -1,0 +1,85 @@
+"""What a look at one layer finds, as plain numbers a head."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from forecast.attention.base import Attention
+from forecast.attention.probsparse import ProbSparseAttention
+from forecast.training.probe.capture import Captured
+from forecast.training.probe.distance import mean_rows, relative_distance, softmax_rows
+from forecast.training.probe.entropy import entropy, implied_rows
+from forecast.training.probe.informative import found_share
+from forecast.training.probe.sample import Sample
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Numbers of one attention, a list has one a head.
+
+    Parameters
+    ----------
+    mechanism
+        Its name.
+    queries, keys
+        How many the attention has, L and S.
+    sequences_seen, queries_seen
+        How many sequences, and queries of each, the numbers are of; always all of their keys.
+    distance
+        ‖O − O*‖₂ / ‖O*‖₂ over those queries: O is the mechanism's output before the heads are merged, O* the
+        exact softmax attention's on the same query, key and value.
+    distance_of_mean
+        The same of the plain mean of the values: what a mechanism that ignores the query would have.
+    entropy, entropy_of_softmax
+        Of the explicit or implied weights, and of the exact softmax's: 0 one key, 1 all keys alike. None where
+        there is one key, and where a mechanism's weights cannot be told of some queries alone.
+    found, found_by_chance
+        ProbSparse: the share of the truly most informative queries that were chosen, and what choosing as
+        many at random gives; None for others.
+    """
+
+    mechanism: str
+    queries: int
+    keys: int
+    sequences_seen: int
+    queries_seen: int
+    distance: list[float]
+    distance_of_mean: list[float]
+    entropy: list[float] | None
+    entropy_of_softmax: list[float] | None
+    found: list[float] | None
+    found_by_chance: float | None
+
+
+def look_at(mechanism: Attention, call: Captured) -> Findings:
+    """Compare a call with exact softmax attention, on a sample of its queries; see `Sample`."""
+    sample = Sample.of(mechanism, call)
+    seen, queries, causal = sample.calls(call), sample.queries, mechanism.causal
+    exact = softmax_rows(seen, queries, causal)
+    values = seen.value.to(exact.dtype)
+    output, mean = exact @ values, mean_rows(exact, queries, causal) @ values
+    rows = implied_rows(mechanism, seen, queries, exact)
+    num_keys = queries + 1 if causal else torch.full_like(queries, values.shape[2])
+    found = found_share(mechanism, call) if isinstance(mechanism, ProbSparseAttention) else None
+    return Findings(
+        mechanism=mechanism.name,
+        queries=call.query.shape[2],
+        keys=call.key.shape[2],
+        sequences_seen=len(sample.sequences),
+        queries_seen=len(queries),
+        distance=_plain(relative_distance(seen.output[:, :, queries], output)),
+        distance_of_mean=_plain(relative_distance(mean, output)),
+        entropy=None if rows is None else _known(entropy(rows, num_keys)),
+        entropy_of_softmax=_known(entropy(exact, num_keys)),
+        found=None if found is None else _plain(found[0]),
+        found_by_chance=None if found is None else found[1],
+    )
+
+
+def _plain(numbers: Tensor) -> list[float]:
+    return [float(number) for number in numbers.tolist()]
+
+
+def _known(numbers: Tensor) -> list[float] | None:
+    return None if bool(numbers.isnan().any()) else _plain(numbers)

@@ -1,0 +1,129 @@
+"""Which key each query of one window attends to, small enough for a picture."""
+
+from dataclasses import dataclass
+from math import isqrt
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from forecast.attention.base import Attention
+from forecast.attention.probsparse import ProbSparseAttention
+from forecast.data.spread import spread
+from forecast.data.windows import Batch
+from forecast.model.informer import Informer
+from forecast.training.probe.capture import Captured, places
+from forecast.training.probe.distance import mean_rows, softmax_rows
+from forecast.training.probe.entropy import chosen_queries, implied_rows
+from forecast.training.probe.network import pass_by
+
+MOST_PIXELS, MOST_HEADS = 112, 4
+"""As many rows and columns as a quarter of a picture has pixels; heads that are drawn."""
+
+BUDGET, CAUSAL_BUDGET = 2**24, 2**22
+"""Weights that are made for a map, heads by queries by keys."""
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """Weights of a few heads.
+
+    Parameters
+    ----------
+    mechanism
+        Its name.
+    heads
+        Numbers of the heads shown, H' of `num_heads`.
+    weights
+        Shape (H', n, m): a row one query of each `queries_per_row`, a column the mean over `keys_per_column`.
+    chosen
+        Shape (H', n): which rows ProbSparse computed in full; None for others.
+    queries, keys
+        Of how many tokens from the first the map is, of `num_queries` and `num_keys`.
+    """
+
+    mechanism: str
+    heads: list[int]
+    num_heads: int
+    weights: np.ndarray
+    chosen: np.ndarray | None
+    queries: int
+    keys: int
+    num_queries: int
+    num_keys: int
+    queries_per_row: int
+    keys_per_column: int
+
+
+def shown_places(network: Informer) -> list[str]:
+    """Give the encoder's first and last self-attention, and the last layer's two of the decoder."""
+    encoder = [place for place in places(network) if place.startswith("encoder")]
+    decoder = [place for place in places(network) if place.startswith("decoder")]
+    return list(dict.fromkeys([*encoder[:1], *encoder[-1:], *decoder[-2:]]))
+
+
+def attention_maps(network: Informer, batch: Batch) -> dict[str, AttentionMap]:
+    """Give the maps of the batch's first sequence at `shown_places`.
+
+    Explicit or implied, and of ProbSparse what its choice amounts to: the softmax for the queries that were
+    chosen, the mean for the others. A place is left out where the map of some queries cannot be told from
+    that of all of them.
+    """
+    found: dict[str, AttentionMap] = {}
+    wanted = shown_places(network)
+
+    def see(place: str, mechanism: Attention, call: Captured) -> None:
+        if place in wanted and (made := attention_map(mechanism, call)) is not None:
+            found[place] = made
+
+    pass_by(network, batch, see)
+    return found
+
+
+@torch.no_grad()
+def attention_map(mechanism: Attention, call: Captured) -> AttentionMap | None:
+    """Give the map of the first sequence of a call, None where it cannot be told."""
+    call = Captured(*(tensor[:1] for tensor in call))
+    _, num_heads, num_queries, _ = call.query.shape
+    queries, keys = num_queries, call.key.shape[2]
+    if mechanism.causal:
+        queries = keys = min(keys, max(1, isqrt(CAUSAL_BUDGET // num_heads)))
+    most = min(MOST_PIXELS, max(1, BUDGET // (num_heads * keys)))
+    per_row, per_column = -(-queries // most), -(-keys // MOST_PIXELS)
+    rows, chosen = _rows(mechanism, call, queries, per_row)
+    if rows is None:
+        return None
+    heads = spread(num_heads, MOST_HEADS)
+    weights = rows[0, heads, :, :keys].double()  # (H', n, S)
+    return AttentionMap(
+        mechanism=mechanism.name,
+        heads=heads.tolist(),
+        num_heads=num_heads,
+        weights=torch.stack([piece.mean(2) for piece in weights.split(per_column, dim=2)], 2).cpu().numpy(),
+        chosen=None if chosen is None else chosen[0, heads].cpu().numpy(),
+        queries=queries,
+        keys=keys,
+        num_queries=num_queries,
+        num_keys=call.key.shape[2],
+        queries_per_row=per_row,
+        keys_per_column=per_column,
+    )
+
+
+def _rows(mechanism: Attention, call: Captured, queries: int, step: int) -> tuple[Tensor | None, Tensor | None]:
+    """Give the rows (1, H, n, S) of one of each `step` queries and, of ProbSparse, which of them were chosen."""
+    device = call.query.device
+    middles = (torch.arange(0, queries, step, device=device) + step // 2).clamp(max=queries - 1)
+    if not isinstance(mechanism, ProbSparseAttention):
+        return implied_rows(mechanism, call, middles, softmax_rows(call, middles, mechanism.causal)), None
+    chosen = chosen_queries(mechanism, call)[:, :, :queries]  # (1, H, L)
+    rows, marks = [], []
+    for head in range(chosen.shape[1]):  # the first chosen query of each piece, else its middle
+        one = Captured(*(tensor[:, head : head + 1] for tensor in call))
+        marked = torch.nn.functional.pad(chosen[0, head], (0, -queries % step)).view(-1, step)
+        positions = torch.where(marked.any(1), middles - middles % step + marked.int().argmax(1), middles)
+        exact = softmax_rows(one, positions, mechanism.causal)
+        mean = mean_rows(exact, positions, mechanism.causal)
+        rows.append(torch.where(marked.any(1)[:, None], exact, mean))
+        marks.append(marked.any(1))
+    return torch.cat(rows, 1), torch.stack(marks)[None]

@@ -1,0 +1,1 @@
+"""Many trainings of one command, with a table and a report of them."""

@@ -1,0 +1,133 @@
+"""What the jobs of a search forecast, its cells, and what is to be chosen among, its choices: their names."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import pandas as pd
+
+from forecast.common.nested import flatten
+from forecast.runs.rows import ALL_ALIKE
+from forecast.runs.same_data import INPUTS
+from forecast.runs.told_apart import behind, shown, told_apart
+
+OF_A_CELL = ("horizon", "data")
+"""Root keys whose words say what is forecast; what other words say is to be chosen."""
+
+CHOSEN = tuple(f"data.{key}" for key in INPUTS)
+"""Keys of `data` that say nothing of what is forecast."""
+
+EXPERIMENT = "experiment"
+"""Its words say what is forecast too, where each goes with data of its own."""
+
+
+def with_cells(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Give finished jobs with the columns `cell` and `choice`: the same text is the same thing, and no other.
+
+    A cell is what a run forecasts; two choices are two where any setting that is no cell's differs in one cell. Their
+    names are the words of the command line, and behind them the settings in which two choices of a cell differ and
+    their words do not, as where they are of two commands. What differs between cells alone goes with the cell.
+
+    Parameters
+    ----------
+    jobs
+        Finished ones, as `forecast.runs.rows.read_jobs` gives them.
+    """
+    experiments = _goes_with_data(jobs)
+    words = [[list(part) for part in _parted(each, experiments)] for each in jobs["words"]]
+    forecasts = list(jobs["forecasts"])
+    settings = [json.dumps(_chosen(each), sort_keys=True) for each in jobs["settings"]]
+    cells = _longest(forecasts, [" ".join(cell) for cell, _ in words])
+    choices = _longest(settings, [" ".join(choice) for _, choice in words])
+    longest = {" ".join(choice): choice for _, choice in words}
+    unsaid = _unsaid(forecasts, settings, [longest[choice] for choice in choices])
+    names = [
+        behind(choice, _further(unsaid, longest[choice], each)) for choice, each in zip(choices, settings, strict=True)
+    ]
+    return jobs.assign(cell=_apart(forecasts, cells, _facts_of_cell), choice=[name or ALL_ALIKE for name in names])
+
+
+def _goes_with_data(jobs: pd.DataFrame) -> bool:
+    """Say whether the sweep has several experiments, of which no two forecast the same."""
+    homes: dict[str, set[str]] = {}
+    for words, forecasts in zip(jobs["words"], jobs["forecasts"], strict=True):
+        for word in words:
+            if _root(word) == EXPERIMENT:
+                homes.setdefault(word, set()).add(forecasts)
+    return len(homes) > 1 and sum(map(len, homes.values())) == len(set.union(*homes.values()))
+
+
+def _parted(words: Iterable[str], experiments: bool) -> tuple[list[str], list[str]]:
+    """Give the words that say what is forecast, and the others."""
+    told = list(words)
+    cell = [word for word in told if _is_of_a_cell(_key(word)) or (experiments and _root(word) == EXPERIMENT)]
+    return cell, [word for word in told if word not in cell]
+
+
+def _is_of_a_cell(key: str) -> bool:
+    return key.split(".")[0] in OF_A_CELL and key not in CHOSEN
+
+
+def _key(word: str) -> str:
+    return word.lstrip("+~").split("=")[0].split("@")[0]
+
+
+def _place(word: str) -> str:
+    """Give where in the configuration a word acts: of `attention@cross_attention=mean`, cross_attention."""
+    return word.lstrip("+~").split("=")[0].split("@")[-1]
+
+
+def _root(word: str) -> str:
+    return _key(word).split(".")[0]
+
+
+def _longest(keys: Sequence[str], labels: Sequence[str]) -> list[str]:
+    """Give each thing the longest label of its key: some jobs may have been asked for with fewer words."""
+    longest: dict[str, str] = {}
+    for key, label in zip(keys, labels, strict=True):
+        longest[key] = max(longest.get(key, ""), label, key=len)
+    return [longest[key] for key in keys]
+
+
+def _apart(keys: Sequence[str], labels: Sequence[str], facts_of: Callable[[str], dict[str, Any]]) -> list[str]:
+    """Give the labels, of which each key has one, told apart."""
+    own = dict(zip(keys, labels, strict=True))
+    names = dict(zip(own, told_apart(list(own.values()), [facts_of(key) for key in own]), strict=True))
+    return [names[key] for key in keys]
+
+
+def _unsaid(cells: Sequence[str], settings: Sequence[str], words: Sequence[Sequence[str]]) -> list[str]:
+    """Give the keys of the settings in which two choices of a cell differ though their words on them are the same."""
+    values = {setting: json.loads(setting) for setting in settings}
+    met = {(cell, setting): said for cell, setting, said in zip(cells, settings, words, strict=True)}
+    unsaid: dict[str, None] = {}
+    for (one, first), (other, second) in combinations(met, 2):
+        if one != other:
+            continue
+        here, there = values[first], values[second]
+        for key in here | there:
+            if here.get(key) != there.get(key) and _on(key, met[one, first]) == _on(key, met[other, second]):
+                unsaid[key] = None
+    return list(unsaid)
+
+
+def _on(key: str, words: Iterable[str]) -> list[str]:
+    """Give the words that settle a key: its own, those of a group that it is in, and those of an experiment."""
+    return [word for word in words if f"{key}.".startswith(f"{_place(word)}.") or _root(word) == EXPERIMENT]
+
+
+def _further(keys: Iterable[str], words: Sequence[str], setting: str) -> list[str]:
+    """Give words for those keys of a setting for which there is none among `words`."""
+    values, own = json.loads(setting), {_place(word) for word in words}
+    return [f"{key}={shown(values.get(key))}" for key in keys if key not in own]
+
+
+def _facts_of_cell(key: str) -> dict[str, Any]:
+    name, horizon, targets, sha256, stride, data = json.loads(key)
+    told = {"data": name, "horizon": horizon, "targets": targets, **flatten(data, "data.")}
+    return {**told, "training.evaluation_stride": stride, "sha256": str(sha256)[:8]}
+
+
+def _chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if not _is_of_a_cell(key)}

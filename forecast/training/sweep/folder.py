@@ -1,0 +1,133 @@
+"""The folder of a sweep's job: the one that holds its configuration, whatever words that was asked for with."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from forecast.common.claim import claimed
+from forecast.common.errors import InputError
+from forecast.common.files import read_json, write_sealed
+from forecast.runs.precision import choose_precision
+from forecast.runs.resume import differences, read_config
+from forecast.runs.run import CONFIG, MANIFEST, RESULT, Run
+from forecast.runs.settings import check_groups, read_training
+from forecast.runs.trainer_settings import choose_device
+from forecast.training.sweep.names import canonical, in_order, is_seed, parse
+
+JOB, FAILED, TRACEBACK, LEFT = "job.json", "failed.json", "traceback.txt", "left.json"
+"""What a sweep leaves in a job's folder beside the run: its words, why it failed, that its time was over before."""
+
+
+def settled(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the configuration with the precision that it comes to on this machine, as the folders have it.
+
+    Raises
+    ------
+    InputError
+        If what is needed of it cannot be used.
+    """
+    check_groups(config)
+    settings = read_training(config["training"])
+    precision = choose_precision(settings.precision, choose_device(config["trainer"]), config["model"].get("d_model"))
+    return {**config, "training": {**config["training"], "precision": precision}}
+
+
+def job_folder(named: Path, config: Mapping[str, Any], token: str = "") -> Path:
+    """Give the folder of the job with this configuration, among those beside `named`, or else `named`.
+
+    Parameters
+    ----------
+    token
+        Of this command: another job of it that has no run yet may be at work elsewhere, and is left alone.
+
+    Raises
+    ------
+    InputError
+        If `named` holds another configuration, or what is needed of this one cannot be used.
+    """
+    there = (named / CONFIG).is_file()
+    differing = differences(config, stored_config(named), budget=True) if there else []
+    if there and not differing:
+        return named
+    wanted = settled(config)
+    folders = {path.parent for name in (CONFIG, JOB) for path in named.parent.glob(f"*/{name}")}
+    for folder in sorted(folders):
+        if folder != named and _holds(folder, wanted, token):
+            return folder
+    if there:
+        told = "; ".join(differing[:3])
+        raise InputError(f"{named}: holds another run: {told}: choose another sweep.name, or remove the folder")
+    return named
+
+
+def stored_config(folder: Path) -> dict[str, Any]:
+    """Return the configuration of a job's run, from the result of a finished one where its own file is damaged.
+
+    Raises
+    ------
+    InputError
+        If neither can be read.
+    """
+    try:
+        return read_config(folder)
+    except InputError:
+        result = read_json(folder / RESULT) if (folder / MANIFEST).is_file() else None
+        if not isinstance(result, Mapping) or not isinstance(result.get("config"), Mapping):
+            raise
+        return dict(result["config"])
+
+
+def damage_of_finished(folder: Path) -> str | None:
+    """Say which file of a finished run is not the one that was saved; None where all are, or the run is unfinished."""
+    if not (folder / MANIFEST).is_file():
+        return None
+    try:
+        Run(folder).check()
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def clear_damaged(folder: Path, damage: str) -> None:
+    """Remove what a damaged run left, so that its job is trained again, and say so.
+
+    Raises
+    ------
+    InputError
+        If another process trains there.
+    """
+    with claimed(folder):
+        print(f"{folder.name}: trained again: {damage}", file=sys.stderr, flush=True)
+        Run(folder).clear()
+        (folder / CONFIG).unlink(missing_ok=True)
+
+
+def describe(folder: Path, words: Sequence[str], config: Mapping[str, Any], token: str) -> None:
+    """Note what makes this job another than the rest of its sweep; the table has its rows from it.
+
+    What the job was asked for with before is kept, and what these words say beyond it is added. Until it has a
+    run, its configuration is found here, so that other words for it find the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    before = read_json(folder / JOB)
+    known = parse(before["overrides"]) if before else []
+    keys = {override.get_key_element() for override in known}
+    new = [override for override in parse(words) if override.get_key_element() not in keys]
+    if before is None or new or not (folder / CONFIG).is_file():
+        every = in_order([*known, *new])
+        configuration = [canonical(override) for override in every if not is_seed(override)]
+        facts = {"overrides": [*map(canonical, every)], "configuration": configuration}
+        write_sealed(folder / JOB, {**facts, "config": config, "sweep": token})
+
+
+def _holds(folder: Path, config: Mapping[str, Any], token: str) -> bool:
+    try:
+        if (folder / CONFIG).is_file():
+            return not differences(config, read_config(folder), budget=True)
+        asked = read_json(folder / JOB)
+        if "config" not in asked or asked["sweep"] == token:
+            return False
+        return not differences(config, asked["config"], budget=True)
+    except InputError:  # a damaged folder is nobody's but that job's
+        return False

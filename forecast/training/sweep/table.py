@@ -1,0 +1,125 @@
+"""The table over the jobs of a sweep: printed, and written as `sweep.csv` (its rows) and `jobs.csv` (a row a job)."""
+
+import math
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from forecast.common.files import replacing
+from forecast.common.spreadsheet import write_frame
+from forecast.runs.rows import ALL_ALIKE, COUNTS, WITHIN, read_jobs, summarise
+
+HEADINGS = {
+    "n": "n",
+    "test_mse": "test MSE",
+    "test_mae": "test MAE",
+    "validation_mse": "val. MSE",
+    "skill": "skill",
+    "train_windows_per_s": "train/s",
+    "inference_windows_per_s": "infer/s",
+    "step_ms_p50": "step ms",
+    "peak_memory_mib": "MiB",
+    "fit_seconds": "min",
+}
+"""Columns that are printed; the files have all."""
+
+NONE = "\N{EN DASH}"
+"""The spread of a single seed."""
+
+BUSY = "!"
+"""Behind a figure that was measured while other processes took processors that the job needed, in one seed at least."""
+
+OF_STRETCH = {
+    "train_windows_per_s": "train_disturbed",
+    "step_ms_p50": "train_disturbed",
+    "inference_windows_per_s": "inference_disturbed",
+}
+"""Columns of speed, and the one that says whether the machine was busy."""
+
+CAPTION = (
+    "MSE, MAE: on z-scores, mean ± standard deviation over n seeds; skill: against seasonal naive, on test MSE; "
+    "train/s, infer/s: windows a second; step ms: median; !: on a busy machine, too slow; MiB: peak memory; min: of "
+    "fitting. All columns: sweep.csv"
+)
+
+
+def report(sweep: Path) -> None:
+    """Print the table over the jobs in the folder of a sweep and write both files there, if there is any job."""
+    jobs = read_jobs(sweep)
+    if jobs.empty:
+        return
+    rows = summarise(jobs)
+    _write(rows, sweep / "sweep.csv")
+    _write(jobs.drop(columns=WITHIN), sweep / "jobs.csv")
+    Console(width=max(Console().width, 120)).print(sweep_table(rows, jobs, sweep.name))
+    print_unfinished(jobs)
+    print(f"sweep folder: {shlex.quote(str(sweep))} (sweep.csv, jobs.csv)")
+    print(f"look at it: tensorboard --logdir {shlex.quote(str(sweep))}", flush=True)
+
+
+def print_unfinished(jobs: pd.DataFrame) -> None:
+    """Print a line for each job that is not counted: its status, and the error where there is one."""
+    for job in jobs[jobs["of"].isna()].to_dict("records"):
+        print(f"{job['status']}: {job['job']}" + (f": {job['error']}" if isinstance(job["error"], str) else ""))
+
+
+def sweep_table(rows: pd.DataFrame, jobs: pd.DataFrame, name: str) -> Table:
+    """Give the table that is printed: the configurations, the baselines, the jobs that did not finish."""
+    done = int(jobs["of"].notna().sum())
+    title = f"{name}: {done} of {int((jobs['status'] != 'repeat').sum())} jobs finished{_scored(jobs)}"
+    table = Table(title=title, caption=CAPTION, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("configuration", overflow="fold")
+    for heading in HEADINGS.values():
+        table.add_column(heading, justify="right", no_wrap=True)
+    previous = "model"
+    for row in rows.to_dict("records"):
+        if (row["row"] == "model") != (previous == "model"):
+            table.add_section()
+        previous = row["row"]
+        cells = [cell(name, row) for name in HEADINGS]
+        if row["row"] == "job":
+            cells[1] = row["status"]
+        table.add_row(escape(row["configuration"] or ALL_ALIKE), *cells)  # [load] is no markup
+    return table
+
+
+def _scored(jobs: pd.DataFrame) -> str:
+    """Say which windows were scored where that is not each of them."""
+    strides = sorted({int(stride) for stride in jobs["evaluation_stride"].dropna()})
+    return "" if strides in ([], [1]) else f", 1 validation and test window in {' or '.join(map(str, strides))} scored"
+
+
+def cell(name: str, row: Mapping[Any, Any]) -> str:
+    """Give the text of a figure of a row, empty where there is none."""
+    value, spread = (row.get(key, math.nan) for key in (name, f"{name}_sd"))
+    if value is None or math.isnan(value):
+        return ""
+    if name in ("test_mse", "test_mae"):
+        around = f" ± {spread:.4f}" if not math.isnan(spread) else f" ± {NONE}" if row["row"] == "model" else ""
+        return f"{value:.4f}{around}"
+    match name:
+        case "validation_mse":
+            return f"{value:.4f}"
+        case "skill":
+            return f"{value:+.1%}"
+        case "fit_seconds":
+            return f"{value / 60:.2g}" if value < 5970 else f"{value / 60:,.0f}"
+        case "step_ms_p50" | "train_windows_per_s" | "inference_windows_per_s":
+            told = f"{value:.3g}" if value < 100 else f"{value:,.0f}"
+            return f"{told}{BUSY}" if (row.get(OF_STRETCH[name]) or 0) > 0 else told  # NaN is unknown
+        case _:
+            return f"{value:,.0f}"
+
+
+def _write(frame: pd.DataFrame, path: Path) -> None:
+    whole = {name: "Int64" for name in ("n", "seed", *COUNTS) if name in frame}
+    with replacing(path) as file:
+        rounded = frame.round(dict.fromkeys(whole, 0)).astype(whole)
+        write_frame(file, rounded, index=False, float_format="%.6g")

@@ -1,0 +1,244 @@
+"""The Lightning shell: loss, validation scores, optimizer; nothing architectural."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import lightning
+import numpy as np
+import torch
+from lightning.pytorch.utilities.types import LRSchedulerConfigType, OptimizerLRSchedulerConfig
+from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from forecast.common.errors import InputError
+from forecast.common.group import ALONE
+from forecast.common.stopwatch import Stopwatch
+from forecast.data.windows import Batch
+from forecast.evaluation.evidence import WindowErrors
+from forecast.evaluation.losses import loss_by_name
+from forecast.evaluation.metrics import ErrorSums
+from forecast.evaluation.share import ShareSums
+from forecast.model.compiling import CompiledForward
+from forecast.model.informer import Informer
+from forecast.training.finite import FiniteGuard
+
+SEED_STRIDE = 1_000_003
+"""A prime between the seeds of two runs, so that step n of one is not step n + 1 of the other."""
+
+
+class ForecastTask(lightning.LightningModule):
+    """Trains `network` on batches of windows.
+
+    Parameters
+    ----------
+    network
+        What forecasts.
+    loss
+        The name of a loss.
+    make_optimizer, make_scheduler
+        From parameters to an optimizer; from it and the number of steps to a scheduler.
+    max_grad_norm
+        Gradients are scaled down to this norm; None leaves them.
+    linear_path_rate
+        The linear path's learning rate as a fraction of the others'; 0 leaves it where it starts.
+    total_steps
+        Steps of the whole run.
+    trust
+        What is taken of the share of a weighted mean that validation likes best (`forecast.evaluation.share.trust`).
+    seed
+        With the number of the step, and of the process, it settles all randomness of that step.
+
+    Attributes
+    ----------
+    group
+        The processes that share each batch; set before a fit.
+    arithmetic
+        Runs in the forward and backward passes, the clipping and the update of training steps, by the host's
+        clock: on a GPU, which goes on by itself, it says nothing.
+    window_mse
+        Shape (n,): the MSE of each validation window of the last validation, in order of time.
+    compiled
+        What computes the forecasts of training steps in place of `network`; None: the network itself.
+    """
+
+    def __init__(
+        self,
+        network: Informer,
+        *,
+        loss: str,
+        make_optimizer: Callable[..., Optimizer],
+        make_scheduler: Callable[..., LRScheduler],
+        max_grad_norm: float | None,
+        linear_path_rate: float,
+        total_steps: int,
+        trust: float,
+        seed: int,
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.loss = loss_by_name(loss)
+        self.make_optimizer = make_optimizer
+        self.make_scheduler = make_scheduler
+        self.max_grad_norm = max_grad_norm
+        self.linear_path_rate = linear_path_rate
+        self.total_steps = total_steps
+        self.trust = trust
+        self.seed = seed
+        self.group = ALONE
+        self.compiled: CompiledForward | None = None
+        self.guard = FiniteGuard()
+        self.sums: ErrorSums | ShareSums | None = None
+        self.window_errors = WindowErrors()
+        if network.linear_path is not None:
+            network.linear_path.requires_grad_(linear_path_rate > 0)
+        self.window_mse = torch.empty(0, dtype=torch.float64)
+        self.arithmetic = Stopwatch()
+        self._last_loss: Tensor | None = None
+        self._last_norm: Tensor | None = None
+        self._update_began = 0.0
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Give the forecast (B, h, C_out) of a batch."""
+        forecast: Tensor = self.network(*_inputs(batch))
+        return forecast
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        """Make the step's randomness a function of the seed, the step and the process alone."""
+        seed = step_seed(self.seed, self.global_step, self.group.rank)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed asks after every kind of device, for milliseconds
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Give the loss of this process's part of a batch, weighed so that the mean over all is that of the batch."""
+        with self.arithmetic:
+            loss = self.training_loss(batch)
+        if self.group.size > 1 and batch.future_observed is not None:
+            loss = loss * self._share_of(batch.future_observed.sum())
+        self._last_loss = loss.detach()
+        return loss
+
+    def backward(self, loss: Tensor, *arguments: Any, **options: Any) -> None:
+        """Compute the gradients."""
+        with self.arithmetic:
+            super().backward(loss, *arguments, **options)
+
+    def training_loss(self, batch: Batch) -> Tensor:
+        """Give the loss of a batch, that of each forecast which learns by itself; compiled where that is asked for."""
+        forecasts = (self.network.learners if self.compiled is None else self.compiled)(*_inputs(batch))
+        losses = [self.loss(forecast, batch.future, batch.future_observed) for forecast in forecasts]
+        return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+
+    def configure_gradient_clipping(self, optimizer: Optimizer, *_: Any, **__: Any) -> None:
+        """Clip, and refuse a step whose loss or gradients are not finite.
+
+        Not Lightning's own clipping, which a fused optimizer under bf16-mixed does not allow.
+        """
+        limit = float("inf") if self.max_grad_norm is None else self.max_grad_norm
+        with self.arithmetic:
+            norm = self._last_norm = clip_grad_norm_(self.network.parameters(), limit)
+        assert self._last_loss is not None
+        self.guard.check(self._last_loss, norm, self.network.parameters(), self.global_step)
+        self._update_began = time.perf_counter()
+
+    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
+        """Ask for a validation after the last step, wherever it falls, and note what the logger writes down."""
+        if self.global_step >= self.total_steps:
+            self.trainer.should_stop = True
+        every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
+        if self.global_step % every and not self.trainer.should_stop:
+            return  # Lightning's way of noting a value takes its time
+        assert self._last_loss is not None
+        assert self._last_norm is not None
+        loss = self._last_loss if self.group.size == 1 else self.group.summed(self._last_loss) / self.group.size
+        self.log("train/loss", loss, batch_size=len(batch.origin))
+        self.log("train/gradient_norm", self._last_norm, batch_size=len(batch.origin))
+
+    def on_validation_epoch_start(self) -> None:
+        """Begin the sums anew."""
+        self.guard.read()
+        self.sums, self.window_errors = None, WindowErrors()
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Add a batch to the sums, in float32 whatever training runs in."""
+        truth = batch.future, batch.future_observed
+        if self.sums is None:
+            self.sums = self._no_sums(*batch.future.shape[1:])
+        with torch.autocast(self.device.type, enabled=False):
+            if isinstance(self.sums, ShareSums):
+                numbers = self.sums.update(*self.network.forward_apart(*_inputs(batch)), *truth)
+            else:
+                numbers = self.sums.update(self(batch), *truth)[0][:, None]
+        self.window_errors.add(batch.origin, numbers)
+
+    def on_validation_epoch_end(self) -> None:
+        """Log the scores over all validation windows, and take the share that they settle."""
+        assert self.sums is not None
+        self.sums = self.sums.over(self.group)
+        if isinstance(self.sums, ShareSums):
+            self.network.combination.share.fill_(self.sums.share)  # type: ignore[operator]
+            self.log("val/share", self.sums.share, sync_dist=True)
+        weights = self.sums.weights if isinstance(self.sums, ShareSums) else (1.0,)
+        self.window_mse = self.window_errors.mse(weights, self.group)
+        scores = self.sums.scaled()
+        self.log("val/mse", scores["mse"], prog_bar=True, sync_dist=True)  # each has the same number already
+        self.log("val/mae", scores["mae"], sync_dist=True)
+
+    def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
+        """Make the optimizer and a schedule that moves at every step.
+
+        Raises
+        ------
+        InputError
+            If one of them refuses its options.
+        """
+        optimizer, scheduler = self.make_optimizers(self.network)
+        optimizer.register_step_post_hook(self._note_update)  # within the step Lightning makes both passes first
+        schedule: LRSchedulerConfigType = {"scheduler": scheduler, "interval": "step", "name": "train/learning_rate"}
+        return {"optimizer": optimizer, "lr_scheduler": schedule}
+
+    def make_optimizers(self, network: Informer) -> tuple[Optimizer, LRScheduler]:
+        """Make the optimizer and the schedule of a network such as this task's; raise as `configure_optimizers`."""
+        path = [] if network.linear_path is None else list(network.linear_path.parameters())
+        others = [each for each in network.parameters() if not any(each is one for one in path)]
+        groups = [{"params": part, "name": name} for name, part in (("model", others), ("linear_path", path)) if part]
+        optimizer = _make("optimizer", self.make_optimizer, groups)
+        if path:
+            optimizer.param_groups[1]["lr"] *= self.linear_path_rate
+        return optimizer, _make("scheduler", self.make_scheduler, optimizer, self.total_steps)
+
+    def _no_sums(self, horizon: int, num_targets: int) -> ErrorSums | ShareSums:
+        if self.network.is_weighted:
+            return ShareSums.zeros(self.trust, self.device)
+        return ErrorSums.zeros(horizon, num_targets, self.device)
+
+    def _note_update(self, *_: Any) -> None:
+        now = time.perf_counter()
+        self.arithmetic.seconds += now - self._update_began
+        self._update_began = now  # torch calls this twice where a step calls that of the class above it
+
+    def _share_of(self, observed: Tensor) -> Tensor:
+        """Give the targets of this process over the mean of all: each may have another number to take a mean of."""
+        return observed * self.group.size / self.group.summed(observed).clamp(min=1)
+
+
+def _inputs(batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    return batch.past, batch.past_known, batch.future_known, batch.past_observed
+
+
+def step_seed(seed: int, step: int, rank: int) -> int:
+    """Give the seed of a step's randomness: dropout, sampling; another one on each process."""
+    first = seed * SEED_STRIDE + step
+    return first if rank == 0 else int(np.random.SeedSequence([first, rank]).generate_state(1)[0])
+
+
+def _make(group: str, make: Callable[..., Any], *arguments: Any) -> Any:
+    """Call torch's constructor; its complaints are about options that the user gave."""
+    try:
+        return make(*arguments)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        options = ", ".join(f"{key}={value}" for key, value in getattr(make, "keywords", {}).items())
+        raise InputError(f"{group} with {options}: {error}") from None

@@ -1,0 +1,34 @@
+"""Rows of a record, made up."""
+
+from benchmarks.accuracy.rows import COLUMNS, Record
+
+
+def row(
+    mse: float,
+    *,
+    dataset: str = "etth1",
+    horizon: int = 96,
+    attention: str = "full",
+    seed: str = "1",
+    recipe: str = "main",
+    **facts: str | float,
+) -> Record:
+    """Give a row: MAE half a tenth above MSE, a ridge that scores 0.5 and 0.6, unless told otherwise."""
+    told = {
+        "dataset": dataset,
+        "horizon": horizon,
+        "attention": attention,
+        "seed": seed,
+        "recipe": recipe,
+        "context_length": 512,
+        "test_mse": mse,
+        "test_mae": mse + 0.05,
+        "validation_mse": mse + 0.1,
+        "windows": 2785,
+        "seconds": 90.0,
+        "precision": "32-true",
+        "linear_mse": 0.5,
+        "linear_mae": 0.6,
+        **facts,
+    }
+    return {column: str(told.get(column, "")) for column in COLUMNS}

@@ -1,0 +1,67 @@
+import shlex
+from collections.abc import Iterator
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from benchmarks.accuracy.cell import Cell, all_cells
+from benchmarks.accuracy.plan import ENDS, HORIZONS
+from forecast.attention import available
+from forecast.common.folders import configuration_folder
+
+
+def of(cells: list[Cell], turn: int) -> set[Cell]:
+    return {cell for cell in cells if cell.turn == turn}
+
+
+def test_full_comes_first_everywhere_then_the_others_at_both_ends_and_averages_last() -> None:
+    cells = all_cells()
+    assert [cell.turn for cell in cells] == sorted(cell.turn for cell in cells)
+    everywhere = {(name, horizon) for name, horizons in HORIZONS.items() for horizon in horizons}
+    first = [(cell.dataset, cell.horizon) for cell in cells[: len(everywhere)]]
+    assert set(first) == everywhere
+    assert {(cell.attention, cell.seed, cell.recipe) for cell in of(cells, 0)} == {("full", "1", "main")}
+    second = of(cells, 1)
+    assert {cell.attention for cell in second if cell.recipe == "main"} == {*available()} - {"full"}
+    assert all(cell.horizon in ENDS[cell.dataset] for cell in second)
+    assert {(cell.attention, cell.seed) for cell in of(cells, 2)} == {("full", "2"), ("full", "3")}
+    assert {cell.recipe for cell in of(cells, 5)} == {"ensemble"}
+
+
+def test_no_two_rows_share_a_key() -> None:
+    cells = all_cells()
+    assert len({cell.key for cell in cells}) == len(cells) > 100
+
+
+def test_a_run_is_the_command_of_its_data_set() -> None:
+    cell = Cell("etth1", 192, "full", "2", "main")
+    assert cell.command == "python train.py experiment=etth1 horizon=192 attention=full seed=2"
+    variant = Cell("etth1", 96, "mean", "1", "mean_everywhere")
+    assert variant.command.endswith("attention=mean seed=1 attention@cross_attention=mean")
+
+
+def test_an_average_is_of_the_main_runs_of_its_seeds() -> None:
+    cell = Cell("etth2", 96, "full", "1+2+3", "ensemble")
+    assert cell.members == [Cell("etth2", 96, "full", seed, "main") for seed in ("1", "2", "3")]
+    assert cell.command.startswith("python -m benchmarks.accuracy --recipe ensemble --dataset etth2 --horizon 96")
+
+
+def kinds() -> Iterator[Cell]:
+    """Give a run of each recipe and of each data set: the others are words of the same kinds."""
+    seen: set[str] = set()
+    for cell in all_cells():
+        if not {cell.dataset, cell.recipe} <= seen and not cell.members:
+            seen |= {cell.dataset, cell.recipe}
+            yield cell
+
+
+@pytest.mark.parametrize("cell", list(kinds()), ids=lambda cell: cell.name)
+def test_every_command_composes_and_says_what_the_row_is(cell: Cell) -> None:
+    with initialize_config_dir(str(configuration_folder()), version_base="1.3"):
+        config = compose("config", shlex.split(cell.command)[2:])
+    plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    assert isinstance(plain, dict)
+    found = (plain["data"]["name"], plain["horizon"], plain["attention"]["name"], str(plain["seed"]))
+    assert found == (cell.dataset, cell.horizon, cell.attention, cell.seed)
+    assert (plain["cross_attention"]["name"] == "mean") == cell.recipe.endswith("mean_everywhere")

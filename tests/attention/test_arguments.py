@@ -1,0 +1,67 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from forecast import attention
+from forecast.attention import _arguments as arguments
+from forecast.attention._arguments import attention_arguments
+from forecast.common.errors import InputError
+from forecast.common.folders import configuration_folder
+from tests.support.small import ROOT, compose
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a copy of conf/ that counts as the configuration."""
+    shutil.copytree(ROOT / "conf", tmp_path / "conf")
+    monkeypatch.setattr(arguments, "configuration_folder", lambda: tmp_path / "conf")
+    return tmp_path / "conf"
+
+
+def test_in_a_checkout_the_configuration_lies_beside_the_package() -> None:
+    assert configuration_folder() == ROOT / "conf"
+
+
+def test_the_arguments_are_those_that_a_training_gets() -> None:
+    names = attention.available()
+    assert attention_arguments(names) == {name: compose(f"attention={name}")["attention"] for name in names}
+
+
+def test_the_order_is_that_of_the_names() -> None:
+    assert list(attention_arguments(["mean", "full"])) == ["mean", "full"]
+
+
+def test_an_argument_may_refer_to_the_root(folder: Path) -> None:
+    (folder / "attention" / "mine.yaml").write_text("name: mine\nreach: ${horizon}\n")
+    assert attention_arguments(["mine"]) == {"mine": {"name": "mine", "reach": compose()["horizon"]}}
+
+
+def test_a_mechanism_without_a_file_is_refused_with_what_to_write(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"attention/mine\.yaml: no such file: write it, with `name: mine`"):
+        attention_arguments(["mine"])
+
+
+def test_a_file_that_does_not_compose_is_refused_in_one_line(folder: Path) -> None:
+    (folder / "attention" / "mine.yaml").write_text("defaults: [nothing]\nname: mine\n")
+    with pytest.raises(InputError, match=r"attention/nothing"):
+        attention_arguments(["mine"])
+
+
+def test_a_value_that_has_to_be_given_is_named(folder: Path) -> None:
+    (folder / "attention" / "mine.yaml").write_text("name: mine\nreach: ???\n")
+    with pytest.raises(InputError, match=r"mechanisms\.mine\.reach is not given"):
+        attention_arguments(["mine"])
+
+
+@pytest.mark.parametrize("content", ["name: full\n", "reach: 3\n"])
+def test_a_file_that_names_another_mechanism_is_refused(folder: Path, content: str) -> None:
+    (folder / "attention" / "mine.yaml").write_text(content)
+    with pytest.raises(InputError, match=r"mine\.yaml: must say `name: mine`"):
+        attention_arguments(["mine"])
+
+
+def test_a_file_that_sets_what_the_model_decides_is_refused(folder: Path) -> None:
+    (folder / "attention" / "mine.yaml").write_text("name: mine\ncausal: true\n")
+    with pytest.raises(InputError, match=r"attention\.causal: the model decides it"):
+        attention_arguments(["mine"])

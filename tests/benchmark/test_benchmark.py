@@ -1,0 +1,195 @@
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from forecast import attention
+from forecast.benchmark import options
+from forecast.benchmark.__main__ import main
+from forecast.benchmark.folder import open_folder
+from forecast.benchmark.request import plan_of
+from tests.support.small import ROOT, read_rows
+
+TINY = [
+    "--shortest", "16", "--longest", "64", "--heads", "2", "--head-dim", "8", "--fit-from", "16", "--seconds", "0",
+    "--repetitions", "2", "--layer-length", "32", "--d-model", "64", "--layer-repetitions", "3", "--device", "cpu",
+]  # fmt: skip
+LABELS = {*attention.available(), "full explicit"}
+FILES = ["cases.csv", "lengths.png", "summary.csv", "tables.md"]
+
+
+pytestmark = pytest.mark.usefixtures("signals_and_threads")
+
+
+@pytest.fixture(autouse=True)
+def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forecast.benchmark.limits.SIDE", {"cpu": 64, "cuda": 64})
+    monkeypatch.setattr("forecast.benchmark.limits.COPIED", {"cpu": 2**12, "cuda": 2**12})
+
+
+def test_a_run_leaves_every_case_the_tables_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "new" / "folder"
+    assert main(["attention", *TINY, "--causal", "--threads", "1", "--output", str(folder)]) == 0
+    assert sorted(file.name for file in folder.iterdir()) == FILES
+    rows = read_rows(folder / "cases.csv")
+    assert len(rows) == len(LABELS) * (3 + 4 * 3)
+    assert {row["mechanism"] for row in rows} == LABELS
+    layouts = {(row["heads"], row["head_dim"], row["repetitions"]) for row in rows if row["table"] == "layer"}
+    assert layouts == {("1", "64", "3"), ("2", "32", "3"), ("8", "8", "3")}
+    for row in rows:
+        assert (row["threads"], row["dtype"], row["torch"]) == ("1", "fp32", torch.__version__)
+        assert row["command"].startswith("python -m forecast.benchmark attention --shortest 16")
+        if row["skipped"]:
+            assert (row["causal"], row["median_ms"]) == ("True", "")
+            assert "cannot be causal" in row["skipped"]
+            continue
+        assert 0 < float(row["shortest_ms"]) <= float(row["lower_ms"]) <= float(row["median_ms"])
+        assert float(row["median_ms"]) <= float(row["upper_ms"])
+        assert row["mechanism"] != "full" or float(row["times_fused"]) == 1
+        assert int(row["peak_bytes"]) > 0
+    summary = read_rows(folder / "summary.csv")
+    assert len(summary) == 4 * len(LABELS)
+    assert {row["time_fitted_from"] for row in summary if row["time_exponent"]} == {"16"}
+    tables, printed = (folder / "tables.md").read_text(encoding="utf-8"), capsys.readouterr().out
+    for title in (
+        "A layer at 32 tokens, d_model 64, 2 heads of 32, forward",
+        "Exponents in the length, forward, causal",
+    ):
+        assert f"## {title}" in tables
+        assert title in printed
+    assert all(f"\n| {label} | " in tables for label in LABELS)
+    assert (folder / "lengths.png").read_bytes().startswith(b"\x89PNG\r\n")
+    assert printed.splitlines()[-1] == f"{folder}: cases.csv, summary.csv, tables.md, lengths.png"
+
+
+def test_without_a_word_attention_is_measured_into_a_new_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert main([*TINY, "--tables", "layer", "--mechanisms", "mean", "--quiet"]) == 0
+    folders = list((tmp_path / "outputs" / "benchmark").iterdir())
+    assert len(folders) == 2
+    assert sorted(file.name for file in folders[0].iterdir()) == ["cases.csv", "tables.md"]
+    out, error = capsys.readouterr()
+    assert len(out.splitlines()) == 2
+    assert error == ""
+
+
+def test_half_precision_and_own_values_are_measured(tmp_path: Path) -> None:
+    words = ["--mechanisms", "probsparse:sampling=per_query", "--dtype", "bf16", "--no-backward", "--tables", "lengths"]
+    assert main([*TINY, *words, "--quiet", "--output", str(tmp_path)]) == 0
+    rows = read_rows(tmp_path / "cases.csv")
+    assert {(row["mechanism"], row["dtype"], row["passes"]) for row in rows} == {
+        ("full", "bf16", "forward"),
+        ("probsparse per_query", "bf16", "forward"),
+    }
+    assert int(rows[0]["least_bytes"]) == 4 * 16 * 2 * 8 * 2
+
+
+def test_in_full_the_layer_and_the_lengths_are_those_of_the_readme() -> None:
+    parser = argparse.ArgumentParser()
+    options.add_options(parser)
+    plan = plan_of(parser.parse_args(["--device", "cpu", "--full"]))
+    assert (plan.layer_repetitions, plan.seconds, plan.budget) == (50, 2.0, None)
+    assert [(shape.length, shape.d_model) for shape in plan.layer_shapes()] == [(16_384, 512)] * 3
+    assert [(shape.num_heads, shape.head_dim) for shape in plan.layer_shapes()] == [(1, 512), (2, 32), (8, 64)]
+    assert [shape.length for shape in plan.sweeps()[0]] == [2**n for n in range(8, 17)]
+    assert [shape.passes for sweep in plan.sweeps() for shape in sweep[:1]] == ["forward", "forward+backward"]
+    assert {variant.name for variant in plan.variants} == set(attention.available())
+
+
+def test_unless_told_otherwise_a_run_takes_five_minutes_and_a_value_that_is_given_holds() -> None:
+    parser = argparse.ArgumentParser()
+    options.add_options(parser)
+    plan = plan_of(parser.parse_args(["--device", "cpu", "--layer-repetitions", "7"]))
+    assert (plan.budget, plan.seconds, plan.layer_repetitions) == (300.0, 0.5, 7)
+    assert (plan.layer_length, plan.lengths[-1]) == (4_096, 16_384)
+
+
+def test_what_has_no_time_is_left_out_and_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--minutes", "0.0001", "--mechanisms", "mean", "--tables", "lengths", "--threads", "1"]
+    assert main([*TINY, *words, "--output", str(tmp_path)]) == 0
+    rows = read_rows(tmp_path / "cases.csv")
+    assert all(row["skipped"].startswith("time: ") for row in rows)
+    out, error = capsys.readouterr()
+    (note,) = [line for line in out.splitlines() if line.startswith("left out for want of time: ")]
+    assert "mean (forward from 16 tokens, forward+backward from 16 tokens)" in note
+    assert note.endswith(": --full measures the whole")
+    assert "longest 64 of 65,536" in note
+    said = error.splitlines()
+    assert said[0] == "2 mechanisms, 12 cases, within about 6 ms (--minutes); what does not fit is left out and listed"
+    assert said[1].startswith("0 of 12, ")
+
+
+def test_a_run_that_is_stopped_leaves_what_it_has_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("forecast.benchmark.report.write_report", stop)
+    assert main([*TINY, "--mechanisms", "mean", "--quiet", "--output", str(tmp_path)]) == 130
+    assert [file.name for file in tmp_path.iterdir()] == ["cases.unfinished.csv"]
+    assert len(read_rows(tmp_path / "cases.unfinished.csv")) == 2 * (3 + 2 * 3)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--dtype", "fp16"], "--dtype fp16: only a CUDA device computes in it"),
+        (["--device", "cuda"], "--device cuda: no CUDA device here"),
+        (["--full", "--minutes", "3"], "--full --minutes 3: the whole takes as long as it takes: give one of them"),
+        (["--d-model", "12"], "--d-model 12: must be a multiple of 8"),
+        (["--longest", "8"], "--longest 8 is below --shortest 16"),
+        (["--mechanisms", "softmax"], "'softmax' is none of"),
+        (["--mechanisms", "linear:factor=3"], "attention=linear has no argument factor"),
+    ],
+)
+def test_what_cannot_be_measured_is_one_line_and_nothing_written(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert main([*TINY, *words, "--output", str(tmp_path / "new")]) == 2
+    out, error = capsys.readouterr()
+    assert (out, error.count("\n")) == ("", 1)
+    assert message in error
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_output_that_is_a_file_is_refused_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("forecast.benchmark.limits.measure_limits", None)
+    (tmp_path / "file").write_text("mine")
+    for output in (tmp_path / "file", tmp_path / "file" / "below"):
+        assert main([*TINY, "--output", str(output)]) == 2
+        assert "is no folder: choose another --output" in capsys.readouterr().err
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("words", [["--heads", "0"], ["--seconds", "-1"], ["--limit", "soon"], ["delays"]])
+def test_an_option_out_of_range_is_argparse_s_own_complaint(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+
+
+def test_each_new_folder_has_a_name_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert open_folder(None) != open_folder(None)
+
+
+@pytest.mark.slow
+def test_a_benchmark_imports_no_lightning_and_says_nothing_on_the_error_stream(tmp_path: Path) -> None:
+    words = ["--mechanisms", "mean", "--tables", "lengths", "--threads", "1", "--quiet"]
+    script = (
+        "import sys\nfrom forecast.benchmark import main\n"
+        "loaded = {name.split('.')[0] for name in sys.modules} & {'lightning', 'hydra', 'torch'}\n"
+        f"code = main({[*TINY, *words, '--output', str(tmp_path)]!r})\n"
+        "print(code, loaded, {name.split('.')[0] for name in sys.modules} & {'lightning', 'hydra'})\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=300)
+    assert ended.stdout.splitlines()[-1] == "0 set() set()"
+    assert ended.stderr == ""

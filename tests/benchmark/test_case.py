@@ -1,0 +1,61 @@
+import pytest
+import torch
+
+from forecast import attention
+from forecast.benchmark.case import prepare
+from forecast.model.multi_head import MultiHeadAttention
+from tests.benchmark.made import CPU, case
+
+
+def test_inputs_are_the_same_at_each_call_and_three_or_one() -> None:
+    for width, count, size in ((None, 3, (3, 2, 16, 8)), (24, 1, (3, 16, 24))):
+        made = case(batch=3, d_model=width).shape
+        (first, gradient), (again, _) = made.draw(CPU, torch.bfloat16), made.draw(CPU, torch.bfloat16)
+        assert gradient is None
+        assert [x.shape for x in first] == [size] * count
+        assert all(x.dtype == torch.bfloat16 and not x.requires_grad for x in first)
+        assert all(torch.equal(x, y) for x, y in zip(first, again, strict=True))
+
+
+def test_a_forward_pass_is_that_of_a_forecast() -> None:
+    made = case("probsparse", length=40)
+    inputs, gradient = made.shape.draw(CPU, torch.float32)
+    module = made.build()
+    output = prepare(module, inputs, gradient)()
+    assert not module.training
+    assert not output.requires_grad
+    torch.testing.assert_close(output, module(*inputs))
+
+
+@pytest.mark.parametrize("name", attention.available())
+def test_both_passes_give_the_gradients_of_training(name: str) -> None:
+    made = case(name, length=16, backward=True, d_model=24)
+    inputs, gradient = made.shape.draw(CPU, torch.float32)
+    module = made.build()
+    _, gradients = prepare(module, inputs, gradient)()
+    assert module.training
+    leaves = [*inputs, *module.parameters()]
+    assert len(gradients) == len(leaves)
+    assert [leaf.grad for leaf in leaves] == [None] * len(leaves)
+    if name == "probsparse":
+        return  # samples anew at each call in training
+    wanted = torch.autograd.grad(module(*inputs * 3), leaves, gradient, allow_unused=True)
+    for found, expected in zip(gradients, wanted, strict=True):
+        assert (found is None) == (expected is None)
+        if found is not None:
+            torch.testing.assert_close(found, expected)
+
+
+def test_with_a_width_the_case_is_the_whole_layer() -> None:
+    built = case("linear", d_model=512, num_heads=2, head_dim=32).build()
+    assert isinstance(built, MultiHeadAttention)
+    assert built.query_projection.weight.shape == (64, 512)
+
+
+def test_what_comes_out_in_half_precision_is_in_half_precision() -> None:
+    for name in attention.available():
+        made = case(name, length=16, backward=True)
+        inputs, gradient = made.shape.draw(CPU, torch.bfloat16)
+        output, gradients = prepare(made.build().to(torch.bfloat16), inputs, gradient)()
+        assert output.dtype == torch.bfloat16
+        assert all(x is None or x.dtype == torch.bfloat16 for x in gradients)

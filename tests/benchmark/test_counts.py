@@ -1,0 +1,84 @@
+from typing import Any
+
+import pytest
+import torch
+
+from forecast.attention._mechanisms import Variant
+from forecast.benchmark import counts
+from forecast.benchmark.case import Case, Shape
+from forecast.model.flops import operations
+from tests.benchmark.made import case
+
+LENGTHS = (720, 2880, 16_384)
+ARGUMENTS: dict[str, dict[str, Any]] = {"probsparse": {"factor": 5}, "linformer": {"rank": 128}}
+
+
+def variant(name: str) -> Variant:
+    return Variant(name, name, ARGUMENTS.get(name, {}), "O(L)", "O(L)")
+
+
+@pytest.mark.parametrize(
+    ("name", "billions"),
+    [
+        ("full", (34, 544, 17_592)),
+        ("probsparse", (2.5, 11, 81)),
+        ("linear", (3.1, 12, 70)),
+        ("efficient", (3.1, 12, 70)),
+    ],
+)
+def test_operations_are_those_that_are_known(name: str, billions: tuple[float, ...]) -> None:
+    for length, known in zip(LENGTHS, billions, strict=True):
+        operations = Case(variant(name), Shape(length, batch=32, num_heads=8, head_dim=64)).operations()
+        assert operations is not None
+        assert float(f"{operations / 1e9:.{1 if known < 10 else 0}f}") == known
+
+
+def test_formulas_that_no_table_gives() -> None:
+    assert counts.head_operations("taylor", 10, 4, {}) == 4 * 10 * 16 + 5 * 10 * 4
+    assert counts.head_operations("linformer", 1000, 4, {"rank": 128}) == 8 * 1000 * 128 * 4
+    assert counts.head_operations("linformer", 100, 4, {"rank": 128}) == 8 * 100 * 100 * 4
+    assert counts.head_operations("mean", 10, 4, {}) == 40
+    assert counts.head_operations("somebody's own", 10, 4, {}) is None
+
+
+def test_causal_softmax_needs_half() -> None:
+    assert counts.head_operations("full", 64, 8, {}, causal=True) == 2 * 64**2 * 8
+
+
+@pytest.mark.parametrize(("length", "microseconds"), [(720, 31.5), (2880, 126), (16_384, 716)])
+def test_the_least_traffic_takes_the_known_time(length: int, microseconds: float) -> None:
+    moved = Case(variant("full"), Shape(length, batch=32, num_heads=8, head_dim=64)).least_bytes(torch.bfloat16)
+    assert moved is not None
+    assert moved / 3e12 * 1e6 == pytest.approx(microseconds, rel=2e-3)
+
+
+def test_both_passes_take_three_times_the_operations_and_eleven_tensors() -> None:
+    alone, both = case(length=32), case(length=32, backward=True)
+    assert both.operations() == 3 * alone.operations()
+    assert alone.least_bytes(torch.float32) == 4 * 32 * 2 * 8 * 4
+    assert both.least_bytes(torch.float32) == 11 * 32 * 2 * 8 * 4
+
+
+def test_the_mean_reads_values_alone() -> None:
+    tensor = 32 * 2 * 8 * 4
+    moved = [
+        case("mean", length=32, causal=causal, backward=backward).least_bytes(torch.float32)
+        for causal in (False, True)
+        for backward in (False, True)
+    ]
+    assert moved == [tensor, 2 * tensor, 2 * tensor, 4 * tensor]
+
+
+def test_a_layer_counts_its_projections() -> None:
+    alone, layer = case(length=32), case(length=32, d_model=24)
+    assert layer.operations() == alone.operations() + 4 * 2 * 32 * 24 * 16
+    assert layer.least_bytes(torch.float32) == (2 * 32 * 24 + 4 * 24 * 16) * 4
+    assert case(length=32, d_model=24, batch=3).least_bytes(torch.float32) == (3 * 2 * 32 * 24 + 4 * 24 * 16) * 4
+
+
+def test_a_layer_of_few_queries_is_counted_as_it_is_computed() -> None:
+    made = case("probsparse", length=400, batch=2, d_model=24, num_heads=2, head_dim=64)
+    inputs, _ = made.shape.draw(torch.device("cpu"), torch.float32)
+    layer = made.build().eval()
+    assert made.operations() == pytest.approx(operations(lambda: layer(*inputs * 3)), rel=0.01)
+    assert made.operations() < case("full", length=400, batch=2, d_model=24, num_heads=2, head_dim=64).operations()

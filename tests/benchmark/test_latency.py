@@ -1,0 +1,83 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from forecast.benchmark.__main__ import main
+from forecast.benchmark.latency_forms import Form
+from forecast.benchmark.latency_report import rows_of
+from forecast.predict import extra
+from tests.conftest import TinyRun
+from tests.support.small import read_rows
+
+QUICK = ["--repetitions", "3", "--seconds", "0", "--device", "cpu", "--threads", "1"]
+
+
+pytestmark = pytest.mark.usefixtures("signals_and_threads")
+
+
+def test_each_form_is_timed_alone_and_in_a_batch_and_forecasts_the_same(
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORECAST_DATA_DIR", str(tiny_run.source.parent))  # a file elsewhere is not read
+    words = ["--run", str(tiny_run.path), "--batch", "3", "--forms", "eager", "pt2", "predict"]
+    assert main(["latency", *QUICK, *words, "--output", str(tmp_path)]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["latency.csv", "latency.md"]
+    rows = read_rows(tmp_path / "latency.csv")
+    assert [(row["form"], row["batch"]) for row in rows] == [
+        (form, batch) for batch in "13" for form in ("eager", "pt2", "predict")
+    ]
+    for row in rows[:-1]:
+        assert int(row["repetitions"]) == 3
+        assert 0 < float(row["shortest_ms"]) <= float(row["p50_ms"]) <= float(row["p95_ms"])
+        assert float(row["windows_per_s"]) == pytest.approx(1e3 * int(row["batch"]) / float(row["p50_ms"]))
+        assert float(row["difference"]) < 1e-5
+        assert (row["threads"], row["torch"], row["rows_of"]) == ("1", torch.__version__, str(tiny_run.source))
+    assert rows[-1]["p50_ms"] == ""
+    assert rows[-1]["skipped"] == "forecasts from one table at a time"
+    table, printed = (tmp_path / "latency.md").read_text(encoding="utf-8"), capsys.readouterr().out
+    title = "48 steps of 3 channels to 12 of 2"
+    assert title in table
+    assert title in printed
+    assert "\n| pt2 | 3 | " in table
+    assert printed.splitlines()[-1] == f"{tmp_path}: latency.csv, latency.md"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_compiled_and_onnx_forecast_the_same_where_they_can_be_had(tiny_run: TinyRun, tmp_path: Path) -> None:
+    words = ["--run", str(tiny_run.path), "--batch", "1", "--forms", "compiled", "onnx", "--quiet"]
+    assert main(["latency", *QUICK, *words, "--output", str(tmp_path)]) == 0
+    for row in read_rows(tmp_path / "latency.csv"):
+        assert row["skipped"] or float(row["difference"]) < 1e-4
+        assert bool(row["skipped"]) == (not row["p50_ms"])
+
+
+def test_a_form_whose_packages_are_missing_is_left_out_with_a_word(
+    tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extra, "find_spec", lambda _: None)
+    words = ["--run", str(tiny_run.path), "--batch", "1", "--forms", "onnx", "eager", "--quiet"]
+    assert main(["latency", *QUICK, *words, "--output", str(tmp_path)]) == 0
+    onnx, eager = read_rows(tmp_path / "latency.csv")
+    assert 'pip install -e ".[export]"' in onnx["skipped"]
+    assert eager["p50_ms"]
+    assert "onnx, 1 at a time: " in (tmp_path / "latency.md").read_text(encoding="utf-8")
+
+
+def test_the_middle_and_the_late_are_those_of_all_passes() -> None:
+    seconds = [value / 1e3 for value in range(101)]
+    forecast, scale = torch.zeros(2, 3, 1), torch.tensor([2.0])
+    form = Form(lambda: forecast, 1.5, forecast)
+    (row,) = rows_of({"eager": form}, {"eager": seconds}, 2, forecast + 1, scale, {"machine": "here"})
+    assert (row["p50_ms"], row["p95_ms"]) == (pytest.approx(50), pytest.approx(95))
+    assert (row["windows_per_s"], row["difference"], row["machine"]) == (pytest.approx(40), 0.5, "here")
+
+
+def test_a_batch_of_more_windows_than_there_are_is_refused(
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--run", str(tiny_run.path), "--batch", "700", "--output", str(tmp_path / "new")]
+    assert main(["latency", *QUICK, *words]) == 2
+    assert "--batch 700: " in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()

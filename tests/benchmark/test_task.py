@@ -1,0 +1,21 @@
+import torch
+
+from forecast.benchmark.task import Task
+from tests.benchmark.made import CPU
+
+TASK = Task(context_length=5, horizon=3, batch=2, channels=4)
+
+
+def test_the_windows_are_the_same_at_each_call_and_cut_where_the_look_back_ends() -> None:
+    drawn, again = TASK.draw(CPU), TASK.draw(CPU)
+    assert torch.equal(drawn.values, again.values)
+    assert torch.equal(drawn.known, again.known)
+    assert (drawn.past.shape, drawn.future.shape) == ((2, 5, 4), (2, 3, 4))
+    assert (drawn.past_known.shape[:2], drawn.future_known.shape[:2]) == ((2, 5), (2, 3))
+    assert torch.equal(torch.cat([drawn.values[:, :1], drawn.past, drawn.future], 1), drawn.values)
+    assert torch.equal(torch.cat([drawn.known[:, :1], drawn.past_known, drawn.future_known], 1), drawn.known)
+    assert drawn.known.abs().max() <= 1
+
+
+def test_the_lengths_are_said_in_words() -> None:
+    assert Task(1024, 96, 1, 1).label == "1,024 → 96"

@@ -1,0 +1,168 @@
+"""The tool as its user meets it: tables, lines, files and exit codes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from forecast.attention import available
+from forecast.attention.base import Attention
+from forecast.attention.mean import MeanAttention
+from forecast.check.__main__ import main
+from forecast.check.declared import BEGIN, END
+from forecast.check.suite import CHECKS
+from tests.check.broken import DropsOutInEvaluation, SumsInHalf
+from tests.check.test_suite import put_in_place_of_mean
+from tests.support.small import ROOT
+
+
+def test_every_mechanism_of_the_folder_keeps_its_promises(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    printed = capsys.readouterr().out
+    assert printed.rstrip().endswith(f"all hold: {len(CHECKS)} checks of {', '.join(available())}")
+    for check in CHECKS:
+        assert f"│ {check.name} " in printed
+    for name in available():
+        assert f"│ {name} " in printed
+    assert "✗ not" in printed
+    assert printed.count("✗") == 1
+
+
+def test_the_same_is_printed_twice_and_no_generator_moves(capsys: pytest.CaptureFixture[str]) -> None:
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    assert main(["probsparse", "--length", "20"]) == 0
+    first = capsys.readouterr().out
+    assert "length 20" in first
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(6)
+    assert main(["probsparse", "--length", "20"]) == 0
+    assert capsys.readouterr().out == first
+
+
+def test_even_a_mechanism_that_draws_in_evaluation_leaves_the_generator_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    put_in_place_of_mean(monkeypatch, DropsOutInEvaluation)
+    before = torch.get_rng_state()
+    assert main(["mean", "--quiet"]) == 1
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_failure_names_mechanism_check_value_and_bound(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_in_place_of_mean(monkeypatch, SumsInHalf)
+    assert main(["mean", "--length", "16"]) == 1
+    printed = capsys.readouterr().out
+    assert "✗ inf │" in printed
+    assert printed.rstrip().splitlines()[-1] == (
+        "fail: attention=mean: long sums, half: inf is not within 7.8e-03 (promised: Carry sums over 2,400 positions "
+        "in more than half precision, in bfloat16 and in float16.)"
+    )
+
+
+class Raises(MeanAttention):
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *more: Tensor | None) -> Tensor:
+        if value.shape[2] == 1:
+            raise RuntimeError("a sequence of one\nis none")
+        return super().attend(query, key, value, mask, *more)
+
+
+def test_a_mechanism_that_raises_fails_that_check_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_in_place_of_mean(monkeypatch, Raises)
+    assert main(["full", "mean"]) == 1
+    printed = capsys.readouterr().out
+    lines = [line for line in printed.splitlines() if line.startswith("fail:")]
+    names = ["masked = cut", "cross lengths", "B = H = L = 1"]
+    for line, name in zip(lines, names, strict=True):
+        assert line.startswith(f"fail: attention=mean: {name}: RuntimeError: a sequence of one (promised: ")
+    assert printed.count("✗ error") == 3
+
+
+def test_names_are_checked_once_each_in_their_order(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mean", "full", "mean", "--markdown"]) == 0
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert [row.split(" | ")[0] for row in rows] == ["| `mean`", "| `full`"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["softmax"], f"attention=softmax is not known: choose from {', '.join(available())}"),
+        (["full", "base"], "attention=base is not known"),
+        (["--length", "15"], "--length 15: must be at least 16"),
+        (["--write", "none.md"], "none.md: no such file"),
+        (["--markdown", "--length", "160"], "--length and --device are for measuring"),
+        (["--markdown", "--device", "cpu"], "--length and --device are for measuring"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"error: {message}")
+    assert captured.err.count("\n") == 1
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mean", "--device", "cuda"]) == 2
+    assert "torch sees no CUDA device" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_every_promise_is_kept_on_cuda() -> None:
+    assert main(["--device", "cuda"]) == 0
+
+
+@pytest.mark.parametrize("word", ["--markdown", "--quiet"])
+def test_a_class_that_hides_its_cost_is_refused_before_anything_is_measured(
+    word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Secretive(Attention):
+        attend = MeanAttention.attend
+        weigh = MeanAttention.weigh
+
+    put_in_place_of_mean(monkeypatch, Secretive)
+    monkeypatch.setattr("forecast.check.suite.examine", None)
+    assert main(["mean", word]) == 2
+    assert 'attention=mean: Secretive declares no time_cost, such as "O(L² E)"' in capsys.readouterr().err
+
+
+def test_the_table_is_written_between_its_marks_and_nowhere_else(tmp_path: Path) -> None:
+    file = tmp_path / "notes.md"
+    file.write_text(f"before\n{BEGIN}\nold\n{END}\nafter · ü\n", encoding="utf-8")
+    assert main(["mean", "--write", str(file)]) == 0
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith(f"before\n{BEGIN}\n| `attention=` | time |")
+    assert text.endswith(f"| yes |\n{END}\nafter · ü\n")
+    assert "\n| `mean` | O(L E) | O(E), causal O(L E) | strict | yes | no | yes | yes |\n" in text
+    assert "old" not in text
+    assert main(["mean", "--write", str(file)]) == 0
+    assert file.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("text", ["none", BEGIN, f"{END}\n{BEGIN}", f"{BEGIN}\n{BEGIN}\n{END}"])
+def test_a_file_without_the_marks_is_left_as_it_is(
+    tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "notes.md"
+    file.write_text(text)
+    assert main(["mean", "--write", str(file)]) == 2
+    assert "once each" in capsys.readouterr().err
+    assert file.read_text() == text
+
+
+def test_lightning_is_not_imported() -> None:
+    code = (
+        "import sys; from forecast.check import main; assert main(['mean', '--quiet']) == 0; "
+        "print([name for name in sys.modules if name.startswith(('lightning', 'pandas', 'matplotlib'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,68 @@
+import math
+from dataclasses import dataclass
+
+import pytest
+
+from forecast.common.checks import check_least, check_options
+from forecast.common.errors import InputError
+
+
+@dataclass
+class Options:
+    whole: int
+    share: float
+    either: int | None
+    flag: bool
+    word: str | bool
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("whole", 3),
+        ("share", 0.5),
+        ("share", 1),
+        ("either", None),
+        ("either", 2),
+        ("flag", False),
+        ("word", "ridge"),
+        ("word", False),
+    ],
+)
+def test_a_value_of_the_declared_kind_passes(key: str, value: object) -> None:
+    check_options(Options, {key: value}, "group")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "kind"),
+    [
+        ("whole", 3.0, "int"),
+        ("whole", True, "int"),
+        ("whole", "3", "int"),
+        ("whole", None, "int"),
+        ("share", "0.5", "float"),
+        ("share", True, "float"),
+        ("either", 2.5, "int or null"),
+        ("flag", 1, "bool"),
+        ("flag", None, "bool"),
+        ("word", 1, "str or bool"),
+        ("word", [], "str or bool"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_by_key_value_and_kind(key: str, value: object, kind: str) -> None:
+    with pytest.raises(InputError) as caught:
+        check_options(Options, {key: value}, "group")
+    assert str(caught.value) == f"group.{key}={value}: must be {kind}"
+
+
+def test_an_unknown_key_is_refused_with_those_there_are() -> None:
+    with pytest.raises(InputError, match=r"group\.colour: no such option: choose from either, flag, share"):
+        check_options(Options, {"whole": 1, "colour": 1}, "group")
+
+
+@pytest.mark.parametrize("value", [0.999, -1, -math.inf, math.nan])
+def test_a_value_below_the_bound_is_refused_and_nan_is_no_value(value: float) -> None:
+    check_least(1, 1, "key")
+    check_least(math.inf, 1, "key")
+    with pytest.raises(InputError, match=r"key=.*must be at least 1"):
+        check_least(value, 1, "key")

@@ -1,0 +1,96 @@
+import hashlib
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+from forecast.common.files import replacing, sha256, write_json
+
+
+def write_half(path: Path, error: BaseException) -> None:
+    with replacing(path) as file:
+        file.write(b"half of the n")
+        raise error
+
+
+def test_a_file_is_replaced_only_once_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_bytes(b"old")
+    with replacing(path) as file:
+        file.write(b"new")
+        file.flush()
+        assert path.read_bytes() == b"old"
+        assert len(list(tmp_path.iterdir())) == 2
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_an_error_on_the_way_leaves_the_old_file_and_nothing_else(tmp_path: Path, error: type[BaseException]) -> None:
+    path = tmp_path / "result.json"
+    path.write_bytes(b"old")
+    with pytest.raises(error):
+        write_half(path, error())
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_on_the_way_to_a_new_file_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="stop"):
+        write_half(tmp_path / "new", ValueError("stop"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_target_that_cannot_be_replaced_leaves_no_temporary(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with pytest.raises(OSError, match="folder"), replacing(folder) as file:
+        file.write(b"new")
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+def test_permission_bits_are_those_that_open_gives(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        with replacing(tmp_path / "ours") as file:
+            file.write(b"x")
+        (tmp_path / "opens").write_bytes(b"x")
+    finally:
+        assert os.umask(before) == umask  # asking for the umask left it as it was
+    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "opens").stat().st_mode
+
+
+@pytest.mark.parametrize("name", ["plain.csv", "a b [1]=ü.csv", "ü" * 120 + ".csv", ".hidden"])
+def test_names_of_any_kind_and_length_are_written(tmp_path: Path, name: str) -> None:
+    with replacing(tmp_path / name) as file:
+        file.write(b"x")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_json_is_read_back_as_it_was_and_what_is_not_finite_is_null(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    content = {"name": "Öl °C", "rows": [1, 2.5, None], "scores": {"mse": math.nan, "mae": [math.inf, -math.inf]}}
+    write_json(path, {**content, "pair": (1, 2)})
+    assert json.loads(path.read_text(encoding="utf-8")) == {
+        **content,
+        "scores": {"mse": None, "mae": [None, None]},
+        "pair": [1, 2],
+    }
+    assert "Öl °C" in path.read_text(encoding="utf-8")
+
+
+def test_what_is_no_json_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    write_json(path, {"a": 1})
+    with pytest.raises(TypeError):
+        write_json(path, {"a": object()})
+    assert json.loads(path.read_text()) == {"a": 1}
+
+
+def test_sha256_is_that_of_the_bytes(tmp_path: Path) -> None:
+    content = bytes(range(256)) * 5000
+    (tmp_path / "file").write_bytes(content)
+    assert sha256(tmp_path / "file") == hashlib.sha256(content).hexdigest()

@@ -1,0 +1,57 @@
+"""Words that the configuration does not know: the line names the nearest that it does know."""
+
+import pytest
+
+from forecast.common.configuration import compose_words
+from forecast.common.errors import InputError
+from forecast.common.nearest import SYNONYMS, nearest_options, option_files
+from forecast.runs.settings import read_root
+from forecast.training.sweep.hydra_words import check_choices
+from tests.support.small import compose
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("horizn=96", "horizn: no such option: did you mean horizon?"),
+        ("epochs=5", "epochs: no such option: did you mean training.max_epochs?"),
+        ("data.holidays=x", "data.holidays: no such option: did you mean data.past_covariates or data.calendar?"),
+        ("attention.factor=9", ".*: the chosen attention has no such option: attention=probsparse has it"),
+        ("data.path=a", r"data.path: the chosen data has no such option: data=csv and \d more have it"),
+        ("~callbacks.prob", "callbacks.prob: no such option: did you mean callbacks.probe?"),
+        ("hydra.jib=1", "hydra.jib: Hydra has no such option"),
+        ("foo.bar=1", "foo.bar: no such option: python train.py --help lists .*"),
+        ("attention=probspars", ".*: no such choice: choose .* or taylor; did you mean attention=probsparse?"),
+        ("data=etth", "data=etth: no such choice: choose csv, .* or weather; did you mean data=etth1 or data=etth2?"),
+        ("attention@decoder_attention=ful", "attention=ful: no such choice: choose .*; did you mean attention=full?"),
+        ("model=zzz", "model=zzz: no such choice: choose informer or patch_informer"),
+    ],
+)  # fmt: skip
+def test_a_word_that_is_not_known_gets_the_nearest_that_is(word: str, line: str) -> None:
+    with pytest.raises(InputError, match=f"^{line.replace('?', '[?]')}$"):
+        compose_words([word])
+
+
+def test_an_option_that_is_added_by_force_gets_the_nearest_too() -> None:
+    with pytest.raises(InputError, match=r"^horizn: no such option: did you mean horizon\?$"):
+        read_root({**compose(), "horizn": 96})
+
+
+@pytest.mark.parametrize("word", ["attention=3", "data=true", "attention@cross_attention=1.5"])
+def test_a_choice_that_is_no_word_is_refused_with_the_choices(word: str) -> None:
+    with pytest.raises(InputError, match=f"^{word}: no such choice: choose "):
+        check_choices([word])
+
+
+def test_no_choice_and_several_are_left_to_hydra() -> None:
+    check_choices(["attention@decoder_attention=null", "attention=full,mean", "callbacks={}", "~callbacks", "seed=3"])
+
+
+def test_every_option_that_a_synonym_stands_for_is_there() -> None:
+    assert {name for name in SYNONYMS if name not in option_files()} == set()
+
+
+def test_an_option_with_a_letter_too_many_is_found_again() -> None:
+    names = [name for name in option_files() if name.startswith(("training", "data", "model", "sweep"))]
+    assert len(names) > 50
+    assert [name for name in names if name not in nearest_options(f"{name}x")] == []

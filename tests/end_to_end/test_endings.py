@@ -1,0 +1,262 @@
+"""How a training ends that cannot go on: by which line, with which exit code, and with what kept."""
+
+import math
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from forecast.common.cli import explain, finish
+from forecast.common.errors import InputError, Interrupted, NotEnoughMemory, NotFiniteError
+from forecast.common.out_of_memory import ran_out_of_memory
+from forecast.common.processes import environment
+from forecast.common.signals import ENDING, StopRequest
+from forecast.predict.__main__ import main as predict
+from forecast.runs.checkpoint import checkpoints, read_checkpoint
+from forecast.runs.checkpoint_content import tensors_of
+from forecast.runs.run import CONFIG, Run
+from forecast.training import train as training
+from forecast.training.sweep.failure import Failure
+from forecast.training.task import ForecastTask
+from forecast.training.train import train
+from tests.conftest import LIGHTNING, TinyRun
+from tests.support.small import QUICK, SIMULATED, SMALL, changed, quick
+
+pytestmark = [
+    pytest.mark.usefixtures("undrawn", "signals_and_threads"),
+    *map(pytest.mark.filterwarnings, LIGHTNING),
+]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> dict[str, Any]:
+    """Give a run of twelve steps that is saved after each of them and validates at the end alone."""
+    return quick(tmp_path, "training.max_steps=6", "training.checkpoint_minutes=1e-9")
+
+
+def at_step(patch: pytest.MonkeyPatch, step: int, act: Callable[[ForecastTask], object]) -> None:
+    """Do something once, at the beginning of a training step."""
+    original, done = ForecastTask.training_step, []
+
+    def acting(self: ForecastTask, batch: Any, batch_idx: int) -> Any:
+        if self.global_step == step and not done:
+            done.append(step)
+            act(self)
+        return original(self, batch, batch_idx)
+
+    patch.setattr(ForecastTask, "training_step", acting)
+
+
+def only_folder(config: dict[str, Any]) -> Path:
+    (found,) = Path(config["output_dir"]).rglob(CONFIG)
+    return found.parent
+
+
+# --- not finite
+
+
+def spoil_optimizer(task: ForecastTask) -> None:
+    for state in task.trainer.optimizers[0].state.values():
+        state["exp_avg"].fill_(math.nan)
+
+
+def test_a_spoilt_optimizer_is_not_saved_and_the_same_command_goes_on_from_the_step_before(
+    config: dict[str, Any], tmp_path: Path
+) -> None:
+    _, whole = train(changed(config, output_dir=str(tmp_path / "whole")))
+    stopped = changed(config, output_dir=str(tmp_path / "stopped"))
+    with pytest.MonkeyPatch.context() as patch:
+        at_step(patch, 3, spoil_optimizer)
+        with pytest.raises(NotFiniteError, match=r"^step 4: not finite after its update \(.*the checkpoint before it"):
+            train(stopped)
+    folder = only_folder(stopped)
+    newest = read_checkpoint(checkpoints(folder / "checkpoints")[0])
+    assert newest["step"] == 3
+    assert all(tensor.isfinite().all() for tensor in tensors_of((newest["network"], newest["optimizer"])))
+    _, result = train({**stopped, "resume": str(folder)}, overrides=[f"resume={folder}"])
+    assert result["test"] == whole["test"]
+
+
+def test_a_rate_without_bound_is_not_said_to_have_left_the_weights_alone(tmp_path: Path) -> None:
+    config = quick(tmp_path, "optimizer.lr=1e30", "training.checkpoint_minutes=1e-9")
+    with pytest.raises(NotFiniteError) as refused:
+        train(config)
+    assert "nothing of it reached" not in str(refused.value)
+    assert "the steps before it may have spoilt the weights" in str(refused.value)
+    for path in checkpoints(only_folder(config) / "checkpoints"):
+        assert all(tensor.isfinite().all() for tensor in tensors_of(read_checkpoint(path)["network"]))
+
+
+# --- memory
+
+
+def too_much() -> None:
+    torch.empty(2**50)
+
+
+def too_much_for_numpy() -> None:
+    np.empty(2**52)
+
+
+@pytest.mark.parametrize("take", [too_much, too_much_for_numpy])
+def test_out_of_memory_names_what_to_make_smaller(take: Callable[[], None], tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        at_step(patch, 1, lambda _: take())
+        with pytest.raises(NotEnoughMemory) as refused:
+            train(quick(tmp_path))
+    assert refused.value.exit_code == 6
+    line = str(refused.value)
+    assert "\n" not in line
+    for words in ("training.batch_size=16", "context_length=48", "model.d_model=8", "model.patch_length=12 larger"):
+        assert words in line
+
+
+@pytest.mark.parametrize("take", [too_much, too_much_for_numpy])
+def test_every_tool_ends_with_6_and_one_line(take: Callable[[], None], capsys: pytest.CaptureFixture[str]) -> None:
+    assert finish(take) == 6
+    error = capsys.readouterr().err
+    assert error.startswith("error: not enough memory (")
+    assert error.count("\n") == 1
+
+
+def test_a_job_of_a_sweep_that_ran_out_of_memory_has_a_line_and_no_traceback() -> None:
+    for error in (NotEnoughMemory("not enough memory: make it smaller"), MemoryError("bad alloc")):
+        failure = Failure.of(error)
+        assert (failure.exit_code, failure.traceback) == (6, None)
+        assert failure.error.startswith("not enough memory")
+
+
+def test_another_fault_is_none_of_memory() -> None:
+    for error in (RuntimeError("shapes differ"), OSError(2, "no such file"), ValueError("out of memory")):
+        assert not ran_out_of_memory(error)
+        assert explain(error) is None
+    assert ran_out_of_memory(RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"))
+
+
+def test_a_run_that_does_not_fit_into_memory_is_not_called_damaged(
+    tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("forecast.runs.run.load_file", lambda *_: too_much())
+    given = ["--run", str(tiny_run.path), "--input", str(tiny_run.source), "--output", str(tmp_path / "next.csv")]
+    assert predict(given) == 6
+    assert capsys.readouterr().err.startswith("error: not enough memory (")
+    assert not list(tmp_path.iterdir())
+
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, 4 * 2**30))
+sys.argv = ["train.py", *sys.argv[1:]]
+from forecast.training.command_line import main
+main()
+"""
+
+
+def test_a_model_too_large_for_the_process_is_one_line(tmp_path: Path) -> None:
+    words = [*SIMULATED, *SMALL["patch_informer"], *QUICK, "model.d_model=2048", "model.d_ff=1000000"]
+    ended = subprocess.run(
+        [sys.executable, "-c", LIMITED, *words, f"output_dir={tmp_path}"],
+        capture_output=True, text=True, check=False, env=environment(OMP_NUM_THREADS="1"),
+    )  # fmt: skip
+    assert ended.returncode == 6, ended.stderr
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("error: not enough memory (")
+    assert "model.d_ff=1000000" in line
+    assert not list(tmp_path.iterdir())
+
+
+# --- signals
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGHUP])
+def test_a_schedulers_or_terminals_signal_saves_the_step(
+    number: signal.Signals, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_NTASKS", "1")  # Lightning would take SIGUSR1 for itself, and requeue the job
+    monkeypatch.setenv("SLURM_JOB_NAME", "training")
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    at_step(monkeypatch, 3, lambda _: signal.raise_signal(number))
+    with pytest.raises(Interrupted, match=r"interrupted at step 4 of 6, which is saved: .*resume=") as stopped:
+        train(config)
+    assert stopped.value.exit_code == 128 + number
+    assert read_checkpoint(checkpoints(only_folder(config) / "checkpoints")[0])["step"] == 4
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_outside_a_training_such_a_signal_ends_a_tool_with_its_number(number: signal.Signals) -> None:
+    with pytest.raises(SystemExit) as end:
+        finish(lambda: signal.raise_signal(number))
+    assert end.value.code == 128 + number
+
+
+def test_a_hangup_that_is_ignored_stays_so() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup has it
+    request = StopRequest()
+    request.listen()
+    signal.raise_signal(signal.SIGHUP)
+    request.forget()
+    assert request.number is None
+    assert finish(lambda: signal.raise_signal(signal.SIGHUP)) == 0
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+# --- folders
+
+
+def test_a_run_folder_that_is_removed_is_one_line(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    at_step(monkeypatch, 3, lambda _: shutil.rmtree(only_folder(config)))
+    with pytest.raises(InputError, match=r"is no longer there: it was removed or renamed while the program wrote"):
+        train(config)
+
+
+def test_of_several_that_begin_the_same_run_together_one_does(config: dict[str, Any]) -> None:
+    """Each has looked for a run of this configuration before any of them has made its folder."""
+    config = {**config, "resume": "auto"}
+    config["training"] = {**config["training"], "precision": "32-true"}
+    made: list[Run] = []
+    refused: list[str] = []
+    ready, done = threading.Barrier(6), threading.Barrier(6)
+
+    def begin() -> None:
+        ready.wait()
+        with ExitStack() as stack:
+            try:
+                made.append(training._new_folder(config, "auto", stack))
+            except InputError as error:
+                refused.append(str(error))
+            done.wait()
+
+    threads = [threading.Thread(target=begin) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (run,) = made
+    assert refused == [f"{run.path}: another process has just begun this run: wait for it, or use resume=false"] * 5
+    assert only_folder(config) == run.path
+
+
+def test_a_run_that_another_began_while_the_data_were_read_is_left_to_it(
+    config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, original = {**config, "resume": "auto"}, training.prepare
+
+    def slowly(*arguments: Any, **options: Any) -> Any:
+        made = original(*arguments, **options)
+        with ExitStack() as stack:
+            training._new_folder(made.config, "auto", stack)
+        return made
+
+    monkeypatch.setattr(training, "prepare", slowly)
+    with pytest.raises(InputError, match="another process has just begun this run"):
+        train(config)
+    assert only_folder(config).is_dir()

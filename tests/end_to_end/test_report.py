@@ -1,0 +1,157 @@
+"""`python -m forecast.report`: what it writes, where, and what it refuses."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from forecast.report import content
+from forecast.report.__main__ import main
+from tests.report.made import errors, no_pictures, result_of, write_run
+from tests.support.small import read_rows, rewrite, snapshot
+
+pytestmark = pytest.mark.usefixtures("signals_and_threads")
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw nothing."""
+    monkeypatch.setattr(content, "draw_pictures", no_pictures)
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Path:
+    """Give a folder with a run of `full` and a run of `linear`."""
+    root = tmp_path / "runs"
+    for place, (name, train) in enumerate((("full", 100.0), ("linear", 300.0))):
+        series = errors(0.4, place)
+        write_run(root / name, result_of(name, mse=float(series.mean()), train=train), series)
+    return root
+
+
+def written(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir() if path.is_file()}
+
+
+FILES = {"report.html", "report.md", "report.csv"} | {
+    f"report-error-{cost}.png" for cost in ("train", "inference", "memory")
+}
+
+
+@pytest.mark.usefixtures("plain")
+def test_one_folder_of_runs_has_its_report_in_it(pair: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--runs", str(pair)]) == 0
+    assert written(pair) == FILES
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].startswith(
+        "On etth1, horizon 96, at look-back 512 `linear` trains 3 times faster than `full`, and no"
+    )
+    assert out[-1] == f"report: {pair / 'report.html'}"
+
+
+def test_the_same_runs_give_the_same_bytes(pair: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        assert main(["--runs", str(pair), "--output", str(tmp_path / name), "--quiet"]) == 0
+    one, two = (list(snapshot(tmp_path / name).values()) for name in ("one", "two"))
+    assert one == two
+
+
+def test_the_files_say_the_same_and_name_every_command(pair: Path) -> None:
+    main(["--runs", str(pair), "--quiet"])
+    rows = read_rows(pair / "report.csv")
+    text, page = ((pair / f"report.{end}").read_text(encoding="utf-8") for end in ("md", "html"))
+    models = {row["mechanism"]: row for row in rows if row["row"] == "model"}
+    assert {row["row"] for row in rows} == {"model", "last_value", "seasonal_naive", "linear"}
+    for name, row in models.items():
+        result = json.loads((pair / name / "result.json").read_text())
+        assert float(row["test_mse"]) == result["test"]["scaled"]["mse"]
+        assert row["commands"] == result["command"]
+        for document in (text, page):
+            assert f"{float(row['test_mse']):.4f}" in document
+            assert result["command"] in document
+    assert (models["linear"]["against_full"], models["full"]["against_full"]) == ("no difference shown", "")
+    assert float(models["linear"]["against_full_low"]) < 0 < float(models["linear"]["against_full_high"])
+    assert (models["linear"]["not_dominated_train"], models["linear"]["train_cost"]) == ("True", str(1000 / 300))
+    for name in re.findall(r"!\[[^\]]*\]\(([^)]*)\)", text):
+        assert (pair / name).is_file()
+
+
+@pytest.mark.usefixtures("plain")
+def test_scores_that_a_result_has_besides_are_columns_without_being_known(pair: Path) -> None:
+    for folder in (pair / "full", pair / "linear"):
+        result = json.loads((folder / "result.json").read_text())
+        for scores in (result, *result["baselines"].values()):
+            scores["test"]["scaled"] |= {"rmse": 0.6}
+            scores["test"]["original"] |= {"rmse": 60.0, "mase": 1.25, "odd": 7.5}
+        rewrite(folder / "result.json", result)
+    main(["--runs", str(pair), "--quiet"])
+    row, *_ = read_rows(pair / "report.csv")
+    assert (row["test_rmse"], row["test_rmse_original"], row["test_mase"], row["test_odd"]) == (
+        "0.6",
+        "60.0",
+        "1.25",
+        "7.5",
+    )
+    (heading,) = [
+        line
+        for line in (pair / "report.md").read_text().splitlines()
+        if line.startswith("| mechanism | look-back | seeds")
+    ]
+    assert "| RMSE |" in heading
+    assert "| MASE |" in heading
+    assert "| odd |" in heading
+
+
+@pytest.mark.usefixtures("plain")
+def test_two_data_sets_are_two_chapters_with_pictures_of_their_own(pair: Path, tmp_path: Path) -> None:
+    write_run(tmp_path / "other", result_of(config={"data.name": "etth2"}))
+    assert main(["--runs", str(pair), str(tmp_path / "other"), "--output", str(tmp_path / "out")]) == 0
+    names = written(tmp_path / "out")
+    assert {"report-1-error-train.png", "report-2-error-train.png"} <= names
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert page.count("<h2>") == 2
+    rows = list(csv.DictReader((tmp_path / "out" / "report.csv").read_text().splitlines()))
+    assert {row["data"] for row in rows} == {"etth1, horizon 96", "etth2, horizon 96"}
+
+
+@pytest.mark.usefixtures("plain")
+def test_a_report_that_is_made_again_leaves_no_picture_of_the_old_one(pair: Path) -> None:
+    (pair / "report-7-error-train.png").write_bytes(b"old")
+    (pair / "mine.png").write_bytes(b"mine")
+    assert main(["--runs", str(pair), "--quiet"]) == 0
+    assert written(pair) == FILES | {"mine.png"}
+
+
+@pytest.mark.usefixtures("plain")
+def test_what_is_left_out_is_on_the_page(pair: Path) -> None:
+    (pair / "linear" / "manifest.json").unlink()
+    assert main(["--runs", str(pair), "--quiet"]) == 0
+    text = (pair / "report.md").read_text(encoding="utf-8")
+    assert "| linear | unfinished |" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--runs", "absent"], "absent: no such folder"),
+        (["--runs", "empty"], "empty: no finished run there: train some, or name them by --runs"),
+        (["--runs", "runs", "empty"], "--runs: 2 folders: say with --output where"),
+        (["--runs", "runs", "--output", "file"], "file: is no folder: choose another --output"),
+        (["--runs", "runs", "--output", "file/below"], "file/below: is no folder: choose another --output"),
+    ],
+)
+@pytest.mark.usefixtures("plain")
+def test_what_cannot_be_done_is_one_line_and_writes_nothing(
+    pair: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    monkeypatch.chdir(pair.parent)
+    Path("empty").mkdir()
+    Path("file").write_text("mine")
+    before = snapshot(pair.parent)
+    assert main(words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert said in line
+    assert snapshot(pair.parent) == before

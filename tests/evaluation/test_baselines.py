@@ -1,0 +1,87 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from forecast.data.datamodule import ForecastData
+from forecast.data.series import read_series
+from forecast.data.sources import Source
+from forecast.evaluation.baselines import SeasonalNaive, last_value
+from forecast.evaluation.evaluate import evaluate
+from forecast.evaluation.ridge import LinearMap, fit_ridge
+from tests.support.examples import SHARED_DATA, make_windows
+
+
+def test_last_value_repeats_the_row_before_the_origin() -> None:
+    windows = make_windows()
+    batch = windows.batch(torch.tensor([4, 31]))
+    expected = windows.values[[11, 38], :2]
+    assert torch.equal(last_value(batch), expected[:, None].expand(2, 3, 2))
+
+
+@pytest.mark.parametrize(("period", "horizon"), [(6, 3), (6, 6), (6, 12), (6, 15), (7, 3), (4, 11), (1, 5)])
+def test_seasonal_naive_gives_the_newest_value_of_the_same_phase_before_the_origin(period: int, horizon: int) -> None:
+    windows = make_windows(horizon=horizon)
+    batch = windows.batch(torch.tensor([0, 13]))
+    forecast = SeasonalNaive(windows, period)(batch)
+    for row, origin in enumerate(batch.origin.tolist()):
+        for step in range(horizon):
+            source = origin + step
+            while source >= origin:
+                source -= period
+            assert torch.equal(forecast[row, step], windows.values[source, :2])
+
+
+def test_seasonal_naive_reaches_back_further_than_the_context_and_never_past_the_origin() -> None:
+    windows = make_windows(context_length=2, targets=range(30, 60))
+    batch = windows.batch(torch.tensor([0]))
+    expected = SeasonalNaive(windows, 24)(batch)
+    assert torch.equal(expected[0], windows.values[6:9, :2])
+    windows.values[30:] = torch.nan
+    assert torch.equal(SeasonalNaive(windows, 24)(batch), expected)
+
+
+def test_seasonal_naive_is_perfect_on_a_season_and_last_value_on_a_constant() -> None:
+    windows = make_windows(horizon=10)
+    windows.values[:] = (torch.arange(60) % 4)[:, None]
+    assert evaluate(SeasonalNaive(windows, 4), windows, 16).sums.scaled() == {"mse": 0, "mae": 0, "rmse": 0}
+    windows.values[:] = 3
+    assert evaluate(last_value, windows, 16).sums.scaled() == {"mse": 0, "mae": 0, "rmse": 0}
+
+
+def test_baselines_read_what_was_filled_as_values() -> None:
+    windows = make_windows(observed=torch.rand(60, 3) > 0.3)
+    batch, whole = windows.batch(torch.tensor([9])), replace(windows, observed=None).batch(torch.tensor([9]))
+    for forecaster in (last_value, SeasonalNaive(windows, 6), LinearMap(torch.randn(5, 3), "made")):
+        assert torch.equal(forecaster(batch), forecaster(whole))
+
+
+def ett(name: str, context_length: int) -> ForecastData:
+    path = SHARED_DATA / f"{name}.csv"
+    if not path.is_file():
+        pytest.skip(f"{path.name} is not beside the project")
+    series = read_series(path, time_column="date", frequency="h")
+    return ForecastData(
+        Source(series, list(series.frame.columns), [], path),
+        {"train": 8640, "validation": 2880, "test": 2880},
+        context_length=context_length,
+        horizon=96,
+        batch_size=32,
+        evaluation_batch_size=256,
+        seed=1,
+    )
+
+
+@pytest.mark.parametrize(("name", "published"), [("ETTh1", 1.295), ("ETTh2", 0.432)])
+def test_last_value_scores_what_is_published(name: str, published: float) -> None:
+    windows = ett(name, 96).parts["test"]
+    assert len(windows) == 2785
+    assert evaluate(last_value, windows, 512).sums.scaled()["mse"] == pytest.approx(published, rel=0.01)
+
+
+def test_seasonal_naive_and_ridge_score_what_they_should_on_etth1() -> None:
+    data = ett("ETTh1", 512)
+    test = data.parts["test"]
+    assert evaluate(SeasonalNaive(test, 24), test, 512).sums.scaled()["mse"] == pytest.approx(0.512, abs=0.002)
+    ridge = fit_ridge(data.parts["train"], data.parts["validation"])
+    assert evaluate(ridge, test, 512).sums.scaled()["mse"] <= 0.372

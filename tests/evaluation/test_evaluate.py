@@ -1,0 +1,142 @@
+import time
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from forecast.data.windows import Batch
+from forecast.evaluation import evaluate as module
+from forecast.evaluation.evaluate import evaluate
+from forecast.model.presets import Sizes
+from tests.support.examples import make_model, make_windows
+
+
+def mean_of_context(batch: Batch) -> Tensor:
+    return batch.past[..., :2].mean(1, keepdim=True).expand_as(batch.future)
+
+
+def test_every_window_is_scored_against_its_own_future() -> None:
+    windows = make_windows()
+    evaluation = evaluate(mean_of_context, windows, 16)
+    table = windows.values.double().numpy()
+    expected = []
+    for start in range(50):
+        past, future = table[start : start + 8, :2], table[start + 8 : start + 11, :2]
+        expected.append(np.square(past.mean(0) - future).mean())
+    assert evaluation.origin.tolist() == list(range(8, 58))
+    np.testing.assert_allclose(evaluation.mse, expected, rtol=1e-5)
+    assert evaluation.sums.scaled()["mse"] == pytest.approx(np.mean(expected), rel=1e-6)
+    assert evaluation.sums.count.tolist() == [[50, 50]] * 3
+
+
+def test_the_batch_size_changes_no_score_of_a_model() -> None:
+    sizes = Sizes(num_targets=2, num_past_covariates=1, num_known=2, context_length=8, horizon=3)
+    model = make_model("patch_informer", sizes, linear_path="zero")
+
+    def forecaster(batch: Batch) -> Tensor:
+        return model(batch.past, batch.past_known, batch.future_known, batch.past_observed)
+
+    results = [evaluate(forecaster, make_windows(), size, keep_residuals=True) for size in (1, 7, 64)]
+    for other in results[1:]:
+        assert other.sums.scaled() == pytest.approx(results[0].sums.scaled(), abs=1e-6)
+        np.testing.assert_allclose(other.mse, results[0].mse, atol=1e-5)
+        np.testing.assert_allclose(other.residuals, results[0].residuals, atol=1e-5)
+        assert other.origin.tolist() == results[0].origin.tolist()
+
+
+def test_residuals_are_the_future_less_the_forecast() -> None:
+    windows = make_windows()
+    residuals = evaluate(mean_of_context, windows, 16, keep_residuals=True).residuals
+    assert residuals is not None
+    assert residuals.shape == (50, 3, 2)
+    expected = windows.values[20 + 8 : 20 + 11, :2] - windows.values[20:28, :2].mean(0)
+    np.testing.assert_allclose(residuals[20], expected.numpy(), atol=1e-6)
+    assert evaluate(mean_of_context, windows, 16).residuals is None
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 64])
+def test_of_too_many_residuals_every_kth_window_is_kept_whatever_the_batch_size(
+    batch_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows = make_windows()
+    whole = evaluate(mean_of_context, windows, batch_size, keep_residuals=True).residuals
+    monkeypatch.setattr(module, "MAX_RESIDUALS", 50 * 3 * 2 // 4)
+    thinned = evaluate(mean_of_context, windows, batch_size, keep_residuals=True).residuals
+    assert whole is not None
+    assert thinned is not None
+    np.testing.assert_array_equal(thinned, whole[::4])
+
+
+def test_filled_targets_are_left_out_of_scores_and_residuals() -> None:
+    observed = torch.ones(60, 3, dtype=torch.bool)
+    observed[30, 0] = False
+    windows = make_windows(observed=observed)
+    windows.values[30, 0] = 1e6  # a bad fill; it is context of some windows and target of three
+    evaluation = evaluate(lambda batch: torch.zeros_like(batch.future), windows, 16, keep_residuals=True)
+    assert evaluation.sums.count.tolist() == [[49, 50]] * 3
+    assert evaluation.sums.scaled()["mse"] < 2
+    assert evaluation.residuals is not None
+    missing = np.argwhere(np.isnan(evaluation.residuals)).tolist()
+    assert missing == [[20, 2, 0], [21, 1, 0], [22, 0, 0]]
+
+
+def test_batches_without_a_measured_target_add_nothing_and_spoil_nothing() -> None:
+    observed = torch.ones(60, 3, dtype=torch.bool)
+    observed[20:45] = False
+    windows = make_windows(observed=observed)
+    evaluation = evaluate(lambda batch: torch.zeros_like(batch.future), windows, 4, keep_residuals=True)
+    unseen = np.array([not observed[origin : origin + 3, :2].any() for origin in evaluation.origin])
+    assert unseen.sum() == 23
+    assert (np.isnan(evaluation.mse) == unseen).all()
+    assert (np.isnan(evaluation.mae) == unseen).all()
+    assert evaluation.residuals is not None
+    assert np.isnan(evaluation.residuals[unseen]).all()
+    seen = [windows.batch(torch.tensor([place])) for place in np.flatnonzero(~unseen)]
+    errors = torch.cat([batch.future[batch.future_observed] for batch in seen]).double()
+    assert evaluation.sums.scaled()["mse"] == pytest.approx(float(errors.square().mean()))
+
+
+def test_a_forecaster_that_drops_a_window_is_found_out() -> None:
+    windows = make_windows()
+
+    def lossy(batch: Batch) -> Tensor:
+        return torch.zeros_like(batch.future)[: 1 if len(batch.origin) == 2 else None]
+
+    with pytest.raises((AssertionError, RuntimeError)):
+        evaluate(lossy, windows, 16)
+
+
+def test_evaluation_keeps_no_graph() -> None:
+    weight = torch.ones((), requires_grad=True)
+    grads = []
+
+    def forecaster(batch: Batch) -> Tensor:
+        forecast = torch.zeros_like(batch.future) * weight
+        grads.append(forecast.requires_grad)
+        return forecast
+
+    evaluate(forecaster, make_windows(), 16)
+    assert grads == [False] * 4
+
+
+@pytest.mark.parametrize("batch_size", [50, 10])
+def test_the_first_forecast_is_not_timed_nor_that_of_an_only_batch(batch_size: int) -> None:
+    waits = iter([0.5])
+
+    def slow_at_first(batch: Batch) -> Tensor:
+        time.sleep(next(waits, 0.0))
+        return mean_of_context(batch)
+
+    windows = make_windows()
+    assert evaluate(slow_at_first, windows, batch_size).windows_per_s > len(windows) / 0.25
+
+
+def test_the_load_is_that_of_the_batches_that_are_timed() -> None:
+    def slow_at_first(batch: Batch) -> Tensor:
+        time.sleep(0.3 if int(batch.origin[0]) == 8 else 0.01)
+        return mean_of_context(batch)
+
+    load = evaluate(slow_at_first, make_windows(), 10).load
+    assert 0.04 <= load.wall_seconds < 0.3
+    assert load.cpu_seconds < load.wall_seconds + 0.3

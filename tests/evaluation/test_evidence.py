@@ -1,0 +1,51 @@
+"""When validation says for sure that trained weights beat the start."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from forecast.common.group import ALONE
+from forecast.evaluation.evidence import Evidence, WindowErrors
+
+
+def test_the_allowance_is_students_of_the_means_of_blocks() -> None:
+    difference = np.random.default_rng(1).normal(-0.01, 0.05, 300)
+    start = torch.full((300,), 0.5, dtype=torch.float64)
+    means = difference.reshape(10, 30).mean(1)
+    expected = stats.t.ppf(0.95, 9) * stats.sem(means)
+    assert Evidence(0.5, start, 30, 0.95).allowance(start + torch.tensor(difference)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("windows", [0, 30, 239])
+def test_fewer_than_eight_blocks_say_nothing(windows: int) -> None:
+    start = torch.ones(windows, dtype=torch.float64)
+    assert Evidence(0.5, start, 30, 0.95).allowance(start - 0.5) == math.inf
+
+
+def test_windows_without_a_target_are_left_out() -> None:
+    start = torch.rand(100, dtype=torch.float64)
+    other = start + 0.1 * torch.rand(100, dtype=torch.float64)
+    expected = Evidence(0.5, start, 5, 0.9).allowance(other)
+    holes = torch.full((7,), torch.nan, dtype=torch.float64)
+    assert Evidence(0.0, torch.cat([start, holes]), 5, 0.9).allowance(torch.cat([other, holes])) == expected
+
+
+def test_a_difference_of_nothing_but_noise_is_rarely_taken_for_one() -> None:
+    """Windows that overlap by 24 steps: no more than some 5 % of false claims, though they are not independent."""
+    rng, claims = np.random.default_rng(3), 0
+    for _ in range(400):
+        noise = rng.normal(size=24 * 12 + 23)
+        difference = torch.tensor(np.convolve(noise, np.ones(24) / 24, "valid"))  # as overlapping windows' errors
+        start = torch.ones(len(difference), dtype=torch.float64)
+        claims += Evidence(1.0, start, 24, 0.95).beaten_by(1 + float(difference.mean()), start + difference)
+    assert claims <= 40
+
+
+def test_the_errors_of_windows_are_in_order_of_time_whatever_order_they_came_in() -> None:
+    errors = WindowErrors()
+    errors.add(torch.tensor([7, 8]), torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64))
+    errors.add(torch.tensor([5, 6]), torch.tensor([[5.0, 6.0], [7.0, 8.0]], dtype=torch.float64))
+    assert errors.mse((1.0, 0.5), ALONE).tolist() == [8.0, 11.0, 2.0, 5.0]

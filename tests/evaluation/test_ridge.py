@@ -1,0 +1,195 @@
+"""The linear maps in closed form, against sklearn's ridge on windows cut by slicing."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.signal import lfilter
+from sklearn.linear_model import Ridge as SklearnRidge
+
+from forecast.data.windows import Windows
+from forecast.evaluation import ridge as linear
+from forecast.evaluation.evaluate import evaluate
+from forecast.evaluation.ridge import LinearMap, fit_ridge, refit
+from tests.support.examples import make_windows, split_windows
+
+
+def design(windows: Windows, look_back: int, every: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Give rows of context and horizon less the context's mean, built by slicing."""
+    x, y = [], []
+    table = windows.values.double().numpy()
+    length = windows.context_length
+    for start in windows.every(every).starts.tolist():
+        for series in range(windows.num_targets):
+            past = table[start + length - look_back : start + length, series]
+            future = table[start + length : start + length + windows.horizon, series]
+            x.append(past - past.mean())
+            y.append(future - past.mean())
+    return np.array(x), np.array(y)
+
+
+def test_ridge_is_sklearns_on_windows_less_their_mean() -> None:
+    train, validation = split_windows()
+    ridge = fit_ridge(train, validation)
+    x, y = design(train, 8)
+    alpha = ridge.penalty * np.square(x).sum() / 8
+    reference = SklearnRidge(alpha=alpha, fit_intercept=False).fit(x, y)
+    np.testing.assert_allclose(ridge.weight.numpy(), reference.coef_.T, atol=1e-5)
+    assert ridge.weight.shape == (8, 3)
+    assert ridge.every == 1
+
+
+def test_the_penalty_is_the_best_on_validation_of_all_that_are_tried() -> None:
+    train, validation = split_windows()
+    ridge = fit_ridge(train, validation)
+    (x, y), (x_val, y_val) = design(train, 8), design(validation, 8)
+    errors = {}
+    for penalty in linear.PENALTIES.tolist():
+        alpha = penalty * np.square(x).sum() / 8
+        errors[penalty] = np.square(SklearnRidge(alpha=alpha, fit_intercept=False).fit(x, y).predict(x_val) - y_val)
+    assert ridge.penalty == min(errors, key=lambda penalty: errors[penalty].mean())
+
+
+def test_a_ridge_forecast_is_its_map_of_the_centred_context_with_the_mean_put_back() -> None:
+    windows = make_windows()
+    weight = torch.randn(5, 3)
+    batch = windows.batch(torch.tensor([2, 40]))
+    forecast = LinearMap(weight, "made")(batch)
+    for row, origin in enumerate(batch.origin.tolist()):
+        past = windows.values[origin - 5 : origin, :2]
+        expected = weight.T @ (past - past.mean(0)) + past.mean(0)
+        torch.testing.assert_close(forecast[row], expected)
+
+
+def test_ridge_recovers_a_linear_law_that_no_mean_hides() -> None:
+    train, validation = split_windows(context_length=8, horizon=2)
+    values = train.values
+    for row in range(2, 300):  # the second difference is fixed: x_t = 2 cos(w) x_{t-1} - x_{t-2}
+        values[row] = 1.8 * values[row - 1] - values[row - 2]
+    validation.values[:] = values
+    assert evaluate(fit_ridge(train, validation), validation, 64).sums.scaled()["mse"] < 1e-4
+
+
+@pytest.mark.parametrize("hostile", [torch.nan, 1e30])
+def test_ridge_neither_fits_nor_forecasts_with_what_lies_past_the_origin(hostile: float) -> None:
+    train, validation = split_windows()
+    expected = fit_ridge(train, validation)
+    batch = validation.batch(torch.tensor([5]))
+    forecast = expected(batch)
+    origin = int(batch.origin)
+    validation.values[origin:] = hostile
+    assert torch.equal(expected(validation.batch(torch.tensor([5]))), forecast)
+    train.values[200:] = hostile  # after the training part
+    clean = make_windows(300, targets=range(200, 300))
+    again = fit_ridge(train, clean)
+    assert torch.equal(again.weight, expected.weight)
+
+
+def with_gaps(windows: Windows, share: float) -> Windows:
+    """Give the windows with a share of the values filled, by what is far from the truth."""
+    observed = torch.rand(windows.values.shape, generator=torch.Generator().manual_seed(1)) >= share
+    return replace(windows, observed=observed, values=windows.values.clone())
+
+
+def targets_of(windows: Windows) -> np.ndarray:
+    """Give which targets were measured, in the order of `design`."""
+    assert windows.observed is not None
+    length, horizon = windows.context_length, windows.horizon
+    rows = [windows.observed[start + length :][:horizon, : windows.num_targets].T for start in windows.starts.tolist()]
+    return torch.cat(rows).numpy()
+
+
+def test_each_step_is_fitted_on_the_targets_that_were_measured() -> None:
+    train, validation = split_windows()
+    train = with_gaps(train, 0.2)
+    (x, y), seen = design(train, 8), targets_of(train)
+    assert not seen.all(1).all()
+    ridge = fit_ridge(train, validation)
+    some = seen.any(1)
+    x, y, seen = x[some], np.where(seen, y, 0)[some], seen[some]
+    gram = x.T @ x
+    cross = x.T @ y * (len(x) / seen.sum(0))
+    direct = np.linalg.solve(gram + ridge.penalty * np.diag(gram).mean() * np.eye(8), cross)
+    np.testing.assert_allclose(ridge.weight.numpy(), direct, atol=1e-5)
+
+
+def test_the_penalty_is_the_best_on_every_target_of_validation_that_was_measured() -> None:
+    train, validation = split_windows()
+    validation = with_gaps(validation, 0.05)
+    (x, y), (x_val, y_val) = design(train, 8), design(validation, 8)
+    seen = targets_of(validation)
+    assert 0 < seen.all(1).sum() < len(seen)
+    errors = {}
+    for penalty in linear.PENALTIES.tolist():
+        alpha = penalty * np.square(x).sum() / 8
+        fitted = SklearnRidge(alpha=alpha, fit_intercept=False).fit(x, y)
+        errors[penalty] = np.square(fitted.predict(x_val) - y_val)[seen].mean()
+    assert fit_ridge(train, validation).penalty == min(errors, key=lambda penalty: errors[penalty])
+
+
+def test_scattered_gaps_cost_the_ridge_little() -> None:
+    """One target of twenty is absent, so hardly a window of 96 has all of its own: it is not lost for that."""
+    steps = torch.arange(3000)
+    noise = torch.from_numpy(lfilter([1], [1, -0.9], np.random.default_rng(0).standard_normal(3000))).float()
+    values = (1.5 * torch.sin(2 * torch.pi * steps / 24) + 0.6 * noise)[:, None]
+    observed = torch.rand(3000, 1, generator=torch.Generator().manual_seed(0)) >= 0.05
+    filled = values[torch.where(observed[:, 0], steps, 0).cummax(0).values]
+
+    def score(table: torch.Tensor, mask: torch.Tensor | None) -> tuple[float, float]:
+        parts = [
+            Windows(table, torch.zeros(3000, 0), torch.arange(first, last - 143), 48, 96, 1, mask)
+            for first, last in ((0, 2000), (1952, 2500), (2452, 3000))
+        ]
+        ridge = fit_ridge(parts[0], parts[1])
+        return evaluate(ridge, parts[2], 64).sums.scaled()["mse"], ridge.penalty
+
+    (whole, _), (gaps, penalty) = score(values, None), score(filled, observed)
+    assert gaps < 1.05 * whole
+    assert penalty > linear.PENALTIES[0]
+
+
+def test_ridge_without_a_window_to_fit_forecasts_the_mean_of_the_context() -> None:
+    train, validation = split_windows()
+    train = replace(train, observed=torch.zeros(300, 3, dtype=torch.bool))
+    batch = validation.batch(torch.tensor([0, 9]))
+    forecast = fit_ridge(train, validation)(batch)
+    torch.testing.assert_close(forecast, batch.past[..., :2].mean(1, keepdim=True).expand(-1, 3, -1))
+
+
+def test_a_context_beyond_the_longest_look_back_is_read_from_its_newest_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, validation = split_windows()
+    monkeypatch.setattr(linear, "MAX_LOOK_BACK", 5)
+    ridge = fit_ridge(train, validation)
+    x, y = design(train, 5)
+    reference = SklearnRidge(alpha=ridge.penalty * np.square(x).sum() / 5, fit_intercept=False).fit(x, y)
+    assert ridge.look_back == 5
+    np.testing.assert_allclose(ridge.weight.numpy(), reference.coef_.T, atol=1e-5)
+
+
+def test_too_many_windows_are_thinned_and_the_result_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, validation = split_windows()
+    monkeypatch.setattr(linear, "FIT_OPERATIONS", len(train) * 2 * 8 * 11 / 3)
+    ridge = fit_ridge(train, validation)
+    x, y = design(train, 8, every=3)
+    reference = SklearnRidge(alpha=ridge.penalty * np.square(x).sum() / 8, fit_intercept=False).fit(x, y)
+    assert ridge.every == 3
+    np.testing.assert_allclose(ridge.weight.numpy(), reference.coef_.T, atol=1e-5)
+
+
+def test_ridge_of_a_constant_series_forecasts_the_constant() -> None:
+    train, validation = split_windows()
+    train.values[:] = 2.5
+    validation.values[:] = 2.5
+    assert evaluate(fit_ridge(train, validation), validation, 64).sums.scaled()["mse"] < 1e-9
+
+
+def test_a_map_is_fitted_on_other_windows_with_the_same_penalty() -> None:
+    train, validation = split_windows()
+    ridge = fit_ridge(train, validation)
+    again = refit(validation, ridge)
+    x, y = design(validation, 8)
+    alpha = ridge.penalty * np.square(x).sum() / 8
+    reference = SklearnRidge(alpha=alpha, fit_intercept=False).fit(x, y)
+    np.testing.assert_allclose(again.weight.numpy(), reference.coef_.T, atol=1e-5)
+    assert (again.penalty, again.every) == (ridge.penalty, ridge.every)

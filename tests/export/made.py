@@ -1,0 +1,69 @@
+"""Small models in original units, and windows for them."""
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from forecast import attention
+from forecast.attention._arguments import attention_arguments
+from forecast.export.capture import Captured
+from forecast.export.written import facts_of
+from forecast.model import build
+from forecast.model.context import Context
+from forecast.model.original_units import OriginalUnits
+from forecast.model.presets import Mechanisms, Sizes
+from forecast.runs.run import WEIGHTS, Architecture
+from tests.support.examples import FULL, OPTIONS
+
+ARGUMENTS = attention_arguments(attention.available())
+MEAN = torch.tensor([1e7, -5.0, 20.0], dtype=torch.float64)
+SCALE = torch.tensor([100.0, 0.1, 5.0], dtype=torch.float64)
+
+SIZES = {
+    # a context that four does not divide, and a horizon likewise
+    "patch_informer": Sizes(num_targets=2, num_past_covariates=1, num_known=2, context_length=22, horizon=7),
+    # a causal decoder over more than one piece
+    "informer": Sizes(num_targets=2, num_past_covariates=1, num_known=2, context_length=40, horizon=70),
+}
+
+
+def made(preset: str, own: dict[str, Any], **changes: Any) -> tuple[OriginalUnits, Architecture]:
+    """Give a model in evaluation mode whose weights are all random, and its architecture."""
+    decoder = FULL if own["name"] == "linformer" and preset == "informer" else own
+    options = {**OPTIONS[preset], "encoder_layers": 2 if preset == "informer" else 1, **changes}  # two, to distil
+    architecture = Architecture(preset, options, Mechanisms(own, decoder, FULL), SIZES[preset])
+    torch.manual_seed(0)
+    network = build(preset, architecture.sizes, architecture.mechanisms, **architecture.options)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(torch.randn_like(parameter) * 0.3)
+    return OriginalUnits(network, MEAN, SCALE).eval(), architecture
+
+
+def windows(architecture: Architecture, count: int, *, masked: bool = False) -> Context:
+    """Give windows at the level of the model's units."""
+    sizes, generator = architecture.sizes, torch.Generator().manual_seed(count)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    past = MEAN + SCALE * normal(count, sizes.context_length, 3).double()
+    known = (normal(count, steps, sizes.num_known) for steps in (sizes.context_length, sizes.horizon))
+    observed = torch.rand(past.shape, generator=generator) > 0.2 if masked else None
+    return Context(past, *known, observed)
+
+
+def described(captured: Captured, architecture: Architecture) -> dict[str, Any]:
+    """Give what a file of the graph says of itself."""
+    manifest = {"format": 1, "architecture": asdict(architecture), "data": {}, "scaler": {}}
+    return facts_of({**manifest, "files": {WEIGHTS: {"sha256": "0"}}}, captured.batch)
+
+
+def farthest(found: Tensor, wanted: Tensor) -> float:
+    """Give the largest difference of two forecasts, in deviations."""
+    assert found.shape == wanted.shape
+    assert found.dtype == wanted.dtype == torch.float64
+    return float(np.abs((found - wanted).detach().numpy() / SCALE[:2].numpy()).max())

@@ -1,0 +1,98 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from forecast.attention.full import FullAttention
+from forecast.common.errors import InputError
+from forecast.export.capture import Captured, capture
+from forecast.export.written import WRITERS
+from forecast.model.context import Context
+from forecast.predict.opened import open_bytes
+from tests.export.made import ARGUMENTS, described, farthest, made, windows
+from tests.support.examples import FULL
+
+PRESETS = ["patch_informer", "informer"]
+VARIANTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({**ARGUMENTS["probsparse"], "sampling": "per_query", "measure": "published", "factor": 1}, {}),
+    ({**FULL, "implementation": "explicit"}, {}),
+    (FULL, {"channels": "mixed", "linear_path": "zero"}),
+    (FULL, {"stride": 3, "dropout": 0.5}),
+]
+
+
+def check_all(captured: Captured, suffix: str, model: Any, architecture: Any, contexts: list[Context]) -> None:
+    """Write the graph, open it, and compare what it gives."""
+    content = WRITERS[suffix](captured, described(captured, architecture))
+    exported = open_bytes(content, Path(f"model{suffix}"))
+    with torch.inference_mode():
+        for context in contexts:
+            assert farthest(exported(*context), model(*context)) < 2e-5
+
+
+def formats() -> list[Any]:
+    return [".pt2", pytest.param(".onnx", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("suffix", formats())
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("name", sorted(ARGUMENTS))
+def test_every_mechanism_is_exported_for_any_number_of_windows(name: str, preset: str, suffix: str) -> None:
+    if suffix == ".onnx":
+        pytest.importorskip("onnxscript")
+        pytest.importorskip("onnxruntime")
+    shallow = {} if name == "full" else {"encoder_layers": 1}  # a layer takes seconds to capture; one of two distils
+    model, architecture = made(preset, ARGUMENTS[name], **shallow)
+    captured = capture(model, architecture, masked=False)
+    assert captured.batch is None
+    check_all(captured, suffix, model, architecture, [windows(architecture, count) for count in (1, 2, 5)])
+
+
+@pytest.mark.parametrize(("own", "changes"), VARIANTS, ids=["per_query", "explicit", "mixed", "overlap"])
+def test_so_are_other_arguments(own: dict[str, Any], changes: dict[str, Any]) -> None:
+    model, architecture = made("patch_informer", own, **changes)
+    captured = capture(model, architecture, masked=False)
+    assert captured.batch is None
+    check_all(captured, ".pt2", model, architecture, [windows(architecture, count) for count in (1, 4)])
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_model_that_masks_takes_what_was_observed_and_without_it_reads_all(preset: str) -> None:
+    model, architecture = made(preset, FULL)
+    captured = capture(model, architecture, masked=True)
+    contexts = [windows(architecture, 3, masked=True), windows(architecture, 3)]
+    check_all(captured, ".pt2", model, architecture, contexts)
+
+
+Attend = Callable[[FullAttention, Tensor, Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
+ATTEND: Attend = FullAttention.attend
+
+
+def row_by_row(self: FullAttention, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor | None) -> Tensor:
+    rows = [ATTEND(self, *(x[row : row + 1] for x in (query, key, value)), None, None) for row in range(len(value))]
+    return torch.cat(rows)
+
+
+def by_value(self: FullAttention, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor | None) -> Tensor:
+    return ATTEND(self, query, key, value if float(value.sum()) > 0 else -value, None, None)
+
+
+def test_a_mechanism_that_counts_its_rows_is_exported_for_one_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FullAttention, "attend", row_by_row)
+    model, architecture = made("informer", FULL)
+    captured = capture(model, architecture, masked=False)
+    assert captured.batch == 1
+    check_all(captured, ".pt2", model, architecture, [windows(architecture, 1)])
+
+
+def test_a_mechanism_whose_arithmetic_depends_on_values_is_refused_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FullAttention, "attend", by_value)
+    model, architecture = made("patch_informer", FULL)
+    with pytest.raises(
+        InputError, match=r"model=patch_informer attention=full .*torch\.export cannot capture"
+    ) as caught:
+        capture(model, architecture, masked=False)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,299 @@
+import json
+import re
+import shutil
+import signal
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import forecast
+from forecast.common.errors import InputError
+from forecast.data.clock import Clock
+from forecast.export.__main__ import main as export
+from forecast.export.windows import random_series, series_of, windows_of
+from forecast.predict import extra
+from forecast.predict.__main__ import main as predict
+from forecast.predict.forecaster import Forecaster
+from forecast.predict.sealing import sealed
+from forecast.runs.run import Run
+from forecast.training.train import train
+from tests.conftest import TinyRun
+from tests.support.small import CONTEXT, HORIZON, ROOT, quick, rewrite, snapshot, write
+
+
+@pytest.fixture(autouse=True)
+def _signals() -> Iterator[None]:
+    handler = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.fixture(scope="module", params=[".pt2", ".onnx"])
+def model(request: pytest.FixtureRequest, tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Export the tiny run in each format."""
+    if request.param == ".onnx":
+        pytest.importorskip("onnxscript")
+        pytest.importorskip("onnxruntime")
+    path = tmp_path_factory.mktemp("exported") / f"model{request.param}"
+    assert export(["--run", str(tiny_run.path), "--output", str(path)]) == 0
+    return path
+
+
+def one_line(capsys: pytest.CaptureFixture[str]) -> str:
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    return error
+
+
+# --- the file
+
+
+def test_a_file_alone_forecasts_what_its_run_does(model: Path, tiny_run: TinyRun, tmp_path: Path) -> None:
+    shutil.copy(model, tmp_path)
+    words = ["--input", str(tiny_run.source), "--output"]
+    assert predict(["--model", str(tmp_path / model.name), *words, str(tmp_path / "file.csv")]) == 0
+    assert predict(["--run", str(tiny_run.path), *words, str(tmp_path / "run.csv")]) == 0
+    found, wanted = (pd.read_csv(tmp_path / name, index_col=0) for name in ("file.csv", "run.csv"))
+    assert found.index.equals(wanted.index)
+    scale = Forecaster.load(tiny_run.path).scaler.scale[:2]
+    assert np.abs((found - wanted) / scale).max(axis=None) < 1e-4
+    assert (tmp_path / "file.png").is_file()
+
+
+def test_a_file_is_opened_from_python_as_a_run_is(model: Path, tiny_run: TinyRun) -> None:
+    there, here = (forecast.load(path).predict(tiny_run.table) for path in (model, tiny_run.path))
+    pd.testing.assert_frame_equal(there, here, rtol=1e-6)
+
+
+def test_a_file_is_used_with_the_run_it_is_of_and_refused_with_another(
+    model: Path, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--model", str(model), "--input", str(tiny_run.source), "--output", str(tmp_path / "next.csv")]
+    assert predict([*words, "--run", str(tiny_run.path)]) == 0
+    other, _ = train(quick(tmp_path / "outputs", "training.max_steps=1"))
+    capsys.readouterr()
+    before = snapshot(tmp_path)
+    assert predict([*words, "--run", str(other.path)]) == 2
+    assert "--model was not exported from --run" in one_line(capsys)
+    assert snapshot(tmp_path) == before
+
+
+def test_the_command_says_how_near_the_file_is_and_on_what(
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = snapshot(tiny_run.path)
+    words = ["--run", str(tiny_run.path), "--input", str(tiny_run.source)]
+    assert export([*words, "--output", str(tmp_path / "model.pt2")]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert "any number of windows at a time, float64 values in original units" in first
+    assert f"over 32 windows of {tiny_run.source} (bound 1e-04)" in second
+    assert [path.name for path in tmp_path.iterdir()] == ["model.pt2"]
+    assert snapshot(tiny_run.path) == before
+
+
+def test_no_row_of_the_data_is_in_the_file(model: Path, tiny_run: TinyRun) -> None:
+    content = model.read_bytes()  # neither format packs what it holds
+    scale = Forecaster.load(tiny_run.path).scaler.scale
+    if model.suffix == ".pt2":
+        assert scale.tobytes() in content
+    for kind in (np.float64, np.float32):
+        assert not any(value.tobytes() in content for value in tiny_run.table["load"].to_numpy().astype(kind))
+
+
+def test_a_run_that_masks_is_exported_with_what_was_observed(tmp_path: Path, tiny_run: TinyRun) -> None:
+    table = tiny_run.table.drop(index=[*range(100, 110), *range(660, 664)])
+    table.loc[690, "oil"] = np.nan
+    source = write(tmp_path / "hours.csv", table)
+    words = ["data=csv", f"data.path={source}", "data.missing=mask", "model.linear_path=zero"]
+    run, _ = train(quick(tmp_path / "outputs", *words))
+    assert export(["--run", str(run.path), "--output", str(tmp_path / "model.pt2")]) == 0
+    there, here = (forecast.load(path).predict(table) for path in (tmp_path / "model.pt2", run.path))
+    pd.testing.assert_frame_equal(there, here, rtol=1e-6)
+
+
+# --- what it is compared on
+
+
+def test_windows_are_spread_over_the_rows_and_end_with_the_last(
+    tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORECAST_DATA_DIR", str(tiny_run.source.parent))
+    forecaster = Forecaster.load(tiny_run.path)
+    series, said = series_of(Run.open(tiny_run.path), forecaster, None)
+    assert said == str(tiny_run.source)
+    context = windows_of(series, forecaster, 5)
+    values = tiny_run.table[["load", "oil", "air"]].to_numpy()
+    assert context.past.shape == (5, CONTEXT, 3)
+    np.testing.assert_array_equal(context.past[0], values[:CONTEXT])
+    np.testing.assert_array_equal(context.past[-1], values[-CONTEXT:])
+    assert context.future_known.shape[:2] == (5, HORIZON)
+    np.testing.assert_array_equal(context.future_known[0], forecaster.context(series, CONTEXT)[0].future_known[0])
+
+
+def test_a_run_whose_file_is_gone_is_compared_on_random_rows_at_its_level(tiny_run: TinyRun, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(tiny_run.path, tmp_path / "run"))
+    result = json.loads((run / "result.json").read_text())
+    result["data"]["path"] = str(tmp_path / "gone.csv")
+    rewrite(run / "result.json", result)
+    forecaster = Forecaster.load(run)
+    series, said = series_of(Run.open(run), forecaster, None)
+    assert said.startswith("random rows")
+    np.testing.assert_allclose(series.frame.mean(), forecaster.scaler.mean, atol=3 * forecaster.scaler.scale.max() / 17)
+    pd.testing.assert_frame_equal(series.frame, random_series(forecaster).frame)
+
+
+def test_a_file_that_only_the_folder_names_elsewhere_is_not_read(tiny_run: TinyRun) -> None:
+    series, said = series_of(Run.open(tiny_run.path), Forecaster.load(tiny_run.path), None)
+    assert "name it with --input" in said
+    assert not series.frame["load"].isin(tiny_run.table["load"]).any()
+
+
+@pytest.mark.parametrize("frequency", ["YS-JAN", "5YE-JUN", "QS-OCT", "52W-TUE", "W-SUN", "h"])
+def test_random_rows_of_long_steps_end_within_what_a_date_can_be(tiny_run: TinyRun, frequency: str) -> None:
+    forecaster = replace(Forecaster.load(tiny_run.path), frequency=frequency, cycles=[], clock=Clock(None, frequency))
+    series = random_series(forecaster)
+    assert len(series.frame) >= forecaster.context_length
+    context, dates = forecaster.context(series)
+    assert len(dates) == HORIZON
+    assert context.past.shape[1] == CONTEXT
+
+
+def test_a_simulated_run_is_compared_on_the_simulation(tmp_path: Path) -> None:
+    run, _ = train(quick(tmp_path / "outputs", "training.max_steps=1"))
+    series, said = series_of(run, Forecaster.load(run.path), None)
+    assert (said, len(series.frame)) == ("the simulation", 700)
+
+
+# --- what is refused
+
+
+def test_a_file_that_would_forecast_something_else_is_not_written(
+    tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("forecast.export.parity.BOUND", -1.0)
+    (tmp_path / "model.pt2").write_text("mine")
+    assert export(["--run", str(tiny_run.path), "--output", str(tmp_path / "model.pt2")]) == 1
+    assert "not written, it differs from" in one_line(capsys)
+    assert (tmp_path / "model.pt2").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--output", "model.pt"], "--output must end in .onnx or .pt2"),
+        (["--output", "none/model.pt2"], "no such folder"),
+        (["--output", "folder.pt2"], "is a folder"),
+        (["--output", "model.pt2", "--run", "none"], "none: no such folder"),
+        (["--output", "model.pt2", "--input", "none.csv"], "none.csv"),
+    ],
+)
+def test_what_cannot_be_exported_is_one_line(
+    words: list[str], message: str, tiny_run: TinyRun, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.pt2").mkdir()
+    assert export(["--run", str(tiny_run.path), *words]) == 2
+    assert message in one_line(capsys)
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.pt2"]
+
+
+@pytest.mark.parametrize("tool", ["export", "predict"])
+def test_onnx_without_its_packages_names_the_extra(
+    tool: str, tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(extra, "find_spec", lambda _: None)
+    path = tmp_path / "model.onnx"
+    if tool == "export":
+        assert export(["--run", str(tiny_run.path), "--output", str(path)]) == 2
+    else:
+        path.write_bytes(b"something")
+        assert (
+            predict(["--model", str(path), "--input", str(tiny_run.source), "--output", str(tmp_path / "f.csv")]) == 2
+        )
+    line = one_line(capsys)
+    assert "is not installed" in line
+    assert 'pip install -e ".[export]"' in line
+
+
+def without_facts(path: Path) -> bytes:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("model/data.pkl", b"no")
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("suffix", [".pt2", ".onnx"])
+@pytest.mark.parametrize("kind", ["empty", "noise", "zip", "absent"])
+def test_a_file_of_something_else_is_one_line(
+    kind: str, suffix: str, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if suffix == ".onnx":
+        pytest.importorskip("onnxruntime")
+    path = tmp_path / f"model{suffix}"
+    if kind != "absent":
+        path.write_bytes({"empty": b"", "noise": b"\xff" * 1000, "zip": without_facts(tmp_path / "zip")}[kind])
+    assert predict(["--model", str(path), "--input", str(tiny_run.source), "--output", str(tmp_path / "f.csv")]) == 2
+    assert str(path) in one_line(capsys)
+    assert not (tmp_path / "f.csv").exists()
+
+
+def test_an_onnx_model_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    kind = onnx.TensorProto.DOUBLE
+    ends = [onnx.helper.make_tensor_value_info(name, kind, [1]) for name in "xy"]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Neg", ["x"], ["y"])], "other", ends[:1], ends[1:])
+    path = tmp_path / "other.onnx"
+    opset = onnx.helper.make_opsetid("", 18)
+    content = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=10).SerializeToString()
+    for written, said in ((content, "its digest differs"), (sealed(content, ".onnx"), "no model that forecast")):
+        path.write_bytes(written)
+        with pytest.raises(InputError, match=said):
+            forecast.load(path)
+
+
+def test_a_model_that_ends_in_something_else_is_refused(tiny_run: TinyRun, capsys: pytest.CaptureFixture[str]) -> None:
+    assert predict(["--model", str(tiny_run.source), "--input", str(tiny_run.source)]) == 2
+    assert "--model takes a file that forecast.export wrote, .onnx or .pt2" in one_line(capsys)
+
+
+# --- what the README shows
+
+
+def test_the_commands_of_the_readme_export_and_forecast(
+    tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    section = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Export\n")[2].partition("\n## ")[0]
+    commands = re.findall(r"^python -m forecast\.(\w+) (.*)$", section, re.MULTILINE)
+    assert [tool for tool, _ in commands] == ["export", "predict"]
+    shutil.copytree(tiny_run.path, tmp_path / "outputs" / "csv" / "run")
+    shutil.copy(tiny_run.source, tmp_path / "my.csv")
+    monkeypatch.chdir(tmp_path)
+    for tool, words in commands:
+        assert {"export": export, "predict": predict}[tool](words.split()) == 0
+    assert len(pd.read_csv(tmp_path / "forecast.csv")) == HORIZON
+
+
+def test_no_flipped_byte_of_a_file_is_run(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights of both formats are stored without a checksum that their readers look at."""
+    whole = model.read_bytes()
+    copy = tmp_path / model.name
+    runs = {".pt2": "torch.export.load", ".onnx": "onnxruntime.InferenceSession"}[model.suffix]
+    monkeypatch.setattr(runs, lambda *_, **__: pytest.fail("it was run"))
+    for place in [*np.random.default_rng(0).integers(len(whole), size=60), len(whole) - 1]:
+        raw = bytearray(whole)
+        raw[place] ^= 1 << int(place % 8)
+        copy.write_bytes(bytes(raw))
+        with pytest.raises(InputError, match=rf"{model.name}: not a file that .*its digest differs"):
+            forecast.load(copy)
+    for length in (len(whole) - 1, len(whole) // 2, 63, 0):
+        copy.write_bytes(whole[:length])
+        with pytest.raises(InputError, match="its digest differs"):
+            forecast.load(copy)

@@ -1,0 +1,193 @@
+"""What compiling a training changes, which is its rounding, and what it does not."""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor, nn
+
+from forecast import attention
+from forecast.attention._arguments import attention_arguments
+from forecast.attention.full import FullAttention
+from forecast.common.errors import InputError
+from forecast.common.group import Group
+from forecast.common.place import Place
+from forecast.model import build
+from forecast.model.compiling import CompiledForward
+from forecast.model.encoder import Encoder, EncoderLayer
+from forecast.model.multi_head import MultiHeadAttention
+from forecast.model.presets import Mechanisms, Sizes
+from forecast.training.preparation import prepare
+from forecast.training.train import train
+from tests.support.boards import curve
+from tests.support.examples import OPTIONS, make_inputs
+from tests.support.small import changed, quick, snapshot
+
+pytestmark = pytest.mark.usefixtures("undrawn")
+
+CPU = torch.device("cpu")
+SIZES = Sizes(num_targets=2, num_past_covariates=1, num_known=3, context_length=24, horizon=6)
+
+
+@pytest.fixture(scope="module")
+def arguments() -> dict[str, dict[str, Any]]:
+    return attention_arguments(attention.available())
+
+
+def step(call: Callable[..., Tensor], model: nn.Module, *inputs: Tensor) -> list[Tensor]:
+    """Give loss and gradients of a step whose randomness is that of seed 3."""
+    torch.manual_seed(3)
+    model.zero_grad()
+    loss = call(*inputs).square().mean()
+    loss.backward()
+    return [loss.detach(), *(each.grad for each in model.parameters() if each.grad is not None)]
+
+
+# --- the model
+
+
+def rotated(preset: str, step: int) -> list[Any]:
+    """Give a mechanism for each place of a model, so that each mechanism comes somewhere, or with 1 in all."""
+    names = attention.available()
+    places = [[names[(first + place) % len(names)] for place in range(3)] for first in range(0, len(names), step)]
+    return [pytest.param(preset, *three, id=f"{preset}-{'-'.join(three)}") for three in places]
+
+
+@pytest.mark.usefixtures("traced")
+@pytest.mark.parametrize(
+    ("preset", "encoder", "decoder", "cross"), [*rotated("patch_informer", 3), *rotated("informer", 3)]
+)
+def test_each_mechanism_is_part_of_one_graph_in_each_preset(
+    preset: str, encoder: str, decoder: str, cross: str, arguments: dict[str, dict[str, Any]]
+) -> None:
+    built = attention.build(**arguments[decoder], num_heads=1, head_dim=4, max_key_length=8)
+    if preset == "informer" and built.causal_ability == "no":
+        decoder = "full"
+    mechanisms = Mechanisms(arguments[encoder], arguments[decoder], arguments[cross])
+    model = build(preset, SIZES, mechanisms, **{**OPTIONS[preset], "dropout": 0.2, "encoder_layers": 1}).train()
+    compiled = CompiledForward(model, CPU)
+    found = []
+    for call in (model, compiled):
+        with torch.autocast("cpu", torch.bfloat16, enabled=preset == "informer"):
+            found.append(step(call, model, *make_inputs(SIZES)))
+    assert compiled.recompiles == 1  # of the whole: in more than one piece it would have been refused
+    torch.testing.assert_close(found[1], found[0])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+def test_a_compiled_layer_draws_what_the_eager_one_draws(arguments: dict[str, dict[str, Any]]) -> None:
+    mechanism = attention.build(**{**arguments["probsparse"], "factor": 1}, num_heads=2, head_dim=8)
+    layer = EncoderLayer(MultiHeadAttention(16, 2, mechanism), 16, 32, dropout=0.2, norm_first=True)
+    encoder = Encoder([layer], [], 16)
+    encoder.activation_checkpointing = True  # what was drawn in the forward pass is drawn again in the backward pass
+    compiled = CompiledForward(encoder, CPU)  # type: ignore[arg-type]
+    tokens = torch.randn(4, 24, 16)
+    torch.testing.assert_close(step(compiled, encoder, tokens), step(encoder, encoder, tokens), atol=1e-5, rtol=1e-4)
+
+
+# --- the run
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Give a run with all that draws and all that keeps statistics: dropout, ProbSparse, batch norm."""
+    words = ["attention=probsparse", "attention.factor=1", "training.validations_per_epoch=8", "optimizer.lr=0.01"]
+    return quick(tmp_path_factory.mktemp("compiling"), *words, model="informer")
+
+
+PLAIN = {"model__distil": False}
+"""Without batch norm, whose statistics follow a bias that has no gradient but rounding's, which AdamW magnifies."""
+
+
+@pytest.fixture(scope="module")
+def eager(config: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    return train(changed(config, **PLAIN))
+
+
+def assert_same(found: tuple[Any, dict[str, Any]], eager: tuple[Any, dict[str, Any]]) -> None:
+    # Not the weights: AdamW magnifies the rounding that is all the gradient of a bias of keys.
+    errors = [pd.read_parquet(run.path / "errors.parquet") for run, _ in (found, eager)]
+    pd.testing.assert_frame_equal(errors[0], errors[1], rtol=1e-3)
+    assert found[1]["test"]["scaled"] == pytest.approx(eager[1]["test"]["scaled"], rel=1e-4)
+    assert found[1]["model"] == eager[1]["model"]
+
+
+@pytest.mark.usefixtures("traced")
+def test_a_compiled_run_learns_what_an_eager_one_does(
+    config: dict[str, Any], eager: tuple[Any, dict[str, Any]], tmp_path: Path
+) -> None:
+    options = {f"training__{name}": True for name in ("compile", "profile")}
+    run, result = train(changed(config, output_dir=str(tmp_path), **options, **PLAIN))
+    assert_same((run, result), eager)
+    speed = json.loads((run.path / "result.json").read_text())["speed"]
+    assert speed["recompiles"] == 0  # though it was validated between steps
+    assert 0 < curve(run.path, "speed/compile_seconds").popitem()[1] == pytest.approx(speed["compile_seconds"])
+    assert not {"compile_seconds", "recompiles"} & set(eager[1]["speed"])
+
+
+def test_a_machine_without_a_compiler_refuses_in_one_line_before_anything_is_written(
+    config: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch._inductor.config.cpp.cxx", (None, str(tmp_path / "c++")))
+    with pytest.raises(InputError, match=r"no C\+\+ compiler here.*install g\+\+.*training.compile=false") as refused:
+        train(changed(config, output_dir=str(tmp_path / "outputs"), training__compile=True))
+    assert "\n" not in str(refused.value)
+    assert snapshot(tmp_path) == {}
+
+
+@pytest.mark.usefixtures("traced")
+def test_a_mechanism_that_cannot_be_compiled_is_refused_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deciding(self: FullAttention, query: Tensor, *_: Any) -> Tensor:
+        return query if query.max() > 0 else -query
+
+    monkeypatch.setattr(FullAttention, "attend", deciding)
+    with pytest.raises(InputError) as refused:
+        train(quick(tmp_path, "training.compile=true"))
+    said = str(refused.value)
+    assert re.fullmatch(r"training.compile=true: this model cannot be compiled here \(.+\): train with .*=false", said)
+
+
+# --- what it cost
+
+
+@pytest.mark.usefixtures("traced")
+def test_a_new_shape_is_counted_and_making_ready_leaves_no_trace() -> None:
+    network = nn.BatchNorm1d(2)
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    compiled = CompiledForward(network, CPU)  # type: ignore[arg-type]
+    batch = torch.randn(8, 2)
+    compiled.make_ready(lambda: compiled(batch).square().mean())
+    assert compiled.seconds > 0
+    for name, value in network.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    assert all(parameter.grad is None for parameter in network.parameters())
+    compiled(batch + 1)
+    assert compiled.recompiles == 0
+    compiled(batch[:5])
+    assert compiled.recompiles == 1
+
+
+@pytest.mark.usefixtures("traced")
+def test_many_runs_of_one_process_compile_one_after_the_other() -> None:
+    for width in range(2, 14):  # more than torch compiles one function for
+        network = nn.Linear(width, 1)
+        compiled = CompiledForward(network, CPU)  # type: ignore[arg-type]
+        assert compiled(torch.ones(3, width)).shape == (3, 1)
+
+
+@pytest.mark.usefixtures("traced")
+def test_a_network_that_talks_to_other_processes_on_its_way_is_refused(config: dict[str, Any]) -> None:
+    config = changed(config, training__compile=True)
+    with pytest.raises(InputError, match=r"batch norm talks to all 2 processes.*model.distil=false"):
+        prepare(config, Group(Place(size=2, local_size=2)))
+    prepare(changed(config, model__distil=False), Group(Place(size=2, local_size=2)))

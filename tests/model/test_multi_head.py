@@ -1,0 +1,114 @@
+import pytest
+import torch
+
+from forecast.attention import build
+from forecast.attention.base import Attention
+from forecast.common.errors import InputError
+from forecast.model.multi_head import MultiHeadAttention
+from tests.attention.cases import CASES, Case, prefix
+
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
+
+
+def layer(case: Case, d_model: int = 12, num_heads: int = 3, head_dim: int | None = None) -> MultiHeadAttention:
+    attention = case.build(num_heads=num_heads, head_dim=head_dim or d_model // num_heads)
+    return MultiHeadAttention(d_model, num_heads, attention, head_dim).double().eval()
+
+
+@pytest.mark.parametrize(("d_model", "num_heads", "head_dim"), [(12, 3, 5), (512, 2, 32)])
+@every_case
+def test_it_equals_each_head_by_itself_in_a_loop(case: Case, d_model: int, num_heads: int, head_dim: int) -> None:
+    heads = layer(case, d_model, num_heads, head_dim)
+    query = torch.randn(2, 7, d_model, dtype=torch.float64)
+    key, value = (query, query) if case.causal else torch.randn(2, 2, 9, d_model, dtype=torch.float64)
+    mask = prefix([key.shape[1], 4], key.shape[1])
+    single = case.build(num_heads=1, head_dim=head_dim)
+    outputs = []
+    for head in range(num_heads):
+        rows = slice(head_dim * head, head_dim * (head + 1))
+        projected = [
+            (x @ projection.weight[rows].T + projection.bias[rows])[:, None]
+            for x, projection in (
+                (query, heads.query_projection),
+                (key, heads.key_projection),
+                (value, heads.value_projection),
+            )
+        ]
+        outputs.append(single(*projected, mask)[:, 0])
+    expected = heads.output_projection(torch.cat(outputs, dim=-1))
+    torch.testing.assert_close(heads(query, key, value, mask), expected)
+
+
+def test_the_width_of_a_head_is_free_of_the_model() -> None:
+    attention = build("mean", num_heads=2, head_dim=32)
+    heads = MultiHeadAttention(512, 2, attention, head_dim=32)
+    assert heads.query_projection.weight.shape == (64, 512)
+    x = torch.randn(1, 5, 512)
+    assert heads(x, x, x).shape == (1, 5, 512)
+
+
+def test_a_width_that_heads_do_not_divide_is_refused() -> None:
+    with pytest.raises(InputError, match="d_model 10 is no multiple of num_heads 4"):
+        MultiHeadAttention(10, 4, build("mean", num_heads=4, head_dim=2))
+
+
+@pytest.mark.parametrize(("num_heads", "head_dim"), [(2, 4), (4, 3)])
+def test_a_mechanism_built_for_other_heads_is_refused(num_heads: int, head_dim: int) -> None:
+    with pytest.raises(ValueError, match="the layer has 4 of 4"):
+        MultiHeadAttention(16, 4, build("mean", num_heads=num_heads, head_dim=head_dim))
+
+
+@every_case
+def test_masked_nan_reaches_neither_output_nor_weights(case: Case) -> None:
+    heads = layer(case)
+    mask = prefix([6, 3], 6)
+    clean = torch.randn(2, 6, 12, dtype=torch.float64)
+    poisoned = clean.masked_fill(~mask[..., None], torch.nan)
+    found = []
+    for x in (clean, poisoned):
+        heads.zero_grad()
+        output = heads(x, x, x, mask, mask)
+        output[mask].pow(2).sum().backward()
+        found.append([output[mask].detach(), *(p.grad.clone() for p in heads.parameters() if p.grad is not None)])
+    assert all(x.isfinite().all() for x in found[1])
+    torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
+
+
+def test_what_only_a_padded_query_may_attend_reaches_neither_output_nor_weights() -> None:
+    heads = layer(next(case for case in CASES if case.name == "full"))
+    query_mask = prefix([6, 4], 6)
+    mask = torch.ones(6, 6, dtype=torch.bool).tril().expand(2, 6, 6)
+    x = torch.randn(2, 6, 12, dtype=torch.float64).masked_fill(~query_mask[..., None], torch.nan)
+    output = heads(x, x, x, mask, query_mask)
+    output.sum().backward()
+    assert output.isfinite().all()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in heads.parameters())
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        (torch.ones(2, 5, dtype=torch.bool), r"linear takes a mask of shape \(2, 6\), not \(2, 5\)"),
+        (torch.ones(2, 6, 6, dtype=torch.bool), r"linear takes a mask of shape \(2, 6\), not \(2, 6, 6\)"),
+        (torch.ones(2, 6), "mask must be boolean"),
+        (torch.ones(2, 6, dtype=torch.int64), "mask must be boolean"),
+    ],
+)
+def test_a_mask_that_does_not_fit_is_refused_as_the_mechanism_does(mask: torch.Tensor, message: str) -> None:
+    heads = MultiHeadAttention(8, 2, build("linear", num_heads=2, head_dim=4))
+    x = torch.randn(2, 6, 8)
+    with pytest.raises(ValueError, match=message):
+        heads(x, x, x, mask)
+    with pytest.raises(ValueError, match="query_mask"):
+        heads(x, x, x, None, mask)
+
+
+def test_the_mechanism_is_part_of_the_module() -> None:
+    class Weighted(type(build("mean", num_heads=1, head_dim=1))):  # type: ignore[misc]
+        pass
+
+    attention: Attention = Weighted(num_heads=2, head_dim=4)
+    attention.register_parameter("scale", torch.nn.Parameter(torch.ones(1)))
+    heads = MultiHeadAttention(8, 2, attention)
+    assert "attention.scale" in dict(heads.named_parameters())
+    assert not heads.eval().attention.training

@@ -1,0 +1,30 @@
+"""Answers made by hand, with numbers that can be checked in the head."""
+
+from dataclasses import replace
+from typing import Any
+
+from forecast.plan.answer import Answer
+from forecast.plan.footprint import Footprint, Level, Line
+from forecast.plan.pace import Length, Pace
+
+MIB = 2**20
+
+LENGTH = Length(
+    train=1000, validation=100, test=200, batch=10, steps=250, interval=50, max_seconds=None, scores_start=False
+)
+PACE = Pace(step=0.7, wait=0.1, between=0.2, first=4.0, window=0.01, validation=2.0, first_validation=1.0, prepare=5.0)
+
+
+def level(length: int, *, square: float = 0.0) -> Level:
+    """Give what a model holds that takes 1 MiB a window and step, `square` MiB a window and step squared."""
+    window = MIB * (length + square * length**2)
+    return Level(length, held=10 * MIB, step=Line(0.0, window), evaluation=Line(0.0, window / 10))
+
+
+FOOTPRINT = Footprint(look_back=20, base=100 * MIB, factor=1.0, levels=[level(5), level(10), level(20)])
+
+
+def measured(**changed: Any) -> Answer:
+    """Give the answer of a mechanism whose steps take a second."""
+    whole = Answer(length=LENGTH, pace=PACE, footprint=FOOTPRINT, longest=60, peak_mib=300.0, steps=6)
+    return replace(whole, **changed)

@@ -1,0 +1,177 @@
+"""The planner, from the command line to its tables and its file."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forecast.plan import clock, planner, worker
+from forecast.plan.__main__ import main
+from forecast.plan.answer import AGAIN, MEASURE, RUN, Answer, Ask
+from forecast.plan.clock import FIRST_VALIDATION, WARM_UP, StepClock
+from tests.plan.made import PACE, measured
+from tests.support.small import QUICK, SIMULATED, SMALL
+
+WORDS = [*SIMULATED, *QUICK, *SMALL["patch_informer"]]
+
+pytestmark = pytest.mark.usefixtures("signals_and_threads")
+
+
+def plan(*words: str) -> int:
+    return main([*WORDS, "--threads", "1", "--memory-gib", "2", "--quiet", *words])
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Answer in the place of the processes: `linear` is twice as fast as `full`; give what was asked of which."""
+    seen: list[tuple[str, str]] = []
+
+    def ask_child(ask: Ask, label: str, limit: float) -> Answer:
+        seen.append((label, ask.what))
+        fast = replace(PACE, step=0.2) if label == "linear" else PACE
+        if label == "linformer":
+            return Answer("refused: attention=linformer cannot be causal: set attention@decoder_attention=full")
+        if ask.what == RUN:
+            steps = int(ask.config["training"]["max_steps"])
+            return Answer(peak_mib=400.0, seconds=fast.fit_seconds(measured_length(), steps) / 1.25, steps=steps)
+        assert ask.memory_bytes == 2 * 2**30
+        return measured(pace=fast)
+
+    monkeypatch.setattr(planner, "ask_child", ask_child)
+    return seen
+
+
+def measured_length() -> Any:
+    return measured().length
+
+
+def test_a_plan_has_a_row_for_each_mechanism_and_says_why_one_has_none(
+    asked: list[tuple[str, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--mechanisms", "full", "linear", "linformer", "--output", str(tmp_path / "plan.json")]
+    assert plan(*words) == 0
+    again = [("linear", AGAIN), ("full", AGAIN)]  # what is refused is not measured again
+    assert asked == [*((name, MEASURE) for name in ("full", "linear", "linformer")), *again, *reversed(again)]
+    written = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
+    assert written["command"].startswith("python -m forecast.plan data=synthetic")
+    assert (written["context_length"], written["batch"], written["memory_gib"]) == (48, 10, 2.0)
+    assert written["rounds"] == 3
+    full, linear, linformer = written["mechanisms"]
+    assert full["epoch_seconds"] == pytest.approx(106)
+    assert linear["epoch_seconds"] == pytest.approx(56)
+    assert (linformer["epoch_seconds"], linformer["why"][:9]) == (None, "refused: ")
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "1.77 min" in printed
+    assert (
+        "training: linear < full; peak: full ≈ linear; <: in every round; ≈: in no certain order, since rounds overlap"
+        in printed
+    )
+    assert "linformer: refused: attention=linformer cannot be causal: set attention@decoder_attention=full" in printed
+
+
+def test_a_plan_says_at_once_what_it_does_and_how_far_it_is(
+    asked: list[tuple[str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--mechanisms", "full", "linear", "--threads", "1", "--memory-gib", "2"]
+    assert main([*WORDS, *words]) == 0
+    first, second, *_ = capsys.readouterr().err.splitlines()
+    assert first == (
+        "planning 2 mechanisms in 3 rounds for 700 rows of 1 targets: in each, a process reads the data, fits the "
+        "linear maps and makes 4 s of steps; nothing is trained to its end"
+    )
+    assert second.startswith("0 of 6, ")
+    assert second.endswith(": full: measure")
+
+
+def test_an_interrupted_plan_says_that_nothing_is_left_and_what_is_quicker(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(planner, "ask_child", interrupt)
+    assert plan("--mechanisms", "full") == 130
+    error = capsys.readouterr().err
+    assert error.startswith("stopped: interrupted: a plan is all or nothing, and nothing was written: --rounds 1 ")
+
+
+def test_trainings_beside_the_plan_come_in_turn_and_give_ratios_and_ranks(
+    asked: list[tuple[str, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--mechanisms", "full", "linear", "--check", "2", "--check-steps", "30", "--confirm"]
+    assert plan(*words, "--output", str(tmp_path / "plan.json")) == 0
+    assert [what for _, what in asked[:8]] == ["measure", "run"] * 2 + ["run", "again"] * 2
+    assert [label for label, _ in asked[:8]] == ["full"] * 2 + ["linear"] * 4 + ["full"] * 2
+    check = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))["check"]
+    for compared in check["mechanisms"].values():
+        assert compared["seconds"]["ratios"] == pytest.approx([1.25, 1.25])
+        assert compared["peak_mib"]["ratios"] == pytest.approx([0.75, 0.75])
+    assert check["ranking"]["seconds"] == {"foretold": ["linear", "full"], "real": ["linear", "full"], "swapped": []}
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "by time, trained: linear < full; planned: linear < full" in printed
+    assert "one step at batch" in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--check-steps", "5"], "--check-steps 5: is about the trainings of --check: give that too"),
+        (["--check", "2", "--rounds", "3"], "--check 2 --rounds 3: a check has as many rounds: give one"),
+        (["--output", "{folder}/none/plan.json"], "{folder}/none: no such folder: make it, or choose another --output"),
+        (["data.rows=many"], "data.rows=many: must be int"),
+        (["seed=1,2"], "seed=1,2"),
+        (["--mechanisms", "linformer"], "attention=linformer cannot be causal: set attention@decoder_attention=full"),
+    ],
+)
+def test_what_cannot_be_planned_ends_with_one_line_and_code_2(
+    words: list[str], message: str, asked: list[tuple[str, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert plan(*(word.format(folder=tmp_path) for word in words)) == 2
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert message.format(folder=tmp_path) in error
+
+
+def test_a_real_plan_and_a_real_training_are_measured_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask_here(ask: Ask, label: str, limit: float) -> Answer:
+        return Answer.from_json(worker.answer(Ask.from_json(ask.to_json())).to_json())
+
+    monkeypatch.setattr(planner, "ask_child", ask_here)
+    monkeypatch.setattr(worker, "confine", lambda _: None)  # of this process: the tests after this one would have it
+    monkeypatch.setattr(clock, "LEAST", 16)
+    clocks: list[StepClock] = []
+
+    def new_clock(seconds: float) -> StepClock:
+        clocks.append(StepClock(seconds))
+        return clocks[-1]
+
+    monkeypatch.setattr(worker, "StepClock", new_clock)
+    monkeypatch.chdir(tmp_path)
+    words = ["--mechanisms", "mean", "--seconds", "0", "--check", "2", "--check-steps", "6", "--confirm"]
+    assert plan(*words, "--output", "plan.json") == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
+    written = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
+    (mean,) = written["mechanisms"]
+    assert (mean["why"], mean["steps_timed"]) == ("", 16 - WARM_UP)
+    assert [[validation.after for validation in made.validations] for made in clocks] == [[FIRST_VALIDATION, 16]] * 2
+    assert (written["train"], written["steps"]) == (430, 12)
+    assert 0 < mean["loop_seconds"] < mean["epoch_seconds"]
+    assert mean["training_seconds"] < mean["result_seconds"]
+    assert (mean["largest_batch"], mean["batch_bound"]) == (written["train"], "data")
+    assert (mean["largest_look_back"], mean["look_back_bound"]) == (477, "data")
+    assert [trial["why"] for trial in mean["trials"]] == ["", ""]
+    assert written["check"]["mechanisms"]["mean"]["peak_mib"]["median"] == pytest.approx(1, abs=0.2)
+    assert written["check"]["mechanisms"]["mean"]["seconds"]["real"] > 0
+
+
+@pytest.mark.slow
+def test_a_real_process_answers_what_cannot_be_built(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*SIMULATED, *QUICK, *SMALL["informer"], "model=informer", "--mechanisms", "linformer", "--quiet"]
+    assert main(words) == 2
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert error.startswith("error: attention=linformer cannot be causal: set attention@decoder_attention=full")

@@ -1,0 +1,17 @@
+import pytest
+
+from forecast.plan.rounds import always_less
+
+
+@pytest.mark.parametrize(
+    ("ones", "others", "less"),
+    [
+        ([1, 2, 3], [4, 5, 6], True),
+        ([1, 2, 4], [4, 5, 6], False),
+        ([4, 5, 6], [1, 2, 3], False),
+        ([1, 2], [4, 5], False),
+        ([1, 2, 3], [4, 5], False),
+    ],
+)
+def test_less_is_what_is_less_in_every_round(ones: list[float], others: list[float], less: bool) -> None:
+    assert always_less(ones, others) is less

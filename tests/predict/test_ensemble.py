@@ -1,0 +1,108 @@
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.common.errors import InputError
+from forecast.predict.__main__ import main as predict
+from forecast.predict.ensemble import Ensemble
+from forecast.predict.forecaster import Forecaster, load
+from tests.conftest import TinyRun
+from tests.support.small import rewrite
+
+pytestmark = pytest.mark.usefixtures("signals_and_threads")
+
+
+def words(output: Path, source: Path, *runs: Path) -> list[str]:
+    given = [word for run in runs for word in ("--run", str(run))]
+    return [*given, "--input", str(source), "--output", str(output)]
+
+
+def test_the_forecast_of_several_runs_is_the_mean_and_is_called_one(
+    tiny_run: TinyRun, second_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert predict(words(tmp_path / "next.csv", tiny_run.source, tiny_run.path, second_run)) == 0
+    assert ", ensemble: the mean of 2 runs; picture: " in capsys.readouterr().out
+    first, second = (load(run).predict(tiny_run.table) for run in (tiny_run.path, second_run))
+    assert float((first - second).abs().to_numpy().max()) > 1e-3
+    found = pd.read_csv(tmp_path / "next.csv", index_col=0, parse_dates=True)
+    np.testing.assert_allclose(found.to_numpy(), (first.to_numpy() + second.to_numpy()) / 2, rtol=1e-12)
+    assert list(found.index) == list(first.index)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["next.csv", "next.png"]
+
+
+def test_a_forecast_of_one_run_is_called_no_ensemble(
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert predict(words(tmp_path / "next.csv", tiny_run.source, tiny_run.path)) == 0
+    assert "ensemble" not in capsys.readouterr().out
+
+
+def other_time(manifest: dict[str, Any]) -> None:
+    manifest["data"]["time_column"] = "when"
+
+
+def other_level(manifest: dict[str, Any]) -> None:
+    manifest["scaler"]["mean"][0] += 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (other_time, "its time column is when, there date"),
+        (other_level, "its training part has another mean or deviation"),
+    ],
+)
+def test_runs_of_other_data_are_refused_in_one_line(
+    change: Callable[[dict[str, Any]], None],
+    said: str,
+    tiny_run: TinyRun,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(tiny_run.path, other)
+    manifest = json.loads((other / "manifest.json").read_text())
+    change(manifest)
+    rewrite(other / "manifest.json", manifest)
+    assert predict(words(tmp_path / "next.csv", tiny_run.source, tiny_run.path, other)) == 2
+    line = f"error: {other}: cannot be averaged with {tiny_run.path}: {said}: give runs of the same data"
+    assert capsys.readouterr().err.startswith(line)
+    assert not (tmp_path / "next.csv").exists()
+
+
+def test_a_run_that_would_weigh_double_and_a_file_beside_runs_are_refused(
+    tiny_run: TinyRun, second_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    again = tiny_run.path / ".." / tiny_run.path.name
+    assert predict(words(tmp_path / "next.csv", tiny_run.source, tiny_run.path, second_run, again)) == 2
+    assert "is given twice" in capsys.readouterr().err
+    both = words(tmp_path / "next.csv", tiny_run.source, tiny_run.path, second_run)
+    assert predict([*both, "--model", "model.pt2"]) == 2
+    assert "error: --model model.pt2: is of one run" in capsys.readouterr().err
+
+
+@dataclass
+class Reader:
+    """Stands in for a forecaster that reads a file of `rows` rows."""
+
+    context_length: int
+    rows: int = 100
+
+    def read(self, path: str) -> str:
+        if self.rows < self.context_length:
+            raise InputError(f"{path}: too short")
+        return f"{path} for {self.context_length}"
+
+
+def test_every_member_checks_the_file_and_the_longest_look_back_gives_the_notes() -> None:
+    members = [Reader(10), Reader(60), Reader(20)]
+    assert cast(Any, Ensemble(cast(list[Forecaster], members)).read("file")) == "file for 60"
+    with pytest.raises(InputError, match="too short"):
+        Ensemble(cast(list[Forecaster], [*members, Reader(30, rows=20)])).read("file")

@@ -1,0 +1,254 @@
+"""A run's weights under another attention and at other look-backs: forecasts, scores, refusals."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from forecast.common.files import read_json
+from forecast.predict.__main__ import main as predict
+from forecast.predict.forecaster import Forecaster, load
+from forecast.predict.score import Scored
+from forecast.predict.sheet import sheet_of
+from forecast.predict.transplant import main as transplant
+from forecast.predict.weights import trained_attention
+from forecast.runs.run import Run
+from forecast.training.train import train
+from tests.conftest import TinyRun
+from tests.support.small import CONTEXT, quick, rewrite
+
+pytestmark = pytest.mark.usefixtures("signals_and_threads")
+
+EVERY_QUERY = "probsparse:factor=50"
+"""So many that all queries are computed in full."""
+
+
+@pytest.fixture(autouse=True)
+def data_folder(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the runs' file in the data folder: elsewhere their folders may not name it."""
+    monkeypatch.setenv("FORECAST_DATA_DIR", str(tiny_run.source.parent))
+
+
+@pytest.fixture(scope="module")
+def pointwise(tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a run of the paper's model on the same data, whose weights belong to no look-back."""
+    folder = tmp_path_factory.mktemp("pointwise")
+    data = ["data=csv", f"data.path={tiny_run.source}", "data.past_covariates=[air]"]
+    run, _ = train(quick(folder, *data, "training.max_steps=2", model="informer"))
+    return run.path
+
+
+def forecast(run: TinyRun, output: Path, *words: str) -> int:
+    return predict(["--run", str(run.path), "--input", str(run.source), "--output", str(output), *words])
+
+
+def rows_of(path: Path) -> list[dict[str, object]]:
+    rows = read_json(path)["scored"]
+    assert isinstance(rows, list)
+    return rows
+
+
+# --- forecasts
+
+
+def test_the_trained_attention_in_its_own_place_gives_the_same_bytes(
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert forecast(tiny_run, tmp_path / "own.csv") == 0
+    assert forecast(tiny_run, tmp_path / "full.csv", "--attention", "full") == 0
+    assert (tmp_path / "own.csv").read_bytes() == (tmp_path / "full.csv").read_bytes()
+    out = capsys.readouterr().out
+    assert f"attention: full, in place of full, which {tiny_run.path} was trained with\n" in out
+
+
+def test_probsparse_that_computes_every_query_forecasts_as_full_and_others_do_not(tiny_run: TinyRun) -> None:
+    own = load(tiny_run.path).predict(tiny_run.table)
+    scale = own.std()
+    every = Forecaster.load(tiny_run.path, EVERY_QUERY).predict(tiny_run.table)
+    assert float(((every - own) / scale).abs().to_numpy().max()) < 1e-5
+    mean = Forecaster.load(tiny_run.path, "mean").predict(tiny_run.table)
+    assert float(((mean - own) / scale).abs().to_numpy().max()) > 1e-5
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--attention", "linformer"], "key_projection), which this run, trained with full, has not learned"),
+        (["--attention", "nothing"], "--attention nothing: 'nothing' is none of efficient, full"),
+        (["--attention", "full", "--model", "m.pt2"], "an exported file has its attention built in: give --run"),
+    ],
+)
+def test_an_attention_that_cannot_be_is_one_line_and_nothing_is_written(
+    words: list[str], message: str, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert forecast(tiny_run, tmp_path / "next.csv", *words) == 2
+    out, error = capsys.readouterr()
+    assert (out, error.count("\n")) == ("", 1)
+    assert message in error
+    assert not list(tmp_path.iterdir())
+
+
+# --- scores
+
+
+def test_the_run_as_trained_is_scored_as_its_result_says_and_the_others_beside_it(
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--run", str(tiny_run.path), "--attention", "full", EVERY_QUERY, "mean"]
+    assert transplant([*words, "--output", str(tmp_path / "scores.json")]) == 0
+    own, full, every, mean = rows_of(tmp_path / "scores.json")
+    assert set(own) == {"attention", "context_length", "test", "windows", "seconds_per_window", "trained", "share"}
+    assert [row["trained"] for row in (own, full, every, mean)] == [True, False, False, False]
+    assert (every["attention"], every["context_length"]) == ("probsparse factor=50", CONTEXT)
+    assert own["test"] == pytest.approx(tiny_run.result["test"]["scaled"], rel=1e-6)
+    assert own["windows"] == tiny_run.result["data"]["windows"]["test"]
+    assert full["test"] == own["test"]
+    assert every["test"] == pytest.approx(own["test"], rel=1e-5)
+    assert mean["test"] != pytest.approx(own["test"], rel=1e-5)
+    printed = capsys.readouterr().out
+    assert "full (trained)" in printed
+    assert own["share"] == tiny_run.result["model"]["share"]
+    assert not (tiny_run.path / "transplant.json").exists()
+
+
+def test_where_the_encoder_decoder_has_no_weight_it_is_said() -> None:
+    scored = Scored("full", 96, {"mse": 0.4, "mae": 0.5}, 9, 0.1, True, 0.0)
+    assert "validation gave the encoder-decoder no weight" in sheet_of(Run(Path("run")), [scored]).notes[-1]
+    assert "is 30% of the forecast" in sheet_of(Run(Path("run")), [replace(scored, share=0.3)]).notes[-1]
+    assert len(sheet_of(Run(Path("run")), [replace(scored, share=None)]).notes) == 1
+
+
+def test_the_trained_attention_is_named_with_the_arguments_that_are_its_own(tiny_run: TinyRun, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_run.path, tmp_path / "run")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["architecture"]["mechanisms"]["encoder"] = {"name": "probsparse", "factor": 9}
+    rewrite(folder / "manifest.json", manifest)
+    assert trained_attention(Run(folder)) == "probsparse factor=9 (decoder full)"
+
+
+def test_a_pointwise_run_is_scored_at_other_look_backs_on_the_same_windows(pointwise: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(pointwise, tmp_path / "run")
+    words = ["--run", str(run), "--attention", "linear", "--context-length", "96", "24", str(CONTEXT)]
+    assert transplant(words) == 0
+    rows = rows_of(run / "transplant.json")
+    combinations = [(row["attention"], row["context_length"]) for row in rows]
+    assert combinations == [(name, length) for length in (CONTEXT, 96, 24) for name in ("full", "linear")]
+    assert len({row["windows"] for row in rows}) == 1
+    assert len({json.dumps(row["test"]) for row in rows}) == len(rows)
+    assert all(np.isfinite(list(row["test"].values())).all() for row in rows)  # type: ignore[attr-defined]
+    Run(run).clear()
+    assert not (run / "transplant.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "--attention, --context-length: give at least one of them"),
+        (["--context-length", "96"], "only a run with model.linear_path=false takes another look-back"),
+        (["--attention", "mean", "linformer"], "key_projection), which this run, trained with full, has not learned"),
+        (["--context-length", "6"], "1 <= stride <= patch_length <= context_length must hold"),
+        (["--context-length", "9000"], "context_length 9000 + horizon 12: the train part needs at least 9012 rows"),
+        (["--attention", "mean", "--output", "{folder}/none/t.json"], "{folder}/none: no such folder: make it"),
+    ],
+)
+def test_what_cannot_be_scored_is_one_line_and_nothing_is_written(
+    words: list[str], message: str, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert transplant(["--run", str(tiny_run.path), *(word.format(folder=tmp_path) for word in words)]) == 2
+    out, error = capsys.readouterr()
+    assert (out, error.count("\n")) == ("", 1)
+    assert message.format(folder=tmp_path) in error
+    assert not (tiny_run.path / "transplant.json").exists()
+
+
+def test_a_causal_decoder_takes_no_attention_that_cannot_be_causal(
+    pointwise: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert transplant(["--run", str(pointwise), "--attention", "linformer"]) == 2
+    assert "attention=linformer cannot be causal" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("gone", "message"), [(True, "is not there: put it back"), (False, "its sha256 differs")])
+def test_other_data_are_refused(
+    gone: bool,
+    message: str,
+    tiny_run: TinyRun,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("FORECAST_DATA_DIR", str(tmp_path))
+    run, source = tmp_path / "run", tmp_path / "hours.csv"
+    shutil.copytree(tiny_run.path, run)
+    if not gone:
+        source.write_text(tiny_run.source.read_text().replace("2016", "2017"))
+    result = json.loads((run / "result.json").read_text())
+    result["data"]["path"] = str(source)
+    rewrite(run / "result.json", result)
+    assert transplant(["--run", str(run), "--attention", "mean"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_a_file_that_only_the_folder_names_elsewhere_is_given_by_the_user(
+    tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("FORECAST_DATA_DIR")
+    words = ["--run", str(tiny_run.path), "--attention", "mean", "--output", str(tmp_path / "scores.json")]
+    assert transplant(words) == 2
+    out, error = capsys.readouterr()
+    assert (out, error.count("\n")) == ("", 1)
+    assert f"python -m forecast.predict.transplant --run {tiny_run.path} --data {tiny_run.source} …" in error
+    assert not any(tmp_path.iterdir())
+    assert transplant([*words, "--data", str(tiny_run.source)]) == 0
+
+
+def test_weights_of_a_mechanism_of_its_own_go_with_no_other_and_with_no_other_look_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = ["attention=linformer", "model.linear_path=false", "training.max_steps=1"]
+    run, _ = train(quick(tmp_path, *own))
+    capsys.readouterr()
+    assert transplant(["--run", str(run.path), "--attention", "full"]) == 2
+    assert "--attention full: has no place for decoder.layers.0" in capsys.readouterr().err
+    assert transplant(["--run", str(run.path), "--context-length", "24"]) == 2
+    assert "these weights belong to the look-back and the arguments of training" in capsys.readouterr().err
+
+
+def test_a_run_of_an_earlier_version_whose_manifest_says_less_is_scored(tiny_run: TinyRun, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(tiny_run.path, tmp_path / "run"))
+    manifest = json.loads((run / "manifest.json").read_text())
+    for key in ("time_zone", "duplicates", "missing"):
+        del manifest["data"][key]
+    rewrite(run / "manifest.json", manifest)
+    assert transplant(["--run", str(run), "--attention", "mean"]) == 0
+
+
+def test_a_manifest_without_its_model_is_one_line(
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Path(shutil.copytree(tiny_run.path, tmp_path / "run"))
+    manifest = json.loads((run / "manifest.json").read_text())
+    del manifest["architecture"]
+    rewrite(run / "manifest.json", manifest)
+    assert transplant(["--run", str(run), "--attention", "mean"]) == 2
+    out, error = capsys.readouterr()
+    assert (out, error.count("\n")) == ("", 1)
+    assert "damaged" in error
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, None])
+def test_predict_says_where_another_attention_changes_nothing(
+    share: float | None,
+    tiny_run: TinyRun,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("forecast.model.informer.Informer.share", share)
+    assert forecast(tiny_run, tmp_path / "next.csv", "--attention", "mean") == 0
+    assert ("the forecast is the linear path's alone, and stays as it is" in capsys.readouterr().out) == (share == 0)

@@ -1,0 +1,26 @@
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from forecast.report.content import Chapter
+from forecast.report.written import write_report
+from forecast.runs.reading import read_runs
+from tests.report.made import study
+
+
+@dataclass(frozen=True)
+class Made:
+    """A report: where it is, where its runs are, what is said of their one data set."""
+
+    folder: Path
+    runs: Path
+    chapter: Chapter
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """Write the report over a study whose truth is known."""
+    runs, folder = study(tmp_path_factory.mktemp("study") / "runs"), tmp_path_factory.mktemp("report")
+    (chapter,) = write_report(folder, "a study", read_runs([runs])).chapters
+    return Made(folder, runs, chapter)

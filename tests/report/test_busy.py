@@ -1,0 +1,195 @@
+"""What a report says of times from a busy machine, and of those taken in turn."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forecast.report.answer import answer
+from forecast.report.busy import ALONE, IN_TURN, turns_sheet, verdict
+from forecast.report.comparisons import compare_all
+from forecast.report.content import make_content
+from forecast.report.costs import INFERENCE, TRAINING, comparable, times_cheaper
+from forecast.report.crossings import crossing_words
+from forecast.report.lines import rows
+from forecast.report.pareto import front
+from forecast.report.result_sheets import result_sheet
+from forecast.report.sections import Section, sections_of
+from forecast.runs.reading import read_runs
+from tests.report.made import BUSY, QUIET, no_pictures, result_of, write_run, write_turns
+
+DISTURBED = {"train": BUSY, "inference": BUSY}
+
+
+def section_of(root: Path) -> Section:
+    (found,) = sections_of(read_runs([root]).runs)
+    return found
+
+
+def write_study(root: Path, *, full: Any = None, linear: Any = None) -> Section:
+    """Write three mechanisms at a look-back: by their own clocks `linear` takes half of what `full` does."""
+    write_run(root / "full", result_of("full", train=100, inference=400, load=full))
+    write_run(root / "linear", result_of("linear", train=200, inference=800, load=linear))
+    write_run(root / "mean", result_of("mean", train=210, inference=900))
+    return section_of(root)
+
+
+def said(section: Section) -> str:
+    return "\n".join(answer(section, compare_all(section)))
+
+
+def verdicts(section: Section) -> list[str]:
+    full, linear = section.at("full", 512), section.at("linear", 512)
+    assert full
+    assert linear
+    return [verdict(cost, linear, full) for cost in (TRAINING, INFERENCE)]
+
+
+def test_a_quiet_machine_gives_its_verdicts_as_before(tmp_path: Path) -> None:
+    section = write_study(tmp_path)
+    assert verdicts(section) == ["faster", "faster"]
+    assert "`linear` trains 2 times faster than `full`" in said(section)
+    assert "rocesses took" not in said(section)
+    assert turns_sheet(section) is None
+
+
+@pytest.mark.parametrize("who", ["full", "linear"])
+def test_nothing_is_called_faster_or_slower_by_the_clock_of_a_busy_machine(tmp_path: Path, who: str) -> None:
+    section = write_study(tmp_path, **{who: DISTURBED})
+    text = said(section)
+    assert verdicts(section) == ["busy machine", "busy machine"]
+    assert "times faster" not in text
+    assert "times slower" not in text
+    assert "no mechanism is called faster or slower to train than `full`" in text
+    assert (
+        "Other processes took processors from 1 of 3 settings while they were timed: none of these is called faster or "
+        "slower. Run the sweep again on a quiet machine with sweep.repeat_timing=4: it trains nothing, it times all in "
+        "turn."
+    ) in text
+    assert (who, 512) not in comparable(section, TRAINING)
+    assert (who, 512) not in front(section, INFERENCE)
+
+
+def test_a_busy_inference_leaves_the_verdict_on_training(tmp_path: Path) -> None:
+    section = write_study(tmp_path, linear={"inference": BUSY})
+    assert verdicts(section) == ["faster", "busy machine"]
+    assert "`linear` trains 2 times faster" in said(section)
+    assert "forecasts" not in said(section).splitlines()[0]
+
+
+def test_a_busy_time_is_marked_in_the_table_and_has_no_letter(tmp_path: Path) -> None:
+    sheet = result_sheet(write_study(tmp_path, linear=DISTURBED))
+    cells = {row[0]: dict(zip(sheet.headings, row, strict=True)) for row in sheet.cells}
+    assert (cells["linear"]["train, ms/window"], cells["linear"]["infer, ms/window"]) == ("5!", "1.25!")
+    assert cells["full"]["train, ms/window"] == "10"
+    assert cells["linear"]["not dominated"] == "M"
+    assert any(note.startswith("!: other processes") for note in sheet.notes)
+    assert not any(note.startswith("!") for note in result_sheet(write_study(tmp_path / "quiet")).notes)
+
+
+def test_a_busy_time_makes_no_crossing(tmp_path: Path) -> None:
+    for look_back, train in ((96, 50), (720, 200)):
+        load = {"train": BUSY} if look_back == 720 else None
+        write_run(tmp_path / f"full{look_back}", result_of("full", look_back, train=100))
+        write_run(tmp_path / f"linear{look_back}", result_of("linear", look_back, train=train, load=load))
+    assert crossing_words(section_of(tmp_path), "linear", TRAINING) == "not up to 96"
+
+
+def test_times_in_turn_decide_whatever_the_clock_of_a_busy_machine_says(tmp_path: Path) -> None:
+    """In turn `linear` takes twice as long as `full`, the opposite of what the runs by themselves say."""
+    write_study(tmp_path, full=DISTURBED, linear=DISTURBED)
+    write_turns(
+        tmp_path, {("full", 512): [10, 11, 10, 12, 10], ("linear", 512): [20, 22, 20, 24, 26], ("mean", 512): [8] * 5}
+    )
+    section = section_of(tmp_path)
+    assert verdicts(section) == ["slower", "slower"]
+    assert "rocesses took" not in said(section)
+    assert comparable(section, TRAINING) == {("full", 512): 10, ("linear", 512): 22, ("mean", 512): 8}
+    assert comparable(section, INFERENCE)["linear", 512] == 11
+    sheet = turns_sheet(section)
+    assert sheet
+    cells = {row[0]: row for row in sheet.cells}
+    assert cells["linear"][2:6] == ["22 (20 to 26)", "5!", "0.5 (0.385 to 0.5)", "slower"]
+    assert cells["full"][2:6] == ["10 (10 to 12)", "10!", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("linear", "expected"),
+    [
+        ([8, 8, 8, 8, 8], "faster"),
+        ([8, 8, 8, 8, 10.5], "not clearly"),  # one round disagrees
+        ([9.5, 9.5, 9.5, 9.5, 9.5], "not clearly"),  # within the margin
+        ([12, 12, 12, 12, 12], "slower"),
+    ],
+)
+def test_rounds_have_to_agree_and_to_differ_by_the_margin(tmp_path: Path, linear: list[float], expected: str) -> None:
+    write_study(tmp_path)
+    write_turns(tmp_path, {("full", 512): [10] * 5, ("linear", 512): linear})
+    assert verdicts(section_of(tmp_path))[0] == expected
+
+
+def test_disturbed_rounds_are_left_out_and_too_few_others_decide_nothing(tmp_path: Path) -> None:
+    times = {("full", 512): [10.0] * 5, ("linear", 512): [5.0, 5.0, 5.0, 50.0, 50.0]}
+    write_study(tmp_path, full=DISTURBED, linear=DISTURBED)
+    write_turns(tmp_path, times, disturbed=[3, 4])
+    section = section_of(tmp_path)
+    full, linear = section.at("full", 512), section.at("linear", 512)
+    assert full
+    assert linear
+    assert times_cheaper(TRAINING, linear, full) == 2
+    assert verdicts(section) == ["faster", "faster"]
+    write_turns(tmp_path, times, disturbed=[2, 3, 4])
+    section = section_of(tmp_path)
+    assert verdicts(section) == ["busy machine", "busy machine"]
+    assert "The timing in turn was disturbed too: run the same command again on a quiet machine." in said(section)
+
+
+def test_settings_of_other_sweeps_were_not_timed_with_one_another(tmp_path: Path) -> None:
+    for name, took in (("full", 10.0), ("linear", 2.0)):
+        write_run(tmp_path / name / "run", result_of(name, train=100))
+        write_turns(tmp_path / name, {(name, 512): [took] * 5})
+    assert verdicts(section_of(tmp_path))[0] == "not clearly"
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"settings": [{"key": "a", "why": null}]}', '{"settings": 3}'])
+def test_a_damaged_file_of_times_is_named_and_is_no_times(tmp_path: Path, content: str) -> None:
+    write_study(tmp_path)
+    (tmp_path / "timing.json").write_text(content)
+    assert turns_sheet(section_of(tmp_path)) is None
+    ((name, why),) = read_runs([tmp_path]).left_out
+    assert (name, why.split(":")[0]) == ("timing.json", "damaged")
+
+
+def test_a_file_of_times_with_one_number_edited_decides_nothing(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    write_turns(tmp_path, {("full", 512): [10.0] * 5, ("linear", 512): [20.0] * 5})
+    assert verdicts(section_of(tmp_path)) == ["slower", "slower"]
+    path = tmp_path / "timing.json"
+    path.write_text(path.read_text().replace("20.0", "21.0"))
+    assert verdicts(section_of(tmp_path)) == ["faster", "faster"]
+    assert [name for name, _ in read_runs([tmp_path]).left_out] == ["timing.json"]
+
+
+def test_the_csv_has_the_verdict_of_each_setting_and_what_it_rests_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forecast.report.content.draw_pictures", no_pictures)
+    write_study(tmp_path, linear={"train": BUSY, "inference": QUIET})
+
+    def row() -> dict[str, Any]:
+        (found,) = (each for each in rows(make_content("", read_runs([tmp_path]))) if each["mechanism"] == "linear")
+        return found
+
+    alone = row()
+    assert (alone["train_disturbed"], alone["train_against_full"], alone["train_against_full_basis"]) == (
+        True,
+        "busy machine",
+        "",
+    )
+    assert (alone["inference_against_full"], alone["inference_against_full_basis"]) == ("faster", ALONE)
+    write_turns(tmp_path, {("full", 512): [10.0] * 5, ("linear", 512): [5.0, 4.0, 5.0, 5.0, 5.0]})
+    timed = row()
+    assert timed["train_cost"] == 5
+    assert (timed["train_in_turn"], timed["train_rounds"], timed["train_against_full_times"]) == (5, 5, 2)
+    assert (timed["train_against_full_low"], timed["train_against_full_high"]) == (2, 2.5)
+    assert (timed["train_against_full"], timed["train_against_full_basis"]) == ("faster", IN_TURN)

@@ -1,0 +1,78 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forecast.report.equal import facts_of
+from forecast.report.sections import sections_of
+from forecast.runs.reading import read_runs
+from tests.report.made import result_of, write_run
+
+
+def facts(root: Path, *results: dict[str, Any], stride: int = 1) -> dict[str, tuple[str, str]]:
+    for place, result in enumerate(results):
+        result["data"]["evaluation_stride"] = stride
+        write_run(root / str(place), result)
+    (section,) = sections_of(read_runs([root]).runs)
+    return {fact.name: (fact.state, fact.values) for fact in facts_of(section)}
+
+
+def test_what_is_the_same_is_equal_and_what_is_studied_is_compared(tmp_path: Path) -> None:
+    found = facts(tmp_path, *(result_of(name, length) for name in ("full", "linear") for length in (96, 720)), stride=5)
+    assert found["mechanism"] == ("compared", "full, linear")
+    assert found["look-back, steps"] == ("compared", "96, 720")
+    assert found["windows seen in training"] == ("equal", "32,000")
+    assert found["passes over the training windows"] == ("equal", "4.0")
+    assert found["steps between scored windows"] == ("equal", "5")
+    assert found["threads"] == ("equal", "2 threads")
+    assert "differs" not in {state for state, _ in found.values()}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "name", "values"),
+    [
+        ("model.parameters", 120_000, "parameters", "100,000 (full); 120,000 (linear)"),
+        ("model.steps", 400, "training steps", "500 (full); 400 (linear)"),
+        ("model.steps", 400, "windows seen in training", "32,000 (full); 25,600 (linear)"),
+        ("data.windows.test", 1999, "test windows scored", "2,000 (full); 1,999 (linear)"),
+        ("data.windows.train", 7000, "training windows", "8,000 (full); 7,000 (linear)"),
+        ("versions.torch", "2.11.0", "torch", "2.13.0+cpu (full); 2.11.0 (linear)"),
+        ("commit", "0123", "commit", "fbc11413b8ef52d752ec155d420b6ac13c27f97b (full); 0123 (linear)"),
+        ("device", "A processor, 1 threads", "threads", "2 threads (full); 1 threads (linear)"),
+        ("device", "A GPU", "device", "A processor (full); A GPU (linear)"),
+        ("precision", "bf16-mixed", "precision", "32-true (full); bf16-mixed (linear)"),
+        ("status", "out of time", "how training ended", "finished (full); out of time (linear)"),
+        ("config.sweep.isolate", True, "a process for each job", "False (full); True (linear)"),
+        ("config.training.profile", True, "training.profile", "False (full); True (linear)"),
+        ("config.training.evaluation_batch_size", 8, "training.evaluation_batch_size", "256 (full); 8 (linear)"),
+        ("config.trainer.log_every_n_steps", 9, "trainer.log_every_n_steps", "10 (full); 9 (linear)"),
+        ("seed", 2, "seeds", "1 (full); 2 (linear)"),
+    ],
+)
+def test_what_differs_is_flagged_with_who_had_what(
+    tmp_path: Path, path: str, value: Any, name: str, values: str
+) -> None:
+    other = result_of("linear")
+    node = other
+    *groups, key = path.split(".")
+    for group in groups:
+        node = node[group]
+    assert node[key] != value
+    node[key] = value
+    found = facts(tmp_path, result_of(), other)
+    assert found[name] == ("differs", values)
+
+
+def test_who_had_what_is_told_by_look_back_where_that_is_enough(tmp_path: Path) -> None:
+    results = [result_of(name, length) for name in ("full", "linear") for length in (96, 720)]
+    for result in results:
+        result["data"]["windows"]["train"] -= result["config"]["context_length"]
+    found = facts(tmp_path, *results)
+    assert found["training windows"] == ("differs", "7,904 (look-back 96); 7,280 (look-back 720)")
+
+
+def test_many_numbers_are_told_as_a_range(tmp_path: Path) -> None:
+    results = [result_of("full", 96 + 10 * place) for place in range(8)]
+    for place, result in enumerate(results):
+        result["model"]["parameters"] = 1000 + place
+    assert facts(tmp_path, *results)["parameters"] == ("differs", "from 1,000 to 1,007")

@@ -1,0 +1,117 @@
+"""Names beside the points of a picture: readable where points crowd, within the panel at its edges."""
+
+from itertools import combinations
+
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.transforms import Bbox
+
+from forecast.report.panels import new_panel, png
+
+CROWDED = [("96", 1.0, 1.0), ("97", 1.02, 1.0), ("720", 1.0, 1.01), ("2,880", 2.0, 1.5), ("2,881", 2.0, 1.5)]
+"""Points that hide each other's names where each stands to the right and above."""
+
+
+def panel_of(points: list[tuple[str, float, float]]) -> Axes:
+    panel = new_panel("made up")
+    for name, across, up in points:
+        panel.plot([across], [up], "o", markersize=6, label=name)
+    png(panel, points)
+    return panel
+
+
+def boxes(panel: Axes) -> dict[str, Bbox]:
+    return {text.get_text(): text.get_window_extent() for text in panel.texts}
+
+
+def at(box: Bbox, across: float, up: float) -> bool:
+    return bool(box.x0 < across < box.x1 and box.y0 < up < box.y1)
+
+
+def test_names_of_crowded_points_hide_neither_each_other_nor_a_point():
+    panel = panel_of(CROWDED)
+    found = boxes(panel)
+    assert set(found) == {name for name, *_ in CROWDED}
+    assert not [pair for pair in combinations(found, 2) if found[pair[0]].overlaps(found[pair[1]])]
+    points = [panel.transData.transform(point) for _, *point in CROWDED]
+    assert not [name for name, box in found.items() for point in points if at(box, *point)]
+
+
+def test_the_crowd_would_hide_its_names_where_each_stands_right_above():
+    panel = panel_of(CROWDED)
+    for text in panel.texts:
+        text.set(position=(4, 4), ha="left", va="bottom")
+    found = boxes(panel)
+    assert [pair for pair in combinations(found, 2) if found[pair[0]].overlaps(found[pair[1]])]
+
+
+@pytest.mark.parametrize("corner", [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)])
+def test_a_name_stays_within_the_panel(corner: tuple[float, float]):
+    panel = new_panel("made up")
+    panel.plot([0.0, 1.0], [0.0, 1.0], label="points")
+    panel.margins(0)
+    png(panel, [("12,345", *corner)])
+    (box,) = boxes(panel).values()
+    inside = panel.bbox
+    assert inside.x0 <= box.x0 < box.x1 <= inside.x1
+    assert inside.y0 <= box.y0 < box.y1 <= inside.y1
+
+
+def test_a_point_alone_is_named_right_above_it():
+    panel = panel_of([("96", 1.0, 1.0)])
+    across, up = panel.transData.transform((1.0, 1.0))
+    (box,) = boxes(panel).values()
+    assert box.x0 > across
+    assert box.y0 > up
+
+
+def test_a_name_leaves_that_of_a_line_readable():
+    panel = new_panel("made up")
+    panel.plot([0.0, 1.0], [0.0, 1.0], "o", label="points")
+    panel.axhline(0.02)
+    png(panel, [("96", 0.0, 0.0)], [("linear (ridge)", 0.02)])
+    line, point = boxes(panel).values()
+    assert not line.overlaps(point)
+
+
+@pytest.mark.parametrize(
+    ("across", "side"), [([0.5], "left"), ([0.1], "right"), ([0.1, 0.9], "middle"), ([0.1, 0.5, 0.9], "below")]
+)
+def test_the_name_of_a_line_hides_no_marker_even_of_points_that_have_no_name(across: list[float], side: str):
+    panel = new_panel("made up")
+    panel.plot(across, [0.02] * len(across), "o", markersize=6, label="points")
+    panel.axhline(0.0)
+    panel.set(xlim=(0, 1), ylim=(-0.4, 0.4))
+    png(panel, lines=[("linear (ridge)", 0.0)])
+    (box,) = boxes(panel).values()
+    assert not [each for each in across if at(box, *panel.transData.transform((each, 0.02)))]
+    where, (_, line) = panel.transAxes.inverted().transform(box), panel.transData.transform((0.0, 0.0))
+    (left, _), (right, _) = where
+    assert 0 <= left < right <= 1
+    if side == "below":
+        assert box.y1 < line
+    else:
+        assert box.y0 > line
+        assert side == ("left" if left < 0.1 else "right" if right > 0.9 else "middle")
+
+
+@pytest.mark.parametrize("across", [0.0, 0.18, 0.5, 0.84])
+def test_a_name_keeps_off_lines_where_it_can(across: float):
+    """Wherever it stands: what rounding leaves of an area is not told from none."""
+    panel = new_panel("made up")
+    panel.plot([across, across + 1.0], [0.37, 1.37], "-o", label="points")
+    panel.set(xlim=(-0.2, 1.2), ylim=(-0.013, 1.02))
+    png(panel, [("2,880", across, 0.37)])
+    (box,) = boxes(panel).values()
+    drawn = panel.lines[0].get_transform().transform_path(panel.lines[0].get_path())
+    assert not drawn.intersects_bbox(box, filled=False)
+
+
+def test_a_name_keeps_off_an_error_bar():
+    panel = new_panel("made up")
+    panel.plot([0.0, 0.5, 1.0], [0.0, 0.5, 0.0], "o", label="points")
+    panel.errorbar([0.53], [0.5], [0.5], fmt="none")
+    png(panel, [("2,880", 0.5, 0.5)])
+    (box,) = boxes(panel).values()
+    (bar,) = panel.collections[0].get_paths()
+    assert not panel.transData.transform_path(bar).intersects_bbox(box, filled=False)

@@ -1,0 +1,89 @@
+"""What transplants a report shows."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forecast.common.text import NONE
+from forecast.report.content import make_content
+from forecast.report.sections import sections_of
+from forecast.report.transplants import TITLE, transplant_sheet
+from forecast.runs.reading import read_runs
+from forecast.runs.run import TRANSPLANT
+from tests.report import made
+
+
+def scored(attention: str, look_back: int, mse: float, seconds: float | None = 0.002, **more: Any) -> dict[str, Any]:
+    """Give a line of the file, as `python -m forecast.predict.transplant` writes it."""
+    return {
+        **{"attention": attention, "context_length": look_back, "test": {"mse": mse, "mae": mse / 2}},
+        **{"windows": 2000, "seconds_per_window": seconds, "trained": False, **more},
+    }
+
+
+def written(root: Path, contents: dict[int, Any]) -> Path:
+    """Write a run of `full` for each seed, with what is given for its file."""
+    for seed, content in contents.items():
+        folder = made.write_run(root / f"seed-{seed}", made.result_of("full", 96, seed))
+        if content is not None:
+            (folder / TRANSPLANT).write_text(content if isinstance(content, str) else json.dumps(content))
+    return root
+
+
+def test_a_report_has_what_other_attention_and_look_backs_make_of_the_weights(tmp_path: Path) -> None:
+    own = scored("full", 96, 0.4, 0.004, trained=True)
+    contents = {
+        1: [own, scored("linear", 96, 0.5, 0.001), scored("full", 192, 0.44), scored("full", 192, 0.44)],
+        2: [own, scored("linear", 96, 0.6, 0.001)],
+        3: None,
+    }
+    (section,) = sections_of(read_runs([written(tmp_path, contents)]).runs)
+    sheet = transplant_sheet(section)
+    assert sheet is not None
+    assert sheet.cells == [
+        ["full", "96", "linear", "96", "2", "0.5500", "0.2750", "+37.5", "0.25"],
+        ["full", "96", "full", "192", "1", "0.4400", "0.2200", "+10.0", "0.5"],
+    ]
+
+
+def test_the_table_is_a_part_of_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forecast.report.content.draw_pictures", made.no_pictures)
+    contents = {1: [scored("full", 96, 0.4, trained=True), scored("mean", 96, 0.8, None)]}
+    (chapter,) = make_content("a report", read_runs([written(tmp_path / "runs", contents)])).chapters
+    (sheet,) = [part for part in chapter.parts if getattr(part, "title", "") == TITLE]
+    assert sheet.cells[0][-2:] == ["+100.0", NONE]  # of one batch there is no time
+
+
+def test_a_score_that_is_no_number_is_a_dash_and_takes_no_other_with_it(tmp_path: Path) -> None:
+    lines = [scored("full", 96, 0.4, trained=True), scored("linear", 96, 0.5), scored("mean", 96, 0.5)]
+    lines[1]["test"] = {"mse": None, "mae": None}
+    (section,) = sections_of(read_runs([written(tmp_path, {1: lines})]).runs)
+    sheet = transplant_sheet(section)
+    assert sheet is not None
+    assert [row[5] for row in sheet.cells] == [NONE, "0.5000"]
+
+
+def test_without_transplants_there_is_no_table(tmp_path: Path) -> None:
+    (section,) = sections_of(read_runs([written(tmp_path, {1: None})]).runs)
+    assert transplant_sheet(section) is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        "[]",
+        "7",
+        '[{"context_length": 1e999}, {"attention": "full", "context_length": 1e999}]',
+        '[{"attention": "full"}, {}]',
+        '{"a": 1}',
+    ],
+)
+def test_a_damaged_file_is_named(content: str, tmp_path: Path) -> None:
+    (section,) = sections_of(read_runs([written(tmp_path, {1: content})]).runs)
+    sheet = transplant_sheet(section)
+    assert sheet is not None
+    assert not sheet.cells
+    assert "seed-1: its transplant.json is not readable, and left out" in sheet.notes

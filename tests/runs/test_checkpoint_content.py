@@ -1,0 +1,241 @@
+"""A checkpoint whose hash is right and whose content is not: passed over in one line, the one before it is taken."""
+
+import hashlib
+import io
+import shutil
+import signal
+import zipfile
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from forecast.common.errors import InputError, Interrupted
+from forecast.runs.checkpoint import DIGITS, MAGIC, checkpoints, newest_checkpoint, read_checkpoint, write_checkpoint
+from forecast.runs.checkpoint_content import newest_state
+from forecast.runs.run import Run
+from forecast.training.preparation import Preparation, prepare
+from forecast.training.task import ForecastTask
+from forecast.training.train import train
+from tests.conftest import LIGHTNING
+from tests.support.small import changed, quick
+
+pytestmark = [pytest.mark.usefixtures("undrawn"), *map(pytest.mark.filterwarnings, LIGHTNING)]
+
+Spoil = Callable[[dict[str, Any]], Any]
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Give a run of twelve steps that validates twice, its start among the candidates."""
+    words = ["training.max_epochs=null", "training.validations_per_epoch=4", "training.start_confidence=0.9"]
+    return quick(tmp_path_factory.mktemp("runs"), *words)
+
+
+@pytest.fixture(scope="module")
+def made(config: dict[str, Any]) -> Preparation:
+    return prepare(config)
+
+
+@pytest.fixture(scope="module")
+def stopped(config: dict[str, Any]) -> Path:
+    """Stop at step 8, after the validation at step 7."""
+    original = ForecastTask.training_step
+
+    def stopping(self: ForecastTask, batch: Any, batch_idx: int) -> Any:
+        if self.global_step == 7:
+            signal.raise_signal(signal.SIGTERM)
+        return original(self, batch, batch_idx)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ForecastTask, "training_step", stopping)
+        with pytest.raises(Interrupted):
+            train(config)
+    (folder,) = (path.parent for path in Path(config["output_dir"]).rglob("config.json"))
+    return folder
+
+
+@pytest.fixture
+def folder(stopped: Path, tmp_path: Path) -> Path:
+    """Give a copy that may be spoilt."""
+    return Path(shutil.copytree(stopped, tmp_path / "copy"))
+
+
+def put(*keys: Any, value: Any) -> Spoil:
+    def spoil(content: dict[str, Any]) -> Any:
+        for key in keys[:-1]:
+            content = content[key]
+        content[keys[-1]] = value
+
+    return spoil
+
+
+def of_every(key: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Spoil:
+    """Change a tensor of the optimizer's state of each parameter."""
+
+    def spoil(content: dict[str, Any]) -> Any:
+        for state in content["optimizer"]["state"].values():
+            state[key] = change(state[key])
+
+    return spoil
+
+
+def first_weight(change: Callable[[torch.Tensor], Any], *keys: str) -> Spoil:
+    def spoil(content: dict[str, Any]) -> Any:
+        weights: Any = content
+        for key in keys or ("network",):
+            weights = weights[key]
+        name = next(iter(weights))
+        weights[name] = change(weights[name])
+
+    return spoil
+
+
+def nested(depth: int = 300) -> list[Any]:
+    node: list[Any] = []
+    for _ in range(depth):
+        node = [node]
+    return node
+
+
+def shared(depth: int = 60) -> list[Any]:
+    """Give a list that is small in a file and has 2 to the power of `depth` parts for whoever walks over it."""
+    node: list[Any] = []
+    for _ in range(depth):
+        node = [node, node]
+    return node
+
+
+SPOILS: dict[str, Spoil] = {
+    "a list": lambda content: [1, 2],
+    "nothing": lambda content: content.clear(),
+    "a number": lambda content: 5,
+    "no network": lambda content: content.pop("network"),
+    "a step below 0": put("step", value=-5),
+    "a step beyond the run": put("step", value=10**15),
+    "a step without end": put("step", value=10**5000),
+    "a step that is no number": put("step", value="8"),
+    "another end": put("stopped_by", value="tea"),
+    "weights by another name": lambda content: content["network"].update(more=torch.zeros(1)),
+    "weights of another shape": first_weight(lambda weight: torch.zeros(3, 3, 3)),
+    "weights of another kind": first_weight(torch.Tensor.double),
+    "weights that are none": first_weight(lambda weight: "weight"),
+    "weights that are not finite": first_weight(lambda weight: torch.full_like(weight, torch.nan)),
+    "weights larger than stored": first_weight(lambda weight: torch.zeros(1).expand(10**12)),
+    "best without a step": lambda content: content["best"].pop("step"),
+    "best of a later step": put("best", "step", value=11),
+    "best without a number": put("best", "mse", value=float("nan")),
+    "best of another shape": first_weight(lambda weight: torch.zeros(2), "best", "weights"),
+    "evidence without its windows": lambda content: content["evidence"].pop("start"),
+    "evidence of other windows": put("evidence", "start", value=torch.zeros(3, dtype=torch.float64)),
+    "evidence without overlap": put("evidence", "overlap", value=0),
+    "no optimizer": put("optimizer", value=None),
+    "an optimizer of other groups": lambda content: content["optimizer"]["param_groups"].pop(),
+    "an optimizer of other shapes": of_every("exp_avg", lambda state: torch.zeros(1, 1)),
+    "an optimizer without a moment": lambda content: [
+        state.pop("exp_avg_sq") for state in content["optimizer"]["state"].values()
+    ],
+    "an optimizer that is not finite": of_every("exp_avg", lambda state: state * torch.inf),
+    "a rate that is none": put("optimizer", "param_groups", 0, "lr", value="fast"),
+    "no schedule": put("scheduler", value={}),
+    "a schedule of text": lambda content: content["scheduler"].update(dict.fromkeys(content["scheduler"], "x")),
+    "clocks of another kind": put("callbacks", "Speed", "step_ms", value="fast"),
+    "clocks of another name": put("callbacks", "Speed", "hours", value=1),
+    "no callbacks": put("callbacks", value=[]),
+    "lists within lists": put("callbacks", "Speed", "step_ms", value=nested()),
+    "a list that holds itself twice": put("callbacks", "Speed", "step_ms", value=shared()),
+}
+
+
+@pytest.mark.parametrize("name", SPOILS)
+def test_the_generation_before_is_taken(
+    name: str, folder: Path, made: Preparation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    newest, older = checkpoints(folder / "checkpoints")
+    content = read_checkpoint(newest)
+    step = content["step"]
+    other = SPOILS[name](content)
+    write_checkpoint(folder / "checkpoints", step, other if name in ("a list", "a number") else content)
+    found = newest_state(Run(folder), made.task, made.callbacks, len(made.data.parts["validation"]))
+    assert found is not None
+    assert found["step"] == step - 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"{newest}: skipped, ")
+    assert captured.err.count("\n") == 1
+    assert [path.name for path in checkpoints(folder / "checkpoints")] == [older.name]
+    assert newest.with_suffix(".damaged").is_file()
+
+
+def test_a_sound_one_is_taken_and_stays_as_it_is(folder: Path, made: Preparation) -> None:
+    """What is tried on copies leaves the state of the optimizer, and the model, untouched."""
+    before = deepcopy(made.task.state_dict())
+    found = newest_state(Run(folder), made.task, made.callbacks, len(made.data.parts["validation"]))
+    stored = newest_checkpoint(folder / "checkpoints")
+    assert found is not None
+    assert stored is not None
+    assert found["step"] == 8
+    for key, state in stored["optimizer"]["state"].items():
+        assert all(torch.equal(value, found["optimizer"]["state"][key][name]) for name, value in state.items())
+    assert all(torch.equal(value, before[name]) for name, value in made.task.state_dict().items())
+
+
+def test_a_training_goes_on_from_the_one_before_and_ends_where_it_would_have(
+    config: dict[str, Any], folder: Path, tmp_path: Path
+) -> None:
+    _, whole = train(changed(config, output_dir=str(tmp_path / "whole")))
+    newest, _ = checkpoints(folder / "checkpoints")
+    write_checkpoint(folder / "checkpoints", 8, {**read_checkpoint(newest), "best": {"step": 7}})
+    _, result = train({**config, "resume": str(folder)}, overrides=[f"resume={folder}"])
+    assert result["test"] == whole["test"]
+    assert result["model"] == whole["model"]
+
+
+def test_a_flipped_digit_of_the_version_costs_one_generation(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    newest, older = checkpoints(folder / "checkpoints")
+    newest.write_bytes(newest.read_bytes().replace(MAGIC, MAGIC.replace(b"1", b"9"), 1))
+    content = newest_checkpoint(folder / "checkpoints")
+    assert content is not None
+    assert content["step"] == read_checkpoint(older)["step"]
+    assert capsys.readouterr().err == f"{newest}: skipped, written by another version of the program\n"
+    assert newest.with_suffix(".damaged").is_file()
+
+
+def test_where_all_are_of_another_version_they_are_kept(folder: Path) -> None:
+    there = checkpoints(folder / "checkpoints")
+    for path in there:
+        path.write_bytes(path.read_bytes().replace(MAGIC, MAGIC.replace(b"1", b"9"), 1))
+    with pytest.raises(InputError, match="another version"):
+        newest_checkpoint(folder / "checkpoints")
+    assert checkpoints(folder / "checkpoints") == there
+
+
+def with_payload(path: Path, payload: bytes) -> None:
+    path.write_bytes(MAGIC + hashlib.sha256(payload).hexdigest().encode() + b"\n" + payload)
+
+
+def test_packed_parts_are_refused_before_they_are_unpacked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a megabyte may hold half a gigabyte."""
+    newest, _ = checkpoints(folder / "checkpoints")
+    packed = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(newest.read_bytes()[len(MAGIC) + DIGITS + 1 :])) as source,
+        zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as target,
+    ):
+        for part in source.infolist():
+            target.writestr(part.filename, source.read(part))
+    with_payload(newest, packed.getvalue())
+    monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("it was unpacked"))
+    with pytest.raises(ValueError, match="its parts are packed"):
+        read_checkpoint(newest)
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(folder: Path, made: Preparation) -> None:
+    newest, older = checkpoints(folder / "checkpoints")
+    with newest.open("r+b") as file:
+        file.truncate(2**40)  # without a byte on the disk
+    found = newest_state(Run(folder), made.task, made.callbacks, len(made.data.parts["validation"]))
+    assert found is not None
+    assert found["step"] == read_checkpoint(older)["step"]

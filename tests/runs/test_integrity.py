@@ -1,0 +1,152 @@
+"""A finished run is believed only where its files are those that were saved."""
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.common.errors import InputError
+from forecast.common.files import read_json, write_json
+from forecast.export.__main__ import export
+from forecast.predict.__main__ import predict
+from forecast.predict.ensemble import Ensemble
+from forecast.predict.forecaster import Forecaster
+from forecast.predict.transplant import main as transplant
+from forecast.report.__main__ import main as report
+from forecast.runs.rows import read_jobs
+from forecast.runs.run import CONFIG, ERRORS, MANIFEST, NAMED, RESULT, Run
+from forecast.training.train import train
+from tests.conftest import TinyRun
+from tests.support.small import read_rows, seal, snapshot
+
+SAVED = [name for name in NAMED if name not in ("input.csv", "trace.json.gz")]
+"""What the tiny run leaves: it has a file of its own to forecast from, and no trace."""
+
+
+@pytest.fixture
+def copied(tiny_run: TinyRun, tmp_path: Path) -> Path:
+    """Give a copy of the run that may be spoilt."""
+    return Path(shutil.copytree(tiny_run.path, tmp_path / "runs" / "copy"))
+
+
+def flip(file: Path, place: float = 0.5) -> None:
+    """Flip the lowest bit of the byte at a share of the file's length."""
+    raw = bytearray(file.read_bytes())
+    raw[int(place * len(raw))] ^= 1
+    file.write_bytes(bytes(raw))
+
+
+def resume(run: TinyRun, copy: Path) -> None:
+    train({**run.config, "resume": str(copy)}, overrides=[f"resume={copy}"])
+
+
+READERS: dict[str, Callable[[TinyRun, Path], object]] = {
+    "resume": resume,
+    "load": lambda run, copy: Forecaster.load(copy),
+    "ensemble": lambda run, copy: Ensemble.load([run.path, copy]),
+    "predict": lambda run, copy: predict([str(copy)], run.source, copy.parent / "next.csv"),
+    "export": lambda run, copy: export(str(copy), copy.parent / "model.pt2"),
+}
+
+
+def test_the_manifest_names_every_file_of_the_run(tiny_run: TinyRun) -> None:
+    assert set(Run(tiny_run.path).check()["files"]) == set(SAVED)
+
+
+@pytest.mark.parametrize("name", SAVED)
+@pytest.mark.parametrize("damage", ["flip", "empty", "gone"])
+def test_a_damaged_file_is_named_and_nothing_is_read_from_the_run(
+    name: str, damage: str, copied: Path, tiny_run: TinyRun
+) -> None:
+    if damage == "flip":
+        flip(copied / name)
+    elif damage == "empty":
+        (copied / name).write_bytes(b"")
+    else:
+        (copied / name).unlink()
+    before = snapshot(copied.parent)
+    for reader in READERS.values():
+        with pytest.raises(InputError, match=re.escape(name)):
+            reader(tiny_run, copied)
+    assert snapshot(copied.parent) == before
+
+
+def test_no_byte_of_the_manifest_can_be_changed_unnoticed(copied: Path) -> None:
+    manifest = copied / MANIFEST
+    whole = manifest.read_bytes()
+    for place in np.random.default_rng(0).integers(len(whole), size=300):
+        for bit in (0, 5):
+            raw = bytearray(whole)
+            raw[place] ^= 1 << bit
+            manifest.write_bytes(bytes(raw))
+            with pytest.raises(InputError, match=MANIFEST):
+                Run.open(copied)
+    for length in (len(whole) - 1, len(whole) // 2, 0):
+        manifest.write_bytes(whole[:length])
+        with pytest.raises(InputError, match=MANIFEST):
+            Run.open(copied)
+
+
+def test_a_manifest_of_the_first_format_has_no_digest_and_is_read(copied: Path) -> None:
+    content = read_json(copied / MANIFEST)
+    write_json(copied / MANIFEST, {**content, "format": 1})
+    assert Run.open(copied).load_model().linear_path is not None
+    write_json(copied / MANIFEST, content)
+    with pytest.raises(InputError, match="has no digest"):
+        Run.open(copied)
+
+
+def test_a_changed_result_is_neither_reported_nor_given_back(
+    copied: Path, tiny_run: TinyRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The mean of two runs, one of whose files say less than was measured, is no mean of two runs."""
+    other = Path(shutil.copytree(copied, copied.parent / "other"))
+    result = read_json(other / RESULT)
+    result["test"]["scaled"]["mse"] /= 2
+    write_json(other / RESULT, result)
+    assert transplant(["--run", str(other), "--attention", "mean"]) == 2
+    assert f"error: {other / RESULT}: not the file that was saved" in capsys.readouterr().err
+    assert report(["--runs", str(copied.parent), "--quiet"]) == 0
+    (row,) = (row for row in read_rows(copied.parent / "report.csv") if row["row"] == "model")
+    assert (row["n"], float(row["test_mse"])) == ("1", pytest.approx(tiny_run.result["test"]["scaled"]["mse"]))
+    assert f"other | {RESULT}: not the file that was saved" in (copied.parent / "report.md").read_text()
+
+
+def test_halved_errors_are_left_out_of_a_sweeps_tables_by_name(copied: Path) -> None:
+    table = pd.read_parquet(copied / ERRORS)
+    table["mse"] /= 2
+    table.to_parquet(copied / ERRORS)
+    (job,) = read_jobs(copied.parent).to_dict("records")
+    assert job["status"] == "damaged"
+    assert job["error"].startswith(f"{ERRORS}: not the file that was saved")
+
+
+def test_another_configuration_of_an_unfinished_run_is_not_gone_on_with(copied: Path, tiny_run: TinyRun) -> None:
+    (copied / MANIFEST).unlink()
+    text = (copied / CONFIG).read_text()
+    (copied / CONFIG).write_text(text.replace('"lr": 0.01', '"lr": 0.02'))
+    assert (copied / CONFIG).read_text() != text
+    with pytest.raises(InputError, match=rf"{CONFIG}: not readable \(its digest differs"):
+        resume(tiny_run, copied)
+
+
+def test_a_trace_or_an_input_of_the_run_is_checked_too(copied: Path, tiny_run: TinyRun) -> None:
+    for name in ("input.csv", "trace.json.gz"):
+        (copied / name).write_text("written by the run")
+        seal(copied)
+        assert name in Run.open(copied).check()["files"]
+        (copied / name).write_text("written by another")
+        with pytest.raises(InputError, match=name):
+            Run.open(copied)
+        (copied / name).unlink()
+        seal(copied)
+
+
+def test_what_is_added_to_a_finished_run_does_not_count(copied: Path) -> None:
+    for name in ("notes.txt", "transplant.json", "events.out.tfevents.1.more"):
+        (copied / name).write_text("by the user")
+    assert Run.open(copied).path == copied

@@ -1,0 +1,64 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from forecast.common.errors import InputError
+from forecast.runs import precision
+from forecast.runs.precision import choose_precision
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("wanted", ["32-true", "bf16-mixed"])
+def test_what_is_asked_for_is_what_is_used(wanted: str) -> None:
+    assert choose_precision(wanted, CPU, 64) == wanted
+    assert choose_precision(wanted, torch.device("cuda"), 64) == wanted
+
+
+@pytest.mark.parametrize("wanted", ["16-mixed", "bf16", "32", "", "AUTO"])
+def test_what_is_not_offered_is_refused_with_what_is(wanted: str) -> None:
+    with pytest.raises(InputError, match="choose auto, 32-true or bf16-mixed"):
+        choose_precision(wanted, CPU, 64)
+
+
+@pytest.mark.parametrize(
+    ("flags", "fast"), [("fpu avx512_bf16 amx_bf16 amx_tile", True), ("fpu avx512_bf16 avx2", False), ("", False)]
+)
+def test_only_matrix_units_make_a_processor_fast_at_bf16(tmp_path: Path, flags: str, fast: bool) -> None:
+    file = tmp_path / "cpuinfo"
+    file.write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
+    assert precision._amx_bf16(file) is fast
+
+
+def test_a_system_that_does_not_tell_its_flags_trains_in_float32(tmp_path: Path) -> None:
+    assert precision._amx_bf16(tmp_path / "none") is False
+
+
+def test_auto_is_the_same_every_time_and_one_that_may_be_asked_for() -> None:
+    (chosen,) = {choose_precision("auto", CPU, 512) for _ in range(3)}
+    assert chosen in precision.PRECISIONS
+    assert choose_precision("auto", torch.device("meta"), 512) == "32-true"
+
+
+@pytest.mark.parametrize(
+    ("width", "units", "chosen"),
+    [
+        (255, True, "32-true"),
+        ("wide", True, "32-true"),
+        (None, True, "32-true"),
+        (256, True, "bf16-mixed"),
+        (512, True, "bf16-mixed"),
+        (512, False, "32-true"),
+    ],
+)
+def test_on_a_cpu_a_narrow_model_does_not_gain_from_bf16(
+    width: object, units: bool, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precision, "_amx_bf16", lambda: units)
+    assert choose_precision("auto", CPU, width) == chosen
+
+
+def test_a_gpu_of_that_generation_is_fast_at_any_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "_cuda_bf16", lambda _: True)
+    assert choose_precision("auto", torch.device("cuda"), 16) == "bf16-mixed"

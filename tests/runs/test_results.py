@@ -1,0 +1,56 @@
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from forecast.evaluation.evaluate import evaluate
+from forecast.runs import results
+from forecast.runs.results import residual_quantiles
+from tests.evaluation.test_evaluate import mean_of_context
+from tests.support.examples import make_windows
+
+
+def test_the_quantiles_are_those_of_the_residuals_and_nan_where_nothing_was_measured() -> None:
+    evaluation = evaluate(mean_of_context, make_windows(), 16, keep_residuals=True)
+    assert evaluation.residuals is not None
+    residuals = evaluation.residuals.copy()
+    residuals[:, 1, 0] = np.nan
+    residuals[3:, 2, 1] = np.nan
+    stored = residual_quantiles(replace(evaluation, residuals=residuals))
+    levels, quantiles = stored["levels"].numpy(), stored["quantiles"].numpy()
+    assert quantiles.shape == (len(levels), 3, 2)
+    assert np.isnan(quantiles[:, 1, 0]).all()
+    assert np.isnan(quantiles).sum() == len(levels)
+    assert quantiles[99, 0, 0] == pytest.approx(np.median(residuals[:, 0, 0]), rel=1e-5)
+    assert quantiles[99, 2, 1] == pytest.approx(np.median(residuals[:3, 2, 1]), rel=1e-5)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Give a checkout with a committed program and record, which `commit` takes for its own."""
+    for name in ("forecast/runs/results.py", "benchmarks/results.csv"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("as committed\n")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "all"]):
+        subprocess.run([*git, *words], check=True)
+    monkeypatch.setattr(results, "__file__", str(tmp_path / "forecast" / "runs" / "results.py"))
+    results.commit.cache_clear()
+    yield tmp_path
+    results.commit.cache_clear()
+
+
+def test_the_commit_says_that_the_program_was_changed_and_not_that_a_record_grew(checkout: Path) -> None:
+    clean = results.commit()
+    assert clean is not None
+    assert len(clean) == 40
+    (checkout / "benchmarks" / "results.csv").write_text("one row more\n")
+    results.commit.cache_clear()
+    assert results.commit() == clean
+    (checkout / "forecast" / "results.py").write_text("changed\n")
+    assert results.commit() == clean  # this process has read the program before that
+    results.commit.cache_clear()
+    assert results.commit() == f"{clean}+changes"

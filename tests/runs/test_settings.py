@@ -1,0 +1,130 @@
+import math
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import torch
+
+from forecast.common.errors import InputError
+from forecast.runs.settings import parse_time, read_root, read_training
+from tests.support.small import compose
+
+CONFIG = compose()
+
+
+def training(**changes: Any) -> dict[str, Any]:
+    return {**CONFIG["training"], **changes}
+
+
+def test_the_root_of_the_configuration_is_read_as_it_stands() -> None:
+    root = read_root({**CONFIG, "context_length": 7, "horizon": 3, "seed": 0})
+    assert (root.context_length, root.horizon, root.seed) == (7, 3, 0)
+    assert (root.loss, root.output_dir) == (CONFIG["loss"], CONFIG["output_dir"])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("context_length", 0),
+        ("context_length", 96.0),
+        ("context_length", True),
+        ("horizon", 0),
+        ("horizon", "long"),
+        ("horizon", None),
+        ("seed", -1),
+        ("seed", 2**32),
+        ("seed", 1.5),
+        ("loss", 3),
+        ("output_dir", None),
+    ],
+)
+def test_a_root_value_that_cannot_be_used_is_refused_by_name(key: str, value: object) -> None:
+    with pytest.raises(InputError, match=key):
+        read_root({**CONFIG, key: value})
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**32 - 1])
+def test_a_seed_that_is_taken_is_taken_by_every_generator(seed: int) -> None:
+    import lightning
+
+    assert read_root({**CONFIG, "seed": seed}).seed == seed
+    with torch.random.fork_rng():
+        lightning.seed_everything(seed, verbose=False)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("max_epochs", 0),
+        ("max_epochs", math.nan),
+        ("max_epochs", math.inf),
+        ("max_epochs", "five"),
+        ("max_steps", 0),
+        ("max_steps", 2.5),
+        ("max_time", "ten minutes"),
+        ("max_time", 600),
+        ("batch_size", 0),
+        ("batch_size", None),
+        ("evaluation_batch_size", 0),
+        ("validations_per_epoch", 0),
+        ("validations_per_epoch", -1.0),
+        ("precision", 32),
+        ("max_grad_norm", 0),
+        ("max_grad_norm", math.nan),
+        ("progress", "no"),
+        ("momentum", 0.9),
+    ],
+)
+def test_a_training_value_that_cannot_be_used_is_refused_by_name(key: str, value: object) -> None:
+    with pytest.raises(InputError, match=f"training.{key}"):
+        read_training(training(**{key: value}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "windows", "steps"),
+    [
+        ({"max_epochs": 2, "batch_size": 64}, 640, 20),
+        ({"max_epochs": 2.5, "batch_size": 64}, 640, 25),
+        ({"max_epochs": 1, "batch_size": 64}, 650, 10),
+        ({"max_epochs": 1, "batch_size": 64}, 3, 1),
+        ({"max_epochs": 2, "batch_size": 64, "max_steps": 7}, 640, 7),
+    ],
+)
+def test_the_length_of_a_run_is_counted_in_steps(changes: dict[str, Any], windows: int, steps: int) -> None:
+    assert read_training(training(**{"max_steps": None, **changes})).total_steps(windows) == steps
+
+
+@pytest.mark.parametrize(("per_epoch", "interval"), [(1, 10), (2, 5), (0.5, 20), (1000, 1)])
+def test_validations_come_as_often_in_an_epoch_as_asked(per_epoch: float, interval: int) -> None:
+    settings = read_training(training(batch_size=64, validations_per_epoch=per_epoch))
+    assert settings.validation_interval(640) == interval
+
+
+def test_what_may_be_left_out_may_be_null() -> None:
+    settings = read_training(training(max_steps=None, max_time=None, max_grad_norm=None))
+    assert settings.max_steps is settings.max_time is settings.max_grad_norm is None
+
+
+@pytest.mark.parametrize(
+    ("text", "duration"),
+    [
+        ("00:00:10:00", timedelta(minutes=10)),
+        ("01:02:03:04", timedelta(days=1, hours=2, minutes=3, seconds=4)),
+        ("0:0:0:90", timedelta(seconds=90)),
+    ],
+)
+def test_a_duration_is_read_as_days_hours_minutes_seconds(text: str, duration: timedelta) -> None:
+    assert parse_time(text) == duration
+
+
+@pytest.mark.parametrize(
+    "text", ["", "10:00", "00:10:00", "a:b:c:d", "00:00:-1:00", "0:0:0:1.5", "::::", "0:0:0:²", "9999999999:0:0:0"]
+)
+def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(InputError, match="must be dd:hh:mm:ss, such as 00:00:10:00 for ten minutes"):
+        parse_time(text)
+
+
+def test_a_placement_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^training.data_placement=disk: choose auto, device or mapped$"):
+        read_training(training(data_placement="disk"))

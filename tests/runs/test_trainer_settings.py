@@ -1,0 +1,74 @@
+from typing import Any
+
+import pytest
+import torch
+
+from forecast.common.errors import InputError
+from forecast.runs.trainer_settings import TRAINER_KEYS_OF_OURS, choose_device, count_processes
+from tests.support.small import compose
+
+CONFIG = compose()
+
+
+def trainer(**changes: Any) -> dict[str, Any]:
+    return {**CONFIG["trainer"], **changes}
+
+
+@pytest.mark.parametrize("key", TRAINER_KEYS_OF_OURS)
+def test_what_is_settled_outside_the_trainer_is_refused_there_with_its_home(key: str) -> None:
+    with pytest.raises(InputError, match=rf"trainer\.{key}: is settled by {TRAINER_KEYS_OF_OURS[key]}"):
+        choose_device(trainer(**{key: 1}))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("devices", value) for value in (0, -1, 1.5, "two", "2", None, True, [0, 1])),
+        *(("num_nodes", value) for value in (0, -1, 1.5, "two", None, True)),
+        ("accelerator", "tpu"),
+        ("strategy", "fsdp"),
+    ],
+)
+def test_what_is_not_offered_is_refused(key: str, value: object) -> None:
+    with pytest.raises(InputError, match=rf"trainer\.{key}"):
+        count_processes(trainer(**{key: value}))
+
+
+@pytest.mark.parametrize(("devices", "nodes"), [(1, 1), (2, 1), (4, 3)])
+def test_on_the_processor_there_are_as_many_processes_as_are_asked_for(devices: int, nodes: int) -> None:
+    assert count_processes(trainer(accelerator="cpu", devices=devices, num_nodes=nodes)) == (devices, nodes)
+
+
+def test_on_the_processor_somebody_has_to_say_how_many() -> None:
+    with pytest.raises(InputError, match=r"trainer\.devices=auto: counts GPUs"):
+        count_processes(trainer(accelerator="cpu", devices="auto"))
+
+
+def test_each_process_of_a_machine_has_its_own_gpu_and_none_more_than_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    assert count_processes(trainer(devices="auto", num_nodes=2)) == (4, 2)
+    assert count_processes(trainer(devices=3)) == (3, 1)
+    assert choose_device(trainer(), local_rank=2) == torch.device("cuda:2")
+    with pytest.raises(InputError, match=r"trainer\.devices=5: this process sees 4 CUDA devices"):
+        count_processes(trainer(devices=5))
+
+
+def test_the_processor_is_used_where_it_is_asked_for_or_all_there_is() -> None:
+    assert choose_device(trainer(accelerator="cpu")).type == "cpu"
+    expected = "cuda" if torch.cuda.is_available() else "cpu"
+    assert choose_device(trainer(accelerator="auto")).type == expected
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("accelerator", ["gpu", "cuda"])
+def test_a_gpu_that_is_not_there_is_refused(accelerator: str) -> None:
+    with pytest.raises(InputError, match="torch finds no CUDA device here: use trainer=default"):
+        choose_device(trainer(accelerator=accelerator))
+
+
+def test_the_processes_on_a_processor_are_bounded() -> None:
+    with pytest.raises(InputError, match=r"trainer\.devices=1000000: .* at most \d+ processes"):
+        count_processes(trainer(accelerator="cpu", devices=1_000_000))

@@ -1,0 +1,24 @@
+"""The default on a dozen generated series: no worse than the best baseline, and plain where a baseline wins."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.studies.generated import DOZEN, Generated, configuration
+from forecast.data.calendar import seasonal_period
+from forecast.evaluation.baselines import SeasonalNaive, last_value
+from forecast.evaluation.evaluate import evaluate
+from forecast.training.preparation import prepare
+
+WORSE = 1.05
+"""Of the best baseline's test MSE: what the default may have."""
+
+
+@pytest.mark.parametrize("series", DOZEN, ids=lambda series: series.name)
+def test_the_default_starts_no_worse_than_the_best_baseline(series: Generated, tmp_path: Path) -> None:
+    made = prepare(configuration(series, 1, tmp_path))
+    test, period = made.data.parts["test"], seasonal_period(made.data.source.series.frequency)
+    assert made.maps.start is not None
+    forecasters = [last_value, SeasonalNaive(test, period), made.maps.baseline, made.maps.start]
+    *baselines, start = (evaluate(each, test, 256).sums.scaled()["mse"] for each in forecasters)
+    assert start <= WORSE * min(baselines)

@@ -1,0 +1,66 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forecast.common.errors import InputError
+from forecast.training.callbacks.configured import configured
+from tests.support.small import changed, compose
+
+LEARNING_RATE = "lightning.pytorch.callbacks.LearningRateMonitor"
+
+
+@pytest.fixture(scope="module")
+def nodes() -> dict[str, Any]:
+    group = compose()["callbacks"]
+    assert isinstance(group, dict)
+    return group
+
+
+def test_the_default_group_gives_one_callback_a_node(nodes: dict[str, Any]) -> None:
+    names = [type(callback).__name__ for callback in configured(nodes)]
+    assert names == ["EarlyStopping", "LearningRateMonitor", "Figures", "Probe"]
+    assert configured({}) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"early_stopping__patience": "abc"}, "early_stopping.patience=abc"),
+        ({"early_stopping__patience": 0}, "at least 1"),
+        ({"early_stopping__monitor": "val/foo"}, "val/mse"),
+        ({"early_stopping__foo": 1}, "'foo'"),
+        ({"learning_rate__logging_interval": "foo"}, "callbacks.learning_rate"),
+        ({"figures__windows": 0}, "callbacks.figures"),
+        ({"probe__windows": 0}, "callbacks.probe"),
+        ({"early_stopping": None}, "takes it out"),
+        ({"early_stopping": 5}, "needs a _target_"),
+        ({"mine": {"_target_": "builtins.dict"}}, "no callback"),
+        ({"mine": {"_target_": "nowhere.Nothing"}}, "callbacks.mine"),
+        (
+            {"mine": {"_target_": LEARNING_RATE, "logging_interval": {"_target_": "os.makedirs"}}},
+            "logging_interval._ta",
+        ),
+        ({"mine": {"_target_": LEARNING_RATE, "_partial_": True}}, "callbacks.mine._partial_"),
+        (
+            {"mine": {"_target_": LEARNING_RATE, "more": [{"x": {"_target_": "os.makedirs"}}]}},
+            "mine.more[0].x._target_",
+        ),
+    ],
+)
+def test_what_would_fail_in_the_middle_of_a_run_is_refused_before_it(
+    nodes: dict[str, Any], values: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        configured(changed(nodes, **values))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_that_a_folder_from_somebody_else_names_is_called(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    with pytest.raises(InputError, match="no callback"):
+        configured({"mine": {"_target_": "os.makedirs", "name": str(made)}})
+    with pytest.raises(InputError, match="nothing is made within"):
+        configured({"mine": {"_target_": LEARNING_RATE, "x": {"_target_": "os.makedirs", "name": str(made)}}})
+    assert not made.exists()

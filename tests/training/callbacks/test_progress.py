@@ -1,0 +1,105 @@
+"""How far a training is, in words: steps of the total, loss, validation error, time left."""
+
+import io
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+
+from forecast.training.callbacks import progress
+from forecast.training.callbacks.progress import StepProgress
+
+
+class Training:
+    """Drives the callback as a trainer does, on a clock of its own."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, total: int, *, terminal: bool = False, **options: Any) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(progress.time, "monotonic", lambda: self.now)
+        self.out = io.StringIO()
+        console = Console(file=self.out, force_terminal=terminal, width=120)
+        self.trainer: Any = SimpleNamespace(global_step=0, max_steps=total, callback_metrics={}, num_val_batches=[4])
+        self.callback = StepProgress(**{"interval": 10, "validation_seconds": None, "console": console, **options})
+        self.callback.on_train_start(self.trainer, Any)
+
+    def step(self, seconds: float, loss: float = 0.5) -> None:
+        self.now += seconds
+        self.trainer.global_step += 1
+        self.trainer.callback_metrics["train/loss"] = torch.tensor(loss)
+        self.callback.on_train_batch_end(self.trainer, Any, None, None, 0)
+
+    def validate(self, seconds: float, mse: float) -> None:
+        self.callback.on_validation_start(self.trainer, Any)
+        for number in range(4):
+            self.now += seconds / 4
+            self.callback.on_validation_batch_end(self.trainer, Any, None, None, number)
+        self.trainer.callback_metrics["val/mse"] = torch.tensor(mse)
+        self.callback.on_validation_end(self.trainer, Any)
+
+    def text(self) -> str:
+        return self.callback.text(self.trainer, self.now)
+
+
+def test_the_text_has_loss_validation_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    training = Training(monkeypatch, 100)
+    for _ in range(10):
+        training.step(2.0, loss=0.25)
+    assert training.text() == "loss 0.2500, validation MSE 0.1250, 3 min 0 s left".replace(
+        "validation MSE 0.1250, ", ""
+    )
+    training.validate(10.0, mse=0.125)
+    assert training.text() == "loss 0.2500, validation MSE 0.1250, 4 min 30 s left"
+
+
+def test_a_terminal_shows_steps_of_the_total_and_no_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    training = Training(monkeypatch, 546, terminal=True)
+    for _ in range(130):
+        training.step(1.0)
+    training.callback._bar.refresh()
+    training.callback.on_train_end(training.trainer, Any)
+    assert "step 130 of 546" in training.out.getvalue()
+    assert "Epoch" not in training.out.getvalue()
+
+
+def test_where_there_is_no_terminal_a_line_comes_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    training = Training(monkeypatch, 100)
+    for _ in range(25):
+        training.step(5.0, loss=0.5)
+    lines = [line for line in training.out.getvalue().splitlines() if line.startswith("step")]
+    assert lines == [
+        "step 12 of 100: loss 0.5000, 7 min 20 s left",
+        "step 24 of 100: loss 0.5000, 6 min 20 s left",
+    ]
+
+
+def test_a_long_training_says_after_a_few_steps_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first step, which prepares, is no measure of the others."""
+    training = Training(monkeypatch, 103, validation_seconds=36.0)
+    training.step(60.0)
+    training.step(25.0)
+    _, promised, cure = training.out.getvalue().splitlines()
+    assert promised == (
+        "about 49 min from here: 101 steps of 25 s and 11 validations of 36 s, then the scores; Ctrl-C saves the step"
+    )
+    assert cure.startswith("to make it shorter: fewer data.targets, ")
+    training.step(25.0)
+    assert training.out.getvalue().count("from here") == 1
+
+
+def test_a_short_training_promises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    training = Training(monkeypatch, 100, validation_seconds=1.0)
+    for _ in range(40):
+        training.step(1.0)
+    training.callback.on_train_end(training.trainer, Any)
+    assert training.out.getvalue() == ""
+
+
+def test_a_resumed_training_counts_on_and_measures_its_own_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    training = Training(monkeypatch, 100)
+    training.trainer.global_step = 90
+    training.callback.on_train_start(training.trainer, Any)
+    for _ in range(5):
+        training.step(2.0)
+    assert training.text().endswith(", 10 s left")

@@ -1,0 +1,61 @@
+import io
+import math
+
+import pytest
+import torch
+
+from forecast.common.contention import Load
+from forecast.training.callbacks.timings import Timings
+
+
+def test_the_figures_are_ratios_of_the_sums() -> None:
+    timings = Timings([1.0, 2.0, 3.0, 4.0], 400, 8.0, 2.0, 20.0, 0.5, 700.0, 7.5, 2.0, load=Load(8.0, 9.0, 0.5, 6.0))
+    assert timings.figures() == {
+        "train_windows_per_s": 50.0,
+        "step_ms_p50": 2.5,
+        "step_ms_p95": pytest.approx(3.85),
+        "data_wait_share": 0.25,
+        "arithmetic_share": 0.75,
+        "peak_memory_mib": 700.0,
+        "fit_seconds": 20.0,
+        "logging_share": 0.025,
+        "train_wall_seconds": 8.0,
+        "train_cpu_seconds": 9.0,
+        "train_waited_seconds": 0.5,
+        "train_other_cpu_seconds": 6.0,
+        "train_disturbed": True,
+    }
+
+
+def test_a_run_that_was_not_measured_has_no_figures() -> None:
+    assert all(math.isnan(value) for name, value in Timings().figures().items() if name != "fit_seconds")
+
+
+def test_the_state_passes_through_a_checkpoint_that_holds_plain_data_only() -> None:
+    timings = Timings([1.5, 2.25], 64, 3.0, 0.5, 4.0, 0.25, 10.0, 2.0, 0.125, load=Load(3.0, 2.5, 0.5, 1.5))
+    file = io.BytesIO()
+    torch.save(timings.state_dict(), file)
+    file.seek(0)
+    assert Timings.from_state_dict(torch.load(file, weights_only=True)) == timings
+
+
+def test_what_an_older_checkpoint_does_not_know_of_is_not_measured() -> None:
+    state = Timings([1.5, 2.25], 64, 3.0).state_dict()
+    del state["arithmetic_seconds"], state["logged_seconds"], state["load"]
+    figures = Timings.from_state_dict(state).figures()
+    assert math.isnan(figures["arithmetic_share"])
+    assert all(math.isnan(figures[f"train_{name}"]) for name in ("cpu_seconds", "other_cpu_seconds", "disturbed"))
+
+
+def test_the_load_of_the_part_after_an_older_checkpoint_is_not_taken_for_that_of_the_whole() -> None:
+    state = Timings([1.5, 2.25], 64, 3.0).state_dict()
+    del state["load"]
+    timings = Timings.from_state_dict(state)
+    timings.load += Load(1.0, 1.0, 0.0, 0.0)
+    assert math.isnan(timings.figures()["train_disturbed"])
+
+
+def test_what_compiling_cost_is_a_figure_of_a_run_that_was_compiled() -> None:
+    figures = Timings(compile_seconds=21.5, recompiles=1).figures()
+    assert (figures["compile_seconds"], figures["recompiles"]) == (21.5, 1)
+    assert not {"compile_seconds", "recompiles"} & set(Timings().figures())

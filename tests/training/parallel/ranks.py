@@ -1,0 +1,82 @@
+"""Short trainings in one process or two: `python -m tests.training.parallel.ranks <rank> <meeting> <cases>`."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from lightning.pytorch.loggers.logger import DummyLogger
+
+from forecast.common.group import Group
+from forecast.common.place import Place
+from forecast.evaluation.scoring import score
+from forecast.model import compiling
+from forecast.runs.checkpoint import newest_checkpoint
+from forecast.training.fitting import fit
+from forecast.training.preparation import prepare
+from tests.support.small import changed, hourly, quick, write
+
+
+def cases(folder: Path) -> dict[str, dict[str, Any]]:
+    """Give trainings without dropout by name: a plain descent, so that a step is the gradient itself."""
+    table = hourly()
+    for first in range(60, 640, 47):  # each batch has its gaps, and the two halves of it not as many
+        table.loc[first : first + first % 17, ["load", "oil"]] = None
+    gaps = ["data=csv", f"data.path={write(folder / 'gaps.csv', table)}", "data.missing=mask"]
+    still = ["model.dropout=0", "training.max_grad_norm=null", "training.max_steps=1", "scheduler=cosine"]
+    made = {
+        "gaps": quick(folder, *gaps, *still, "model.linear_path=zero", "loss=mse"),
+        "unused": quick(folder, *still, "attention=mean", "model.linear_path=zero", "training.max_steps=3"),
+        "informer": quick(folder, *still, "loss=mse", model="informer"),
+    }
+    descent = {"_target_": "torch.optim.SGD", "lr": 1.0, "weight_decay": 0.01}
+    level = {"_target_": "forecast.training.schedule.cosine", "warmup_steps": 0, "final_factor": 1.0}
+    made = {name: {**config, "optimizer": descent, "scheduler": level} for name, config in made.items()}
+    made["compiled"] = changed(made["unused"], training__compile=True)
+    many = quick(folder, "model.dropout=0", "model.linear_path=zero", "training.validations_per_epoch=8")
+    return {**made, "adam": changed(many, training__max_grad_norm=0.5)}
+
+
+@patch.object(compiling, "compiler_for", lambda _: {"backend": "eager"})  # half a minute a case less
+def run(config: dict[str, Any], folder: Path, group: Group) -> dict[str, Any]:
+    """Give the weights at the start and after the last step, and every row's test score."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = prepare(config, group)
+    start = {name: tensor.clone() for name, tensor in made.task.state_dict().items()}
+    outcome = fit(
+        made.task,
+        made.data,
+        folder,
+        settings=made.settings,
+        precision=made.precision,
+        device=made.device,
+        trainer_options={**config["trainer"], "devices": group.size},
+        callbacks=made.callbacks,
+        logger=DummyLogger(),
+        start_is_candidate=made.maps.start is not None,
+        group=group,
+    )
+    rows = score(made.network.eval(), made.data, made.maps.baseline, group)
+    if not group.leads:
+        return {}
+    newest = newest_checkpoint(folder)
+    assert newest is not None
+    scores = {name: row.test.sums.scaled() for name, row in rows.items() if row is not None}
+    return {"start": start, "end": newest["network"], "scores": scores, "best": newest["best"], "fit": vars(outcome)}
+
+
+def main(rank: int, meeting: str, path: Path) -> None:
+    torch.set_num_threads(1)
+    group = Group(Place(rank, 2, rank, 2, meeting))
+    group.connect()
+    for name, config in json.loads(path.read_text()).items():
+        found = run(config, path.parent / "two" / name, group)
+        if group.leads:
+            torch.save(found, path.parent / f"{name}.pt")
+    group.close()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))

@@ -1,0 +1,208 @@
+"""`python train.py trainer=ddp …` as a person types it: two processes on the CPU, one run folder, one voice."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from forecast.runs.run import MANIFEST, RESULT, Run
+from forecast.training.train import train
+from tests.support.small import QUICK, ROOT, SIMULATED, SMALL, quick
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated"),
+    pytest.mark.skipif(sys.platform != "linux", reason="it looks for processes in /proc"),
+]
+
+TWO = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2"]
+ENDLESS = ["training.max_epochs=null", "training.max_steps=1000000", "~callbacks.early_stopping"]
+
+
+def typed(*words: str) -> list[str]:
+    return [sys.executable, str(ROOT / "train.py"), *words]
+
+
+def environment(path: str = "") -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+
+
+def ended(folder: Path, *words: str, path: str = "") -> "subprocess.CompletedProcess[str]":
+    """Give how the command ended, typed in `folder`."""
+    return subprocess.run(
+        typed(*words), cwd=folder, env=environment(path), capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+@contextmanager
+def running(folder: Path) -> Iterator["subprocess.Popen[str]"]:
+    """Give a training of two processes that has come as far as its first checkpoint."""
+    words = [*SIMULATED, *SMALL["patch_informer"], *QUICK, *ENDLESS, *TWO, f"output_dir={folder}"]
+    process = subprocess.Popen(
+        typed(*words), cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        wait_for(lambda: bool(list(folder.rglob("*.ckpt"))), 120)
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def wait_for(condition: Any, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def children_of(process: int) -> list[int]:
+    """Give the trainings that `process` has started and that live."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+            command = (stat.parent / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if int(parent) == process and state != "Z" and b"forecast.training.parallel" in command:
+            found.append(int(stat.parent.name))
+    return found
+
+
+def alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, dict[str, Any]]:
+    """Give a run of one process."""
+    return train(quick(tmp_path_factory.mktemp("one") / "outputs", "model.linear_path=zero", "optimizer.lr=0.01"))
+
+
+@pytest.fixture(scope="module")
+def again(one: tuple[Run, dict[str, Any]]) -> tuple[Path, "subprocess.CompletedProcess[str]"]:
+    """Give that run, its training kept and its results taken away, as two processes score it."""
+    folder = one[0].path.parents[2] / "again"
+    shutil.copytree(one[0].path, folder)
+    for name in (MANIFEST, RESULT, "errors.parquet", "calibration.safetensors", "forecast.csv", "model.safetensors"):
+        (folder / name).unlink()
+    return folder, ended(folder.parent, f"resume={folder}", *TWO, "training.data_placement=mapped")
+
+
+def test_two_processes_give_the_scores_of_one_from_the_same_checkpoint(
+    one: tuple[Run, dict[str, Any]], again: tuple[Path, Any]
+) -> None:
+    folder, end = again
+    assert (end.returncode, end.stderr) == (0, "")
+    result = json.loads((folder / RESULT).read_text())
+    assert (result["processes"], one[1]["processes"]) == (2, 1)
+    assert result["model"] == one[1]["model"]
+    for part in ("validation", "test"):
+        for unit in ("scaled", "original"):
+            assert result[part][unit] == pytest.approx(one[1][part][unit], rel=1e-6)
+    for name in ("last_value", "seasonal_naive", "linear"):
+        there, here = result["baselines"][name]["test"], one[1]["baselines"][name]["test"]
+        assert there["scaled"] == pytest.approx(here["scaled"], rel=1e-6)
+    assert result["linear_path"]["test"]["scaled"] == pytest.approx(one[1]["linear_path"]["test"]["scaled"], rel=1e-6)
+    for there, here in zip(result["test"]["by_step"], one[1]["test"]["by_step"], strict=True):
+        assert there == pytest.approx(here, rel=1e-6, abs=1e-5)  # a skill may lie near 0
+
+
+def test_the_errors_of_two_processes_are_in_the_order_of_the_windows(
+    one: tuple[Run, dict[str, Any]], again: tuple[Path, Any]
+) -> None:
+    there, here = (pd.read_parquet(folder / "errors.parquet") for folder in (again[0], one[0].path))
+    pd.testing.assert_frame_equal(there, here, rtol=1e-4, atol=1e-6)
+
+
+def test_one_process_alone_writes_and_speaks(one: tuple[Run, dict[str, Any]], again: tuple[Path, Any]) -> None:
+    folder, end = again
+    assert end.stdout.count("training: 12 steps by 2 processes, into ") == 1
+    assert end.stdout.count("all 129 test windows") == 1
+    names = {path.name for path in folder.iterdir() if not path.name.startswith("events")}
+    assert names == {path.name for path in one[0].path.iterdir() if not path.name.startswith("events")}
+    assert {path.name for path in folder.parent.iterdir()} == {"again", "outputs"}
+
+
+def test_a_signal_stops_all_at_one_step_and_one_process_can_go_on(tmp_path: Path) -> None:
+    with running(tmp_path) as process:
+        others = children_of(process.pid)
+        assert len(others) == 1
+        process.send_signal(signal.SIGTERM)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert errors.startswith("stopped: interrupted at step ")
+    assert errors.count("\n") == 1
+    assert output.count("training: ") == 1
+    assert not any(map(alive, others))
+    (folder,) = (tmp_path / "synthetic").iterdir()
+    step = int(errors.split()[4].replace(",", ""))
+    one = ["trainer=default", "trainer.accelerator=cpu", f"training.max_steps={step + 3}"]
+    end = ended(tmp_path, f"resume={folder}", *one)
+    assert (end.returncode, end.stderr) == (0, "")
+    assert f"going on after step {step:,}" in end.stdout
+    assert json.loads((folder / RESULT).read_text())["model"]["steps"] == step + 3
+
+
+def test_a_process_that_is_killed_takes_the_run_with_it_in_one_line(tmp_path: Path) -> None:
+    with running(tmp_path) as process:
+        (other,) = children_of(process.pid)
+        os.kill(other, signal.SIGKILL)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    (line,) = errors.splitlines()
+    assert line.startswith("error: process 1 of 2: was ended by SIGKILL")
+    assert not list(tmp_path.rglob(MANIFEST))
+
+
+def test_a_fault_in_another_process_is_shown_and_ends_all(tmp_path: Path) -> None:
+    (tmp_path / "faulty.py").write_text(
+        "from lightning.pytorch.callbacks import Callback\n"
+        "class Faulty(Callback):\n"
+        "    def on_train_batch_end(self, trainer, *_):\n"
+        "        assert trainer.global_rank == 0 or trainer.global_step < 3, 'broken'\n"
+    )
+    words = [*SIMULATED, *SMALL["patch_informer"], *QUICK, *TWO, "+callbacks.faulty._target_=faulty.Faulty"]
+    end = ended(tmp_path, *words, path=str(tmp_path))
+    assert end.returncode == 1
+    assert "Traceback" in end.stderr
+    last = end.stderr.splitlines()[-1]
+    assert last == "error: process 1 of 2: AssertionError: broken: a fault of the program, see above"
+    assert not list(tmp_path.rglob(MANIFEST))
+
+
+def test_no_process_outlives_the_one_that_leads(tmp_path: Path) -> None:
+    with running(tmp_path) as process:
+        others = children_of(process.pid)
+        process.kill()
+        process.wait()
+        wait_for(lambda: not any(map(alive, others)), 10)
+
+
+def test_processes_that_torchrun_started_make_one_run(tmp_path: Path) -> None:
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    mapped = "training.data_placement=mapped"
+    words = [*SIMULATED, *SMALL["patch_informer"], *QUICK, *TWO, f"output_dir={tmp_path}", mapped]
+    end = subprocess.run(
+        [*torchrun, *typed(*words)[1:]], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300,
+        check=False,
+    )  # fmt: skip
+    assert end.returncode == 0, end.stderr
+    assert end.stdout.count("all 129 test windows") == 1
+    (folder,) = (tmp_path / "synthetic").iterdir()
+    result = json.loads((folder / RESULT).read_text())
+    assert (result["processes"], result["data"]["placement"]["where"]) == (2, "mapped")

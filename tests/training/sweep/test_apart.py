@@ -1,0 +1,134 @@
+"""A job in a process of its own: small programs stand in for the training, but for one sweep at the end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forecast.common.errors import Interrupted
+from forecast.common.processes import environment
+from forecast.training.sweep import apart
+from forecast.training.sweep.apart import train_apart
+from forecast.training.sweep.failure import JobFailed
+from tests.conftest import LIGHTNING
+from tests.end_to_end.test_sweep import command, read
+
+pytestmark = [pytest.mark.filterwarnings(text) for text in LIGHTNING]
+
+BEGINS = "import json, os, pathlib, signal, sys, time\nwork = json.loads(sys.stdin.readline())\n"
+FAILURE = {"error": "no such file", "kind": "InputError", "exit_code": 2, "traceback": None}
+
+Runs = Callable[[str], dict[str, Any]]
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
+    """Give what trains in a child that runs a small program in the place of the training."""
+
+    def run(program: str) -> dict[str, Any]:
+        monkeypatch.setattr(apart, "CHILD", [sys.executable, "-S", "-c", BEGINS + program])
+        config = {"seed": 3, "training": {"progress": True, "max_steps": 5}}
+        return train_apart(config, tmp_path, ["train.py", "seed=3"])
+
+    return run
+
+
+def test_a_job_apart_gets_its_work_without_a_progress_bar_and_gives_its_result(runs: Runs) -> None:
+    result = runs("pathlib.Path(work['folder'], 'result.json').write_text(json.dumps(work))")
+    assert result["config"] == {"seed": 3, "training": {"progress": False, "max_steps": 5}}
+    assert result["argv"] == ["train.py", "seed=3"]
+
+
+def test_what_a_job_says_of_its_failure_is_what_is_raised(runs: Runs) -> None:
+    with pytest.raises(JobFailed) as raised:
+        runs(f"print(json.dumps({{'failure': json.loads({json.dumps(FAILURE)!r})}})); sys.exit(2)")
+    assert vars(raised.value.failure) == FAILURE
+
+
+def test_a_job_that_is_killed_fails_alone(runs: Runs) -> None:
+    with pytest.raises(
+        JobFailed, match="was ended by SIGKILL: if nobody sent it, the memory may have run out"
+    ) as raised:
+        runs("os.kill(os.getpid(), signal.SIGKILL)")
+    assert (raised.value.failure.exit_code, raised.value.failure.traceback) == (1, None)
+
+
+def test_a_job_that_dies_without_a_word_of_why_leaves_what_it_said(runs: Runs) -> None:
+    with pytest.raises(JobFailed, match="its process ended with exit code 7") as raised:
+        runs("print('odd', file=sys.stderr); sys.exit(7)")
+    assert raised.value.failure.traceback == "odd"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_passed_on_and_the_job_saves_its_step_before_the_sweep_ends(
+    runs: Runs, tmp_path: Path, number: int
+) -> None:
+    program = f"""
+def save(*_):
+    pathlib.Path(work['folder'], 'saved').touch()
+    print(json.dumps({{'interrupted': 'step 5 is saved'}}))
+    sys.exit(143)
+signal.signal(signal.SIGTERM, save)
+os.kill(os.getppid(), {int(number)})
+time.sleep(30)
+"""
+    before = signal.getsignal(number)
+    with pytest.raises(Interrupted, match="step 5 is saved") as raised:
+        runs(program)
+    assert raised.value.exit_code == 128 + number
+    assert (tmp_path / "saved").exists()
+    assert signal.getsignal(number) is before
+
+
+def test_a_second_signal_does_not_wait_for_the_job(runs: Runs) -> None:
+    program = "signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getppid(), signal.SIGINT))\n"
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever an earlier test has left
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            runs(f"{program}os.kill(os.getppid(), signal.SIGINT)\ntime.sleep(30)")
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_signal_that_comes_as_the_job_finishes_ends_the_sweep_all_the_same(runs: Runs) -> None:
+    with pytest.raises(SystemExit) as ended:
+        runs("signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); os.kill(os.getppid(), 2); time.sleep(30)")
+    assert ended.value.code == 130
+
+
+def test_the_signals_of_a_terminal_do_not_reach_the_job_itself(runs: Runs) -> None:
+    result = runs("pathlib.Path(work['folder'], 'result.json').write_text(json.dumps({'group': os.getpgid(0)}))")
+    assert result["group"] != os.getpgid(0)
+
+
+def test_a_job_ends_with_the_process_that_started_it() -> None:
+    program = "from forecast.common.processes import end_with_the_starter as end; import time; end(); time.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, env=environment())
+    assert process.stdin is not None
+    process.stdin.close()
+    assert process.wait(20) == 0
+
+
+@pytest.mark.slow
+def test_jobs_apart_give_the_same_digits_and_fail_alone(tmp_path: Path) -> None:
+    words = ["attention=linear", "seed=2", "context_length=9000,48"]
+    ended = command(tmp_path, *words, "sweep.name=apart", "sweep.isolate=true")
+    together = command(tmp_path, "attention=linear", "seed=2", "sweep.name=together")
+    assert (ended.code, together.code) == (1, 0)
+    (line,) = ended.errors
+    assert line.startswith("error: context_length-9000: context_length 9000 + horizon 12")
+    failed = read(tmp_path / "sweeps" / "apart" / "context_length-9000" / "failed.json")
+    assert (failed["kind"], failed["exit_code"]) == ("InputError", 2)
+    folders = [tmp_path / "sweeps" / name for name in ("apart/context_length-48", "together/job")]
+    apart, here = (read(folder / "result.json") for folder in folders)
+    for key in ("validation", "test", "baselines", "device"):
+        assert apart[key] == here[key]
+    assert apart["command"].startswith("python train.py ")
+    assert "context_length=48" in apart["command"]
+    assert "sweep." not in apart["command"]

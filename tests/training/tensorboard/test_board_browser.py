@@ -1,0 +1,115 @@
+"""The board of a run as a real TensorBoard serves it, and as a real browser shows it."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.conftest import TinyRun
+from tests.support.browser import look
+
+pytestmark = pytest.mark.slow
+
+SECONDS = 180
+"""Longest time that the server is waited for: a busy machine needs a minute."""
+
+
+@pytest.fixture(scope="session")
+def address(tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Give the address of `tensorboard --logdir` on a free port, the run's data read."""
+    log = tmp_path_factory.mktemp("tensorboard") / "log"
+    words = ["--logdir", str(tiny_run.path.parent), "--host", "127.0.0.1", "--port", "0"]
+    with log.open("w") as file:
+        process = subprocess.Popen([sys.executable, "-m", "tensorboard.main", *words], stdout=file, stderr=file)
+    try:
+        found = wait_for(lambda: [word for word in log.read_text().split() if word.startswith("http://127")], log)[0]
+        wait_for(lambda: "test/mse" in tags(found, "scalars", tiny_run), log)
+        yield found
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def wait_for(condition: Any, log: Path) -> Any:
+    until = time.monotonic() + SECONDS
+    while not (found := condition()):
+        assert time.monotonic() < until, log.read_text()
+        time.sleep(0.2)
+    return found
+
+
+def ask(address: str, path: str, content: Any = None) -> Any:
+    body = None if content is None else json.dumps(content).encode()
+    request = Request(f"{address}data/plugin/{path}", body, {"Content-Type": "application/json"})
+    with urlopen(request, timeout=60) as answer:
+        read = answer.read()
+    return json.loads(read) if answer.headers.get_content_type() == "application/json" else read
+
+
+def tags(address: str, plugin: str, run: TinyRun) -> list[str]:
+    return list(ask(address, f"{plugin}/tags").get(run.path.name, []))
+
+
+def points(address: str, plugin: str, run: TinyRun, tag: str) -> Any:
+    return ask(address, f"{plugin}/{plugin}?{urlencode({'run': run.path.name, 'tag': tag})}")
+
+
+def test_every_kind_of_a_run_s_data_is_served(address: str, tiny_run: TinyRun) -> None:
+    (*_, (_, step, value)) = points(address, "scalars", tiny_run, "test/mse")
+    assert (step, value) == (40, pytest.approx(tiny_run.result["test"]["scaled"]["mse"], rel=1e-6))
+    assert {"1_forecasts/validation", "attention/encoder.0.self", "probe/heads"} < set(
+        tags(address, "images", tiny_run)
+    )
+    for entry in points(address, "images", tiny_run, "attention/encoder.0.self"):
+        assert ask(address, f"images/individualImage?{entry['query']}").startswith(b"\x89PNG")
+    ((_, step, bins),) = points(address, "histograms", tiny_run, "validation/residuals")
+    windows = tiny_run.result["data"]["windows"]["validation"]
+    assert step == 40
+    assert sum(count for *_, count in bins) == windows * 12 * 2
+    (text,) = points(address, "text", tiny_run, "1_summary/text_summary")
+    assert "<table>" in text["text"]
+    statuses = ["STATUS_SUCCESS", "STATUS_UNKNOWN", "STATUS_RUNNING"]
+    asked = {"allowedStatuses": statuses, "startIndex": 0, "sliceSize": 10}
+    (line,) = ask(address, "hparams/session_groups", asked)["sessionGroups"]
+    assert line["hparams"]["attention.name"] == "full"
+    assert line["sessions"][0]["status"] == "STATUS_SUCCESS"
+    columns = ask(address, "hparams/experiment", {"experimentName": "x", "hparamsLimit": 1000})
+    assert [each["displayName"] for each in columns["hparamInfos"]] == ["attention", "look-back", "words"]
+    metrics = [each["name"]["tag"] for each in columns["metricInfos"]]
+    assert metrics[:3] == ["compare/test_mse", "compare/test_mae", "compare/speed_train_windows_per_s"]
+    assert {"val/mse", "test/skill", "test_baseline/last_value_mse"} < set(metrics)
+
+
+def test_forecasts_and_the_summary_come_first(address: str, tiny_run: TinyRun) -> None:
+    """The pages of pictures and of texts are sorted by name."""
+    assert min(tags(address, "images", tiny_run)) == "1_forecasts/validation"
+    assert min(tags(address, "text", tiny_run)) == "1_summary/text_summary"
+
+
+def test_the_table_of_runs_shows_scores_on_a_narrow_page(address: str) -> None:
+    """Of 1,300 pixels, by the widths of TensorBoard's own columns: its table is closed to a look at the elements."""
+    columns = ask(address, "hparams/experiment", {"experimentName": "x", "hparamsLimit": 1000})
+    options, trial, button, column, shown_at_most = 265, 160, 100, 160, 5
+    before = options + trial + button + column * min(shown_at_most, len(columns["hparamInfos"]))
+    assert before + column <= 1300
+
+
+def test_a_browser_shows_curves_pictures_and_the_histogram(address: str, tiny_run: TinyRun, tmp_path: Path) -> None:
+    chosen = urlencode({"tagFilter": "^val/mse|^attention/encoder.0|residuals"})
+    kinds = ["<scalar-card", "<image-card", "<histogram-card"]
+    titles = [f'title="{tag}"' for tag in ("val/mse", "attention/encoder.0.self", "validation/residuals")]
+    elements, picture = look(f"{address}?{chosen}#timeseries", tmp_path, [*kinds, *titles])
+    for words in (*kinds, *titles):
+        assert words in elements, words
+    pixels = np.asarray(Image.open(picture).convert("RGB")).astype(int)
+    viridis = np.array([[68, 1, 84], [33, 145, 140], [253, 231, 36]])  # of the map, nowhere else on the page
+    assert all((np.abs(pixels - color).sum(-1) < 40).sum() > 20 for color in viridis)

@@ -1,0 +1,48 @@
+import math
+from typing import Any
+
+import pytest
+
+from forecast.training.tensorboard.final_scalars import final_scalars
+from tests.conftest import TinyRun
+
+
+def test_every_number_of_a_result_has_its_name(tiny_run: TinyRun) -> None:
+    result: dict[str, Any] = tiny_run.result
+    scalars = final_scalars(result)
+    assert scalars["test/mse"] == result["test"]["scaled"]["mse"]
+    assert scalars["test/mae_original"] == result["test"]["original"]["mae"]
+    assert scalars["test/skill"] == result["test"]["skill"]
+    assert scalars["test/rmse_original"] == result["test"]["original"]["rmse"]
+    for name in ("smape", "wape", "mase"):
+        assert scalars[f"test/{name}"] == result["test"]["original"][name]
+        assert scalars[f"test_baseline/linear_{name}"] == result["baselines"]["linear"]["test"]["original"][name]
+    assert scalars["val_best/mse"] == result["validation"]["scaled"]["mse"]
+    assert scalars["test_baseline/linear_mse"] == result["baselines"]["linear"]["test"]["scaled"]["mse"]
+    assert scalars["test_baseline/linear_path_mae"] == result["linear_path"]["test"]["scaled"]["mae"]
+    assert scalars["model/parameters"] == result["model"]["parameters"]
+    speed = {name.removeprefix("speed/") for name in scalars if name.startswith("speed/")}
+    assert speed == {name for name, value in result["speed"].items() if math.isfinite(value)}
+    assert len(speed) >= 8
+
+
+def test_the_five_that_come_first_by_name_are_those_to_compare_runs_by(tiny_run: TinyRun) -> None:
+    speed = {**tiny_run.result["speed"], "inference_windows_per_s": 1000.0}  # one batch is too short to measure
+    scalars = final_scalars({**tiny_run.result, "speed": speed})
+    assert sorted(scalars)[:5] == [
+        "compare/speed_inference_windows_per_s",
+        "compare/speed_peak_memory_mib",
+        "compare/speed_train_windows_per_s",
+        "compare/test_mae",
+        "compare/test_mse",
+    ]
+    assert scalars["compare/test_mse"] == scalars["test/mse"]
+
+
+@pytest.mark.parametrize("missing", [None, math.nan, math.inf])
+def test_what_was_not_measured_is_left_out(tiny_run: TinyRun, missing: float | None) -> None:
+    result = {**tiny_run.result, "speed": {**tiny_run.result["speed"], "step_ms_p50": missing}, "linear_path": None}
+    scalars = final_scalars(result)
+    assert "speed/step_ms_p50" not in scalars
+    assert not [name for name in scalars if "linear_path" in name]
+    assert all(math.isfinite(value) for value in scalars.values())

@@ -1,0 +1,39 @@
+"""The logger: refused before there is a folder, and given the test scores at the end."""
+
+from pathlib import Path
+
+import pytest
+
+from forecast.common.errors import InputError
+from forecast.runs.checkpoint import newest_checkpoint
+from forecast.training.tensorboard.run_logger import check_logger
+from forecast.training.train import train
+from tests.support.boards import last_scalars
+from tests.support.small import quick
+
+TENSORBOARD = {"_target_": "forecast.training.tensorboard.board.Board"}
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"_target_": "torch.nn.Nope"}, "logger._target_=torch.nn.Nope"),
+        ({"_target_": "torch.nn.Linear"}, "no logger"),
+        ({"bogus": 1}, "logger.bogus"),
+        ({"save_dir": "x"}, "logger.save_dir"),
+        ({"purge_step": 5}, "logger.purge_step"),
+    ],
+)
+def test_a_logger_that_would_fail_is_refused_by_name(change: dict[str, object], named: str) -> None:
+    with pytest.raises(InputError, match=named):
+        check_logger({**TENSORBOARD, **change})
+
+
+def test_the_board_has_the_test_scores_and_the_last_checkpoint_is_of_the_last_step(tmp_path: Path) -> None:
+    run, result = train(quick(tmp_path, "training.validations_per_epoch=20"))
+    found = last_scalars(run.path)
+    assert found["test/mse"] == pytest.approx(result["test"]["scaled"]["mse"], rel=1e-6)
+    assert found["test/mae_original"] == pytest.approx(result["test"]["original"]["mae"], rel=1e-6)
+    last = newest_checkpoint(run.checkpoints)
+    assert last is not None
+    assert last["step"] == result["model"]["steps"]

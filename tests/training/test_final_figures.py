@@ -1,0 +1,52 @@
+"""What a finished run has on its board beside the curves."""
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from lightning.pytorch.loggers.logger import DummyLogger
+
+from forecast.common.drawing import WIDTH
+from forecast.training import final_figures
+from forecast.training.final_figures import log_figures
+from forecast.training.fitting import Fit
+from forecast.training.tensorboard.board import Board
+from tests.conftest import TinyRun
+from tests.support.boards import events
+
+PLACES = ["encoder.0.self", "encoder.1.self", "decoder.0.self", "decoder.0.cross"]
+
+
+def test_errors_maps_and_the_last_probe_are_pictures_of_the_last_step(tiny_run: TinyRun) -> None:
+    found = events(tiny_run.path)
+    tags = found.Tags()["images"]
+    once = ["2_errors/test_by_horizon_step", "2_errors/validation_by_hour_of_day", "probe/heads"]
+    for tag in [*once, *(tag for tag in tags if tag.startswith("attention/"))]:
+        (picture,) = found.Images(tag)
+        assert picture.step == tiny_run.result["model"]["steps"]
+        assert 300 < picture.width <= WIDTH  # what is wider TensorBoard shrinks by leaving out pixels
+    assert {tag for tag in tags if tag.startswith("attention/")} <= {f"attention/{place}" for place in PLACES}
+
+
+def test_the_residuals_are_a_histogram_of_every_measured_step(tiny_run: TinyRun) -> None:
+    (entry,) = events(tiny_run.path).Histograms("validation/residuals")
+    counted = entry.histogram_value
+    windows = tiny_run.result["data"]["windows"]["validation"]
+    assert counted.num == windows * 12 * 2
+    mse = tiny_run.result["validation"]["scaled"]["mse"]
+    assert math.isclose(counted.sum_squares / counted.num, mse, rel_tol=1e-4)
+
+
+def test_the_time_of_the_last_pictures_is_part_of_the_logging(tmp_path: Path, monkeypatch: Any) -> None:
+    fit = Fit(5, 5, {"fit_seconds": 10.0, "logging_share": 0.01}, "finished", None)
+    board = Board(str(tmp_path))
+
+    def draw(board: Board, *_: object) -> None:
+        board.clock.seconds += 1.0
+
+    monkeypatch.setattr(final_figures, "_draw", draw)
+    nothing: Any = SimpleNamespace()
+    share = log_figures(board, fit, nothing, nothing, {}).speed["logging_share"]
+    assert 0.11 <= share < 0.2
+    assert log_figures(DummyLogger(), fit, nothing, nothing, {}) is fit

@@ -1,0 +1,83 @@
+"""`python train.py --help` against the configuration that it speaks of."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from forecast.common.configuration import compose_words
+from forecast.common.nested import look_up
+from forecast.training import command_line
+from forecast.training.options_help import COMMON, EXAMPLES, comment, groups, help_text
+from tests.support.examples import ROOT
+
+CONF = ROOT / "conf"
+
+
+@pytest.fixture(scope="module")
+def shown() -> list[str]:
+    """Give the lines of the help of a run without words."""
+    return help_text(compose_words([])).splitlines()
+
+
+def test_help_is_one_screen_of_lines_that_fit(shown: list[str]) -> None:
+    assert 40 < len(shown) <= 60
+    assert max(map(len, shown)) <= 120
+
+
+@pytest.mark.usefixtures("signals_and_threads")
+def test_the_command_line_prints_it(
+    shown: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["train.py", "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        command_line.main()
+    assert capsys.readouterr() == ("\n".join(shown) + "\n", "")
+
+
+def test_every_example_composes() -> None:
+    assert len(EXAMPLES) == 3
+    for example in EXAMPLES:
+        words = [word for word in shlex.split(example)[2:] if word != "-m"]
+        compose_words([word.split(",")[0] for word in words])
+
+
+def test_the_choices_are_the_files_and_the_default_is_marked(shown: list[str]) -> None:
+    lines = {line.split()[0]: line.split()[1:] for line in shown if line.startswith("  ")}
+    config = compose_words([])
+    for folder in (folder for folder in CONF.iterdir() if folder.is_dir()):
+        files = sorted(file.stem for file in folder.glob("*.yaml"))
+        assert groups()[folder.name] == files
+        if len(files) > 1:
+            assert [word.lstrip("*") for word in lines[folder.name]] == files
+    for group in ("attention", "data", "model"):
+        assert f"*{config[group].name}" in lines[group]
+    assert lines["attention@cross_attention"][-1] == config.cross_attention.name
+
+
+@pytest.mark.parametrize("file", COMMON)
+def test_an_option_stands_with_its_default_and_its_comment(file: str, shown: list[str]) -> None:
+    group = "" if file == "config.yaml" else f"{file.split('/')[0]}."
+    config, own = OmegaConf.to_container(compose_words([])), OmegaConf.to_container(OmegaConf.load(CONF / file))
+    for name in COMMON[file].split():
+        (line,) = (line for line in shown if line.startswith(f"  {group}{name} "))
+        explained = comment(CONF / file, name)
+        assert len(explained) > 10, name
+        assert line.endswith(f" {explained}")
+        assert f"# {explained}" in (CONF / file).read_text(encoding="utf-8")
+        value = look_up(*((own, name) if group == "data." else (config, f"{group}{name}")))
+        assert line.split()[1] == ("(to" if value == "???" else json.dumps(value).strip('"'))
+
+
+def test_the_words_beside_it_set_the_defaults_that_it_shows() -> None:
+    lines = help_text(compose_words(["horizon=48", "data=csv", "data.path=a.csv"])).splitlines()
+    assert [line.split()[1] for line in lines if line.startswith(("  horizon ", "  data.path "))] == ["48", "a.csv"]
+
+
+def test_a_comment_is_read_where_its_option_is(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text("# head\na: 1\nb: c  # of b; more\nsweep:\n  a: 2  # of the inner a\n", encoding="utf-8")
+    assert [comment(file, name) for name in ("a", "b", "sweep.a")] == ["", "of b", "of the inner a"]

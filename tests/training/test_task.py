@@ -1,0 +1,101 @@
+import time
+from pathlib import Path
+from typing import Any
+
+import lightning
+import pytest
+import torch
+from lightning.pytorch.callbacks import Callback
+from torch import Tensor
+
+from forecast.model.informer import Informer
+from forecast.training import task as module
+from forecast.training.callbacks.speed import WARM_UP_STEPS
+from forecast.training.task import SEED_STRIDE, step_seed
+from forecast.training.train import train
+from tests.support.boards import curve
+from tests.support.small import quick
+
+pytestmark = pytest.mark.usefixtures("undrawn")
+
+PAUSE = 1.0
+
+
+class Clock:
+    """Stands still but for what passes by on purpose."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def pass_by(self) -> None:
+        self.now += PAUSE
+
+
+class SlowDescent(torch.optim.SGD):
+    """Takes its time over an update, after the passes."""
+
+    clock: Clock
+
+    def step(self, closure: Any = None) -> Any:
+        loss = super().step(closure)
+        self.clock.pass_by()
+        return loss
+
+
+def test_a_process_alone_and_the_one_that_leads_draw_the_same() -> None:
+    assert [step_seed(3, step, rank=0) for step in (0, 1, 99)] == [3 * SEED_STRIDE + step for step in (0, 1, 99)]
+
+
+def test_each_step_of_each_process_has_a_seed_of_its_own_in_the_32_bits_that_are_read() -> None:
+    places = [(seed, step, rank) for seed in (0, 1, 2) for step in range(200) for rank in range(8)]
+    assert len({step_seed(*place) % 2**32 for place in places}) == len(places)
+
+
+def test_the_clock_of_a_step_runs_in_both_passes_the_clipping_and_the_update_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learners, clip, asked = Informer.learners, module.clip_grad_norm_, module.step_seed
+    clock = SlowDescent.clock = Clock()
+
+    def slow_passes(self: Informer, *inputs: Any) -> tuple[Tensor, ...]:
+        (forecast,) = learners(self, *inputs)
+        clock.pass_by()
+        forecast.register_hook(lambda _: clock.pass_by())
+        return (forecast,)
+
+    def slow_clip(*arguments: Any) -> Tensor:
+        clock.pass_by()
+        return clip(*arguments)
+
+    def slow_seed(*arguments: int) -> int:
+        clock.pass_by()  # the loop's own work
+        return asked(*arguments)
+
+    monkeypatch.setattr(time, "perf_counter", lambda: clock.now)
+    monkeypatch.setattr(Informer, "learners", slow_passes)
+    monkeypatch.setattr(module, "clip_grad_norm_", slow_clip)
+    monkeypatch.setattr(module, "step_seed", slow_seed)
+    config = quick(tmp_path, f"training.max_steps={WARM_UP_STEPS + 4}", "model.linear_path=ridge")
+    descent = {"_target_": "tests.training.test_task.SlowDescent", "lr": 0.001}
+    _, result = train({**config, "optimizer": descent})
+    assert result["speed"]["arithmetic_share"] == pytest.approx(4 / 5)
+
+
+class StopsAt(Callback):
+    """Asks for the end after a step, as the timer does."""
+
+    def on_train_batch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
+        if trainer.global_step == 7:
+            trainer.should_stop = True
+
+
+def test_the_curves_have_the_values_of_their_own_steps_and_of_the_one_that_ends_the_run(tmp_path: Path) -> None:
+    points = []
+    for every in (1, 5):
+        config = quick(tmp_path / str(every), f"trainer.log_every_n_steps={every}")
+        run, result = train({**config, "callbacks": {"stop": {"_target_": "tests.training.test_task.StopsAt"}}})
+        assert result["model"]["steps"] == 7
+        points.append({name: curve(run.path, f"train/{name}") for name in ("loss", "gradient_norm")})
+    for name, whole in points[0].items():
+        assert list(whole) == list(range(7))
+        assert points[1][name] == {step: whole[step] for step in (4, 6)}
