@@ -9,7 +9,7 @@ from forecast.common.stopwatch import clock
 
 if TYPE_CHECKING:
     from forecast.benchmark.plan import Plan
-    from forecast.benchmark.record import Row
+    from forecast.common.tables import Row
 
 
 def run(options: Namespace, arguments: Sequence[str]) -> None:
@@ -25,10 +25,11 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     from forecast.benchmark.facts import facts_of
     from forecast.benchmark.limits import measure_limits
     from forecast.benchmark.measure import Measured, Watch, measure
-    from forecast.benchmark.record import Row, rows_of
+    from forecast.benchmark.record import rows_of
     from forecast.benchmark.report import tell, write_report, write_unfinished
     from forecast.benchmark.request import plan_of
     from forecast.common.progress import progress
+    from forecast.common.tables import Row
 
     if options.threads:
         torch.set_num_threads(options.threads)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import torch
 
 from forecast.benchmark.attempt import WARM_UP
-from forecast.benchmark.peer import Peer, inference, training_step
-from forecast.benchmark.record import Row
 from forecast.benchmark.task import Task
 from forecast.common.errors import InputError
 from forecast.common.out_of_memory import ran_out_of_memory
 from forecast.common.peak import peak_bytes
+from forecast.common.tables import Row
 from forecast.common.timing import Spread, interleave, seconds_of
+from forecast.training.steps import Peer, inference, training_step
 
 TRAINING, INFERENCE = "training step", "inference"
 PASSES: Mapping[str, Callable[[Peer, str], Callable[[], object]]] = {TRAINING: training_step, INFERENCE: inference}

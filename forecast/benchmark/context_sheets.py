@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from forecast.attention._mechanisms import Variant
-from forecast.benchmark.record import Row
 from forecast.benchmark.search import Trial, largest, smallest_failed
-from forecast.common.sheets import Sheet
+from forecast.common.tables import Row, Sheet
 from forecast.common.text import NONE, mebibytes, three_digits
 
 HEADINGS = ("mechanism", "look-back that fits", "that does not", "peak MiB", "seconds", "trials")

@@ -28,10 +28,9 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     from forecast.benchmark.facts import facts_of
     from forecast.benchmark.latency_forms import Subject, make_ready
     from forecast.benchmark.latency_report import CASES, TABLE, rows_of, write_report
-    from forecast.benchmark.record import Row
-    from forecast.benchmark.report import show
     from forecast.benchmark.request import choose_device
     from forecast.common.progress import progress
+    from forecast.common.tables import Row, show
     from forecast.common.timing import interleave, seconds_of
     from forecast.export.windows import series_of, windows_of
     from forecast.predict.forecaster import Forecaster

@@ -3,7 +3,8 @@
 import argparse
 from pathlib import Path
 
-from forecast.common.option_types import add_run_options, positive, seconds
+from forecast.benchmark.folder import add_run_options
+from forecast.common.option_types import positive, seconds
 
 FORMS = ("eager", "compiled", "pt2", "onnx", "predict")
 

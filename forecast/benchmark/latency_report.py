@@ -8,10 +8,8 @@ import numpy as np
 from torch import Tensor
 
 from forecast.benchmark.latency_forms import Form
-from forecast.benchmark.record import Row, to_csv
-from forecast.benchmark.report import markdown
 from forecast.common.files import replacing
-from forecast.common.sheets import Sheet
+from forecast.common.tables import Row, Sheet, markdown, to_csv
 from forecast.common.text import NONE, three_digits
 from forecast.export.capture import words_of
 from forecast.runs.run import Architecture

@@ -21,7 +21,6 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     from forecast.benchmark.facts import facts_of
     from forecast.benchmark.memory_limit import memory_bytes
     from forecast.benchmark.ours import build_ours, parse_preset
-    from forecast.benchmark.record import Row
     from forecast.benchmark.report import CASES, SUMMARY, heading_of, tell, write_record, write_unfinished
     from forecast.benchmark.request import check_order, choose_device
     from forecast.benchmark.search import Trial, search
@@ -29,6 +28,7 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     from forecast.benchmark.trial import Ask, limit_cuda
     from forecast.benchmark.tries import Watch, attempt_of
     from forecast.common.progress import progress
+    from forecast.common.tables import Row
 
     if options.threads:
         torch.set_num_threads(options.threads)

@@ -2,7 +2,8 @@
 
 import argparse
 
-from forecast.common.option_types import add_run_options, gibibytes, positive, seconds, share, window
+from forecast.benchmark.folder import add_run_options
+from forecast.common.option_types import gibibytes, positive, seconds, share, window
 
 PRECISIONS = ("fp32", "bf16")
 WINDOWS = [(96, 24), (336, 168)]

@@ -2,8 +2,9 @@
 
 import argparse
 
+from forecast.benchmark.folder import add_run_options
 from forecast.common.errors import InputError
-from forecast.common.option_types import add_run_options, minutes, positive, seconds
+from forecast.common.option_types import minutes, positive, seconds
 
 TABLES = ("layer", "lengths")
 

@@ -11,7 +11,6 @@ from torch.optim import Optimizer
 
 from forecast.attention._mechanisms import Variant
 from forecast.attention._words import configured, split_word
-from forecast.benchmark.peer import Peer
 from forecast.benchmark.task import NUM_KNOWN, SEED, Drawn, Task
 from forecast.common.errors import InputError
 from forecast.common.folders import configuration_folder
@@ -19,6 +18,7 @@ from forecast.evaluation.losses import loss_by_name
 from forecast.model import build
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
+from forecast.training.steps import Peer
 
 LOSS = "mse"
 EXAMPLE = "informer:start_length=0,d_model=128"

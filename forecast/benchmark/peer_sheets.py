@@ -5,8 +5,7 @@ from typing import Any
 
 from forecast.benchmark.contest import INFERENCE, TRAINING
 from forecast.benchmark.ours import Preset
-from forecast.benchmark.record import Row
-from forecast.common.sheets import Sheet
+from forecast.common.tables import Row, Sheet
 from forecast.common.text import decimals, mebibytes, three_digits
 
 HEADINGS = (

@@ -22,12 +22,12 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     from forecast.benchmark.facts import facts_of
     from forecast.benchmark.ours import build_ours, our_peer, parse_preset
     from forecast.benchmark.peer_sheets import differences_of, peer_sheets
-    from forecast.benchmark.record import Row
     from forecast.benchmark.report import CASES, heading_of, tell, write_record, write_unfinished
     from forecast.benchmark.request import choose_device
     from forecast.benchmark.task import Task
     from forecast.benchmark.theirs import build_theirs, configuration_of, their_peer, version
     from forecast.common.progress import progress
+    from forecast.common.tables import Row
 
     if options.threads:
         torch.set_num_threads(options.threads)

@@ -9,9 +9,7 @@ import torch
 from forecast.attention._mechanisms import reference_label
 from forecast.benchmark.limits import Limits
 from forecast.benchmark.measure import Measured
-from forecast.common.spreadsheet import csv_bytes
-
-Row = dict[str, Any]
+from forecast.common.tables import Row
 
 
 def row_of(measured: Measured, reference: Measured, limits: Limits, dtype: torch.dtype) -> Row:
@@ -58,11 +56,6 @@ def rows_of(group: Sequence[Measured], limits: Limits, dtype: torch.dtype, facts
     reference = next(measured for measured in group if measured.case.variant.label == fused)
     ends = {"product_gflops": limits.operations / 1e9, "copy_gbs": limits.bytes / 1e9, **facts}
     return [row_of(measured, reference, limits, dtype) | ends for measured in group]
-
-
-def to_csv(rows: Sequence[Row]) -> bytes:
-    """Return rows of the same keys as a CSV file; None is an empty cell."""
-    return csv_bytes(rows, list(rows[0]))
 
 
 def _share(work: float | None, seconds: float | None, limit: float) -> float | None:

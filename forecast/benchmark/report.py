@@ -6,21 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from forecast.attention._mechanisms import Variant
 from forecast.benchmark.picture import draw_sweeps
-from forecast.benchmark.record import Row, to_csv
+from forecast.benchmark.sheets import crossing_sheet, exponent_sheet, layer_sheets, sweep_sheets
 from forecast.benchmark.summary import summarise, sweeps_of
 from forecast.common.files import replacing
-from forecast.common.markdown import inert
-from forecast.common.sheets import Sheet, crossing_sheet, exponent_sheet, layer_sheets, sweep_sheets
+from forecast.common.tables import WIDTH, Row, Sheet, markdown, show, to_csv
 
 CASES, SUMMARY, OPERATIONS = "cases.csv", "summary.csv", "operations.csv"
 TABLES, PICTURE = "tables.md", "lengths.png"
 UNFINISHED = "cases.unfinished.csv"
 """What is left of a run that was stopped: an earlier record in the same folder stays as it is."""
-WIDTH = 120
 
 
 def write_unfinished(folder: Path, rows: Sequence[Row]) -> None:
@@ -71,15 +68,6 @@ def heading_of(title: str, facts: Mapping[str, Any], *said: str) -> str:
     return "\n".join([f"# {title}", "", machine, *said, f"`{facts['command']}`", ""])
 
 
-def markdown(sheet: Sheet, level: int = 2) -> str:
-    """Give a table as Markdown under a heading of that level, the notes as a list beneath."""
-    lines = [f"{'#' * level} {inert(sheet.title)}", "", _line(sheet.headings)]
-    lines.append(_line(["---", *["---:"] * (len(sheet.headings) - 1)]))
-    lines += [_line(cells) for cells in sheet.cells]
-    lines += ["", *(f"- {inert(note)}" for note in sheet.notes), ""] if sheet.notes else [""]
-    return "\n".join(lines)
-
-
 def tell(folder: Path, sheets: Sequence[Sheet], *, quiet: bool, note: str = "") -> None:
     """Print the tables and a note unless `quiet`, and where the files are."""
     if not quiet:
@@ -87,22 +75,6 @@ def tell(folder: Path, sheets: Sequence[Sheet], *, quiet: bool, note: str = "") 
         print(note, end="\n" if note else "")
     written = [name for name in (CASES, SUMMARY, OPERATIONS, TABLES, PICTURE) if (folder / name).is_file()]
     print(f"{shlex.quote(str(folder))}: {', '.join(written)}")
-
-
-def show(console: Console, sheets: Sequence[Sheet]) -> None:
-    """Print tables."""
-    for sheet in sheets:
-        table = Table(title=sheet.title, title_justify="left", caption="\n".join(sheet.notes), caption_justify="left")
-        for place, heading in enumerate(sheet.headings):
-            table.add_column(heading, justify="right" if place else "left", no_wrap=not place)
-        for cells in sheet.cells:
-            table.add_row(*cells)
-        console.print(table)
-
-
-def _line(cells: Sequence[str]) -> str:
-    escaped = (inert(cell).replace("|", "\\|") for cell in cells)
-    return f"| {' | '.join(escaped)} |"
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -20,13 +20,13 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     from forecast.benchmark.breakdown import breakdown
     from forecast.benchmark.facts import facts_of
     from forecast.benchmark.ours import build_ours, our_peer, parse_preset
-    from forecast.benchmark.record import Row
     from forecast.benchmark.report import CASES, OPERATIONS, heading_of, tell, write_record, write_unfinished
     from forecast.benchmark.request import choose_device
     from forecast.benchmark.step_measure import measure_step
     from forecast.benchmark.step_sheets import figures_row, limit_sheet, operation_rows, operation_sheets
     from forecast.benchmark.task import Task
     from forecast.common.progress import progress
+    from forecast.common.tables import Row
 
     if options.threads:
         torch.set_num_threads(options.threads)

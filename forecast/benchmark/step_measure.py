@@ -10,10 +10,10 @@ from forecast.benchmark.attempt import WARM_UP
 from forecast.benchmark.case import DTYPES
 from forecast.benchmark.limits import product_rate
 from forecast.benchmark.ours import Preset
-from forecast.benchmark.peer import Peer, arithmetic, training_step
 from forecast.common.timing import Spread, interleave, seconds_of
 from forecast.model.flops import training_operations
 from forecast.model.informer import Informer
+from forecast.training.steps import Peer, arithmetic, training_step
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from forecast.attention._mechanisms import Variant, reference_label
 from forecast.benchmark.costs import Growth, cost_of, growth_of, memory_growth_of
-from forecast.benchmark.record import Row
+from forecast.common.tables import Row
 from forecast.evaluation.crossing import crossing, crossing_text, exponent
 
 

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from forecast.attention._words import configured
 from forecast.benchmark.ours import Preset
-from forecast.benchmark.peer import Peer
 from forecast.benchmark.task import BEFORE, NUM_KNOWN, SEED, Drawn, Task
 from forecast.common.errors import InputError
+from forecast.training.steps import Peer
 
 LAG = BEFORE
 """Their tokens carry earlier values; with a lag of 0 the decoder would read what it is to forecast."""

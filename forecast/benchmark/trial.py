@@ -13,13 +13,13 @@ import torch
 
 from forecast.attention._mechanisms import Variant
 from forecast.benchmark.ours import Preset, build_ours, our_peer
-from forecast.benchmark.peer import prepare_optimizer, training_step
 from forecast.benchmark.search import MEMORY, REFUSED, Trial
 from forecast.benchmark.task import Task
 from forecast.common.errors import InputError
 from forecast.common.memory import peak_memory_mib, reset_peak_memory
 from forecast.common.out_of_memory import ran_out_of_memory
 from forecast.common.timing import seconds_of
+from forecast.training.steps import prepare_optimizer, training_step
 
 
 @dataclass(frozen=True)

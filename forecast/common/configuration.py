@@ -12,8 +12,8 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from forecast.common.errors import InputError
 from forecast.common.folders import configuration_folder
+from forecast.common.naming import named
 from forecast.common.nearest import about_option, listed, nearest_choice
-from forecast.data.naming import named
 
 COMPLAINTS = (HydraException, OmegaConfBaseException)
 """What Hydra raises about a command line or a file that it cannot compose."""

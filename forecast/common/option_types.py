@@ -1,10 +1,5 @@
 """What the benchmarks' command lines have in common: kinds of values, and the options that all of them take."""
 
-import argparse
-from pathlib import Path
-
-from forecast.benchmark.folder import ROOT
-
 
 def positive(text: str) -> int:
     """Read an integer of at least 1."""
@@ -56,12 +51,3 @@ seconds.__name__ = "number of seconds"
 gibibytes.__name__ = "number of GiB above 0"
 share.__name__ = "number above 0 and at most 1"
 window.__name__ = "look-back:horizon"
-
-
-def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Declare where a benchmark computes and where it writes."""
-    add = parser.add_argument
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU where there is one")
-    add("--threads", type=positive, help="of the CPU; torch's own choice if not given")
-    add("--output", type=Path, help=f"folder for the files; a new one under {ROOT} if not given")
-    add("--quiet", action="store_true", help="no progress and no tables, only where the files are")

@@ -23,7 +23,6 @@ from forecast.data.scaler import Scaler, check_spikes
 from forecast.data.sources import Source
 from forecast.data.split import split_rows
 from forecast.data.windows import Batch, Windows, start_rows
-from forecast.model.presets import Sizes
 
 
 class EvaluationBatches:
@@ -177,16 +176,16 @@ class ForecastData(lightning.LightningDataModule):
         return (*notes, f"windows left out, their context ends in a gap: {counts}")
 
     @property
-    def sizes(self) -> Sizes:
-        """What a model of this data has to fit."""
+    def sizes(self) -> dict[str, int]:
+        """Sizes that a model of this data has to fit, by the names of `forecast.model.presets.Sizes`."""
         windows = self.parts["train"]
-        return Sizes(
-            num_targets=windows.num_targets,
-            num_past_covariates=windows.values.shape[1] - windows.num_targets,
-            num_known=windows.known.shape[1],
-            context_length=windows.context_length,
-            horizon=windows.horizon,
-        )
+        return {
+            "num_targets": windows.num_targets,
+            "num_past_covariates": windows.values.shape[1] - windows.num_targets,
+            "num_known": windows.known.shape[1],
+            "context_length": windows.context_length,
+            "horizon": windows.horizon,
+        }
 
     @property
     def target_scale(self) -> np.ndarray:

@@ -7,14 +7,13 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from forecast.common.checks import check_least
 from forecast.common.errors import InputError
+from forecast.common.naming import LONGEST_NAME
 from forecast.common.printable import is_plain
 from forecast.data.policies import Policies
 
 LARGEST_SEED = 2**32 - 1
 """What the seeding of numpy and Lightning takes."""
 
-LONGEST_NAME = 100
-"""Letters of a name: folders are called by it, and files beside them by it and more."""
 
 OF_SOURCE = {
     "synthetic": ("rows", "seed"),

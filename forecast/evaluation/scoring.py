@@ -1,5 +1,7 @@
 """The rows of a result: the model, its linear path alone, and the baselines, on every window."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from forecast.common.group import ALONE, Group
@@ -7,11 +9,26 @@ from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.data.windows import Batch
 from forecast.evaluation.baselines import SeasonalNaive, last_value
-from forecast.evaluation.evaluate import Forecaster, evaluate
+from forecast.evaluation.evaluate import Evaluation, Forecaster, evaluate
+from forecast.evaluation.metrics import Scores
 from forecast.evaluation.relative import Units, seasonal_error
 from forecast.evaluation.ridge import Ridge
 from forecast.model.informer import Informer
-from forecast.runs.results import Row
+
+
+@dataclass(frozen=True)
+class Row:
+    """One forecaster's evaluations of validation and test."""
+
+    validation: Evaluation
+    test: Evaluation
+
+    def scores(self, scale: np.ndarray) -> dict[str, dict[str, Scores]]:
+        """Give both parts' scores on z-scores and in original units."""
+        return {
+            part: {"scaled": evaluation.sums.scaled(), "original": evaluation.original(scale)}
+            for part, evaluation in vars(self).items()
+        }
 
 
 def score(network: Informer, data: ForecastData, ridge: Ridge, group: Group = ALONE) -> dict[str, Row | None]:

@@ -11,12 +11,12 @@ from rich.console import Console
 
 from forecast.benchmark.facts import facts_of
 from forecast.benchmark.memory_limit import memory_bytes
-from forecast.benchmark.report import WIDTH, show
 from forecast.benchmark.room import SHARE
 from forecast.benchmark.search import REFUSED
 from forecast.common.errors import InputError, Interrupted
 from forecast.common.files import write_json
 from forecast.common.progress import progress
+from forecast.common.tables import WIDTH, show
 from forecast.data.sources import Source, load_source
 from forecast.plan.answer import RUN, Answer, Ask
 from forecast.plan.candidates import Candidate, candidates_of

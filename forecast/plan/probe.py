@@ -6,7 +6,6 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from forecast.benchmark.peer import Peer, inference, prepare_optimizer, training_step
 from forecast.common.errors import InputError
 from forecast.common.out_of_memory import ran_out_of_memory
 from forecast.common.peak import peak_bytes
@@ -14,6 +13,7 @@ from forecast.data.windows import Windows
 from forecast.evaluation.losses import loss_by_name
 from forecast.plan.footprint import Level, Line
 from forecast.training.preparation import Preparation
+from forecast.training.steps import Peer, evaluation_batch, inference, precision_of, prepare_optimizer, training_step
 
 POINTS = 3
 """Look-backs that are measured, so that what grows with the square is seen to."""
@@ -69,11 +69,6 @@ def _lengths(made: Preparation, shrink: int) -> list[int]:
     room = len(windows.values) - int(windows.starts[min(batch, len(windows)) - 1]) - windows.horizon
     others = (max(1, int(whole * share)) for share in shares[1:])
     return [whole, *dict.fromkeys(length - length % step for length in others if step <= length <= room)]
-
-
-def evaluation_batch(made: Preparation) -> int:
-    """Give the windows of the largest batch that a run evaluates: a part may hold fewer than the batch has room for."""
-    return min(made.settings.evaluation_batch_size, max(len(made.data.parts[part]) for part in ("validation", "test")))
 
 
 def peer_of(made: Preparation, windows: Windows, batch: int) -> Peer:
@@ -133,8 +128,3 @@ def _peak_of_step(made: Preparation, peer: Peer) -> int:
 
 def _peak_of_evaluation(made: Preparation, peer: Peer) -> int:
     return peak_bytes(inference(peer, "fp32"), made.device)  # evaluation is in float32 whatever training runs in
-
-
-def precision_of(made: Preparation) -> str:
-    """Return what the training computes in, by the word of a benchmark."""
-    return "bf16" if made.precision == "bf16-mixed" else "fp32"

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forecast.common.sheets import Sheet
+from forecast.common.rounds import LEAST_ROUNDS, always_less
+from forecast.common.tables import Sheet
 from forecast.common.text import NONE, decimals, duration, from_to, three_digits
 from forecast.plan.estimates import BY_ROUND, Row
 from forecast.plan.pairs import PEAK, TIME, WITHIN
-from forecast.plan.rounds import LEAST_ROUNDS, always_less
 
 HEADINGS = (
     *("mechanism", "step", "epoch", "training", "of the rounds", "to the result", "peak MiB", "largest batch"),

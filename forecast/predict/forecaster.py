@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from forecast.common.errors import InputError
+from forecast.common.finite import check_forecast
 from forecast.common.nested import look_up
 from forecast.common.printable import is_plain
 from forecast.data.calendar import calendar_features, future_index
@@ -27,7 +28,6 @@ from forecast.model.presets import Sizes
 from forecast.predict.expected import Expected
 from forecast.predict.opened import FORMATS, open_exported
 from forecast.runs.run import DAMAGE, MANIFEST, Architecture, Run
-from forecast.training.finite import check_forecast
 
 Model = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 """Takes the parts of a `Context` and gives the forecast (B, h, C_out), float64, original units."""

@@ -77,7 +77,7 @@ def score_all(
             data[length].to(device)
             for variant, network in networks:
                 label = own_label if variant is None else variant.label
-                say(f"{label}: {data[length].sizes.context_length:,}")
+                say(f"{label}: {data[length].sizes['context_length']:,}")
                 trained = variant is None and length is None
                 scored.append(_score(network.to(device), data[length], label, trained=trained))
                 network.cpu()

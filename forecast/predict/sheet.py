@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from forecast.common.sheets import Sheet
+from forecast.common.tables import Sheet
 from forecast.common.text import duration
 from forecast.evaluation.share import percent
 from forecast.predict.score import Scored

@@ -47,8 +47,8 @@ def score_transplants(options: argparse.Namespace) -> None:
 
     from rich.console import Console
 
-    from forecast.benchmark.report import WIDTH, show
     from forecast.common.files import write_sealed
+    from forecast.common.tables import WIDTH, show
     from forecast.predict.score import score_all
     from forecast.predict.sheet import sheet_of
     from forecast.runs.run import Run

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from forecast.common.sheets import Sheet
+from forecast.common.rounds import LEAST_ROUNDS
+from forecast.common.tables import Sheet
 from forecast.common.text import NONE, from_to
-from forecast.plan.rounds import LEAST_ROUNDS
 from forecast.report.costs import CLEARLY, INFERENCE, TRAINING, Cost, clearly_cheaper, rounds_cheaper, times_cheaper
 from forecast.report.sections import Section
 from forecast.report.settings import Setting

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forecast.common.sheets import Sheet
+from forecast.common.tables import Sheet
 from forecast.report.answer import answer
 from forecast.report.busy import turns_sheet
 from forecast.report.comparisons import Comparisons, compare_all

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from forecast.common.nested import look_up
-from forecast.plan.rounds import LEAST_ROUNDS
+from forecast.common.rounds import LEAST_ROUNDS
 from forecast.report.sections import Section
 from forecast.report.settings import Setting
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from forecast.benchmark.report import markdown
 from forecast.common.markdown import inert
 from forecast.common.nested import look_up
-from forecast.common.sheets import Sheet
+from forecast.common.tables import Sheet, markdown
 from forecast.report.baselines import Baseline, baselines_of
 from forecast.report.budget import passes, windows_seen
 from forecast.report.busy import TIMES, basis, verdict

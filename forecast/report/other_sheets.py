@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from forecast.common.sheets import Sheet
+from forecast.common.tables import Sheet
 from forecast.common.text import NONE
 from forecast.evaluation.bootstrap import DRAWS, LEVEL, Interval
 from forecast.report.comparisons import LEAST_FREEDOM, Comparison, Comparisons, SeedSpread

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from html import escape
 
-from forecast.common.sheets import Sheet
+from forecast.common.tables import Sheet
 from forecast.report.content import Chapter, Content, Picture
 from forecast.report.other_sheets import COMMANDS, EQUAL, LEFT_OUT
 from forecast.report.style import CSS, SCRIPT

@@ -3,7 +3,7 @@
 import numpy as np
 
 from forecast.common.nested import look_up
-from forecast.common.sheets import Sheet
+from forecast.common.tables import Sheet
 from forecast.common.text import NONE, from_to
 from forecast.report.baselines import Baseline, baselines_of
 from forecast.report.busy import MARK, TIMES, marked

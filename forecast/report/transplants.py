@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from forecast.common.files import read_json
-from forecast.common.sheets import Sheet
+from forecast.common.tables import Sheet
 from forecast.report.sections import Section
 from forecast.report.settings import Setting
 from forecast.report.text import score, shown, signed

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from forecast.benchmark.record import to_csv
 from forecast.common.files import replacing
+from forecast.common.tables import to_csv
 from forecast.report.content import Content, Picture, make_content
 from forecast.report.lines import rows, text
 from forecast.report.page import page

@@ -11,7 +11,7 @@ from forecast.common.nested import look_up
 from forecast.runs.rows import MARKS, damage, natural, read_folders
 from forecast.runs.run import MANIFEST, RESULT
 from forecast.runs.same_data import data_key
-from forecast.training.sweep.turns import TIMING, Stretch, Turns, cost_key, read_turns
+from forecast.runs.turns import TIMING, Stretch, Turns, cost_key, read_turns
 
 NEEDED = (
     *("command", "seed", "device", "precision", "baselines.last_value", "speed.fit_seconds"),

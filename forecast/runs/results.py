@@ -4,7 +4,6 @@ import platform
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -16,23 +15,9 @@ import torch
 
 from forecast.evaluation.evaluate import Evaluation
 from forecast.evaluation.metrics import Scores, skill
+from forecast.evaluation.scoring import Row
 
 PARTS = ("validation", "test")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One forecaster's evaluations of validation and test."""
-
-    validation: Evaluation
-    test: Evaluation
-
-    def scores(self, scale: np.ndarray) -> dict[str, dict[str, Scores]]:
-        """Give both parts' scores on z-scores and in original units."""
-        return {
-            part: {"scaled": evaluation.sums.scaled(), "original": evaluation.original(scale)}
-            for part, evaluation in vars(self).items()
-        }
 
 
 def assemble(

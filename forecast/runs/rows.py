@@ -17,11 +17,10 @@ from forecast.evaluation.relative import RELATIVE
 from forecast.runs.earlier import whole
 from forecast.runs.result_kinds import wrong_kind
 from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
-from forecast.runs.run import CONFIG, MANIFEST, RESULT
+from forecast.runs.run import CONFIG, FAILED, JOB, MANIFEST, RESULT, damage_of_finished
 from forecast.runs.same_data import data_key
 from forecast.runs.table import NAMES, STRETCHES
 from forecast.runs.told_apart import told_apart
-from forecast.training.sweep.folder import FAILED, JOB, damage_of_finished
 
 SCORES = {
     "test_mse": "test.scaled.mse",

@@ -40,6 +40,9 @@ CALIBRATION = "calibration.safetensors"
 TRANSPLANT = "transplant.json"
 """The scores under other mechanisms and look-backs, where they were asked for."""
 
+JOB, FAILED, TRACEBACK, LEFT = "job.json", "failed.json", "traceback.txt", "left.json"
+"""What a sweep leaves in a job's folder beside the run: its words, why it failed, that its time was over before."""
+
 SLACK = 1024
 """Elements that a model's building makes besides."""
 
@@ -293,3 +296,14 @@ def _make(folder: Path) -> None:
 def _plain(name: str) -> str:
     kept = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in name)
     return kept.strip(".") or "run"
+
+
+def damage_of_finished(folder: Path) -> str | None:
+    """Say which file of a finished run is not the one that was saved; None where all are, or the run is unfinished."""
+    if not (folder / MANIFEST).is_file():
+        return None
+    try:
+        Run(folder).check()
+    except InputError as error:
+        return str(error)
+    return None

@@ -9,8 +9,8 @@ from lightning.pytorch.loggers import Logger
 from forecast.data.datamodule import ForecastData
 from forecast.data.spread import spread
 from forecast.evaluation.by_calendar import errors_by_part
+from forecast.evaluation.scoring import Row
 from forecast.model.informer import Informer
-from forecast.runs.results import Row
 from forecast.training.fitting import Fit
 from forecast.training.probe.maps import attention_maps
 from forecast.training.probe.tokens import token_names

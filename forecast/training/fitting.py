@@ -18,6 +18,7 @@ from lightning.pytorch.loggers import Logger
 from torch import Tensor
 
 from forecast.common.errors import InputError
+from forecast.common.finite import check_validation
 from forecast.common.group import ALONE, Group
 from forecast.common.remarks import LEAF_SPEC
 from forecast.data.datamodule import ForecastData
@@ -32,7 +33,6 @@ from forecast.training.callbacks.probe import Probe
 from forecast.training.callbacks.profile import Profile
 from forecast.training.callbacks.progress import StepProgress
 from forecast.training.callbacks.speed import Speed
-from forecast.training.finite import check_validation
 from forecast.training.parallel.strategy import leave_signals_alone, spread
 from forecast.training.task import ForecastTask
 

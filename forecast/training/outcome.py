@@ -9,17 +9,17 @@ import torch
 from safetensors.torch import save
 
 from forecast.common.files import replacing, write_json
+from forecast.common.finite import check_forecast
 from forecast.common.picture import draw_forecast
 from forecast.common.spreadsheet import write_frame
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.evaluation.linear_start import LinearMaps
+from forecast.evaluation.scoring import Row
 from forecast.model.flops import flops_per_window
 from forecast.model.informer import Informer
 from forecast.runs import results
-from forecast.runs.results import Row
 from forecast.runs.run import ERRORS, RESULT, Run
-from forecast.training.finite import check_forecast
 from forecast.training.fitting import Fit
 
 

@@ -24,7 +24,7 @@ from forecast.evaluation.losses import loss_by_name
 from forecast.evaluation.share import independent_blocks, trust
 from forecast.model.compiling import check_compiling
 from forecast.model.informer import Informer
-from forecast.model.presets import Mechanisms
+from forecast.model.presets import Mechanisms, Sizes
 from forecast.runs.precision import choose_precision, exact_convolutions
 from forecast.runs.run import Architecture
 from forecast.runs.settings import TrainingSettings, read_root, read_training
@@ -174,4 +174,4 @@ def _architecture(config: Mapping[str, Any], data: ForecastData) -> Architecture
     mechanisms = Mechanisms(
         encoder=own, decoder=config.get("decoder_attention") or own, cross=config["cross_attention"]
     )
-    return Architecture(preset=options.pop("name"), options=options, mechanisms=mechanisms, sizes=data.sizes)
+    return Architecture(preset=options.pop("name"), options=options, mechanisms=mechanisms, sizes=Sizes(**data.sizes))

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from forecast.common.errors import InputError
+from forecast.common.finite import FiniteGuard
 from forecast.common.group import ALONE
 from forecast.common.stopwatch import Stopwatch
 from forecast.data.windows import Batch
@@ -23,7 +24,6 @@ from forecast.evaluation.metrics import ErrorSums
 from forecast.evaluation.share import ShareSums
 from forecast.model.compiling import CompiledForward
 from forecast.model.informer import Informer
-from forecast.training.finite import FiniteGuard
 
 SEED_STRIDE = 1_000_003
 """A prime between the seeds of two runs, so that step n of one is not step n + 1 of the other."""

@@ -14,23 +14,23 @@ from forecast.common.claim import alone_in, claimed
 from forecast.common.errors import InputError, Interrupted
 from forecast.common.files import gone, write_sealed
 from forecast.common.group import Group
-from forecast.common.interruption import Interruption
+from forecast.common.naming import named
 from forecast.common.out_of_memory import naming_what_to_make_smaller
 from forecast.common.place import Place
 from forecast.data.datamodule import ForecastData
 from forecast.data.described import resume_words
 from forecast.data.mapped import Address
-from forecast.data.naming import named
 from forecast.evaluation.linear_start import LinearMaps
-from forecast.evaluation.scoring import score
+from forecast.evaluation.scoring import Row, score
 from forecast.model.informer import Informer
-from forecast.runs.checkpoint_content import newest_state
-from forecast.runs.results import PARTS, Row, commit
+from forecast.runs.results import PARTS, commit
 from forecast.runs.resume import Beginning, begin, newest_like
 from forecast.runs.run import CONFIG, Run
 from forecast.runs.settings import read_root
+from forecast.training.checkpoint_content import newest_state
 from forecast.training.final_figures import log_figures
 from forecast.training.fitting import Fit, fit
+from forecast.training.interruption import Interruption
 from forecast.training.outcome import write_outcome
 from forecast.training.parallel.team import Dismissal, Team
 from forecast.training.preparation import Preparation, prepare
@@ -242,14 +242,3 @@ def _introduce(made: Preparation, run: Run, resumed: Mapping[str, Any] | None, g
     first = ", after compiling" if made.settings.compile else ""
     length = f"{made.task.total_steps:,} steps{together}{first}"
     print(f"training: {length}{done}, into {shlex.quote(str(run.path))}", flush=True)
-
-
-def main() -> None:
-    """Train as the command line says, in Hydra's grammar, and exit."""
-    from forecast.training.command_line import main as command_line  # which imports this module
-
-    command_line()
-
-
-if __name__ == "__main__":
-    main()

@@ -9,7 +9,8 @@ from forecast.attention._mechanisms import parse
 from forecast.benchmark.case import Case, Shape
 from forecast.benchmark.limits import Limits
 from forecast.benchmark.measure import Measured
-from forecast.benchmark.record import Row, rows_of
+from forecast.benchmark.record import rows_of
+from forecast.common.tables import Row
 from forecast.common.timing import Spread
 
 CPU = torch.device("cpu")

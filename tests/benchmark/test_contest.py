@@ -4,9 +4,9 @@ from torch import nn
 
 from forecast.benchmark import contest as module
 from forecast.benchmark.contest import Contest, hold, rows_of
-from forecast.benchmark.peer import Peer
 from forecast.benchmark.task import Task
 from forecast.common.errors import InputError
+from forecast.training.steps import Peer
 
 TASK = Task(context_length=8, horizon=2, batch=4, channels=3)
 

@@ -10,8 +10,8 @@ from forecast.benchmark.limits import Limits, measure_limits
 from forecast.benchmark.measure import Measured, Watch, measure
 from forecast.benchmark.plan import Plan
 from forecast.benchmark.record import rows_of
+from forecast.benchmark.sheets import _left_out
 from forecast.common.contention import Load
-from forecast.common.sheets import _left_out
 from tests.benchmark.made import CPU, LIMITS
 
 PLAN = Plan(

@@ -4,9 +4,9 @@ from torch import nn
 
 from forecast.attention._mechanisms import parse
 from forecast.benchmark.ours import build_ours, our_optimizer, our_peer, parse_preset
-from forecast.benchmark.peer import inference, training_step
 from forecast.benchmark.task import Task
 from forecast.common.errors import InputError
+from forecast.training.steps import inference, training_step
 from tests.benchmark.made import CPU
 
 TASK = Task(context_length=24, horizon=6, batch=2, channels=3)

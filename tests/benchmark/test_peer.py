@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from forecast.benchmark.peer import Peer, inference, prepare_optimizer, training_step
+from forecast.training.steps import Peer, inference, prepare_optimizer, training_step
 
 INPUTS = torch.ones(4, 3)
 

@@ -8,10 +8,10 @@ from rich.console import Console
 
 from forecast.attention._mechanisms import parse
 from forecast.benchmark import picture
-from forecast.benchmark.record import to_csv
-from forecast.benchmark.report import CASES, PICTURE, SUMMARY, TABLES, markdown, show, write_report, write_unfinished
+from forecast.benchmark.report import CASES, PICTURE, SUMMARY, TABLES, write_report, write_unfinished
+from forecast.benchmark.sheets import crossing_sheet, exponent_sheet, layer_sheets, sweep_sheets
 from forecast.benchmark.summary import summarise, sweeps_of
-from forecast.common.sheets import Sheet, crossing_sheet, exponent_sheet, layer_sheets, sweep_sheets
+from forecast.common.tables import Sheet, markdown, show, to_csv
 from forecast.common.text import decimals, heads_of, mebibytes, per_cent, spread, three_digits
 from tests.benchmark.made import sweep_rows
 

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from forecast.benchmark.ours import parse_preset
-from forecast.benchmark.peer import Peer, inference, training_step
 from forecast.benchmark.task import Task
 from forecast.benchmark.theirs import build_theirs, configuration_of, their_peer
 from forecast.common.errors import InputError
+from forecast.training.steps import Peer, inference, training_step
 from tests.benchmark.made import CPU
 
 FACTOR = 2

@@ -36,7 +36,7 @@ def test_targets_come_first_and_are_z_scores_of_the_training_rows() -> None:
     expected = ((table - train.mean()) / train.std(ddof=0))[["c", "a", "b"]]
     np.testing.assert_allclose(data.parts["train"].values.numpy(), expected.to_numpy(), atol=1e-5)
     np.testing.assert_allclose(data.target_scale, train.std(ddof=0)[["c", "a"]])
-    assert (data.sizes.num_targets, data.sizes.num_past_covariates) == (2, 1)
+    assert (data.sizes["num_targets"], data.sizes["num_past_covariates"]) == (2, 1)
 
 
 def test_rows_after_the_training_part_change_neither_scaler_nor_calendar_nor_an_earlier_row() -> None:
@@ -190,7 +190,7 @@ def test_a_mapped_table_is_that_in_memory_and_is_shared_by_the_parts(missing: st
 def test_the_calendar_is_that_of_the_training_part_unless_it_is_named() -> None:
     assert make().cycles == calendar_cycles("h", pd.Timedelta(hours=SPLIT["train"]))
     data = make(cycles=("day_of_year", "hour_of_day"))
-    assert data.sizes.num_known == 4
+    assert data.sizes["num_known"] == 4
     assert data.manifest()["data"]["cycles"] == ["day_of_year", "hour_of_day"]
     features = calendar_features(data.index, ["day_of_year", "hour_of_day"])
     np.testing.assert_array_equal(data.parts["train"].known, features)

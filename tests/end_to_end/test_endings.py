@@ -22,9 +22,9 @@ from forecast.common.processes import environment
 from forecast.common.signals import ENDING, StopRequest
 from forecast.predict.__main__ import main as predict
 from forecast.runs.checkpoint import checkpoints, read_checkpoint
-from forecast.runs.checkpoint_content import tensors_of
 from forecast.runs.run import CONFIG, Run
 from forecast.training import train as training
+from forecast.training.checkpoint_content import tensors_of
 from forecast.training.sweep.failure import Failure
 from forecast.training.task import ForecastTask
 from forecast.training.train import train

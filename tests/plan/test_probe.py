@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from forecast.benchmark.peer import Peer
 from forecast.common.errors import InputError
 from forecast.data.windows import Windows
 from forecast.plan import probe, worker
 from forecast.plan.footprint import Footprint
 from forecast.training.preparation import Preparation, prepare
+from forecast.training.steps import Peer
 from tests.support.small import quick
 
 

@@ -13,7 +13,7 @@ from scipy.signal import lfilter
 from forecast.common.contention import Load
 from forecast.common.files import write_sealed
 from forecast.report.sections import Section
-from forecast.training.sweep.turns import TIMING, cost_key
+from forecast.runs.turns import TIMING, cost_key
 from tests.support.small import compose, seal
 
 HORIZON, WINDOWS, TRAIN_WINDOWS = 96, 2000, 8000

@@ -15,8 +15,8 @@ import torch
 
 from forecast.common.errors import InputError, Interrupted
 from forecast.runs.checkpoint import DIGITS, MAGIC, checkpoints, newest_checkpoint, read_checkpoint, write_checkpoint
-from forecast.runs.checkpoint_content import newest_state
 from forecast.runs.run import Run
+from forecast.training.checkpoint_content import newest_state
 from forecast.training.preparation import Preparation, prepare
 from forecast.training.task import ForecastTask
 from forecast.training.train import train

@@ -12,7 +12,7 @@ import torch
 
 from forecast.common.errors import InputError, Interrupted
 from forecast.common.files import read_json
-from forecast.data.naming import named
+from forecast.common.naming import named
 from forecast.evaluation.share import SHARES
 from forecast.predict.data import data_at, same_source
 from forecast.predict.forecaster import Forecaster

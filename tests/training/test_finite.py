@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from forecast.common.errors import NotFiniteError
-from forecast.training.finite import READ_EVERY, FiniteGuard
+from forecast.common.finite import READ_EVERY, FiniteGuard
 from forecast.training.train import train
 from tests.support.small import quick
 

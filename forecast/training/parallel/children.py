@@ -27,7 +27,7 @@ KNOWN = (InputError.exit_code, NotFiniteError.exit_code, 4, NotEnoughMemory.exit
 
 
 class Children:
-    """Processes 1 to `size` - 1 of a run, each a `python -m forecast.training.parallel.follow`.
+    """Processes 1 to `size` - 1 of a run, each a `python -m forecast.training.follow`.
 
     They share the terminal's signals and leave them to the one that leads. Each holds the reading end of a
     pipe, which tells it by its closing that the leading process has gone, however it went. What they print
@@ -72,7 +72,7 @@ class Children:
             raise failure from error
 
     def _start(self, rank: int) -> "subprocess.Popen[bytes]":
-        command = python("forecast.training.parallel.follow", str(rank), str(self.size), self.meeting)
+        command = python("forecast.training.follow", str(rank), str(self.size), self.meeting)
         with self._log(rank).open("wb") as log:
             return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment())
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from forecast.common.cli import explain
 from forecast.common.files import read_json, replacing, write_sealed
-from forecast.training.sweep.folder import FAILED, TRACEBACK
+from forecast.runs.run import FAILED, TRACEBACK
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,10 @@ from forecast.common.errors import InputError
 from forecast.common.files import read_json, write_sealed
 from forecast.runs.precision import choose_precision
 from forecast.runs.resume import differences, read_config
-from forecast.runs.run import CONFIG, MANIFEST, RESULT, Run
+from forecast.runs.run import CONFIG, JOB, MANIFEST, RESULT, Run
 from forecast.runs.settings import check_groups, read_training
 from forecast.runs.trainer_settings import choose_device
 from forecast.training.sweep.names import canonical, in_order, is_seed, parse
-
-JOB, FAILED, TRACEBACK, LEFT = "job.json", "failed.json", "traceback.txt", "left.json"
-"""What a sweep leaves in a job's folder beside the run: its words, why it failed, that its time was over before."""
 
 
 def settled(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,17 +73,6 @@ def stored_config(folder: Path) -> dict[str, Any]:
         if not isinstance(result, Mapping) or not isinstance(result.get("config"), Mapping):
             raise
         return dict(result["config"])
-
-
-def damage_of_finished(folder: Path) -> str | None:
-    """Say which file of a finished run is not the one that was saved; None where all are, or the run is unfinished."""
-    if not (folder / MANIFEST).is_file():
-        return None
-    try:
-        Run(folder).check()
-    except InputError as error:
-        return str(error)
-    return None
 
 
 def clear_damaged(folder: Path, damage: str) -> None:

@@ -15,9 +15,9 @@ from omegaconf import DictConfig
 
 from forecast.common.configuration import COMPLAINTS, one_line
 from forecast.common.errors import InputError, Interrupted
-from forecast.common.interruption import signal_of
 from forecast.common.place import started_place
 from forecast.report.__main__ import report_sweep
+from forecast.training.interruption import signal_of
 from forecast.training.sweep.board import Board
 from forecast.training.sweep.hydra_words import count_jobs, for_multirun, put_overrides
 from forecast.training.sweep.job import Sweep, Teller, failures, left, run_job

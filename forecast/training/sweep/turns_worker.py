@@ -15,7 +15,6 @@ from typing import IO, Any
 
 import torch
 
-from forecast.benchmark.peer import Peer, inference, training_step
 from forecast.common.contention import load_since, read_load
 from forecast.common.errors import InputError
 from forecast.common.out_of_memory import ran_out_of_memory
@@ -24,11 +23,11 @@ from forecast.data.described import described_data
 from forecast.data.windows import Batch, Windows
 from forecast.evaluation.linear_start import LinearMaps
 from forecast.evaluation.ridge import Ridge
-from forecast.plan.probe import evaluation_batch, precision_of
 from forecast.runs.resume import read_config
 from forecast.runs.run import CONFIG
 from forecast.runs.stored import check_stored
 from forecast.training.preparation import prepare
+from forecast.training.steps import Peer, evaluation_batch, inference, precision_of, training_step
 from forecast.training.sweep.turns import ROUNDS
 
 MOST_ROUNDS = 2 * ROUNDS

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from forecast.runs.turns import TIMING, cost_key, read_turns
 from forecast.training.sweep import turns
-from forecast.training.sweep.turns import ROUNDS, TIMING, cost_key, read_turns, time_sweep
+from forecast.training.sweep.turns import ROUNDS, time_sweep
 from forecast.training.sweep.turns_worker import LONGEST, Passes, time_in_turn
 from tests.report.made import result_of, write_run
 

@@ -6,7 +6,7 @@ import pytest
 
 from forecast.common.configuration import compose_words, plain_values
 from forecast.common.errors import InputError
-from forecast.data.naming import name_of
+from forecast.common.naming import name_of
 from forecast.training.sweep.hydra_words import check_words
 from forecast.training.train import train
 from tests.conftest import TinyRun

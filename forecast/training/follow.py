@@ -1,4 +1,4 @@
-"""Another process of a run, which `Children` starts: `python -m forecast.training.parallel.follow`."""
+"""Another process of a run, which `Children` starts: `python -m forecast.training.follow`."""
 
 import shutil
 import signal

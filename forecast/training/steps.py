@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from forecast.training.preparation import Preparation
+
 
 @dataclass(frozen=True)
 class Peer:
@@ -88,3 +90,13 @@ def prepare_optimizer(peer: Peer) -> None:
     peer.optimizer.zero_grad(set_to_none=True)
     for group, rate in zip(peer.optimizer.param_groups, rates, strict=True):
         group["lr"] = rate
+
+
+def evaluation_batch(made: Preparation) -> int:
+    """Give the windows of the largest batch that a run evaluates: a part may hold fewer than the batch has room for."""
+    return min(made.settings.evaluation_batch_size, max(len(made.data.parts[part]) for part in ("validation", "test")))
+
+
+def precision_of(made: Preparation) -> str:
+    """Return what the training computes in, by the word of a benchmark."""
+    return "bf16" if made.precision == "bf16-mixed" else "fp32"

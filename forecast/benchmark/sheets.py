@@ -1,21 +1,10 @@
 """Tables for a person, from rows: what the Markdown file and the screen both show."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from forecast.benchmark.record import Row
 from forecast.benchmark.summary import Sweep
+from forecast.common.tables import Row, Sheet
 from forecast.common.text import NONE, decimals, heads_of, mebibytes, per_cent, spread, three_digits
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A table: its title, headings, cells, and what has to be said beneath it."""
-
-    title: str
-    headings: tuple[str, ...]
-    cells: list[list[str]]
-    notes: tuple[str, ...] = ()
 
 
 def layer_sheets(rows: Sequence[Row]) -> Iterator[Sheet]:

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from forecast.data.settings import LONGEST_NAME
+LONGEST_NAME = 100
+"""Letters of a name: folders are called by it, and files beside them by it and more."""
 
 _TAKEN = ("sweeps", "benchmark")
 """Folders under `output_dir` that are not those of data."""
