@@ -65,7 +65,7 @@ def score_all(
     source = same_source(run, file)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     own = data_at(run, source, None, device)
-    own_length = own.sizes.context_length
+    own_length = own.sizes["context_length"]
     lengths = [None, *(length for length in dict.fromkeys(context_lengths) if length != own_length)]
     data = {length: own if length is None else data_at(run, source, length, device) for length in lengths}
     models = {length: [(variant, transplant(run, variant, length)) for variant in variants] for length in lengths}

@@ -29,7 +29,7 @@ from forecast.data.series import Series
 from forecast.predict.__main__ import main as predict
 from forecast.predict.forecaster import Forecaster, load
 from forecast.runs.run import Run
-from forecast.training import train as training
+from forecast.training import command_line
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.small import CONTEXT, HORIZON, ROOT, SMALL, changed, hourly, quick, rewrite, seal, snapshot, write
@@ -491,7 +491,7 @@ def test_train_takes_a_path_in_the_quotes_that_its_error_line_shows(
     def ended(path: str) -> Any:
         monkeypatch.setattr(sys, "argv", ["train.py", *words, path])
         with pytest.raises(SystemExit) as caught:
-            training.main()
+            command_line.main()
         return caught.value.code
 
     assert ended(f"data.path={name}") == 2

@@ -28,7 +28,7 @@ from forecast.runs.run import Architecture, Run
 from forecast.runs.summary import summary
 from forecast.runs.table import print_table, title
 from forecast.runs.trainer_settings import TRAINER_KEYS_OF_OURS
-from forecast.training import train as training
+from forecast.training import command_line
 from forecast.training.task import ForecastTask
 from forecast.training.train import train
 from tests.conftest import TinyRun
@@ -59,7 +59,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     def run(*words: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["train.py", *words])
         with pytest.raises(SystemExit) as ended:
-            training.main()
+            command_line.main()
         captured = capsys.readouterr()
         assert isinstance(ended.value.code, int)
         return ended.value.code, captured.out, captured.err
