@@ -13,7 +13,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from forecast.common.signals import SIGNALS
+from forecast.common.processes import SIGNALS
 from tests.support.small import ROOT, hourly, quick, write
 
 LIGHTNING = [

@@ -14,12 +14,12 @@ from omegaconf import OmegaConf
 from benchmarks.accuracy import tables
 from benchmarks.accuracy.rows import read_record
 from forecast import attention
-from forecast.attention._arguments import attention_arguments
+from forecast.attention._parsing import attention_arguments
 from forecast.check.candidate import Candidate
-from forecast.check.declared import BEGIN, END, markdown
+from forecast.check.tables import BEGIN, END, markdown
+from forecast.common.conf_files import configuration_folder
 from forecast.common.errors import InputError
-from forecast.common.folders import configuration_folder
-from forecast.common.markdown import between
+from forecast.common.tables import between
 from forecast.data.split import split_rows
 from forecast.data.windows import start_rows
 

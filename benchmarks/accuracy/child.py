@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from forecast.common.child_environment import child_environment
+from forecast.common.processes import child_environment
 from forecast.runs.run import Run
 
 RUN_FOLDER = "run folder: "

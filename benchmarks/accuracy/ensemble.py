@@ -10,8 +10,7 @@ from torch import Tensor
 from forecast.common.errors import InputError
 from forecast.common.files import read_json
 from forecast.data.datamodule import ForecastData
-from forecast.data.described import described_data
-from forecast.data.sources import load_source
+from forecast.data.sources import described_data, load_source
 from forecast.data.windows import Batch
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.scoring import units_of

@@ -10,9 +10,8 @@ from pathlib import Path
 from benchmarks.accuracy.cell import Cell
 from benchmarks.accuracy.child import TrainingFailed, train_in_child
 from benchmarks.accuracy.rows import Record, append, key_of, read_record, row_of
-from forecast.common.claim import claimed
 from forecast.common.errors import InputError
-from forecast.common.files import read_json
+from forecast.common.files import claimed, read_json
 from forecast.runs.run import RESULT
 
 

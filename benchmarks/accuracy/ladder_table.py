@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from benchmarks.accuracy.main_table import TITLES
 from benchmarks.accuracy.plan import LADDER, MAIN, RECIPES
 from benchmarks.accuracy.scores import Scores, shown
-from forecast.common.markdown import table
+from forecast.common.tables import table
 
 EXACT = "32-true"
 STEPS = [recipe for recipe in RECIPES if recipe.name.startswith("ladder_")]

@@ -6,7 +6,7 @@ from statistics import fmean
 from benchmarks.accuracy.plan import ENSEMBLE, EVERYWHERE, HORIZONS, MAIN
 from benchmarks.accuracy.published import PUBLISHED
 from benchmarks.accuracy.scores import NONE, Scores
-from forecast.common.markdown import table
+from forecast.common.tables import table
 from forecast.evaluation.metrics import ROUNDING
 
 TITLES = {"etth1": "ETTh1", "etth2": "ETTh2", "pjme": "PJM East"}

@@ -8,8 +8,7 @@ from typing import Any
 
 from benchmarks.accuracy.cell import Cell, Key
 from forecast.common.errors import InputError
-from forecast.common.files import replacing
-from forecast.common.nested import look_up
+from forecast.common.files import look_up, replacing
 from forecast.common.spreadsheet import csv_bytes, read_rows
 
 Record = dict[str, str]

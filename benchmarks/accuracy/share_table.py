@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from benchmarks.accuracy.main_table import TITLES, ordered
 from benchmarks.accuracy.plan import EVERYWHERE, HORIZONS, MAIN, RECIPES
 from benchmarks.accuracy.scores import NONE, Scores, shown
-from forecast.common.markdown import table
+from forecast.common.tables import table
 
 VARIANTS = (MAIN, "no_linear_path", "no_linear_path_fitted", "pointwise")
 

@@ -8,7 +8,7 @@ from benchmarks.accuracy.main_table import main_tables
 from benchmarks.accuracy.rows import Record
 from benchmarks.accuracy.scores import Scores
 from benchmarks.accuracy.share_table import share_table
-from forecast.common.markdown import write_between
+from forecast.common.tables import write_between
 
 BEGIN = "<!-- results: written by python -m benchmarks.accuracy --write README.md -->"
 END = "<!-- /results -->"

@@ -164,7 +164,7 @@ def logger(scene: Scene) -> str:
         ("lightning.pytorch.loggers.TensorBoardLogger", ["name", "version", "sub_dir", "prefix"]),
         ("lightning.pytorch.loggers.TensorBoardLogger", ["sub_dir"]),
         ("lightning.pytorch.loggers.WandbLogger", ["name", "project"]),
-        ("forecast.training.tensorboard.board.Board", ["name", "sub_dir"]),
+        ("forecast.training.tensorboard.logger.Board", ["name", "sub_dir"]),
     )
     keys = scene.random.sample([*known, *scene.choose([], [], ["save_dir"], ["log_dir", "root_dir"])], 1)
     options = {"_target_": name, **{key: scene.choose(scene.escape(), f"${{oc.env:{SECRET}}}") for key in keys}}

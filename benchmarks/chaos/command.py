@@ -40,12 +40,12 @@ MODULES = (
     *(
         "forecast.training.command_line",
         "forecast.predict.forecaster",
-        "forecast.training.tensorboard.board",
+        "forecast.training.tensorboard.logger",
         "forecast.training.outcome",
         "forecast.training.final_figures",
     ),
-    *("forecast.common.picture", "forecast.predict.ensemble", "forecast.runs.reading", "forecast.report.written"),
-    *("forecast.predict.score", "forecast.predict.sheet", "forecast.export.parity"),
+    *("forecast.common.picture", "forecast.predict.ensemble", "forecast.runs.reading", "forecast.report.html"),
+    *("forecast.predict.transplanted", "forecast.predict.transplanted", "forecast.export.parity"),
     *(
         "forecast.training.callbacks.figures",
         "forecast.training.callbacks.probe",

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.spreadsheet import write_frame
-from forecast.runs.table import warning
+from forecast.runs.summary import warning
 from forecast.training.train import train
 from tests.support.small import compose
 

@@ -6,8 +6,7 @@ import pkgutil
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from forecast.attention._lengths import mask_from_lengths
-from forecast.attention.base import Attention, CausalAbility
+from forecast.attention.base import Attention, CausalAbility, mask_from_lengths
 from forecast.common.errors import InputError
 
 __all__ = ["available", "build", "check_arguments", "mask_from_lengths"]

@@ -6,8 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from forecast.attention._pieces import hidden_keys, join, loop, sum_keys
-from forecast.attention._running_softmax import running_softmax_sums
+from forecast.attention._chunks import hidden_keys, join, loop, running_softmax_sums, sum_keys
 from forecast.attention.base import Attention, CausalAbility, allowed_pairs, at_least_float32, full_precision
 
 

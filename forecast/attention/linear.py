@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from forecast.attention._pieces import causal_sums, divide, hidden_keys, join, loop, sum_keys
+from forecast.attention._chunks import causal_sums, divide, hidden_keys, join, loop, sum_keys
 from forecast.attention.base import Attention, CausalAbility, allowed_pairs, at_least_float32, full_precision
 
 # Key features carry this power of e, which cancels in the quotient: float32 then holds them from `LOWEST_KEY`

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from forecast.attention._pieces import batch_to_reckon_with
+from forecast.attention._chunks import batch_to_reckon_with
 from forecast.attention._sampling import (
     allowed_positions_of,
     fixed_fractions,

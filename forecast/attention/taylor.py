@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from forecast.attention._pieces import causal_sums, join, loop, sum_keys
+from forecast.attention._chunks import causal_sums, join, loop, sum_keys
 from forecast.attention.base import Attention, CausalAbility, allowed_pairs, at_least_float32, full_precision
 from forecast.attention.mean import mean_of_values, mean_weights
 

@@ -4,11 +4,11 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from forecast.benchmark.folder import open_folder
-from forecast.common.stopwatch import clock
+from forecast.benchmark.machine import open_folder
+from forecast.common.timing import clock
 
 if TYPE_CHECKING:
-    from forecast.benchmark.plan import Plan
+    from forecast.benchmark.request import Plan
     from forecast.common.tables import Row
 
 
@@ -22,11 +22,9 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     """
     import torch
 
-    from forecast.benchmark.facts import facts_of
-    from forecast.benchmark.limits import measure_limits
+    from forecast.benchmark.machine import facts_of, measure_limits
     from forecast.benchmark.measure import Measured, Watch, measure
-    from forecast.benchmark.record import rows_of
-    from forecast.benchmark.report import tell, write_report, write_unfinished
+    from forecast.benchmark.report import rows_of, tell, write_report, write_unfinished
     from forecast.benchmark.request import plan_of
     from forecast.common.progress import progress
     from forecast.common.tables import Row

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import torch
 
-from forecast.benchmark.attempt import WARM_UP
-from forecast.benchmark.task import Task
+from forecast.benchmark.measure import WARM_UP
+from forecast.benchmark.models import Task
+from forecast.common.cli import ran_out_of_memory
 from forecast.common.errors import InputError
-from forecast.common.out_of_memory import ran_out_of_memory
-from forecast.common.peak import peak_bytes
+from forecast.common.memory import peak_bytes
 from forecast.common.tables import Row
 from forecast.common.timing import Spread, interleave, seconds_of
 from forecast.training.steps import Peer, inference, training_step

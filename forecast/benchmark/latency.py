@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from functools import partial
 
-from forecast.benchmark.folder import open_folder
+from forecast.benchmark.machine import open_folder
 from forecast.common.errors import InputError
 
 MOST_REPETITIONS = 2000
@@ -25,14 +25,13 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     import torch
     from rich.console import Console
 
-    from forecast.benchmark.facts import facts_of
-    from forecast.benchmark.latency_forms import Subject, make_ready
-    from forecast.benchmark.latency_report import CASES, TABLE, rows_of, write_report
+    from forecast.benchmark.forms import CASES, TABLE, Subject, make_ready, rows_of, write_report
+    from forecast.benchmark.machine import facts_of
     from forecast.benchmark.request import choose_device
     from forecast.common.progress import progress
     from forecast.common.tables import Row, show
     from forecast.common.timing import interleave, seconds_of
-    from forecast.export.windows import series_of, windows_of
+    from forecast.export.parity import series_of, windows_of
     from forecast.predict.forecaster import Forecaster
     from forecast.runs.run import Run
 

@@ -3,7 +3,7 @@
 from argparse import Namespace
 from collections.abc import Sequence
 
-from forecast.benchmark.folder import open_folder
+from forecast.benchmark.machine import open_folder
 
 
 def run(options: Namespace, arguments: Sequence[str]) -> None:
@@ -16,17 +16,23 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     """
     import torch
 
-    from forecast.attention._mechanisms import Variant, named
-    from forecast.benchmark.context_sheets import context_sheet, summary_row, trial_row
-    from forecast.benchmark.facts import facts_of
-    from forecast.benchmark.memory_limit import memory_bytes
-    from forecast.benchmark.ours import build_ours, parse_preset
+    from forecast.attention._parsing import Variant, named
+    from forecast.benchmark.machine import facts_of
+    from forecast.benchmark.measure import memory_bytes
+    from forecast.benchmark.models import Task, build_ours, parse_preset
     from forecast.benchmark.report import CASES, SUMMARY, heading_of, tell, write_record, write_unfinished
     from forecast.benchmark.request import check_order, choose_device
-    from forecast.benchmark.search import Trial, search
-    from forecast.benchmark.task import Task
-    from forecast.benchmark.trial import Ask, limit_cuda
-    from forecast.benchmark.tries import Watch, attempt_of
+    from forecast.benchmark.trial import (
+        Ask,
+        Trial,
+        Watch,
+        attempt_of,
+        context_sheet,
+        limit_cuda,
+        search,
+        summary_row,
+        trial_row,
+    )
     from forecast.common.progress import progress
     from forecast.common.tables import Row
 

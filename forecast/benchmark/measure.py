@@ -1,17 +1,145 @@
-"""The run itself: mechanisms that are to be compared are prepared one by one and timed in turn."""
+"""Measure the cases of a plan within time and memory."""
 
 import gc
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Literal
 
-from forecast.benchmark.attempt import Attempt, attempt, probe
-from forecast.benchmark.case import Case, Shape
-from forecast.benchmark.plan import Plan
-from forecast.benchmark.room import Earlier
-from forecast.common.contention import UNKNOWN, Load, load_since, read_load
-from forecast.common.timing import Spread, interleave, seconds_of
+import torch
+from torch import Tensor
+
+from forecast.benchmark.case import Case, Shape, growth_of, memory_growth_of, prepare
+from forecast.benchmark.request import Plan
+from forecast.common.cli import ran_out_of_memory
+from forecast.common.errors import InputError
+from forecast.common.memory import free_bytes, peak_bytes
+from forecast.common.text import three_digits
+from forecast.common.timing import UNKNOWN, Load, Spread, interleave, load_since, read_load, seconds_of
+
+SHARE = 0.8
+"""Of the free memory that a case may want: the prediction is no promise, and others run too."""
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What the same mechanism took at a shorter length."""
+
+    length: int
+    seconds: float
+    peak_bytes: int
+
+    def seconds_at(self, length: int, declared: str, words: Collection[str]) -> float:
+        """Return the seconds of a pass to expect at `length`; quadratic growth where none is declared."""
+        growth = growth_of(declared, words)
+        ratio = (length / self.length) ** 2 if growth is None else growth.between(self.length, length)
+        return self.seconds * ratio
+
+    def bytes_at(self, length: int, declared: str, words: Collection[str]) -> float:
+        """Return the peak to expect at `length`; quadratic growth where none is declared."""
+        growth = memory_growth_of(declared, words)
+        ratio = (length / self.length) ** 2 if growth is None else growth.between(self.length, length)
+        return self.peak_bytes * ratio
+
+
+def too_large(wanted: float, free: int | None) -> str:
+    """Return why a case of `wanted` bytes is left out, nothing where it fits or nobody knows what is free."""
+    if free is None or wanted <= SHARE * free:
+        return ""
+    return f"memory: would need about {wanted / 2**30:,.1f} GiB, {free / 2**30:,.1f} GiB are free"
+
+
+def too_long(wanted: float, limit: float) -> str:
+    """Return why a case of `wanted` seconds is left out, nothing where it is within the limit."""
+    return (
+        ""
+        if wanted <= limit
+        else f"time: would take about {three_digits(wanted)} s, the limit is {three_digits(limit)} s"
+    )
+
+
+WARM_UP = {"cpu": 1, "cuda": 3}
+"""Passes before anything is measured: kernels are chosen and loaded in them."""
+
+_PROBE = 8
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A case that is ready, with its peak memory, or `run` None and why it was left out.
+
+    `seconds` is what all of its passes take, by its warm-up.
+    """
+
+    run: Callable[[], object] | None = None
+    peak_bytes: int | None = None
+    skipped: str = ""
+    seconds: float = field(default=0.0, compare=False)
+
+
+def attempt(
+    case: Case,
+    drawn: tuple[list[Tensor], Tensor | None],
+    earlier: Earlier | None,
+    *,
+    repetitions: int = 0,
+    limit: float = float("inf"),
+) -> Attempt:
+    """Prepare a case on the inputs that `Shape.draw` gave.
+
+    Parameters
+    ----------
+    case : Case
+        What is to be measured.
+    drawn : tuple
+        Its inputs and the output's gradient.
+    earlier : Earlier or None
+        A shorter length of the same mechanism, from which time and memory are foretold; without one the
+        warm-up shows the time.
+    repetitions, limit : int, float
+        The passes that will be timed, and the seconds that all passes together may take.
+    """
+    inputs, gradient = drawn
+    device, dtype = inputs[0].device, inputs[0].dtype
+    try:
+        module = case.build()
+        if earlier is not None and (reason := _too_much(case, earlier, device, repetitions, limit)):
+            return Attempt(skipped=reason)
+        run = prepare(module.to(device, dtype), inputs, gradient)
+        warm_up = [seconds_of(run, device) for _ in range(WARM_UP[device.type])]
+        wanted = (1 + repetitions) * warm_up[-1]
+        if reason := too_long(wanted, limit):
+            return Attempt(skipped=reason, seconds=sum(warm_up))
+        return Attempt(run, peak_bytes(run, device), seconds=sum(warm_up) + wanted)
+    except InputError as refused:
+        return Attempt(skipped=f"refused: {refused}")
+    except RuntimeError as error:
+        if not ran_out_of_memory(error):
+            raise
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    return Attempt(skipped="memory: the device has not enough")
+
+
+def probe(case: Case, device: torch.device, dtype: torch.dtype) -> Earlier | None:
+    """Return the memory that the case takes at an eighth of its length, None where it is refused.
+
+    The time there says nothing, most of it is spent on calls and not on work: it is given as 0.
+    """
+    shape = replace(case.shape, length=max(1, case.shape.length // _PROBE))
+    ready = attempt(Case(case.variant, shape), shape.draw(device, dtype), None)
+    if ready.run is None or ready.peak_bytes is None:
+        return None
+    return Earlier(shape.length, 0.0, ready.peak_bytes)
+
+
+def _too_much(case: Case, earlier: Earlier, device: torch.device, repetitions: int, limit: float) -> str:
+    variant, length, words = case.variant, case.shape.length, case.variant.words(case.shape.causal)
+    passes = WARM_UP[device.type] + 1 + repetitions
+    peak = earlier.bytes_at(length, variant.memory_cost, words)
+    seconds = earlier.seconds_at(length, variant.time_cost, words)
+    return too_large(peak, free_bytes(device)) or too_long(passes * seconds, limit)
+
 
 Table = Literal["layer", "lengths"]
 
@@ -129,3 +257,23 @@ def _group(
 
 def _timed(run: Callable[[], object], plan: Plan) -> Callable[[], float]:
     return lambda: seconds_of(run, plan.device)
+
+
+def memory_bytes(wanted_gib: float | None, device: torch.device) -> int:
+    """Give the bytes that were asked for, or those of the device: what a GPU has free, of a CPU four fifths of it.
+
+    Raises
+    ------
+    InputError
+        If the device has less than was asked for, or does not say what it has and nothing was asked for.
+    """
+    there = free_bytes(device)
+    own = there if there is None or device.type == "cuda" else int(SHARE * there)
+    if wanted_gib is None:
+        if own is None:
+            raise InputError("the system does not say how much memory is free: give --memory-gib")
+        return own
+    wanted = int(wanted_gib * 2**30)
+    if there is not None and wanted > there:
+        raise InputError(f"--memory-gib {wanted_gib:g}: {there / 2**30:.1f} GiB are there: ask for less")
+    return wanted

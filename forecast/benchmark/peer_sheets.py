@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from forecast.benchmark.contest import INFERENCE, TRAINING
-from forecast.benchmark.ours import Preset
+from forecast.benchmark.models import Preset
 from forecast.common.tables import Row, Sheet
 from forecast.common.text import decimals, mebibytes, three_digits
 

@@ -3,7 +3,7 @@
 from argparse import Namespace
 from collections.abc import Sequence
 
-from forecast.benchmark.folder import open_folder
+from forecast.benchmark.machine import open_folder
 
 
 def run(options: Namespace, arguments: Sequence[str]) -> None:
@@ -16,15 +16,13 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     """
     import torch
 
-    from forecast.attention._mechanisms import parse
-    from forecast.attention._words import configured
+    from forecast.attention._parsing import configured, parse
     from forecast.benchmark.contest import PASSES, hold, rows_of
-    from forecast.benchmark.facts import facts_of
-    from forecast.benchmark.ours import build_ours, our_peer, parse_preset
+    from forecast.benchmark.machine import facts_of
+    from forecast.benchmark.models import Task, build_ours, our_peer, parse_preset
     from forecast.benchmark.peer_sheets import differences_of, peer_sheets
     from forecast.benchmark.report import CASES, heading_of, tell, write_record, write_unfinished
     from forecast.benchmark.request import choose_device
-    from forecast.benchmark.task import Task
     from forecast.benchmark.theirs import build_theirs, configuration_of, their_peer, version
     from forecast.common.progress import progress
     from forecast.common.tables import Row

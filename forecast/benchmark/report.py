@@ -1,18 +1,302 @@
-"""What a run leaves in its folder, each file there whole or not at all, and what it prints."""
+"""What a benchmark writes: rows, tables, a picture."""
 
+import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import torch
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 from rich.console import Console
 
-from forecast.attention._mechanisms import Variant
-from forecast.benchmark.picture import draw_sweeps
-from forecast.benchmark.sheets import crossing_sheet, exponent_sheet, layer_sheets, sweep_sheets
-from forecast.benchmark.summary import summarise, sweeps_of
+from forecast.attention._parsing import Variant, reference_label
+from forecast.benchmark.case import Growth, cost_of, growth_of, memory_growth_of
+from forecast.benchmark.machine import Limits
+from forecast.benchmark.measure import Measured
 from forecast.common.files import replacing
 from forecast.common.tables import WIDTH, Row, Sheet, markdown, show, to_csv
+from forecast.common.text import NONE, decimals, heads_of, mebibytes, per_cent, spread, three_digits
+from forecast.evaluation.crossing import crossing, crossing_text, exponent
+
+
+def row_of(measured: Measured, reference: Measured, limits: Limits, dtype: torch.dtype) -> Row:
+    """Return a case's row: its shape, times in milliseconds, bytes, and its shares of the machine's limits.
+
+    `reference` is the fused softmax of the same group; `times_fused` says how many times its median this
+    case takes. What is not known is None.
+    """
+    case, shape, spread = measured.case, measured.case.shape, measured.spread
+    operations, moved = case.operations(), case.least_bytes(dtype)
+    seconds = None if spread is None else spread.median
+    fused = None if reference.spread is None else reference.spread.median
+    return {
+        "table": measured.table,
+        "mechanism": case.variant.label,
+        "passes": shape.passes,
+        "causal": shape.causal,
+        "length": shape.length,
+        "batch": shape.batch,
+        "heads": shape.num_heads,
+        "head_dim": shape.head_dim,
+        "d_model": shape.d_model,
+        "repetitions": None if spread is None else spread.repetitions,
+        "mean_ms": None if spread is None else 1e3 * spread.mean,
+        "median_ms": None if seconds is None else 1e3 * seconds,
+        "lower_ms": None if spread is None else 1e3 * spread.lower,
+        "upper_ms": None if spread is None else 1e3 * spread.upper,
+        "shortest_ms": None if spread is None else 1e3 * spread.shortest,
+        "peak_bytes": measured.peak_bytes,
+        "times_fused": None if seconds is None or fused is None else seconds / fused,
+        "operations": operations,
+        "least_bytes": moved,
+        "share_of_product": _share(operations, seconds, limits.operations),
+        "share_of_copy": _share(moved, seconds, limits.bytes),
+        "skipped": measured.skipped,
+        "other_processors": None if math.isnan(measured.load.others) else measured.load.others,
+        "disturbed": measured.load.disturbed,
+    }
+
+
+def rows_of(group: Sequence[Measured], limits: Limits, dtype: torch.dtype, facts: Mapping[str, Any]) -> list[Row]:
+    """Return the rows of a group, which holds the fused softmax; `facts` of the machine end each of them."""
+    fused = reference_label()
+    reference = next(measured for measured in group if measured.case.variant.label == fused)
+    ends = {"product_gflops": limits.operations / 1e9, "copy_gbs": limits.bytes / 1e9, **facts}
+    return [row_of(measured, reference, limits, dtype) | ends for measured in group]
+
+
+def _share(work: float | None, seconds: float | None, limit: float) -> float | None:
+    return None if work is None or seconds is None else work / seconds / limit
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The rows of all mechanisms over all lengths, for the same passes, causal or not."""
+
+    passes: str
+    causal: bool
+    rows: Sequence[Row]
+
+    @property
+    def title(self) -> str:
+        """What was measured, as tables say it."""
+        return self.passes + (", causal" if self.causal else "")
+
+    @property
+    def lengths(self) -> list[int]:
+        """All lengths, rising."""
+        return sorted({row["length"] for row in self.rows})
+
+    @property
+    def labels(self) -> list[str]:
+        """All mechanisms, in the order of the run."""
+        return list(dict.fromkeys(row["mechanism"] for row in self.rows))
+
+    def column(self, label: str, key: str) -> dict[int, Any]:
+        """Return a mechanism's figures by length, where it was measured."""
+        rows = [row for row in self.rows if row["mechanism"] == label and not row["skipped"]]
+        return {row["length"]: row[key] for row in rows}
+
+
+def sweeps_of(rows: Sequence[Row]) -> Iterator[Sweep]:
+    """Give the sweeps among `rows`, in the order of the run."""
+    swept = (row for row in rows if row["table"] == "lengths")
+    for (passes, causal), members in groupby(swept, lambda row: (row["passes"], row["causal"])):
+        yield Sweep(passes, causal, list(members))
+
+
+def summarise(sweep: Sweep, variant: Variant, fit_from: int) -> Row:
+    """Return one mechanism's line: exponents over the lengths from `fit_from` on, and the crossing.
+
+    `passes_fused_at` is the length from which it is faster than the fused softmax, None where it never is
+    (`passes_fused` says up to which length, in words).
+    """
+    label, words = variant.label, variant.words(sweep.causal)
+    time, memory = (variant.time_cost, words), (variant.memory_cost, words)
+    times, peaks = sweep.column(label, "median_ms"), sweep.column(label, "peak_bytes")
+    fused = sweep.column(reference_label(), "median_ms")
+    is_fused = label == reference_label()
+    longest = max(times, default=None)
+
+    def last(key: str) -> Any:
+        return None if longest is None else sweep.column(label, key)[longest]
+
+    return {
+        "mechanism": label,
+        "passes": sweep.passes,
+        "causal": sweep.causal,
+        **_exponents("time", times, growth_of(*time), cost_of(*time), fit_from),
+        **_exponents("memory", peaks, memory_growth_of(*memory), cost_of(*memory), fit_from),
+        "passes_fused_at": None if is_fused else crossing(times, fused),
+        "passes_fused": "" if is_fused else crossing_text(times, fused),
+        "longest": longest,
+        "operations_at_longest": last("operations"),
+        "times_fused_at_longest": last("times_fused"),
+        "share_of_product_at_longest": last("share_of_product"),
+        "share_of_copy_at_longest": last("share_of_copy"),
+    }
+
+
+def _exponents(kind: str, costs: dict[int, Any], growth: Growth | None, cost: str | None, fit_from: int) -> Row:
+    found = exponent(costs, fit_from)
+    return {
+        f"{kind}_declared": None if cost is None else f"O({cost})",
+        f"{kind}_expected": None if found is None or growth is None else growth.exponent(found.lengths),
+        f"{kind}_exponent": None if found is None else found.value,
+        f"{kind}_fitted_from": None if found is None else found.lengths[0],
+        f"{kind}_fitted_to": None if found is None else found.lengths[-1],
+    }
+
+
+MARKERS = "osD^vP*X"
+
+
+def draw_sweeps(path: Path, sweeps: Sequence[Sweep], title: str) -> None:
+    """Write a PNG: a row a sweep, time on the left and peak memory on the right, the fused softmax bold."""
+    figure = Figure(figsize=(11, 1.2 + 3.4 * len(sweeps)), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(len(sweeps), 2, squeeze=False)
+    for (left, right), sweep in zip(panels, sweeps, strict=True):
+        _draw(left, sweep, "median_ms", 1.0, "median time, ms")
+        _draw(right, sweep, "peak_bytes", 2.0**-20, "peak above the inputs, MiB")
+    figure.legend(
+        *panels[0][0].get_legend_handles_labels(), loc="outside lower center", fontsize=8, ncols=5, frameon=False
+    )
+    figure.suptitle(title, fontsize=10, parse_math=False)
+    with replacing(path) as file:
+        figure.savefig(file, format="png", dpi=110, metadata={"Software": None})
+
+
+def _draw(panel: Axes, sweep: Sweep, key: str, unit: float, name: str) -> None:
+    colours = colormaps["tab10"]
+    for place, label in enumerate(sweep.labels):
+        points = {length: value * unit for length, value in sweep.column(label, key).items()}
+        fused = label == reference_label()
+        panel.plot(
+            list(points),
+            list(points.values()),
+            label=label,
+            color="black" if fused else colours(place % 10),
+            linewidth=3.0 if fused else 1.2,
+            marker=MARKERS[place % len(MARKERS)],
+            markersize=4,
+        )
+    panel.set_xscale("log", base=2)
+    if any(map(len, (line.get_xdata() for line in panel.get_lines()))):  # type: ignore[arg-type]
+        panel.set_yscale("log")
+    else:
+        panel.text(0.5, 0.5, "nothing was measured", ha="center", transform=panel.transAxes, fontsize=8)
+    panel.set_xticks(sweep.lengths, [f"{length:,}" for length in sweep.lengths], fontsize=7, rotation=45)
+    panel.yaxis.set_major_formatter("{x:g}")
+    panel.yaxis.set_minor_formatter(NullFormatter())
+    panel.set_xlabel("tokens", fontsize=8)
+    panel.set_ylabel(name, fontsize=8)
+    panel.set_title(sweep.title, fontsize=9)
+    panel.tick_params(labelsize=7)
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.grid(alpha=0.25)
+
+
+def layer_sheets(rows: Sequence[Row]) -> Iterator[Sheet]:
+    """Give the table of each layout of the layer, projections included."""
+    layers = [row for row in rows if row["table"] == "layer"]
+    for count, width in dict.fromkeys((row["heads"], row["head_dim"]) for row in layers):
+        shown = [row for row in layers if (row["heads"], row["head_dim"]) == (count, width)]
+        first = shown[0]
+        title = f"A layer at {first['length']:,} tokens, d_model {first['d_model']}, {heads_of(count, width)}, forward"
+        headings = ("mechanism", "mean ms", "median ms", "middle half ms", "times fused", "peak MiB", "% product limit")
+        yield Sheet(title, headings, [_layer_cells(row) for row in shown], _left_out(shown))
+
+
+def sweep_sheets(sweep: Sweep) -> Iterator[Sheet]:
+    """Give a sweep's tables: the median and middle half of the time by length, and the peak memory."""
+    headings = ("tokens", *sweep.labels)
+    by_length = [[row for row in sweep.rows if row["length"] == length] for length in sweep.lengths]
+    times = [[f"{group[0]['length']:,}", *(_time(row) for row in group)] for group in by_length]
+    peaks = [[f"{group[0]['length']:,}", *(mebibytes(row["peak_bytes"]) for row in group)] for group in by_length]
+    notes = _left_out(sweep.rows)
+    yield Sheet(f"Median time in ms (half of the middle half's width), {sweep.title}", headings, times, notes)
+    yield Sheet(f"Peak memory above the inputs in MiB, {sweep.title}", headings, peaks)
+
+
+def exponent_sheet(summaries: Sequence[Row], title: str) -> Sheet:
+    """Give the table of one sweep's exponents, measured beside what the declared cost lets expect."""
+    headings = ("mechanism", "time", "expected", "measured", "memory", "expected", "measured", "fitted on")
+    notes = (
+        "expected of memory: as declared, and no less than 1, the output's own; an output that is a view of "
+        "one row takes nothing",
+    )
+    return Sheet(f"Exponents in the length, {title}", headings, [_exponent_cells(row) for row in summaries], notes)
+
+
+def crossing_sheet(summaries: Sequence[Row], title: str) -> Sheet:
+    """Give the table of where each mechanism passes the fused softmax, and how near it is to the machine's limits."""
+    headings = (
+        "mechanism", "faster than fused from", "at", "times fused", "counted GFLOP", "% product limit", "% copy limit",
+    )  # fmt: skip
+    cells = [_crossing_cells(row) for row in summaries]
+    notes = ("copy limit: the least traffic against a copy beyond any cache; inputs that fit in one can pass 100",)
+    return Sheet(f"Against the fused softmax and the machine, {title}", headings, cells, notes)
+
+
+def _layer_cells(row: Row) -> list[str]:
+    middle = NONE if row["lower_ms"] is None else f"{three_digits(row['lower_ms'])} to {three_digits(row['upper_ms'])}"
+    times = [three_digits(row["mean_ms"]), three_digits(row["median_ms"]), middle]
+    return [
+        row["mechanism"], *times, decimals(row["times_fused"]), mebibytes(row["peak_bytes"]),
+        per_cent(row["share_of_product"]),
+    ]  # fmt: skip
+
+
+def _exponent_cells(row: Row) -> list[str]:
+    fitted = NONE
+    if row["time_fitted_from"] is not None:
+        fitted = f"{row['time_fitted_from']:,} to {row['time_fitted_to']:,}"
+    cells = [row["mechanism"]]
+    for kind in ("time", "memory"):
+        declared = row[f"{kind}_declared"] or NONE
+        cells += [declared, decimals(row[f"{kind}_expected"]), decimals(row[f"{kind}_exponent"])]
+    return [*cells, fitted]
+
+
+def _crossing_cells(row: Row) -> list[str]:
+    longest = NONE if row["longest"] is None else f"{row['longest']:,}"
+    operations = row["operations_at_longest"]
+    return [
+        row["mechanism"], row["passes_fused"], longest, decimals(row["times_fused_at_longest"]),
+        NONE if operations is None else three_digits(operations / 1e9),
+        per_cent(row["share_of_product_at_longest"]), per_cent(row["share_of_copy_at_longest"]),
+    ]  # fmt: skip
+
+
+def _time(row: Row) -> str:
+    if row["median_ms"] is None:
+        return NONE
+    return f"{three_digits(row['median_ms'])} ±{spread((row['upper_ms'] - row['lower_ms']) / 2)}"
+
+
+def _left_out(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return each mechanism's first length that was left out, and why; and where the machine was busy."""
+    first: dict[str, str] = {}
+    for row in rows:
+        if row["skipped"]:
+            first.setdefault(row["mechanism"], f"{row['mechanism']}: no {row['length']:,}; {row['skipped']}")
+    return (*first.values(), *_busy(rows))
+
+
+def _busy(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the lengths at which other processes took processors from the passes, if there are any."""
+    if lengths := dict.fromkeys(row["length"] for row in rows if row.get("disturbed")):
+        told = ", ".join(f"{length:,}" for length in lengths)
+        yield f"busy machine: other processes took processors while {told} tokens were timed; these times are too long"
+
 
 CASES, SUMMARY, OPERATIONS = "cases.csv", "summary.csv", "operations.csv"
 TABLES, PICTURE = "tables.md", "lengths.png"

@@ -3,7 +3,7 @@
 from argparse import Namespace
 from collections.abc import Sequence
 
-from forecast.benchmark.folder import open_folder
+from forecast.benchmark.machine import open_folder
 
 
 def run(options: Namespace, arguments: Sequence[str]) -> None:
@@ -16,15 +16,14 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     """
     import torch
 
-    from forecast.attention._mechanisms import parse
+    from forecast.attention._parsing import parse
     from forecast.benchmark.breakdown import breakdown
-    from forecast.benchmark.facts import facts_of
-    from forecast.benchmark.ours import build_ours, our_peer, parse_preset
+    from forecast.benchmark.machine import facts_of
+    from forecast.benchmark.models import Task, build_ours, our_peer, parse_preset
     from forecast.benchmark.report import CASES, OPERATIONS, heading_of, tell, write_record, write_unfinished
     from forecast.benchmark.request import choose_device
     from forecast.benchmark.step_measure import measure_step
     from forecast.benchmark.step_sheets import figures_row, limit_sheet, operation_rows, operation_sheets
-    from forecast.benchmark.task import Task
     from forecast.common.progress import progress
     from forecast.common.tables import Row
 

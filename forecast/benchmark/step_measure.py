@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from forecast.benchmark.attempt import WARM_UP
 from forecast.benchmark.case import DTYPES
-from forecast.benchmark.limits import product_rate
-from forecast.benchmark.ours import Preset
+from forecast.benchmark.machine import product_rate
+from forecast.benchmark.measure import WARM_UP
+from forecast.benchmark.models import Preset
 from forecast.common.timing import Spread, interleave, seconds_of
 from forecast.model.flops import training_operations
 from forecast.model.informer import Informer

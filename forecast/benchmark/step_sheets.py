@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from forecast.benchmark.breakdown import KINDS, REST, Operation
+from forecast.benchmark.models import Task
 from forecast.benchmark.step_measure import StepFigures
-from forecast.benchmark.task import Task
 from forecast.common.tables import Row, Sheet
 from forecast.common.text import per_cent, spread, three_digits
 

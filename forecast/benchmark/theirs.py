@@ -6,9 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from forecast.attention._words import configured
-from forecast.benchmark.ours import Preset
-from forecast.benchmark.task import BEFORE, NUM_KNOWN, SEED, Drawn, Task
+from forecast.attention._parsing import configured
+from forecast.benchmark.models import BEFORE, NUM_KNOWN, SEED, Drawn, Preset, Task
 from forecast.common.errors import InputError
 from forecast.training.steps import Peer
 

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> list[str]:
     """Do what is asked and give a line for each promise that is not kept."""
-    from forecast.check import declared
+    from forecast.check import tables as declared
 
     candidates = _candidates(options)
     if options.markdown:
@@ -56,7 +56,7 @@ def _candidates(options: argparse.Namespace) -> "list[Candidate]":
     import torch
 
     from forecast.attention import available
-    from forecast.attention._arguments import attention_arguments
+    from forecast.attention._parsing import attention_arguments
     from forecast.check.candidate import LENGTH, Candidate
 
     for name in options.names:

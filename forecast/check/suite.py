@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 import torch
 
-from forecast.check import exactness, extremes, independence, masks, precision
+from forecast.check import exactness, masks
+from forecast.check import exactness as extremes
+from forecast.check import exactness as precision
+from forecast.check import masks as independence
 from forecast.check.candidate import Candidate
 
 # Errors are shares of the largest number expected, so that no bound depends on a mechanism's scale.

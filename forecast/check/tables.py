@@ -1,14 +1,51 @@
-"""The two tables that a person reads: what is declared, what was measured."""
+"""Tables of what mechanisms declare and what was measured."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 from rich.console import Console
 from rich.table import Table
 
 from forecast.check.candidate import Candidate
-from forecast.check.declared import HEADINGS, declaration
 from forecast.check.suite import CHECKS, Finding
+from forecast.common.tables import table, write_between
+
+HEADINGS = ("time", "memory", "causal", "key mask", "one mask a query", "cross", "deterministic")
+BEGIN = "<!-- mechanisms: written by python -m forecast.check --write README.md -->"
+END = "<!-- /mechanisms -->"
+
+
+def declaration(candidate: Candidate) -> list[str]:
+    """Give what a mechanism declares, a cell for each of `HEADINGS`."""
+    kind = candidate.kind
+    return [
+        kind.time_cost,
+        kind.memory_cost,
+        kind.causal_ability,
+        "yes",  # the contract of all
+        "yes" if kind.accepts_pair_mask else "no",
+        "yes" if kind.cross else "no",
+        "yes" if kind.deterministic else "in evaluation",
+    ]
+
+
+def markdown(candidates: Sequence[Candidate]) -> str:
+    """Give the declarations as a Markdown table."""
+    rows = [[f"`{candidate.name}`", *declaration(candidate)] for candidate in candidates]
+    return table(["`attention=`", *HEADINGS], rows)
+
+
+def write_markdown(path: Path, candidates: Sequence[Candidate]) -> None:
+    """Put the table between the two marks in the file.
+
+    Raises
+    ------
+    InputError
+        If the file is not there or has not each mark once, in their order.
+    """
+    write_between(path, BEGIN, END, markdown(candidates))
+
 
 NOT_PROMISED = "\N{EN DASH}"
 
@@ -17,13 +54,13 @@ def print_tables(candidates: Sequence[Candidate], findings: Sequence[Sequence[Fi
     """Print both tables, wide enough wherever they go."""
     console = Console()
     first = candidates[0]
-    for title, table in (
+    for title, shown in (
         ("what each class declares", declared_table(candidates)),
         (f"measured on {first.device}, torch {torch.__version__}, length {first.length}", measured_table(findings)),
     ):
         print(title)
-        wanted = Console(width=10_000).measure(table).maximum
-        Console(width=max(console.width, wanted)).print(table)
+        wanted = Console(width=10_000).measure(shown).maximum
+        Console(width=max(console.width, wanted)).print(shown)
     print(f"✓ within the bound, ✗ not, {NOT_PROMISED} not promised; errors are shares of the largest number")
 
 

@@ -10,10 +10,9 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from forecast.common.conf_files import about_option, configuration_folder, listed, nearest_choice
 from forecast.common.errors import InputError
-from forecast.common.folders import configuration_folder
 from forecast.common.naming import named
-from forecast.common.nearest import about_option, listed, nearest_choice
 
 COMPLAINTS = (HydraException, OmegaConfBaseException)
 """What Hydra raises about a command line or a file that it cannot compose."""

@@ -1,5 +1,6 @@
-"""Files that are there whole or not at all."""
+"""Files that are written whole or not at all, the lock of a folder, and nested mappings."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -185,3 +186,51 @@ def sha256(path: Path) -> str:
     """Give the file's SHA-256, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def flatten(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Give the values under dotted paths; a list is a value."""
+    flat: dict[str, Any] = {}
+    for key, value in content.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
+def look_up(content: Any, path: str) -> Any:
+    """Give the value at a dotted path, None where there is none."""
+    for part in path.split("."):
+        content = content.get(part) if isinstance(content, Mapping) else None
+    return content
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process is in such a block with the same folder, and keep others waiting until its end."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Hold `folder` until the block or the process ends, however it ends; nothing is left in the folder.
+
+    Raises
+    ------
+    InputError
+        If another process holds it.
+    """
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"{folder}: another process is training there: wait for it, or begin another run"
+            ) from None
+        yield
+    finally:
+        os.close(handle)

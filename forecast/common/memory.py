@@ -1,12 +1,15 @@
-"""Peak memory since the last reset: of the device, or of the process where that is the CPU."""
+"""Memory: how much is free, and how much was used at the peak."""
 
 import ctypes
 import gc
+import os
 import resource
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
@@ -42,3 +45,80 @@ def peak_memory_mib(device: torch.device) -> float:
                 return int(line.split()[1]) / 2**10
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+_MEMINFO = Path("/proc/meminfo")
+_GROUP = Path("/sys/fs/cgroup")
+
+
+def free_bytes(device: torch.device) -> int | None:
+    """Return the memory that can still be allocated, None where the system does not say."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    known = [value for value in (_available(_MEMINFO), _left_in_group(_GROUP)) if value is not None]
+    return min(known, default=None)
+
+
+def _available(meminfo: Path) -> int | None:
+    if not meminfo.is_file():
+        return None
+    lines = meminfo.read_text(encoding="ascii", errors="ignore").splitlines()
+    return next((int(line.split()[1]) * 2**10 for line in lines if line.startswith("MemAvailable:")), None)
+
+
+def _left_in_group(folder: Path) -> int | None:
+    """Return what a container's own limit leaves, where there is one; cached files give way and do not count."""
+    try:
+        limit = (folder / "memory.max").read_text(encoding="ascii").strip()
+        used = int((folder / "memory.current").read_text(encoding="ascii"))
+    except OSError:
+        return None
+    return None if limit == "max" else max(0, int(limit) - used + _cached(folder / "memory.stat"))
+
+
+def _cached(stat: Path) -> int:
+    lines = stat.read_text(encoding="ascii").splitlines() if stat.is_file() else []
+    return sum(int(line.split()[1]) for line in lines if line.startswith("inactive_file "))
+
+
+def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
+    """Return the peak of allocated bytes during `run`, its result included, its inputs not.
+
+    On CUDA by the allocator's own statistics; on a CPU by the allocator's record of each allocation and
+    release, scratch inside a kernel included. What a library beneath torch takes from the system by
+    itself is seen by neither.
+    """
+    return _peak_on_cuda(run, device) if device.type == "cuda" else _peak_on_cpu(run)
+
+
+def _peak_on_cuda(run: Callable[[], object], device: torch.device) -> int:
+    torch.cuda.synchronize(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    result = run()
+    torch.cuda.synchronize(device)
+    peak = torch.cuda.max_memory_allocated(device) - before
+    del result
+    return peak
+
+
+def _peak_on_cpu(run: Callable[[], object]) -> int:
+    # The profiler's library announces each start and stop on the error stream, whatever is asked of it.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as recorded:
+        result = run()
+    del result
+    assert recorded.profiler is not None
+    events = recorded.profiler.kineto_results.events()
+    changes = [(event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"]
+    return peak_of_sum([change for _, change in sorted(changes, key=lambda change: change[0])])
+
+
+def peak_of_sum(changes: list[int]) -> int:
+    """Return the highest running sum of allocations (positive) and releases (negative), at least 0."""
+    held = peak = 0
+    for change in changes:
+        held += change
+        peak = max(peak, held)
+    return peak

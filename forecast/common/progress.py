@@ -8,7 +8,7 @@ from time import monotonic
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from forecast.common.stopwatch import clock
+from forecast.common.timing import clock
 
 LINE = 10.0
 """Seconds between two lines where there is no terminal."""

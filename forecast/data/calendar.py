@@ -1,14 +1,14 @@
-"""Timestamps in, known inputs out: where each time stands in the hour, day, week, month and year."""
+"""Calendar features of dates, and how a calendar is split into parts."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import gcd
 
 import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.data.frequency import fixed_step, frequency_offset, is_daily
-from forecast.data.local_days import from_the_wall, on_the_wall
+from forecast.data.frequency import fixed_step, frequency_offset, from_the_wall, is_daily, on_the_wall
 
 _DAY = 86_400.0
 _SHORTEST_MONTH = 28 * _DAY
@@ -195,3 +195,43 @@ def _months(frequency: str) -> int:
     whole = round(step / (30.436875 * _DAY))
     monthly = frequency_offset(frequency).rule_code.split("-")[0].endswith(("MS", "ME", "QS", "QE", "YS", "YE"))
     return whole if monthly and not frequency_offset(frequency).rule_code.startswith("S") else 0
+
+
+@dataclass(frozen=True)
+class CalendarPart:
+    """Something that comes round again.
+
+    Parameters
+    ----------
+    name
+        "hour of day", "day of week" or "month of year".
+    labels
+        What its numbers are called, from 0.
+    numbers
+        Gives the number of each time, in the index's own time zone.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    numbers: Callable[[pd.DatetimeIndex], pd.Index]
+
+
+HOURS = CalendarPart("hour of day", tuple(map(str, range(24))), lambda index: index.hour)
+WEEKDAYS = CalendarPart(
+    "day of week", ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"), lambda index: index.day_of_week
+)
+MONTHS = CalendarPart(
+    "month of year",
+    ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
+    lambda index: index.month - 1,
+)
+
+
+def calendar_part(frequency: str) -> CalendarPart | None:
+    """Give the hour for steps below a day, the weekday below a week, the month below a year; None beyond."""
+    cycles = calendar_cycles(frequency)
+    if "hour_of_day" in cycles:
+        return HOURS
+    if "day_of_week" in cycles:
+        return WEEKDAYS
+    return MONTHS if {"day_of_year", "month_of_year"} & set(cycles) else None

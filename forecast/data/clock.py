@@ -7,8 +7,7 @@ from typing import Any
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.data.frequency import fixed_step, frequency_offset, is_daily
-from forecast.data.local_days import day_begins
+from forecast.data.frequency import day_begins, fixed_step, frequency_offset, is_daily
 
 UNKNOWN = "?"
 """The zone of a run that did not write down which one its times were in."""

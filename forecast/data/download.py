@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from forecast.common.errors import InputError
-from forecast.data.packed import content_sha256, find_file
+from forecast.data.unpacking import content_sha256, find_file
 
 _TIMEOUT_S = 30
 _PIECE = 1 << 16

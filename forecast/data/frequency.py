@@ -1,7 +1,8 @@
-"""Times in, frequency out: the step from row to row."""
+"""The frequency of dates, their regular grid, and days of local time."""
 
 import re
 import warnings
+from datetime import tzinfo
 
 import numpy as np
 import pandas as pd
@@ -147,3 +148,125 @@ def _monthly(times: pd.DatetimeIndex, step: int) -> str | None:
 def _has_only_business_days(times: pd.DatetimeIndex) -> bool:
     over_weekend = np.diff(times.asi8) == 3 * _DAY
     return bool((times.day_of_week < 5).all() and over_weekend.any())
+
+
+_INSTANT = pd.Timedelta(1, "ns")
+
+
+def on_the_wall(times: pd.DatetimeIndex) -> pd.DatetimeIndex:
+    """Give what a calendar on the wall has, times without a zone.
+
+    The first instant after a clock change stands for the time of day that most of `times` have, where that was
+    skipped; of times that are all of this kind, for midnight.
+    """
+    shown = times.tz_localize(None).as_unit("ns").asi8
+    if times.tz is None:
+        return pd.DatetimeIndex(shown.view("M8[ns]"))
+    skipped_from = (times - _INSTANT).tz_localize(None).as_unit("ns").asi8 + 1
+    after_gap = skipped_from < shown
+    usual = _most_common_hour(shown[~after_gap] % _DAY)
+    meant = skipped_from // _DAY * _DAY + usual
+    return pd.DatetimeIndex(
+        np.where(after_gap & (skipped_from <= meant) & (meant < shown), meant, shown).view("M8[ns]")
+    )
+
+
+def from_the_wall(times: pd.DatetimeIndex, zone: tzinfo) -> pd.DatetimeIndex:
+    """Give the instants of times on the wall: one that was skipped is when the clock goes on, of two the first."""
+    return times.tz_localize(zone, ambiguous=np.ones(len(times), dtype=bool), nonexistent="shift_forward")
+
+
+def day_begins(times: pd.DatetimeIndex) -> str:
+    """Give the time of day on the wall that most of `times` have, such as 06:00:00."""
+    return str(pd.Timestamp(_most_common_hour(on_the_wall(times).asi8 % _DAY)).time())
+
+
+def _most_common_hour(nanoseconds: np.ndarray) -> int:
+    """Give the one that comes most often, the smallest of several; 0 of none."""
+    values, counts = np.unique(nanoseconds, return_counts=True)
+    return int(values[counts.argmax()]) if len(values) else 0
+
+
+def grid_places(times: pd.DatetimeIndex, frequency: str, rows: np.ndarray, source: str) -> np.ndarray:
+    """Give each time's place on the grid of the frequency, shape (N,), the first at 0.
+
+    Parameters
+    ----------
+    times
+        Sorted, none twice.
+    frequency
+        Step of the grid. Days and longer are steps of the local calendar, shorter ones of the absolute time.
+    rows
+        Row number of each as a spreadsheet shows it, for the messages.
+
+    Raises
+    ------
+    Flaw
+        Naming the first row whose time is off the grid.
+    """
+    offset = frequency_offset(frequency)
+    step = fixed_step(offset)
+    plain = _plain(times, step)
+    if step is None:
+        places = pd.date_range(plain[0], plain[-1], freq=offset).get_indexer(plain)
+        stray = int(np.argmax(places < 0)) if (places < 0).any() else None
+    else:
+        since = plain.asi8 - plain.asi8[0]
+        places, phase = since // step, since % step
+        stray = None
+        if phase.any():  # the grid is that of most rows: the first may be the stray one
+            phases, counts = np.unique(phase, return_counts=True)
+            stray = int(np.argmax(phase != phases[counts.argmax()]))
+    if stray is not None:
+        raise Flaw(
+            source,
+            f", row {rows[stray]}",
+            f"{times[stray]} is off the grid of one row every {frequency}",
+            "correct the time, or name the right step in data.frequency",
+        )
+    return np.asarray(places)
+
+
+def refuse_gaps(times: pd.DatetimeIndex, places: np.ndarray, frequency: str, rows: np.ndarray, source: str) -> None:
+    """Raise the flaw that names the first row missing from the grid, where there is one."""
+    jumps = np.diff(places) - 1
+    if not jumps.any():
+        return
+    offset = frequency_offset(frequency)
+    first = int(np.argmax(jumps > 0))
+    before = times[first]
+    absent = (on_the_wall(times)[first] if is_daily(fixed_step(offset)) else before) + offset
+    missing = int(jumps.sum())
+    raise Flaw(
+        source,
+        f", row {rows[first]}",
+        f"after {before} the row for {absent} is missing ({missing} missing in all at step {frequency})",
+        "add them, correct data.frequency, or train with data.missing=ffill, interpolate or mask",
+        "data.missing=mask" if missing <= len(places) else None,  # more than are there are refused then too
+    )
+
+
+def whole_grid(times: pd.DatetimeIndex, places: np.ndarray, frequency: str) -> pd.DatetimeIndex:
+    """Give every time of the grid from the first to the last of `times`, which stay as they are."""
+    offset: BaseOffset = frequency_offset(frequency)
+    step = fixed_step(offset)
+    plain, count = _plain(times, step), int(places[-1]) + 1
+    if step is None:
+        grid = pd.date_range(plain[0], periods=count, freq=offset).as_unit("ns")
+    else:
+        grid = pd.DatetimeIndex((plain.asi8[0] + step * np.arange(count)).view("M8[ns]"))
+    if times.tz is not None and is_daily(step):
+        grid = from_the_wall(grid, times.tz)
+    stamps = grid.asi8.copy()
+    stamps[places] = times.asi8
+    whole = pd.DatetimeIndex(stamps.view("M8[ns]"), name=times.name)
+    return whole if times.tz is None else whole.tz_localize("UTC").tz_convert(times.tz)
+
+
+def _plain(times: pd.DatetimeIndex, step: int | None) -> pd.DatetimeIndex:
+    """Give times without a zone: those of the local calendar for days and longer, of UTC for shorter steps."""
+    if times.tz is None:
+        return times
+    if is_daily(step):
+        return on_the_wall(times)
+    return times.tz_convert("UTC").tz_localize(None)

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from forecast.common.errors import InputError
-from forecast.common.free_memory import free_bytes
-from forecast.data.mapped import Address, MappedFile
-from forecast.data.recipe import Recipe
+from forecast.common.memory import free_bytes
+from forecast.data.mapped import Address, MappedFile, Recipe
 
 CPU = torch.device("cpu")
 

@@ -12,8 +12,8 @@ import pandas as pd
 import pyarrow
 
 from forecast.common.errors import InputError
-from forecast.common.printable import is_plain
 from forecast.common.spreadsheet import unguard
+from forecast.common.text import is_plain
 from forecast.data.unpacking import check_columns, read_file, read_gzip, read_parquet_bytes
 
 # the same numbers as from Parquet, to the last digit; from pandas 3.1 on that is the only way it reads

@@ -1,14 +1,31 @@
-"""Windows of one table, cut by an array of start rows and gathered a batch at a time."""
+"""Windows of a series, cut in batches on the device."""
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from forecast.common.errors import InputError
-from forecast.data.ahead import ahead
+
+Item = TypeVar("Item")
+
+_END = object()
+
+
+def ahead(items: Iterable[Item]) -> Iterator[Item]:
+    """Give `items` in their order, each made by one thread in the background while the one before is in use.
+
+    At most one is made ahead. What making one raises is raised where that one is asked for.
+    """
+    iterator = iter(items)
+    with ThreadPoolExecutor(1, thread_name_prefix="next-batch") as worker:
+        coming = worker.submit(next, iterator, _END)
+        while (item := coming.result()) is not _END:
+            coming = worker.submit(next, iterator, _END)
+            yield item  # type: ignore[misc]  # it is not the end
 
 
 class Batch(NamedTuple):
@@ -190,3 +207,9 @@ def _taken(table: Tensor, index: Tensor, pinned: bool) -> Tensor:
         return table.index_select(0, index)
     place = torch.empty((len(index), *table.shape[1:]), dtype=table.dtype, pin_memory=True)
     return torch.index_select(table, 0, index, out=place)
+
+
+def spread(count: int, wanted: int) -> torch.Tensor:
+    """Give `wanted` positions in the middles of as many equal pieces of `count`; all of them if there are fewer."""
+    wanted = min(count, wanted)
+    return (2 * torch.arange(wanted) + 1) * count // (2 * wanted)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from forecast.data.calendar_part import CalendarPart, calendar_part
+from forecast.data.calendar import CalendarPart, calendar_part
 from forecast.data.datamodule import ForecastData
 from forecast.evaluation.evaluate import Evaluation, residual_step
 

@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from forecast.common.contention import UNKNOWN, Load, Reading, load_since, read_load
 from forecast.common.group import ALONE, Group
+from forecast.common.timing import UNKNOWN, Load, Reading, load_since, read_load
 from forecast.data.windows import Batch, Windows
-from forecast.evaluation.metrics import ErrorSums, Scores
-from forecast.evaluation.relative import RelativeSums, Units
+from forecast.evaluation.metrics import ErrorSums, RelativeSums, Scores, Units
 
 Forecaster = Callable[[Batch], Tensor]
 

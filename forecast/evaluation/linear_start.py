@@ -8,8 +8,8 @@ from torch import Tensor
 
 from forecast.data.windows import Windows
 from forecast.evaluation.evaluate import evaluate
-from forecast.evaluation.evidence import block_means, surely_below_zero
 from forecast.evaluation.ridge import LinearMap, Ridge, fit_ridge, refit
+from forecast.evaluation.significance import block_means, surely_below_zero
 
 MEAN, LAST, SEASON = "the window's mean", "the last value", "the last season"
 
@@ -21,7 +21,7 @@ EARLY = 0.6
 
 FEWEST = 3
 """Blocks of windows below which the ridge is not taken. Fewer than for trained weights
-(`forecast.evaluation.evidence`): there the best of many states is held against the start, here one map, and it has
+(`forecast.evaluation.significance`): there the best of many states is held against the start, here one map, and it has
 no means of following the validation part."""
 
 

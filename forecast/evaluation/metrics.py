@@ -1,4 +1,4 @@
-"""Scores as sums and counts, so that the batch size cannot change them."""
+"""Metrics of a forecast, as sums and counts, and metrics relative to the scale of a series."""
 
 from dataclasses import dataclass
 
@@ -116,3 +116,155 @@ def skill(mse: float, reference: float) -> float:
     Murphy, "Skill scores based on the mean square error", Monthly Weather Review 116 (1988).
     """
     return 1.0 - mse / reference if reference > LEAST else float("nan")
+
+
+RELATIVE = ("smape", "wape", "mase")
+"""The scores that have no unit: two in per cent, and a ratio."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """What z-scores of the targets are in original units, and what their errors are measured by.
+
+    Parameters
+    ----------
+    mean, scale
+        Shape (C_out,), float64, original units: a value is its z-score times `scale` plus `mean`.
+    seasonal_error
+        Shape (C_out,), float64, original units, what `seasonal_error` gives of the training part.
+    """
+
+    mean: np.ndarray
+    scale: np.ndarray
+    seasonal_error: np.ndarray
+
+    @property
+    def least(self) -> np.ndarray:
+        """The difference that is rounding, of values in float64 and z-scores in float32, (C_out,), original units."""
+        rounding = np.finfo(np.float32).eps * self.scale + 4 * np.finfo(np.float64).eps * np.abs(self.mean)
+        return np.asarray(rounding)
+
+
+def seasonal_error(values: np.ndarray, period: int, observed: np.ndarray | None = None) -> np.ndarray:
+    """Give the mean absolute difference of each series from itself one season before, shape (C,).
+
+    Parameters
+    ----------
+    values
+        Shape (N, C), original units, the training rows alone.
+    period
+        Steps in the season.
+    observed
+        Shape (N, C), False where a value was filled: no difference is taken there.
+
+    Returns
+    -------
+    numpy.ndarray
+        NaN for a series of which no two measured values are a season apart.
+    """
+    difference = np.abs(values[period:] - values[:-period])
+    counted = np.isfinite(difference) if observed is None else observed[period:] & observed[:-period]
+    count = counted.sum(0)
+    total = np.where(counted, difference, 0.0).sum(0)
+    mean: np.ndarray = np.divide(total, count, out=np.full(values.shape[1], np.nan), where=count > 0)
+    return mean
+
+
+@dataclass
+class RelativeSums:
+    """Sums by horizon step and series, in float64, of what `ErrorSums` does not know: the values themselves.
+
+    Parameters
+    ----------
+    units
+        Of the targets.
+    level
+        Shape (h, C): the sum over windows of |y|, y a target in its unit.
+    symmetric
+        Shape (h, C): the sum of 200 |f - y| / (|f| + |y|), f its forecast; 0 where f = y.
+    """
+
+    units: Units
+    level: Tensor
+    symmetric: Tensor
+
+    @classmethod
+    def zeros(cls, units: Units, horizon: int, device: torch.device | str = "cpu") -> "RelativeSums":
+        """Give sums over nothing."""
+        level, symmetric = torch.zeros(2, horizon, len(units.mean), dtype=torch.float64, device=device)
+        return cls(units, level, symmetric)
+
+    def update(self, forecast: Tensor, future: Tensor, observed: Tensor | None = None) -> None:
+        """Add a batch of z-scores (B, h, C), but for targets where `observed` is False."""
+        forecast, future = self._in_units(forecast), self._in_units(future)
+        error, level = (forecast - future).abs(), future.abs()
+        symmetric = torch.where(error == 0, 0.0, 200 * error / (forecast.abs() + level))
+        if observed is not None:
+            level, symmetric = (torch.where(observed, each, 0.0) for each in (level, symmetric))
+        self.level += level.sum(0)
+        self.symmetric += symmetric.sum(0)
+
+    def _in_units(self, scores: Tensor) -> Tensor:
+        """Give the values, float64; one that a z-score in float32 cannot tell from zero is zero."""
+        mean, scale = (torch.as_tensor(each, device=scores.device) for each in (self.units.mean, self.units.scale))
+        values = scores.double() * scale + mean
+        return torch.where(values.abs() <= torch.finfo(torch.float32).eps * mean.abs(), 0.0, values)
+
+    def over(self, group: Group) -> "RelativeSums":
+        """Give the sums over the windows of all processes, the same digits on each of them."""
+        if group.size == 1:
+            return self
+        return RelativeSums(self.units, *group.total(torch.stack([self.level, self.symmetric])))
+
+    def scores(self, errors: ErrorSums) -> Scores:
+        """Give sMAPE and WAPE in per cent and MASE as a ratio; `errors` are the sums over the same targets.
+
+        Notes
+        -----
+        *sMAPE* is the mean over all targets of 200 |f - y| / (|f| + |y|): from 0 to 200 %, which is what any
+        forecast of a zero costs but zero itself, and 0 % where both are zero.
+        *WAPE* is 100 Σ|f - y| / Σ|y| over all targets, so that large ones weigh more; NaN where all are zero.
+        Series of different units are added as numbers: read it by series there.
+        *MASE* is, of each series, the mean absolute error over that of the seasonal naive forecast one season
+        ahead within the training part, then the mean over the series: below 1 is better than that. A series
+        whose training part repeats itself but for rounding, or holds no two values a season apart, has
+        none (NaN) and is left out of the mean; with none left the mean is NaN.
+
+        References
+        ----------
+        Makridakis, "Accuracy measures: theoretical and practical concerns", International Journal of
+        Forecasting 9 (1993), for sMAPE; Hyndman and Koehler, "Another look at measures of forecast accuracy",
+        the same 22 (2006), for MASE; Kolassa and Schütz, "Advantages of the MAD/mean ratio over the MAPE",
+        Foresight 6 (2007), for WAPE.
+        """
+        return self._rows(errors, dim=(0, 1))[0]
+
+    def by_step(self, errors: ErrorSums) -> list[Scores]:
+        """Give the same for each horizon step, the first step first."""
+        return self._rows(errors, dim=(1,))
+
+    def by_series(self, errors: ErrorSums) -> list[Scores]:
+        """Give the same for each series."""
+        return self._rows(errors, dim=(0,))
+
+    def _rows(self, errors: ErrorSums, dim: tuple[int, ...]) -> list[Scores]:
+        scale = torch.as_tensor(self.units.scale, device=self.level.device)
+        absolute = errors.absolute * scale
+        smape = self.symmetric.sum(dim) / errors.count.sum(dim)
+        wape = 100 * absolute.sum(dim) / self.level.sum(dim)
+        wape = torch.where(self.level.sum(dim) > 0, wape, torch.nan)
+        mase = self._mase(absolute, errors.count, dim)
+        columns = (each.flatten().tolist() for each in (smape, wape, mase))
+        return [dict(zip(RELATIVE, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def _mase(self, absolute: Tensor, count: Tensor, dim: tuple[int, ...]) -> Tensor:
+        """Give each series' own ratio, over the steps together where `dim` holds 0, and their mean where it holds 1."""
+        if 0 in dim:
+            absolute, count = absolute.sum(0, keepdim=True), count.sum(0, keepdim=True)
+        unit = torch.as_tensor(self.units.seasonal_error, device=absolute.device)
+        # not where the unit is NaN, nor where it is rounding
+        counted = (unit > torch.as_tensor(self.units.least, device=unit.device)) & (count > 0)
+        ratio = absolute / count / unit  # (1 or h, C)
+        if 1 not in dim:
+            return torch.where(counted, ratio, torch.nan)
+        return torch.where(counted, ratio, 0.0).sum(1) / counted.sum(1)

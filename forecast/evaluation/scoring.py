@@ -10,8 +10,7 @@ from forecast.data.datamodule import ForecastData
 from forecast.data.windows import Batch
 from forecast.evaluation.baselines import SeasonalNaive, last_value
 from forecast.evaluation.evaluate import Evaluation, Forecaster, evaluate
-from forecast.evaluation.metrics import Scores
-from forecast.evaluation.relative import Units, seasonal_error
+from forecast.evaluation.metrics import Scores, Units, seasonal_error
 from forecast.evaluation.ridge import Ridge
 from forecast.model.informer import Informer
 

@@ -38,16 +38,14 @@ def export(run: str, output: Path, source: Path | None = None) -> None:
     ParityError
         If the file would not forecast what the run forecasts; nothing is written then.
     """
-    from forecast.predict.extra import WRITING, require
-    from forecast.predict.opened import FORMATS, open_bytes
+    from forecast.predict.exported import FORMATS, WRITING, open_bytes, require
 
     if output.suffix not in FORMATS:
         raise InputError(f"{output}: --output must end in {' or '.join(FORMATS)}")
     check_place(output)
     require(output, WRITING)
     from forecast.export.capture import capture
-    from forecast.export.parity import BOUND, largest_difference
-    from forecast.export.windows import series_of, windows_of
+    from forecast.export.parity import BOUND, largest_difference, series_of, windows_of
     from forecast.export.written import WRITERS, facts_of
     from forecast.model.original_units import OriginalUnits
     from forecast.predict.forecaster import Forecaster

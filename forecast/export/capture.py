@@ -6,8 +6,7 @@ import torch
 from torch.export import Dim, ExportedProgram, export
 
 from forecast.common.errors import InputError, first_line
-from forecast.model.context import Context
-from forecast.model.original_units import OriginalUnits
+from forecast.model.original_units import Context, OriginalUnits
 from forecast.runs.run import Architecture
 
 

@@ -1,12 +1,23 @@
-"""How far an exported model is from its checkpoint, in deviations of the training part."""
+"""The exported file against the run: the same forecasts on the same windows."""
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
-from forecast.model.context import Context
-from forecast.predict.forecaster import Model
+from forecast.common.errors import InputError
+from forecast.common.files import read_json
+from forecast.data.calendar import future_index
+from forecast.data.series import Series
+from forecast.data.sources import lies_within, load_source
+from forecast.model.original_units import Context, stack
+from forecast.predict.forecaster import Forecaster, Model
+from forecast.runs.resume import read_config
+from forecast.runs.run import RESULT, Run
 
 BOUND = 1e-4
 """The largest difference that a written file may have."""
@@ -39,3 +50,74 @@ def pieces(count: int, batch: int | None) -> Iterator[slice]:
     yield slice(0, batch or 1)
     for start in range(batch or 1, count, batch or _PIECE):
         yield slice(start, start + (batch or _PIECE))
+
+
+SEED, RANDOM_WINDOWS, MOST_RANDOM = 0, 256, 2**15
+
+FIRST, EARLY, LAST = datetime(2024, 1, 1), datetime(1700, 1, 1), datetime(2261, 1, 1)
+"""Where random rows begin, where those of long steps do, and what a date can be at most."""
+
+
+def series_of(run: Run, forecaster: Forecaster, source: Path | None) -> tuple[Series, str]:
+    """Give rows for the run's forecaster, and where they are from, in words.
+
+    Those of the file `source`, or without one what the run was trained on: the simulation, or the file where it
+    lies in the data folder or in the run folder. Where neither can be had they are drawn at random.
+
+    Raises
+    ------
+    InputError
+        If `source` cannot be used.
+    """
+    if source is not None:
+        return forecaster.read(source), str(source)
+    try:
+        path = read_json(run.path / RESULT)["data"]["path"]
+        if path is not None and lies_within(Path(path), run.path):
+            return forecaster.read(path), path
+        config = read_config(run.path)["data"]
+        if config["source"] == "synthetic":
+            return load_source(config).series, "the simulation"
+    except (OSError, LookupError, TypeError, ValueError):
+        path = None
+    why = f"{run.path} names no data that can be read here"
+    if path is not None:
+        why = f"the file of {run.path} is in neither data/ nor FORECAST_DATA_DIR: name it with --input to compare on it"
+    return random_series(forecaster), f"random rows ({why})"
+
+
+def random_series(forecaster: Forecaster) -> Series:
+    """Return seeded normal rows at the level and deviation of training, a tenth of them filled where a run masks.
+
+    Raises
+    ------
+    InputError
+        If the windows would be longer than rows are drawn for.
+    """
+    if (length := forecaster.context_length + forecaster.horizon) > MOST_RANDOM:
+        raise InputError(f"windows of {length:,} steps are not compared on random rows: give rows with --input")
+    dates = _dates(forecaster)
+    rows = len(dates)
+    generator = np.random.default_rng(SEED)
+    shape = (rows, len(forecaster.columns))
+    values = forecaster.scaler.mean + forecaster.scaler.scale * generator.standard_normal(shape)
+    observed = generator.random(shape) > 0.1 if forecaster.policies.masks_past else None
+    return Series(pd.DataFrame(values, dates, forecaster.columns), forecaster.frequency, observed=observed)
+
+
+def _dates(forecaster: Forecaster) -> pd.DatetimeIndex:
+    """Give the dates of the random rows: at long steps from early on, and no more than 64 bits of time hold."""
+    first = FIRST
+    one, two = future_index(pd.Timestamp(first), forecaster.frequency, 2).to_pydatetime()
+    step = two - one
+    if step >= timedelta(days=7):
+        first = EARLY
+    most = int((LAST - first) / step) - forecaster.horizon - 1  # the first is up to a step later
+    rows = min(forecaster.context_length + RANDOM_WINDOWS - 1, most)
+    return future_index(pd.Timestamp(first), forecaster.frequency, rows)
+
+
+def windows_of(series: Series, forecaster: Forecaster, count: int) -> Context:
+    """Give at most `count` windows, spread evenly, that of the last rows among them."""
+    stops = np.unique(np.linspace(len(series.frame), forecaster.context_length, count).astype(int))
+    return stack([forecaster.context(series, int(stop))[0] for stop in stops])

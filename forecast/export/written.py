@@ -14,8 +14,7 @@ from torch.export import save
 from forecast.common.errors import InputError, first_line
 from forecast.common.remarks import LEAF_SPEC
 from forecast.export.capture import Captured
-from forecast.predict.opened import FACTS, OUTPUT
-from forecast.predict.sealing import sealed
+from forecast.predict.exported import FACTS, OUTPUT, sealed
 from forecast.runs.run import WEIGHTS
 
 

@@ -7,8 +7,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from forecast.data.windows import Windows
-from forecast.model.informer import Informer
-from forecast.model.modes import in_evaluation
+from forecast.model.informer import Informer, in_evaluation
 
 
 def flops_per_window(network: Informer, windows: Windows) -> int:

@@ -1,15 +1,15 @@
-"""The encoder-decoder itself: parts put together, none of them known by kind."""
+"""The encoder-decoder of the Informer."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from torch import Tensor, nn
 
-from forecast.model.combination import Sum, WeightedMean
 from forecast.model.decoder import Decoder
 from forecast.model.encoder import Encoder
-from forecast.model.linear_path import LinearPath
-from forecast.model.normalization import Statistics
-from forecast.model.observed import held
+from forecast.model.linear_path import LinearPath, Sum, WeightedMean
+from forecast.model.normalization import Statistics, held
 
 
 class Tokens(Protocol):
@@ -152,3 +152,15 @@ class Informer(nn.Module):
         whole = past if past_observed is None else held(past, past_observed)
         forecast: Tensor = self.linear_path(whole[..., : self.num_targets])
         return forecast
+
+
+@contextmanager
+def in_evaluation(network: nn.Module) -> Iterator[None]:
+    """Put `network` in evaluation mode; each of its modules is left in the mode that it was found in."""
+    modes = {module: module.training for module in network.modules()}
+    network.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training

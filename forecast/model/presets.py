@@ -10,18 +10,16 @@ from torch import nn
 
 from forecast import attention
 from forecast.common.bounds import check_sizes
-from forecast.common.checks import check_least, check_options
 from forecast.common.errors import InputError
-from forecast.model.combination import Sum, WeightedMean
+from forecast.common.options import check_least, check_options
 from forecast.model.decoder import Decoder, DecoderLayer
 from forecast.model.distilling import Distilling
 from forecast.model.encoder import Encoder, EncoderLayer
 from forecast.model.informer import Informer
-from forecast.model.linear_path import LinearPath
+from forecast.model.linear_path import LinearPath, Sum, WeightedMean
 from forecast.model.multi_head import MultiHeadAttention
 from forecast.model.normalization import NoNormalization, WindowNormalization
-from forecast.model.patch_tokens import PatchTokens
-from forecast.model.step_tokens import StepTokens
+from forecast.model.tokens import PatchTokens, StepTokens
 
 MOST_DROPPED = 0.999
 """Elements are dropped to 1 in 65,536: nearly all of them would be all."""

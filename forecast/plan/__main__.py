@@ -8,8 +8,8 @@ from pathlib import Path
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
 from forecast.common.files import check_place
-from forecast.common.option_types import gibibytes, positive, seconds
-from forecast.common.rounds import LEAST_ROUNDS
+from forecast.common.options import gibibytes, positive, seconds
+from forecast.common.timing import LEAST_ROUNDS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

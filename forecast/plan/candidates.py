@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from forecast import attention
-from forecast.attention._mechanisms import FUSED, parse
-from forecast.attention._words import split_word
+from forecast.attention._parsing import FUSED, parse, split_word
 from forecast.common.configuration import compose_words, plain_values
 from forecast.common.errors import InputError
-from forecast.runs.settings import read_root, read_training
-from forecast.runs.trainer_settings import read_trainer
+from forecast.runs.settings import read_root, read_trainer, read_training
 
 CHOICE = "attention="
 OPTION = "--mechanisms"

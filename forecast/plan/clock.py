@@ -9,7 +9,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.utilities.types import STEP_OUTPUT
 
-from forecast.common.contention import UNKNOWN, Reading, load_since, read_load
+from forecast.common.timing import UNKNOWN, Reading, load_since, read_load
 from forecast.data.windows import Batch
 from forecast.plan.pace import Pace
 

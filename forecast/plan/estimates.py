@@ -5,9 +5,9 @@ from dataclasses import replace
 from statistics import median, median_low
 from typing import Any
 
-from forecast.benchmark.search import MEMORY
-from forecast.plan.answer import AGAIN, MEASURE, SMALL, STEP, Answer, Ask
+from forecast.benchmark.trial import MEMORY
 from forecast.plan.candidates import Candidate
+from forecast.plan.messages import AGAIN, MEASURE, SMALL, STEP, Answer, Ask
 from forecast.plan.pace import Pace
 
 Row = dict[str, Any]

@@ -7,8 +7,8 @@ from statistics import median
 from typing import Any
 
 from forecast.common.errors import InputError
-from forecast.common.rounds import always_less
-from forecast.plan.answer import Answer
+from forecast.common.timing import always_less
+from forecast.plan.messages import Answer
 
 WITHIN = 0.25
 """How far from 1 the median ratio of a plan may be."""

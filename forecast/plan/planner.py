@@ -9,22 +9,20 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from forecast.benchmark.facts import facts_of
-from forecast.benchmark.memory_limit import memory_bytes
-from forecast.benchmark.room import SHARE
-from forecast.benchmark.search import REFUSED
+from forecast.benchmark.machine import facts_of
+from forecast.benchmark.measure import SHARE, memory_bytes
+from forecast.benchmark.trial import REFUSED
 from forecast.common.errors import InputError, Interrupted
 from forecast.common.files import write_json
 from forecast.common.progress import progress
 from forecast.common.tables import WIDTH, show
 from forecast.data.sources import Source, load_source
-from forecast.plan.answer import RUN, Answer, Ask
 from forecast.plan.candidates import Candidate, candidates_of
-from forecast.plan.child import ask_child
 from forecast.plan.estimates import Put, estimate, measure, try_sizes
+from forecast.plan.messages import RUN, Answer, Ask, ask_child
 from forecast.plan.pairs import PEAK, TIME, Pair, compare, rank
 from forecast.plan.sheets import check_sheet, plan_sheet
-from forecast.runs.trainer_settings import choose_device
+from forecast.runs.settings import choose_device
 
 
 def run(options: Namespace, arguments: Sequence[str]) -> None:

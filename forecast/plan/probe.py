@@ -6,9 +6,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from forecast.common.cli import ran_out_of_memory
 from forecast.common.errors import InputError
-from forecast.common.out_of_memory import ran_out_of_memory
-from forecast.common.peak import peak_bytes
+from forecast.common.memory import peak_bytes
 from forecast.data.windows import Windows
 from forecast.evaluation.losses import loss_by_name
 from forecast.plan.footprint import Level, Line

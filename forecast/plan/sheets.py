@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forecast.common.rounds import LEAST_ROUNDS, always_less
 from forecast.common.tables import Sheet
 from forecast.common.text import NONE, decimals, duration, from_to, three_digits
+from forecast.common.timing import LEAST_ROUNDS, always_less
 from forecast.plan.estimates import BY_ROUND, Row
 from forecast.plan.pairs import PEAK, TIME, WITHIN
 

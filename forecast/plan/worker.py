@@ -11,20 +11,19 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from forecast.benchmark.search import MEMORY, REFUSED
-from forecast.benchmark.trial import confine, limit_cuda
+from forecast.benchmark.trial import MEMORY, REFUSED, confine, limit_cuda
+from forecast.common.cli import ran_out_of_memory
 from forecast.common.errors import InputError, NotFiniteError
 from forecast.common.memory import peak_memory_mib, reset_peak_memory
-from forecast.common.out_of_memory import ran_out_of_memory
-from forecast.plan.answer import AGAIN, MEASURE, RUN, SMALL, STEP, Answer, Ask
 from forecast.plan.clock import FIRST_VALIDATION, MOST, StepClock
 from forecast.plan.footprint import Footprint, calibrated
+from forecast.plan.messages import AGAIN, MEASURE, RUN, SMALL, STEP, Answer, Ask
 from forecast.plan.pace import Length
 from forecast.plan.probe import measure_levels, peer_of, step_of
 from forecast.runs.settings import parse_time
 from forecast.training.fitting import fit
 from forecast.training.preparation import Preparation, prepare
-from forecast.training.tensorboard.run_logger import check_logger, log_start, make_logger
+from forecast.training.tensorboard.logger import check_logger, log_start, make_logger
 from forecast.training.train import train
 
 EVALUATION_BATCHES, EVALUATION_WINDOWS = (4, 8), 64

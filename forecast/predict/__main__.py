@@ -158,7 +158,7 @@ def _file_of(forecaster: "Forecaster") -> str:
 def _transplanted(folder: "Run", attention: str) -> "Forecaster":
     """Give the forecaster of a run under another attention, and say so."""
     from forecast.predict.forecaster import Forecaster
-    from forecast.predict.weights import trained_attention
+    from forecast.predict.transplanted import trained_attention
 
     forecaster = Forecaster.load(folder.path, attention)
     alike = ": the forecast is the linear path's alone, and stays as it is" if folder.load_model().share == 0 else ""

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.data.policies import Policies
+from forecast.data.repair import Policies
 from forecast.data.series import Series, series_from_frame
 from forecast.data.table import check_names
 

@@ -12,21 +12,20 @@ import torch
 from torch import Tensor
 
 from forecast.common.errors import InputError
+from forecast.common.files import look_up
 from forecast.common.finite import check_forecast
-from forecast.common.nested import look_up
-from forecast.common.printable import is_plain
+from forecast.common.text import is_plain
 from forecast.data.calendar import calendar_features, future_index
 from forecast.data.clock import Clock
-from forecast.data.policies import Policies
+from forecast.data.repair import Policies
 from forecast.data.scaler import Scaler
 from forecast.data.series import Series
 from forecast.data.table import read_table
-from forecast.model.context import Context
 from forecast.model.informer import Informer
-from forecast.model.original_units import OriginalUnits
+from forecast.model.original_units import Context, OriginalUnits
 from forecast.model.presets import Sizes
 from forecast.predict.expected import Expected
-from forecast.predict.opened import FORMATS, open_exported
+from forecast.predict.exported import FORMATS, open_exported
 from forecast.runs.run import DAMAGE, MANIFEST, Architecture, Run
 
 Model = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
@@ -233,10 +232,7 @@ class Forecaster:
 
 
 def _transplanted(run: Run, attention: str) -> Informer:
-    from forecast.predict.weights import (  # reads YAML, which a plain forecast need not wait for
-        attention_named,
-        transplant,
-    )
+    from forecast.predict.transplanted import attention_named, transplant
 
     return transplant(run, attention_named(attention))
 

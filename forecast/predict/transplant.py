@@ -8,7 +8,7 @@ from pathlib import Path
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
 from forecast.common.files import check_place
-from forecast.common.option_types import positive
+from forecast.common.options import positive
 from forecast.runs.run import TRANSPLANT
 
 
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def score_transplants(options: argparse.Namespace) -> None:
     """Score a run as it was trained and in every combination of the attentions and look-backs; print and write.
 
-    The file's `scored` lists what `forecast.predict.score.Scored` describes, the run as trained first.
+    The file's `scored` lists what `forecast.predict.transplanted.Scored` describes, the run as trained first.
 
     Raises
     ------
@@ -49,8 +49,7 @@ def score_transplants(options: argparse.Namespace) -> None:
 
     from forecast.common.files import write_sealed
     from forecast.common.tables import WIDTH, show
-    from forecast.predict.score import score_all
-    from forecast.predict.sheet import sheet_of
+    from forecast.predict.transplanted import score_all, sheet_of
     from forecast.runs.run import Run
 
     folder = Run.open_and_say(options.run)

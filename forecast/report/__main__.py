@@ -40,8 +40,8 @@ def report(roots: Sequence[Path], output: Path | None = None, *, quiet: bool = F
     folder = roots[0] if output is None else output
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is no folder: choose another --output")
+    from forecast.report.html import PAGE, write_report
     from forecast.report.text import counted
-    from forecast.report.written import PAGE, write_report
     from forecast.runs.reading import read_runs  # here, so that --help does not wait for pandas
 
     found = read_runs(roots)

@@ -1,18 +1,173 @@
-"""The answer in plain words, made from the numbers: nothing is claimed that its interval does not support."""
+"""The first sentences of a report."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from forecast.common.text import from_to
-from forecast.report.baselines import baselines_of
 from forecast.report.budget import is_best_last, is_partial, is_short, passes
-from forecast.report.busy import busy_words
-from forecast.report.comparisons import BETTER, NOT_SHOWN, WORSE, Comparisons, error
-from forecast.report.costs import TRAINING, clearly_cheaper, times_cheaper
-from forecast.report.headline import headline
-from forecast.report.leaving import leaving
-from forecast.report.sections import CONTROL, REFERENCE, Section
-from forecast.report.settings import Setting
+from forecast.report.comparisons import (
+    BETTER,
+    NOT_SHOWN,
+    NOT_TESTED,
+    ONE_FORECAST,
+    WORSE,
+    Comparison,
+    Comparisons,
+    baselines_of,
+    error,
+)
+from forecast.report.costs import (
+    BUSY,
+    COSTS,
+    INFERENCE,
+    MEMORY,
+    TRAINING,
+    busy_words,
+    clearly_cheaper,
+    crossing_of,
+    times_cheaper,
+    verdict,
+)
+from forecast.report.sections import CONTROL, REFERENCE, Section, Setting
 from forecast.report.text import counted, interval_told, listed, named, quality_words, score, shown, signed
+
+
+def headline(section: Section, comparisons: Comparisons) -> str:
+    """Give the sentence on the longest look-back at which another mechanism was timed beside the reference.
+
+    Of those that train clearly faster it names the fastest that is not shown to err more; if all are, the fastest.
+    """
+    pairs = timed_pairs(comparisons)
+    if not pairs:
+        return _without(section, comparisons)
+    longest = max(pair.setting.look_back for pair in pairs)
+    there = [pair for pair in pairs if pair.setting.look_back == longest]
+    where = f"On {section.title}, at look-back {longest:,}"
+    if not (faster := [pair for pair in there if clearly_cheaper(TRAINING, pair.setting, pair.against)]):
+        nearest = max(there, key=_times_faster)
+        return (
+            f"{where}{_after(nearest)} no mechanism trains clearly faster than `{nearest.against.arm}`; the fastest of "
+            f"the others, `{nearest.setting.arm}`, takes {shown(1 / _times_faster(nearest))} times its time, "
+            f"{quality_words(nearest)}."
+        )
+    chosen = min(faster, key=lambda pair: (pair.verdict == WORSE, pair.verdict == NOT_TESTED, -_times_faster(pair)))
+    return (
+        f"{where}{_after(chosen)} `{chosen.setting.arm}` trains {shown(_times_faster(chosen))} times faster than "
+        f"`{chosen.against.arm}`, {quality_words(chosen)}{_other_costs(chosen)}."
+    )
+
+
+def timed_pairs(comparisons: Comparisons) -> list[Comparison]:
+    """Give the comparisons of mechanisms with the reference, the control aside, whose training can be compared too."""
+    return [each for each in pairs_of(comparisons) if times_cheaper(TRAINING, each.setting, each.against) is not None]
+
+
+def pairs_of(comparisons: Comparisons) -> list[Comparison]:
+    """Give the comparisons of mechanisms with the reference, the control aside."""
+    return [each for each in comparisons.reference.values() if each.setting.mechanism not in (REFERENCE, CONTROL)]
+
+
+def _without(section: Section, comparisons: Comparisons) -> str:
+    """Give the sentence where there is nothing to say of speed."""
+    if section.reference is None:
+        return f"On {section.title} no run has attention={REFERENCE}, with which the others would be compared."
+    if all(setting.mechanism in (REFERENCE, CONTROL) for setting in section.settings):
+        return f"On {section.title} no mechanism was trained to compare with `{section.reference}`, the control aside."
+    if not (pairs := pairs_of(comparisons)):
+        return f"On {section.title} no mechanism was trained at a look-back that `{section.reference}` was trained at."
+    if any(verdict(TRAINING, pair.setting, pair.against) == BUSY for pair in pairs):
+        return (
+            f"On {section.title} no mechanism is called faster or slower to train than `{section.reference}`: other "
+            "processes took processors from the runs that were timed."
+        )
+    if any(pair.setting.conditions == pair.against.conditions for pair in pairs):
+        return f"On {section.title} training was not timed: a run's first steps are not, and these had few others."
+    return (
+        f"On {section.title} training was not timed side by side with `{section.reference}`: what ran on other "
+        "devices, in other batches or otherwise is not compared."
+    )
+
+
+def _times_faster(pair: Comparison) -> float:
+    return times_cheaper(TRAINING, pair.setting, pair.against) or float("nan")
+
+
+def _other_costs(pair: Comparison) -> str:
+    """Say how inference and memory compare, as far as they were measured."""
+    told = []
+    if (times := times_cheaper(INFERENCE, pair.setting, pair.against)) is not None:
+        if clearly_cheaper(INFERENCE, pair.setting, pair.against):
+            told.append(f"forecasts {shown(times)} times faster")
+        elif clearly_cheaper(INFERENCE, pair.against, pair.setting):
+            told.append(f"forecasts {shown(1 / times)} times slower")
+        else:
+            told.append("forecasts about as fast")
+    if (times := times_cheaper(MEMORY, pair.setting, pair.against)) is not None:
+        told.append(f"takes {shown(1 / times)} times its peak memory")
+    return f"; it {listed(told)}" if told else ""
+
+
+def _after(pair: Comparison) -> str:
+    """Name the steps in the sentence itself where some run of the two had too few to speak of quality."""
+    runs = [*pair.setting.runs, *pair.against.runs]
+    steps = from_to([run.number("model.steps") for run in runs], "{:,.0f}".format)
+    return f", after {steps} training steps," if any(map(is_short, runs)) else ""
+
+
+def leaving(section: Section, comparisons: Comparisons) -> Iterator[str]:
+    """Yield them where training was timed at two look-backs at least; the control is no mechanism to leave for."""
+    pairs = timed_pairs(comparisons)
+    look_backs = sorted({pair.setting.look_back for pair in pairs})
+    if len(look_backs) < 2:
+        return
+    faster = [pair for pair in pairs if clearly_cheaper(TRAINING, pair.setting, pair.against)]
+    where = {pair.setting.look_back for pair in faster}
+    if quiet := [pair for pair in pairs_of(comparisons) if pair.setting.look_back in {*look_backs} - where]:
+        told = listed([f"{each:,}" for each in look_backs if each not in where])
+        aside = " (the control aside)" if section.control else ""
+        yield f"At look-back {told} no mechanism{aside} trains clearly faster than `{REFERENCE}`{_reason(quiet)}."
+    if faster:
+        words = [_arm_words(section, arm, pairs, faster) for arm in dict.fromkeys(pair.setting.arm for pair in faster)]
+        yield f"Clearly faster to train than `{REFERENCE}`: {'; '.join(words)}."
+
+
+def _reason(pairs: Sequence[Comparison]) -> str:
+    """Say what else speaks for leaving where nothing trains faster: that nothing does only of what was measured."""
+    reasons = {
+        "errs less": [pair for pair in pairs if pair.verdict == BETTER],
+        "forecasts clearly faster": [pair for pair in pairs if clearly_cheaper(INFERENCE, pair.setting, pair.against)],
+        "takes clearly less memory": [pair for pair in pairs if clearly_cheaper(MEMORY, pair.setting, pair.against)],
+    }
+    if told := [f"{named(pair.setting)} {does}" for does, those in reasons.items() for pair in those]:
+        return f", though {listed(told)}"
+    if any(map(_is_unknown, pairs)):
+        return ", and not everything could be compared"
+    return (
+        ", forecasts clearly faster, takes clearly less memory or is shown to err less: there is no reason to leave "
+        f"`{REFERENCE}`"
+    )
+
+
+def _is_unknown(pair: Comparison) -> bool:
+    """Say whether a cost or the errors of a pair could not be compared."""
+    untested = pair.verdict == NOT_TESTED and pair.why != ONE_FORECAST
+    return untested or any(times_cheaper(cost, pair.setting, pair.against) is None for cost in COSTS)
+
+
+def _arm_words(section: Section, arm: str, pairs: Sequence[Comparison], faster: Sequence[Comparison]) -> str:
+    """Say at which look-backs an arm is faster, and where between two of them it begins to be."""
+    timed, at = (
+        sorted(pair.setting.look_back for pair in those if pair.setting.arm == arm) for those in (pairs, faster)
+    )
+    told = f"`{arm}` at look-back {listed([f'{each:,}' for each in at])}"
+    if at == timed:
+        return told if len(at) == 1 else f"{told}, wherever it was timed"
+    if at[-1] != timed[-1]:
+        return told
+    crossing = crossing_of(section, arm, TRAINING) if section.reference else None
+    before = max((each for each in timed if each < at[0]), default=None)
+    if crossing is None or before is None or not before < crossing < at[0]:
+        return told
+    return f"{told} (its time falls below that of `{section.reference}` near {shown(crossing)}, interpolated)"
 
 
 def answer(section: Section, comparisons: Comparisons) -> list[str]:

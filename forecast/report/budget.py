@@ -1,5 +1,12 @@
-"""How much training a run had, and whether that is enough to speak of quality."""
+"""Runs that had the same training budget."""
 
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from forecast.common.files import flatten, look_up
+from forecast.report.sections import Section
+from forecast.runs.labels import NOT_SCORED
 from forecast.runs.reading import FinishedRun
 
 
@@ -27,3 +34,125 @@ def is_best_last(run: FinishedRun) -> bool:
 def is_short(run: FinishedRun) -> bool:
     """Say whether a run is held to have ended before its quality did, for either reason."""
     return is_partial(run) or is_best_last(run)
+
+
+EQUAL, DIFFERS, COMPARED = "equal", "differs", "compared"
+
+MOST_VALUES = 6
+"""Numbers that are told one by one; of more the least and the greatest."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something that may have been held equal: its name, whether it was, and its values with who had them."""
+
+    name: str
+    state: str
+    values: str
+
+
+Told = Callable[[FinishedRun], Any]
+
+
+def _at(path: str) -> Told:
+    return lambda run: look_up(run.result, path)
+
+
+def _device(run: FinishedRun) -> tuple[str, str]:
+    name, _, threads = str(run.result["device"]).rpartition(", ")
+    return (name, threads) if threads.endswith("threads") else (str(run.result["device"]), "")
+
+
+FACTS: dict[str, Told] = {
+    "parameters": _at("model.parameters"),
+    "training steps": _at("model.steps"),
+    "windows a step": _at("config.training.batch_size"),
+    "windows seen in training": windows_seen,
+    "passes over the training windows": lambda run: float(f"{passes(run):.3g}"),
+    "training windows": _at("data.windows.train"),
+    "validation windows": _at("data.windows.validation"),
+    "test windows scored": _at("data.windows.test"),
+    "steps between scored windows": lambda run: run.result["data"].get("evaluation_stride", 1),
+    "test windows left out (gaps)": _at("data.windows_left_out.test"),
+    "first training target": _at("data.first_train_target"),
+    "first test target": _at("data.first_test_target"),
+    "how training ended": _at("status"),
+    "device": lambda run: _device(run)[0],
+    "threads": lambda run: _device(run)[1],
+    "processes": _at("processes"),
+    "a process for each job": _at("config.sweep.isolate"),
+    "precision": _at("precision"),
+    "torch": _at("versions.torch"),
+    "commit": _at("commit"),
+}
+
+NOT_TOLD = ("attention.", "sweep.", "logger.", *(f"data.{key}" for key in NOT_SCORED))
+NOT_TOLD_KEYS = (
+    *("context_length", "horizon", "seed", "resume", "output_dir", "attention"),
+    *(f"training.{key}" for key in ("batch_size", "precision", "progress", "checkpoint_minutes")),
+)
+"""Keys of the configuration that are told otherwise, or that change neither a score nor a cost."""
+
+
+def facts_of(section: Section) -> list[Fact]:
+    """Give the facts, those that were compared first; of the configuration's other keys those that differ."""
+    look_backs = [f"{each:,}" for each in section.look_backs]
+    facts = [
+        Fact("mechanism", COMPARED if len(section.arms) > 1 else EQUAL, ", ".join(section.arms)),
+        Fact("look-back, steps", COMPARED if len(look_backs) > 1 else EQUAL, ", ".join(look_backs)),
+        _fact("seeds", section, {each.key: [", ".join(map(str, each.seeds))] for each in section.settings}),
+    ]
+    facts += [_told(name, section, told) for name, told in FACTS.items()]
+    return [fact for fact in facts if fact.values] + _options(section)
+
+
+def _options(section: Section) -> list[Fact]:
+    """Give the keys of the configuration that differ."""
+    runs = [run for setting in section.settings for run in setting.runs]
+    keys = sorted({key for run in runs for key in flatten(run.config)})
+    kept = [key for key in keys if not key.startswith(NOT_TOLD) and key not in NOT_TOLD_KEYS]
+    facts = [_told(key, section, _option(key)) for key in kept]
+    return [fact for fact in facts if fact.state == DIFFERS]
+
+
+def _option(key: str) -> Told:
+    return lambda run: flatten(run.config).get(key, "absent")
+
+
+def _told(name: str, section: Section, told: Told) -> Fact:
+    return _fact(name, section, {each.key: [told(run) for run in each.runs] for each in section.settings})
+
+
+def _fact(name: str, section: Section, values: Mapping[tuple[str, int], Iterable[Any]]) -> Fact:
+    """Give a fact from its values by the key of the setting, one or more each."""
+    held: dict[str, set[tuple[str, int]]] = {}
+    numbers = []
+    for key, found in values.items():
+        for value in found:
+            held.setdefault(_shown(value), set()).add(key)
+            numbers.append(value)
+    if len(held) == 1:
+        return Fact(name, EQUAL, next(iter(held)))
+    if len(held) > MOST_VALUES and all(isinstance(value, (int, float)) for value in numbers):
+        return Fact(name, DIFFERS, f"from {_shown(min(numbers))} to {_shown(max(numbers))}")
+    told = [f"{value or 'none'} ({_who(section, keys)})" for value, keys in held.items()]
+    return Fact(name, DIFFERS, "; ".join(told))
+
+
+def _who(section: Section, keys: set[tuple[str, int]]) -> str:
+    """Say which settings these are, by arm or by look-back where that is enough."""
+    arms, look_backs = {arm for arm, _ in keys}, {look_back for _, look_back in keys}
+    if keys == {each.key for each in section.settings if each.arm in arms}:
+        return ", ".join(arm for arm in section.arms if arm in arms)
+    if keys == {each.key for each in section.settings if each.look_back in look_backs}:
+        return f"look-back {', '.join(f'{each:,}' for each in sorted(look_backs))}"
+    named = [f"{arm} at {look_back:,}" for arm, look_back in sorted(keys)]
+    return ", ".join(named) if len(named) <= MOST_VALUES else f"{len(named)} of {len(section.settings)} settings"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(value)

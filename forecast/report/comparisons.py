@@ -1,16 +1,66 @@
-"""Settings compared window by window: by how much one errs less than another, and whether that can be chance."""
+"""Comparisons of settings by the errors of their windows."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
-from scipy.special import stdtrit  # type: ignore[import-untyped]
+from scipy.special import stdtrit
 
-from forecast.evaluation.bootstrap import LEVEL, Interval, mean_interval
-from forecast.report.sections import CONTROL, REFERENCE, Section
-from forecast.report.settings import Setting
-from forecast.report.windows import Windows, read_windows
+from forecast.common.files import look_up
+from forecast.data.table import read_table
+from forecast.evaluation.metrics import skill
+from forecast.evaluation.significance import LEVEL, Interval, mean_interval
+from forecast.report.sections import CONTROL, REFERENCE, Section, Setting
+from forecast.runs.reading import FinishedRun
+from forecast.runs.run import ERRORS
+from forecast.runs.summary import NAMES
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The test windows of a setting.
+
+    Parameters
+    ----------
+    errors
+        Each window's MSE on z-scores, the mean over the seeds, by origin, rising; None where a run's file
+        cannot be used.
+    why
+        What is wrong with it then.
+    """
+
+    errors: "pd.Series[float] | None"
+    why: str = ""
+
+
+def read_windows(setting: Setting) -> Windows:
+    """Give the test windows that all runs of a setting have scored."""
+    read = []
+    for run in setting.runs:
+        errors = _read(run)
+        if isinstance(errors, str):
+            return Windows(None, f"{run.name}: {errors}")
+        read.append(errors)
+    return Windows(pd.concat(read, axis=1, join="inner").dropna().mean(axis=1).sort_index())
+
+
+def _read(run: FinishedRun) -> "pd.Series[float] | str":
+    """Give a run's errors, or what is wrong with them."""
+    path = run.folder / ERRORS
+    if not path.is_file():
+        return f"has no {ERRORS}"
+    try:
+        table = read_table(path)[["part", "origin", "mse"]]
+    except (OSError, ValueError, KeyError):  # a refusal is a ValueError too
+        return f"{ERRORS} is not readable"
+    test = table[table["part"] == "test"]
+    scored = run.result["data"]["windows"]["test"]
+    if len(test) != scored or not test["origin"].is_unique:
+        return f"{ERRORS} has {len(test):,} test windows, the result {scored:,}"
+    return pd.Series(test["mse"].to_numpy(float), index=pd.DatetimeIndex(test["origin"]))
+
 
 MSE = "test.scaled.mse"
 BETTER, WORSE, NOT_SHOWN, NOT_TESTED = "better", "worse", "no difference shown", "not tested"
@@ -195,3 +245,42 @@ def _with_seeds(interval: Interval, setting: Setting, against: Setting, seeds: S
     half = math.sqrt(sum(variances)) * float(stdtrit(seeds.freedom, (1 + level) / 2))
     low = interval.mean - math.hypot(interval.mean - interval.low, half)
     return replace(interval, low=low, high=interval.mean + math.hypot(interval.high - interval.mean, half))
+
+
+LINEAR = "linear"
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A baseline's row: its name, what it is called, its part of a result, its skill on test (NaN without a season)."""
+
+    name: str
+    label: str
+    scores: dict[str, Any]
+    skill: float
+
+    @property
+    def mse(self) -> float:
+        """The test MSE on z-scores."""
+        return float(look_up(self.scores, MSE))
+
+
+def baselines_of(section: Section) -> list[Baseline]:
+    """Give the baselines, one row for each score that one has: the linear one may change with the look-back.
+
+    The linear one is fitted on a look-back of its own, no longer than it can take: that is the one it is told by.
+    """
+    rows = []
+    for name, title in NAMES.items():
+        alike: dict[str, tuple[dict[str, Any], float, set[int]]] = {}
+        for setting in section.settings:
+            for run in setting.runs:
+                scores = run.result["baselines"].get(name)
+                if (mse := look_up(scores, MSE)) is not None:
+                    gain = skill(mse, run.number(f"baselines.seasonal_naive.{MSE}"))
+                    seen = look_up(run.result, "linear_fit.look_back") if name == LINEAR else None
+                    alike.setdefault(f"{mse:.6g}", (scores, gain, set()))[2].add(seen or setting.look_back)
+        for scores, gain, look_backs in alike.values():
+            at = f", look-back {', '.join(f'{each:,}' for each in sorted(look_backs))}" if len(alike) > 1 else ""
+            rows.append(Baseline(name, title + at, scores, gain))
+    return rows

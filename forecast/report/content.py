@@ -5,14 +5,22 @@ from dataclasses import dataclass
 
 from forecast.common.tables import Sheet
 from forecast.report.answer import answer
-from forecast.report.busy import turns_sheet
+from forecast.report.budget import DIFFERS
 from forecast.report.comparisons import Comparisons, compare_all
-from forecast.report.equal import DIFFERS
-from forecast.report.other_sheets import command_sheet, comparison_sheet, equal_sheet, left_out_sheet
+from forecast.report.costs import turns_sheet
 from forecast.report.pictures import draw_pictures
-from forecast.report.result_sheets import crossing_sheet, front_sheet, range_sheet, result_sheet
 from forecast.report.sections import Section, sections_of
-from forecast.report.transplants import transplant_sheet
+from forecast.report.tables import (
+    command_sheet,
+    comparison_sheet,
+    crossing_sheet,
+    equal_sheet,
+    front_sheet,
+    left_out_sheet,
+    range_sheet,
+    result_sheet,
+    transplant_sheet,
+)
 from forecast.runs.reading import Found
 
 MOST_LEFT_OUT = 3

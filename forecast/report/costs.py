@@ -1,14 +1,20 @@
-"""What a setting costs, and when one may be called cheaper than another."""
+"""Costs of the settings: time and memory, on a quiet or a busy machine."""
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
-from forecast.common.nested import look_up
-from forecast.common.rounds import LEAST_ROUNDS
-from forecast.report.sections import Section
-from forecast.report.settings import Setting
+from forecast.common.files import look_up
+from forecast.common.tables import Sheet
+from forecast.common.text import NONE, from_to
+from forecast.common.timing import LEAST_ROUNDS
+from forecast.evaluation.crossing import crossing, crossing_text
+from forecast.report.comparisons import error
+from forecast.report.sections import Section, Setting
+from forecast.report.text import shown
 
 CLEARLY = 1.1
 """A ratio of costs nearer to 1 is not called a difference: clocks of short runs differ by as much."""
@@ -150,3 +156,149 @@ def clearly_cheaper(cost: Cost, setting: Setting, against: Setting) -> bool:
     if len(ratios := rounds_cheaper(cost, setting, against)):
         return bool(times >= CLEARLY and ratios.min() > 1)
     return bool(CLEARLY * cost.values(setting).max() <= cost.values(against).min())
+
+
+def costs_by_look_back(section: Section, arm: str, cost: Cost) -> dict[int, float]:
+    """Give an arm's cost at each look-back, rising, where it may be compared."""
+    return {look_back: value for (name, look_back), value in sorted(comparable(section, cost).items()) if name == arm}
+
+
+def crossing_of(section: Section, arm: str, cost: Cost) -> float | None:
+    """Give the look-back from which `arm` stays cheaper than the reference, None where it is not at the longest.
+
+    Between two look-backs that were measured it lies on the straight lines of log cost on log look-back; the
+    shortest one means that or below.
+    """
+    own, reference = _pair(section, arm, cost)
+    return crossing(own, reference)
+
+
+def crossing_words(section: Section, arm: str, cost: Cost) -> str:
+    """Give the crossing as a table says it; none where it is not clearly cheaper at the longest look-back of both."""
+    own, reference = _pair(section, arm, cost)
+    told = crossing_text(own, reference)
+    if crossing(own, reference) is None:
+        return told
+    longest = max(set(own) & set(reference))
+    setting, against = section.at(arm, longest), section.at(section.reference, longest)
+    assert setting is not None
+    assert against is not None
+    return told if clearly_cheaper(cost, setting, against) else f"not clearly up to {longest:,}"
+
+
+def _pair(section: Section, arm: str, cost: Cost) -> tuple[dict[int, float], dict[int, float]]:
+    reference = section.reference
+    assert reference is not None
+    return costs_by_look_back(section, arm, cost), costs_by_look_back(section, reference, cost)
+
+
+Key = TypeVar("Key")
+
+
+def non_dominated(points: Mapping[Key, tuple[float, float]]) -> list[Key]:
+    """Give the points of which no other is at least as low in both numbers and lower in one, by rising first."""
+    kept = [
+        key
+        for key, (first, second) in points.items()
+        if not any(one <= first and two <= second and (one, two) != (first, second) for one, two in points.values())
+    ]
+    return sorted(kept, key=lambda key: points[key])
+
+
+def front(section: Section, cost: Cost) -> list[tuple[str, int]]:
+    """Give the keys of the settings that are not dominated in a cost and the test MSE, the cheapest first."""
+    costs = comparable(section, cost)
+    errors = {setting.key: error(setting) for setting in section.settings}
+    return non_dominated({key: (value, errors[key]) for key, value in costs.items()})
+
+
+TIMES = (TRAINING, INFERENCE)
+"""The costs that other processes change."""
+
+MARK = "!"
+"""Behind a time that was taken while other processes took processors that the run needed."""
+
+FASTER, SLOWER, NOT_CLEAR, BUSY, NOT_TIMED = "faster", "slower", "not clearly", "busy machine", "not timed"
+IN_TURN, ALONE = "in turn", "alone"
+"""What a verdict rests on: rounds in which both were timed, or the time of each run by itself."""
+
+CURE = "sweep.repeat_timing=4"
+
+
+def marked(cost: Cost, setting: Setting) -> str:
+    """Return a cost as tables have it, with the mark where a busy machine made it."""
+    return shown(cost.of(setting)) + (MARK if cost.is_disturbed(setting) else "")
+
+
+def verdict(cost: Cost, setting: Setting, against: Setting) -> str:
+    """Return in one word how the times of two settings compare."""
+    if times_cheaper(cost, setting, against) is None:
+        disturbed = cost.is_disturbed(setting) or cost.is_disturbed(against)
+        return BUSY if disturbed and setting.conditions == against.conditions else NOT_TIMED
+    if clearly_cheaper(cost, setting, against):
+        return FASTER
+    return SLOWER if clearly_cheaper(cost, against, setting) else NOT_CLEAR
+
+
+def basis(cost: Cost, setting: Setting, against: Setting) -> str:
+    """Return what the verdict on two settings rests on, nothing where there is none."""
+    if times_cheaper(cost, setting, against) is None:
+        return ""
+    return IN_TURN if len(rounds_cheaper(cost, setting, against)) else ALONE
+
+
+def busy_words(section: Section) -> Iterator[str]:
+    """Yield the sentence on times that are not compared since the machine was busy, and what to do; none if all are."""
+    busy = [each for each in section.settings if any(_is_open(cost, each) for cost in TIMES)]
+    if not busy:
+        return
+    told = (
+        f"Other processes took processors from {len(busy)} of {len(section.settings)} settings while they were timed: "
+        "none of these is called faster or slower."
+    )
+    if any(each.in_turn for each in busy):
+        yield f"{told} The timing in turn was disturbed too: run the same command again on a quiet machine."
+    else:
+        yield f"{told} Run the sweep again on a quiet machine with {CURE}: it trains nothing, it times all in turn."
+
+
+def _is_open(cost: Cost, setting: Setting) -> bool:
+    return cost.is_disturbed(setting) and np.isfinite(cost.in_turn(setting)).sum() < LEAST_ROUNDS
+
+
+def turns_sheet(section: Section) -> Sheet | None:
+    """Return the table of the times in turn beside those of the runs; None where nothing was timed in turn."""
+    settings = [each for arm in section.arms for each in section.of(arm) if each.in_turn is not None]
+    if not settings:
+        return None
+    reference = section.reference
+    cells = [_cells(section, each) for each in settings]
+    per = [f"{name}, ms/window" for name in ("train", "infer")]
+    headings = ["mechanism", "look-back"]
+    for name in per:
+        headings += [name, "alone"] + ([f"times less than {reference}", "verdict"] if reference else [])
+    notes = (
+        "after the jobs, one setting after the other in rounds of alternating order: the median of the rounds (least "
+        "to greatest); training: forward, backward and update; alone: the time of the job itself, its whole loop",
+        f"rounds that other processes disturbed are left out; a verdict takes {LEAST_ROUNDS} others at least: all of "
+        f"them agree, and their median is {CLEARLY} or more",
+        f"{MARK}: other processes took processors that the job needed",
+    )
+    return Sheet("Timed in turn", tuple(headings), cells, notes)
+
+
+def _cells(section: Section, setting: Setting) -> list[str]:
+    cells = [setting.arm, f"{setting.look_back:,}"]
+    against = section.at(section.reference, setting.look_back)
+    for cost in TIMES:
+        cells += [_rounds(cost.in_turn(setting)), marked(cost, setting)]
+        if section.reference:
+            pair = against is not None and against.key != setting.key
+            cells += [_rounds(rounds_cheaper(cost, setting, against)) if pair and against else ""]
+            cells += [verdict(cost, setting, against) if pair and against else ""]
+    return cells
+
+
+def _rounds(values: np.ndarray) -> str:
+    clean = values[np.isfinite(values)]
+    return f"{shown(float(np.median(clean)))} ({from_to(clean.tolist(), shown)})" if len(clean) else NONE

@@ -1,19 +1,160 @@
-"""The report's pictures: error against each cost, and error and costs against the look-back."""
+"""Pictures of a report."""
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+from matplotlib.text import Annotation
+from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.transforms import Bbox, BboxBase
 
-from forecast.report.baselines import baselines_of
-from forecast.report.comparisons import MSE
-from forecast.report.costs import COSTS, Cost, bar_of, comparable
-from forecast.report.crossings import costs_by_look_back
-from forecast.report.panels import MARKER, Named, NamedLine, mark_look_backs, name_axes, new_panel, plain_numbers, png
-from forecast.report.pareto import front
-from forecast.report.sections import Section
-from forecast.report.settings import Setting
+from forecast.report.comparisons import MSE, baselines_of
+from forecast.report.costs import COSTS, Cost, bar_of, comparable, costs_by_look_back, front
+from forecast.report.sections import Section, Setting
+
+WIDTH, DPI, FONT_SIZE = 5.2, 130, 9
+"""Inches, pixels an inch, points."""
+
+PANEL, ABOVE, BELOW, LEGEND_ROW = 3.1, 0.4, 0.65, 0.19
+"""Heights in inches: of the panel, of what stands above it and below it, of a row of the legend."""
+
+COLUMNS = {16: 3, 28: 2}
+"""Columns of a legend whose longest name has at most so many letters; longer ones stand one below the other."""
+
+MARKER = 6
+"""Size of a point's marker, in typographic points."""
+
+Named = tuple[str, float, float]
+"""A name and the two coordinates of its point."""
+
+NamedLine = tuple[str, float]
+"""A name and the height of its line across the panel."""
+
+Place = dict[str, Any]
+"""Where a name may stand beside its point or line: in points, and which of its own edges is meant."""
+
+BESIDE: tuple[Place, ...] = tuple(
+    {"position": (4 * across, (4 if across else 5) * up), "ha": ha, "va": "bottom" if up > 0 else "top"}
+    for up in (1, -1)
+    for across, ha in ((1, "left"), (-1, "right"), (0, "center"))
+)
+"""Where the name of a point may stand, the first preferred: right, left or in the middle, above or below; points."""
+
+
+def new_panel(title: str) -> Axes:
+    """Give an empty panel in a figure of its own."""
+    figure = Figure(figsize=(WIDTH, ABOVE + PANEL + BELOW), dpi=DPI)
+    FigureCanvasAgg(figure)
+    panel = figure.subplots()
+    panel.set_title(title, fontsize=FONT_SIZE, loc="left", parse_math=False, wrap=True)
+    panel.margins(x=0.09)
+    panel.grid(alpha=0.25)
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.tick_params(labelsize=FONT_SIZE - 1, which="both")
+    return panel
+
+
+def png(panel: Axes, named: Sequence[Named] = (), lines: Sequence[NamedLine] = ()) -> bytes:
+    """Give the panel's figure as a PNG, its legend beneath, and names beside its points and lines.
+
+    The places are worked out here: a layout engine would draw everything twice to find the same ones.
+    """
+    figure = panel.get_figure(root=True)
+    assert figure is not None
+    handles, labels = panel.get_legend_handles_labels()
+    longest = max(map(len, labels))
+    columns = next((number for letters, number in COLUMNS.items() if longest <= letters), 1)
+    below = BELOW + LEGEND_ROW * -(-len(labels) // columns)
+    height = ABOVE + PANEL + below
+    figure.set_size_inches(WIDTH, height)
+    figure.subplots_adjust(left=0.15, right=0.95, bottom=below / height, top=1 - ABOVE / height)
+    figure.legend(handles, labels, loc="lower center", fontsize=FONT_SIZE - 1, ncols=columns, frameon=False)
+    _write_names(panel, named, lines)
+    file = io.BytesIO()
+    figure.savefig(file, format="png", metadata={"Software": None})
+    return file.getvalue()
+
+
+def name_axes(panel: Axes, across: str, up: str) -> None:
+    """Say what stands on the axes, in which unit."""
+    panel.set_xlabel(across, fontsize=FONT_SIZE)
+    panel.set_ylabel(up, fontsize=FONT_SIZE)
+
+
+def mark_look_backs(panel: Axes, look_backs: Sequence[int]) -> None:
+    """Have the panel's width be the look-back, with those that were run as its ticks."""
+    panel.set_xscale("log", base=2)
+    panel.xaxis.set_minor_locator(NullLocator())
+    panel.set_xticks(list(look_backs), [f"{each:,}" for each in look_backs])
+
+
+def plain_numbers(axis: Axis) -> None:
+    """Have a logarithmic axis say 20 rather than 2 × 10¹, between powers of ten too where those are few."""
+    low, high = sorted(axis.get_view_interval())
+    told = "" if high / low > 50 else "25" if high / low > 4 else "123456789"
+
+    def between(value: float, place: int) -> str:
+        return f"{value:,g}" if f"{value:e}"[0] in told else ""
+
+    axis.set_major_formatter("{x:,g}")
+    axis.set_minor_formatter(FuncFormatter(between))
+
+
+def _write_names(panel: Axes, named: Sequence[Named], lines: Sequence[NamedLine]) -> None:
+    """Write each name beside its line or point, in the panel, over the least of names and markers, then of lines."""
+    panel.autoscale_view()  # the limits follow what was drawn, or no place is known yet
+    seen = [line for line in panel.lines if line.get_linestyle() != "None"]
+    drawn = [line.get_transform().transform_path(line.get_path()) for line in seen]
+    drawn += [bars.get_transform().transform_path(bar) for bars in panel.collections for bar in bars.get_paths()]
+    taken = list(_markers(panel))
+    texts = [(_write(panel, name, (0, up), ("axes fraction", "data")), _along(panel)) for name, up in lines]
+    texts += [(_write(panel, name, (across, up), "data"), BESIDE) for name, across, up in named]
+    for text, places in texts:
+        tried = []
+        for number, place in enumerate(places):
+            text.set(**place)
+            box = text.get_window_extent()
+            covered = sum(_common(box, other) for other in taken) - _common(box, panel.bbox)
+            tried.append((round(covered), sum(path.intersects_bbox(box, filled=False) for path in drawn), number))
+        text.set(**places[min(tried)[-1]])
+        taken.append(text.get_window_extent())
+
+
+def _markers(panel: Axes) -> Iterator[Bbox]:
+    half = MARKER * DPI / 72 / 2
+    for line in panel.lines:
+        if line.get_marker() != "None":
+            for x, y in panel.transData.transform(line.get_xydata()):
+                yield Bbox.from_extents(x - half, y - half, x + half, y + half)
+
+
+def _along(panel: Axes) -> tuple[Place, ...]:
+    """Give where a line's name may stand, the first preferred: left, right or in its middle, above or below."""
+    wide = panel.bbox.width * 72 / DPI
+    return tuple(
+        {"position": (across, 2 * up), "ha": ha, "va": "bottom" if up > 0 else "top"}
+        for up in (1, -1)
+        for across, ha in ((3, "left"), (wide - 3, "right"), (wide / 2, "center"))
+    )
+
+
+def _common(one: BboxBase, other: BboxBase) -> float:
+    """Give the area that two boxes share, in square pixels."""
+    shared = Bbox.intersection(one, other)
+    return shared.width * shared.height if shared else 0.0
+
+
+def _write(panel: Axes, text: str, point: tuple[float, float], coordinates: Any) -> Annotation:
+    halo = [withStroke(linewidth=2, foreground="white")]  # what it covers does not strike it out
+    look: dict[str, Any] = {"fontsize": FONT_SIZE - 2, "color": "0.25", "parse_math": False, "path_effects": halo}
+    return panel.annotate(text, point, (0, 0), coordinates, "offset points", **look)
+
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 """Apart for colour-blind eyes too (Okabe and Ito, 2008); the reference is black, the control grey."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from forecast.common.text import NONE, three_digits
 from forecast.report.comparisons import BETTER, MSE, NOT_TESTED, WORSE, Comparison
-from forecast.report.settings import Setting
+from forecast.report.sections import Setting
 
 MINUS = "\N{MINUS SIGN}"
 

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from forecast.common.errors import InputError
-from forecast.common.files import read_json
-from forecast.common.nested import look_up
+from forecast.common.files import look_up, read_json
+from forecast.runs.labels import data_key
 from forecast.runs.rows import MARKS, damage, natural, read_folders
 from forecast.runs.run import MANIFEST, RESULT
-from forecast.runs.same_data import data_key
 from forecast.runs.turns import TIMING, Stretch, Turns, cost_key, read_turns
 
 NEEDED = (

@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forecast.common.claim import claimed
 from forecast.common.errors import InputError
-from forecast.common.files import read_json, sha256
-from forecast.common.nested import flatten
-from forecast.common.targets import TARGET
-from forecast.data.described import described_data, lies_within, resume_command
-from forecast.data.sources import expanded
+from forecast.common.files import claimed, flatten, read_json, sha256
+from forecast.common.options import TARGET
+from forecast.data.sources import described_data, expanded, lies_within, resume_command
 from forecast.runs.earlier import whole
 from forecast.runs.integrity import check_links
-from forecast.runs.result_kinds import lacking, wrong_kind
+from forecast.runs.results import lacking, wrong_kind
 from forecast.runs.run import CONFIG, MANIFEST, RESULT, Run
 from forecast.runs.stored import check_stored
 

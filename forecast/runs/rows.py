@@ -9,18 +9,15 @@ from typing import Any
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.common.files import read_json
-from forecast.common.nested import flatten, look_up
-from forecast.common.printable import holds_steering
-from forecast.evaluation.metrics import skill
-from forecast.evaluation.relative import RELATIVE
+from forecast.common.files import flatten, look_up, read_json
+from forecast.common.text import holds_steering
+from forecast.evaluation.metrics import RELATIVE, skill
 from forecast.runs.earlier import whole
-from forecast.runs.result_kinds import wrong_kind
+from forecast.runs.labels import data_key, told_apart
+from forecast.runs.results import wrong_kind
 from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
 from forecast.runs.run import CONFIG, FAILED, JOB, MANIFEST, RESULT, damage_of_finished
-from forecast.runs.same_data import data_key
-from forecast.runs.table import NAMES, STRETCHES
-from forecast.runs.told_apart import told_apart
+from forecast.runs.summary import NAMES, STRETCHES
 
 SCORES = {
     "test_mse": "test.scaled.mse",

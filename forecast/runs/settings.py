@@ -1,15 +1,19 @@
-"""The parts of the configuration that the program itself acts on, checked before anything is read."""
+"""Settings of a run: root, training, trainer and precision."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
-from forecast.common.checks import check_least, check_options
+import torch
+
+from forecast.common.conf_files import about_option
 from forecast.common.errors import InputError
-from forecast.common.nearest import about_option
+from forecast.common.options import check_least, check_options
 from forecast.data.placement import PLACEMENTS
-from forecast.data.settings import check_data, check_seed, check_whole
+from forecast.data.sources import check_data, check_seed, check_whole
 
 GROUPS = (
     *("data", "model", "attention", "cross_attention", "optimizer", "scheduler"),
@@ -168,3 +172,164 @@ def parse_time(text: str) -> timedelta:
     if not duration:
         raise InputError(f"training.max_time={text}: must be at least one second: a run makes at least one step")
     return duration
+
+
+TRAINER_KEYS_OF_OURS = {
+    "precision": "training.precision",
+    "max_time": "training.max_time",
+    "max_steps": "training.max_steps",
+    "max_epochs": "training.max_epochs",
+    "gradient_clip_val": "training.max_grad_norm",
+    "enable_progress_bar": "training.progress",
+    "val_check_interval": "training.validations_per_epoch",
+    "callbacks": "callbacks",
+    "logger": "logger",
+    "default_root_dir": "output_dir",
+}
+"""What is settled outside the `trainer` group, and where."""
+
+PER_PROCESSOR = 4
+"""Most processes of a CPU training for each processor of the machine. A run folder may ask for a million."""
+
+
+@dataclass(frozen=True)
+class TrainerSettings:
+    """The `trainer` group: nothing that leaves out windows or changes how steps are counted.
+
+    `devices` is the number of processes on each of `num_nodes` machines, "auto" one for each GPU there.
+    """
+
+    accelerator: str
+    devices: int | str
+    log_every_n_steps: int
+    num_nodes: int = 1
+    benchmark: bool | None = None
+    deterministic: bool | None = None
+    detect_anomaly: bool = False
+
+
+def read_trainer(trainer: Mapping[str, Any]) -> TrainerSettings:
+    """Give the `trainer` group, checked.
+
+    Raises
+    ------
+    InputError
+        If it asks for what is not there, or for what is settled elsewhere.
+    """
+    for key, home in TRAINER_KEYS_OF_OURS.items():
+        if key in trainer:
+            raise InputError(f"trainer.{key}: is settled by {home}: set that instead")
+    check_options(TrainerSettings, trainer, "trainer")
+    check_whole(trainer, ("accelerator", "devices", "log_every_n_steps"), "trainer.")
+    settings = TrainerSettings(**trainer)
+    for key in ("log_every_n_steps", "num_nodes"):
+        check_least(getattr(settings, key), 1, f"trainer.{key}")
+    if settings.devices != "auto" and (not isinstance(settings.devices, int) or settings.devices < 1):
+        raise InputError(f"trainer.devices={settings.devices}: must be auto or a whole number of at least 1")
+    if settings.accelerator not in ("auto", "cpu", "gpu", "cuda"):
+        raise InputError(f"trainer.accelerator={settings.accelerator}: choose auto, cpu or gpu")
+    if settings.accelerator in ("gpu", "cuda") and not torch.cuda.is_available():
+        raise InputError(
+            f"trainer.accelerator={settings.accelerator}: torch finds no CUDA device here: use trainer=default"
+        )
+    return settings
+
+
+def choose_device(trainer: Mapping[str, Any], local_rank: int = 0) -> torch.device:
+    """Give the device of a machine's process `local_rank`: CUDA where there is one, else the CPU, for "auto".
+
+    Raises
+    ------
+    InputError
+        As `read_trainer` does.
+    """
+    cpu = read_trainer(trainer).accelerator == "cpu" or not torch.cuda.is_available()
+    return torch.device("cpu") if cpu else torch.device("cuda", local_rank)
+
+
+def count_processes(trainer: Mapping[str, Any]) -> tuple[int, int]:
+    """Give how many processes the `trainer` group asks for on each machine, and how many machines.
+
+    Raises
+    ------
+    InputError
+        As `read_trainer` does, and if there are not as many devices.
+    """
+    settings = read_trainer(trainer)
+    on_cpu = choose_device(trainer).type == "cpu"
+    if settings.devices == "auto":
+        if on_cpu:
+            raise InputError(
+                "trainer.devices=auto: counts GPUs, and this trains on the CPU: say how many processes, "
+                "as in trainer.devices=2"
+            )
+        return torch.cuda.device_count(), settings.num_nodes
+    assert isinstance(settings.devices, int)
+    if on_cpu and settings.devices > (most := PER_PROCESSOR * (os.cpu_count() or 1)):
+        raise InputError(
+            f"trainer.devices={settings.devices}: a training on the CPU of this machine has at most {most} processes: "
+            "lower it"
+        )
+    if not on_cpu and settings.devices > (found := torch.cuda.device_count()):
+        raise InputError(
+            f"trainer.devices={settings.devices}: this process sees {found} CUDA devices: lower it, or let each "
+            "process see all of its machine's"
+        )
+    return settings.devices, settings.num_nodes
+
+
+def check_one_process(trainer: Mapping[str, Any]) -> None:
+    """Refuse a job that would itself start processes.
+
+    Raises
+    ------
+    InputError
+        Naming the key and what a sweep has instead.
+    """
+    for key in ("devices", "num_nodes"):
+        if (value := trainer.get(key, 1)) != 1:
+            raise InputError(
+                f"trainer.{key}={value}: each job of a sweep is one process on one device: set it to 1, and give jobs "
+                "side by side with hydra/launcher=joblib, or a GPU each with hydra/launcher=submitit_slurm"
+            )
+
+
+PRECISIONS = ("32-true", "bf16-mixed")
+
+WIDE = 256
+"""Width from which a training on a CPU with matrix units gains by bf16. Below it the conversions cost more than the
+products save: a step in bf16 took 2.1 times as long as in float32 at width 64, 1.4 at 128, .9 at 256 (patches) and 2.2,
+.74 and .44 at 64, 256 and 512 (a token a step), one thread of an Intel Xeon with AMX, torch 2.13."""
+
+
+def choose_precision(wanted: str, device: torch.device, width: object) -> str:
+    """Give Lightning's name of the precision to train in; "auto" is bf16 where a model of this width gains from it.
+
+    Raises
+    ------
+    InputError
+        If `wanted` is none of auto, 32-true, bf16-mixed.
+    """
+    if wanted == "auto":
+        fast = _cuda_bf16(device) if device.type == "cuda" else device.type == "cpu" and _is_wide(width) and _amx_bf16()
+        return "bf16-mixed" if fast else "32-true"
+    if wanted not in PRECISIONS:
+        raise InputError(f"training.precision {wanted!r}: choose auto, {' or '.join(PRECISIONS)}")
+    return wanted
+
+
+def exact_convolutions() -> None:
+    """Have convolutions, too, compute in float32 where float32 is said; a GPU would take fewer digits."""
+    torch.backends.cudnn.allow_tf32 = False
+
+
+def _is_wide(width: object) -> bool:
+    return isinstance(width, int) and width >= WIDE  # what is no width is refused where the model is made
+
+
+def _cuda_bf16(device: torch.device) -> bool:
+    return torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def _amx_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    return cpuinfo.is_file() and " amx_bf16" in cpuinfo.read_text(encoding="ascii", errors="ignore")

@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from forecast.common.errors import InputError
-from forecast.common.targets import TARGET, check_plain
+from forecast.common.options import TARGET, check_plain
 
 INTERPOLATION = "${"
 """Begins what OmegaConf would look up: an environment variable, for one."""
@@ -36,7 +36,7 @@ NAMES = {
     },
     "callbacks": frozenset(f"lightning.pytorch.callbacks.{name}" for name in LIGHTNING)
     | {"forecast.training.callbacks.figures.Figures", "forecast.training.callbacks.probe.Probe"},
-    "logger": frozenset({"forecast.training.tensorboard.board.Board"}),
+    "logger": frozenset({"forecast.training.tensorboard.logger.Board"}),
 }
 """What a folder may name in each group of its configuration. Nothing else that it names is imported."""
 

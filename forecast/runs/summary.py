@@ -1,10 +1,182 @@
-"""A finished run in a few lines of Markdown, as the board's text shows it."""
+"""The table of scores that a run prints, and its sentences."""
 
-from collections.abc import Mapping
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from forecast.common.markdown import inert
-from forecast.runs.table import HEADINGS, caption, speed_line, table_rows, title
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from forecast.common.tables import inert
+from forecast.common.text import shown
+from forecast.common.timing import Load
+from forecast.data.calendar import season_name
+from forecast.evaluation.metrics import skill
+from forecast.evaluation.share import percent
+from forecast.runs.run import Run
+
+NAMES = {
+    "model": "model",
+    "linear_path": "its linear path alone",
+    "last_value": "last value",
+    "seasonal_naive": "seasonal naive",
+    "linear": "linear (ridge)",
+}
+
+
+HEADINGS = ("forecast", "MSE", "MAE", "MSE (units)", "MAE (units)", "MASE", "skill")
+PREFERRED = 1e-3
+"""Part of its MSE by which a baseline has to be better than the model before that is said."""
+
+STRETCHES = {"train": "training", "inference": "inference"}
+"""How the names of the figures of what is timed begin, and what it is."""
+
+
+def title(result: Mapping[str, Any]) -> str:
+    """Give the line above the table: the data, and what was scored."""
+    windows, every = result["data"]["windows"]["test"], result["data"].get("evaluation_stride", 1)
+    scored = f"all {windows:,} test windows" if every == 1 else f"{windows:,} test windows, 1 in {every}"
+    return f"{result['data']['name']}: {scored}, horizon {result['config']['horizon']}"
+
+
+def caption(result: Mapping[str, Any]) -> str:
+    """Return the line below the table; where the last value is the better naive forecast, the model's skill on it."""
+    rows = result["baselines"]
+    said = (
+        "MSE, MAE: on z-scores; (units): in original units; MASE: mean absolute error over the seasonal naive one's in "
+        f"training; skill: against {row_name('seasonal_naive', result)}, on MSE"
+    )
+    if rows["last_value"] is None or rows["seasonal_naive"] is None:
+        return said
+    own, last, naive = (row["test"]["scaled"]["mse"] for row in (result, rows["last_value"], rows["seasonal_naive"]))
+    gain = skill(own, last)
+    if math.isnan(gain) or not last < naive:
+        return said
+    return f"{said}; here the last value is the better naive forecast: against it the model's skill is {gain:+.1%}"
+
+
+def row_name(row: str, result: Mapping[str, Any]) -> str:
+    """Return a row's name in the table, that of the seasonal naive forecast with the length of its season."""
+    data = result["data"]
+    if row != "seasonal_naive" or data.get("season") is None or data.get("frequency") is None:
+        return NAMES[row]
+    return f"{NAMES[row]} ({season_name(data['season'], data['frequency'])})"
+
+
+def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
+    """Give a row a forecaster, by `HEADINGS`: its scores on the test part."""
+    rows = {"model": result, "linear_path": result["linear_path"], **result["baselines"]}
+    naive = result["baselines"]["seasonal_naive"]
+    cells = []
+    for name, row in rows.items():
+        if row is None:
+            cells.append([row_name(name, result), *["none"] * (len(HEADINGS) - 1)])
+            continue
+        scaled, original = row["test"]["scaled"], row["test"]["original"]
+        gain = skill(scaled["mse"], naive["test"]["scaled"]["mse"] if naive else 0.0)
+        scores = [f"{scaled['mse']:.4f}", f"{scaled['mae']:.4f}", f"{original['mse']:.5g}", f"{original['mae']:.5g}"]
+        mase = original.get("mase")  # absent in an older result, None in a file where it is no number
+        scores.append("none" if mase is None or math.isnan(mase) else f"{mase:.3f}")
+        cells.append([row_name(name, result), *scores, "none" if math.isnan(gain) else f"{gain:+.1%}"])
+    return cells
+
+
+def result_table(result: Mapping[str, Any]) -> Table:
+    """Give the rows as a table for a terminal."""
+    table = Table(title=escape(title(result)), caption=caption(result))
+    table.add_column(HEADINGS[0], no_wrap=True)
+    for heading in HEADINGS[1:]:
+        table.add_column(heading, justify="right")
+    for cells in table_rows(result):
+        table.add_row(*cells, style="bold" if cells[0] == NAMES["model"] else None)
+    return table
+
+
+def speed_line(speed: Mapping[str, float | None]) -> str:
+    """Give the speed figures of a result that were measured, in one line; a training that was not timed is said."""
+    # None where it was not measured, absent in an older result
+    measured = {name: value for name, value in speed.items() if value is not None and not math.isnan(value)}
+
+    def told(**forms: str) -> list[str]:
+        return [form.format(measured[name]) for name, form in forms.items() if name in measured]
+
+    lengths = told(step_ms_p50="step {:.1f} ms", step_ms_p95="p95 {:.1f} ms")
+    shares = told(
+        data_wait_share="{:.1%} of it waiting for data", arithmetic_share="{:.1%} in forward, backward and update"
+    )
+    step = "; ".join(", ".join(part) for part in (lengths, shares) if part)
+    (training,) = told(train_windows_per_s="{:,.0f} windows/s in training") or ["training too short to be timed"]
+    if step:
+        training = f"{training} ({step})"
+    rates = [training, *told(inference_windows_per_s="{:,.0f} windows/s in inference")]
+    figures = [", ".join(rates), *told(peak_memory_mib="peak memory {:,.0f} MiB")]
+    if "flops_per_window" in measured:
+        figures.append(f"{measured['flops_per_window'] / 1e6:,.1f} MFLOPs a window")
+    figures += told(logging_share="logging {:.1%} of the fit")
+    if compiled := told(compile_seconds="compiled in {:.1f} s", recompiles="{:,.0f} recompiles"):
+        figures.append(", ".join(compiled))
+    return "; ".join([*figures, *_busy(speed)])
+
+
+def _busy(speed: Mapping[str, float | None]) -> list[str]:
+    """Return the words on what was timed while other processes took processors that it needed, if anything was."""
+    disturbed = [stretch for stretch in STRETCHES if speed.get(f"{stretch}_disturbed") is True]
+    words = [f"in {STRETCHES[stretch]} {Load.of(speed, stretch).words}" for stretch in disturbed]
+    return [f"busy machine, the times are too long: {'; '.join(words)}"] if words else []
+
+
+def warning(result: Mapping[str, Any]) -> str | None:
+    """Give a line where a baseline is better than the model on the validation part, None where none is."""
+    own = result["validation"]["scaled"]["mse"]
+    scores = {name: row["validation"]["scaled"]["mse"] for name, row in result["baselines"].items() if row}
+    name = min(scores, key=lambda name: scores[name])
+    if not scores[name] < own * (1 - PREFERRED):
+        return None
+    return (
+        f"on validation, {NAMES[name]} is better than the model: MSE {scores[name]:.4g} against {own:.4g}; a model "
+        "that does not beat it is not worth its training"
+    )
+
+
+def print_table(result: Mapping[str, Any]) -> None:
+    """Print the table, wide enough wherever it goes."""
+    Console(width=max(Console().width, 92)).print(result_table(result))
+
+
+def print_next_commands(run: Run, result: Mapping[str, Any]) -> None:
+    """Print how fast it was, which weights were kept, where the run is, and two commands that make use of it."""
+    folder = shlex.quote(str(run.path))
+    source = shlex.quote(shown(result["data"]["path"] or str(run.path / "input.csv")))
+    best, steps = result["model"]["best_step"], result["model"]["steps"]
+    start = " (the start itself: on validation, training added nothing to it beyond chance)" if best == 0 else ""
+    print(f"speed: {speed_line(result['speed'])}")
+    print(f"best on validation: step {best:,} of {steps:,}{_mean(result['model'])}{start}; {result['status']}")
+    if text := warning(result):
+        print(text)
+    if text := _not_drawn(run.path / "forecast.png", result["data"].get("targets", [])):
+        print(text)
+    print(f"run folder: {folder}")
+    print(f"look at it: tensorboard --logdir {shlex.quote(str(run.path.parent))}")
+    print(f"forecast:   python -m forecast.predict --run {folder} --input {source} --output forecast.csv")
+
+
+def _mean(model: Mapping[str, Any]) -> str:
+    share, trusted = model.get("share"), model.get("share_trusted")
+    if share is None:
+        return ""
+    said = f", {percent(share)} encoder-decoder, the rest linear path"
+    if not share or not trusted:
+        return said
+    return f"{said} (of the {share / trusted:.0%} that validation likes best {percent(trusted)} is taken)"
+
+
+def _not_drawn(picture: Path, targets: Sequence[str]) -> str | None:
+    from forecast.common.picture import not_drawn  # here, since it imports what draws
+
+    return not_drawn(picture, targets)
 
 
 def summary(result: Mapping[str, Any]) -> str:

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from forecast.common.errors import InputError
-from forecast.common.files import read_json
-from forecast.common.nested import flatten, look_up
+from forecast.common.files import flatten, look_up, read_json
 
 TIMING = "timing.json"
 """What the settings took in turn, in the folder of a sweep."""

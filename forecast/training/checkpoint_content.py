@@ -11,7 +11,7 @@ from lightning.pytorch.callbacks import Callback, Timer
 from torch import Tensor
 
 from forecast.common.errors import InputError, first_line
-from forecast.evaluation.evidence import Evidence
+from forecast.evaluation.significance import Evidence
 from forecast.runs.checkpoint import checkpoints, newest_checkpoint
 from forecast.runs.run import DAMAGE, RESULT, Run
 from forecast.training.callbacks.loop_state import EARLY, STEPS, TIME, load_optimizer

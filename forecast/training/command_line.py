@@ -10,13 +10,13 @@ import hydra
 from omegaconf import DictConfig
 
 from forecast.common.cli import finish
+from forecast.common.conf_files import configuration_folder
 from forecast.common.configuration import COMPLAINTS, check_trial, one_line, plain_values
 from forecast.common.errors import InputError
-from forecast.common.folders import configuration_folder
 from forecast.common.place import started_place
-from forecast.runs.table import print_next_commands, print_table
+from forecast.runs.summary import print_next_commands, print_table
 from forecast.training.options_help import help_text
-from forecast.training.sweep.hydra_words import (
+from forecast.training.sweep.overrides import (
     compose_first,
     own_file_of_a_folder,
     read_command_line,

@@ -7,18 +7,15 @@ import numpy as np
 from lightning.pytorch.loggers import Logger
 
 from forecast.data.datamodule import ForecastData
-from forecast.data.spread import spread
+from forecast.data.windows import spread
 from forecast.evaluation.by_calendar import errors_by_part
 from forecast.evaluation.scoring import Row
 from forecast.model.informer import Informer
 from forecast.training.fitting import Fit
-from forecast.training.probe.maps import attention_maps
-from forecast.training.probe.tokens import token_names
-from forecast.training.tensorboard.board import Board
-from forecast.training.tensorboard.board_errors import by_part
-from forecast.training.tensorboard.board_figures import errors_by_step
-from forecast.training.tensorboard.board_maps import draw_map
-from forecast.training.tensorboard.board_probe import heads
+from forecast.training.probe.maps import attention_maps, token_names
+from forecast.training.tensorboard.figures import by_part, errors_by_step
+from forecast.training.tensorboard.logger import Board
+from forecast.training.tensorboard.maps import draw_map, heads
 
 MOST_RESIDUALS = 2**18
 """Of the residuals of all windows and series as many, evenly spread, make the histogram."""

@@ -23,7 +23,7 @@ from forecast.common.group import ALONE, Group
 from forecast.common.remarks import LEAF_SPEC
 from forecast.data.datamodule import ForecastData
 from forecast.evaluation.evaluate import evaluate
-from forecast.evaluation.evidence import Evidence
+from forecast.evaluation.significance import Evidence
 from forecast.model.compiling import CompiledForward
 from forecast.runs.resume import ANEW
 from forecast.runs.settings import TrainingSettings, parse_time

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from forecast.common.errors import Interrupted
-from forecast.data.described import resume_words
+from forecast.data.sources import resume_words
 from forecast.runs.checkpoint import checkpoints
 from forecast.runs.run import Run
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.common.folders import configuration_folder
-from forecast.common.nested import look_up
+from forecast.common.conf_files import configuration_folder
+from forecast.common.files import look_up
 
 EXAMPLES = {
     "python train.py": "a simulated transformer, three minutes on two cores",

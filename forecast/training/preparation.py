@@ -13,7 +13,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from forecast.common.errors import InputError
 from forecast.common.group import ALONE, Group
-from forecast.common.targets import check_target, prepared
+from forecast.common.options import check_target, prepared
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.data.mapped import Address
@@ -25,10 +25,15 @@ from forecast.evaluation.share import independent_blocks, trust
 from forecast.model.compiling import check_compiling
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
-from forecast.runs.precision import choose_precision, exact_convolutions
 from forecast.runs.run import Architecture
-from forecast.runs.settings import TrainingSettings, read_root, read_training
-from forecast.runs.trainer_settings import choose_device
+from forecast.runs.settings import (
+    TrainingSettings,
+    choose_device,
+    choose_precision,
+    exact_convolutions,
+    read_root,
+    read_training,
+)
 from forecast.training.callbacks.configured import configured
 from forecast.training.schedule import SCHEDULES
 from forecast.training.task import ForecastTask

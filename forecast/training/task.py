@@ -16,12 +16,12 @@ from torch.optim.lr_scheduler import LRScheduler
 from forecast.common.errors import InputError
 from forecast.common.finite import FiniteGuard
 from forecast.common.group import ALONE
-from forecast.common.stopwatch import Stopwatch
+from forecast.common.timing import Stopwatch
 from forecast.data.windows import Batch
-from forecast.evaluation.evidence import WindowErrors
 from forecast.evaluation.losses import loss_by_name
 from forecast.evaluation.metrics import ErrorSums
 from forecast.evaluation.share import ShareSums
+from forecast.evaluation.significance import WindowErrors
 from forecast.model.compiling import CompiledForward
 from forecast.model.informer import Informer
 

@@ -10,16 +10,15 @@ from typing import Any
 
 from lightning.pytorch.loggers.logger import DummyLogger, Logger
 
-from forecast.common.claim import alone_in, claimed
+from forecast.common.cli import naming_what_to_make_smaller
 from forecast.common.errors import InputError, Interrupted
-from forecast.common.files import gone, write_sealed
+from forecast.common.files import alone_in, claimed, gone, write_sealed
 from forecast.common.group import Group
 from forecast.common.naming import named
-from forecast.common.out_of_memory import naming_what_to_make_smaller
 from forecast.common.place import Place
 from forecast.data.datamodule import ForecastData
-from forecast.data.described import resume_words
 from forecast.data.mapped import Address
+from forecast.data.sources import resume_words
 from forecast.evaluation.linear_start import LinearMaps
 from forecast.evaluation.scoring import Row, score
 from forecast.model.informer import Informer
@@ -34,7 +33,7 @@ from forecast.training.interruption import Interruption
 from forecast.training.outcome import write_outcome
 from forecast.training.parallel.team import Dismissal, Team
 from forecast.training.preparation import Preparation, prepare
-from forecast.training.tensorboard.run_logger import check_logger, log_end, log_start, make_logger
+from forecast.training.tensorboard.logger import check_logger, log_end, log_start, make_logger
 
 
 def train(

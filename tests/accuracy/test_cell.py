@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 from benchmarks.accuracy.cell import Cell, all_cells
 from benchmarks.accuracy.plan import ENDS, HORIZONS
 from forecast.attention import available
-from forecast.common.folders import configuration_folder
+from forecast.common.conf_files import configuration_folder
 
 
 def of(cells: list[Cell], turn: int) -> set[Cell]:

@@ -8,7 +8,7 @@ from benchmarks.accuracy.cell import Cell
 from benchmarks.accuracy.child import TrainingFailed
 from benchmarks.accuracy.fill import Filling, fill, missing
 from benchmarks.accuracy.rows import append, read_record
-from forecast.common.claim import claimed
+from forecast.common.files import claimed
 from forecast.runs.run import Run
 from tests.accuracy.made import row
 from tests.accuracy.test_rows import RESULT

@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from forecast import attention
-from forecast.attention import _arguments as arguments
-from forecast.attention._arguments import attention_arguments
+from forecast.attention import _parsing as arguments
+from forecast.attention._parsing import attention_arguments
+from forecast.common.conf_files import configuration_folder
 from forecast.common.errors import InputError
-from forecast.common.folders import configuration_folder
 from tests.support.small import ROOT, compose
 
 

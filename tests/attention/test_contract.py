@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from forecast.attention import _pieces
+from forecast.attention import _chunks as _pieces
 from tests.attention.cases import CASES, Case, gradients, prefix, tensors
 from tests.attention.reference import REFERENCES
 

@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from forecast.attention import _pieces, build
+from forecast.attention import _chunks as _pieces
+from forecast.attention import build
 from tests.attention.cases import gradients, prefix, tensors
 from tests.attention.watching import largest_tensor
 

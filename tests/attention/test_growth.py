@@ -4,10 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from forecast.attention import _pieces, build
+from forecast.attention import _chunks as _pieces
+from forecast.attention import build
 from forecast.attention.base import Attention
-from forecast.benchmark.costs import memory_growth_of
-from forecast.common.peak import peak_bytes
+from forecast.benchmark.case import memory_growth_of
+from forecast.common.memory import peak_bytes
 from tests.attention.cases import CASES, Case
 from tests.attention.watching import number_of_steps
 

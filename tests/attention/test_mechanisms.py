@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from forecast import attention
-from forecast.attention import _arguments as arguments
-from forecast.attention import _words as words
-from forecast.attention._mechanisms import choose, parse, reference_label
+from forecast.attention import _parsing as arguments
+from forecast.attention import _parsing as words
+from forecast.attention._parsing import choose, parse, reference_label
 from forecast.common.errors import InputError
 
 

@@ -5,11 +5,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from forecast.attention._mechanisms import parse
+from forecast.attention._parsing import parse
 from forecast.benchmark.case import Case, Shape
-from forecast.benchmark.limits import Limits
+from forecast.benchmark.machine import Limits
 from forecast.benchmark.measure import Measured
-from forecast.benchmark.record import rows_of
+from forecast.benchmark.report import rows_of
 from forecast.common.tables import Row
 from forecast.common.timing import Spread
 

@@ -4,10 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from forecast.benchmark import attempt as module
-from forecast.benchmark.attempt import Attempt, attempt, probe
+from forecast.benchmark import measure as module
 from forecast.benchmark.case import Case
-from forecast.benchmark.room import Earlier
+from forecast.benchmark.measure import Attempt, Earlier, attempt, probe
 from forecast.common.errors import InputError
 from tests.benchmark.made import CPU, Failing, case
 

@@ -9,7 +9,7 @@ import torch
 from forecast import attention
 from forecast.benchmark import options
 from forecast.benchmark.__main__ import main
-from forecast.benchmark.folder import open_folder
+from forecast.benchmark.machine import open_folder
 from forecast.benchmark.request import plan_of
 from tests.support.small import ROOT, read_rows
 
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
 @pytest.fixture(autouse=True)
 def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forecast.benchmark.limits.SIDE", {"cpu": 64, "cuda": 64})
-    monkeypatch.setattr("forecast.benchmark.limits.COPIED", {"cpu": 2**12, "cuda": 2**12})
+    monkeypatch.setattr("forecast.benchmark.machine.SIDE", {"cpu": 64, "cuda": 64})
+    monkeypatch.setattr("forecast.benchmark.machine.COPIED", {"cpu": 2**12, "cuda": 2**12})
 
 
 def test_a_run_leaves_every_case_the_tables_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,7 +161,7 @@ def test_what_cannot_be_measured_is_one_line_and_nothing_written(
 def test_an_output_that_is_a_file_is_refused_before_anything_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("forecast.benchmark.limits.measure_limits", None)
+    monkeypatch.setattr("forecast.benchmark.machine.measure_limits", None)
     (tmp_path / "file").write_text("mine")
     for output in (tmp_path / "file", tmp_path / "file" / "below"):
         assert main([*TINY, "--output", str(output)]) == 2

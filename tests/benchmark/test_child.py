@@ -8,12 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from forecast.attention._mechanisms import parse
-from forecast.benchmark import tries
-from forecast.benchmark.child import try_in_child
-from forecast.benchmark.search import Trial
-from forecast.benchmark.trial import Ask
-from forecast.benchmark.tries import Watch, attempt_of
+from forecast.attention._parsing import parse
+from forecast.benchmark import trial as tries
+from forecast.benchmark.trial import Ask, Trial, Watch, attempt_of, try_in_child
 from tests.benchmark.test_trial import ASK, GIB
 
 

@@ -4,7 +4,7 @@ from torch import nn
 
 from forecast.benchmark import contest as module
 from forecast.benchmark.contest import Contest, hold, rows_of
-from forecast.benchmark.task import Task
+from forecast.benchmark.models import Task
 from forecast.common.errors import InputError
 from forecast.training.steps import Peer
 

@@ -3,8 +3,8 @@ import math
 import pytest
 
 from forecast.attention import available
-from forecast.attention._mechanisms import parse
-from forecast.benchmark.costs import Growth, cost_of, growth_of, memory_growth_of
+from forecast.attention._parsing import parse
+from forecast.benchmark.case import Growth, cost_of, growth_of, memory_growth_of
 
 
 @pytest.mark.parametrize(

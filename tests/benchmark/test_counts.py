@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 import torch
 
-from forecast.attention._mechanisms import Variant
-from forecast.benchmark import counts
+from forecast.attention._parsing import Variant
+from forecast.benchmark import case as counts
 from forecast.benchmark.case import Case, Shape
 from forecast.model.flops import operations
 from tests.benchmark.made import case

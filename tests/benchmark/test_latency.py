@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from forecast.benchmark.__main__ import main
-from forecast.benchmark.latency_forms import Form
-from forecast.benchmark.latency_report import rows_of
-from forecast.predict import extra
+from forecast.benchmark.forms import Form, rows_of
+from forecast.predict import exported as extra
 from tests.conftest import TinyRun
 from tests.support.small import read_rows
 

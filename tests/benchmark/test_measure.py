@@ -3,15 +3,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from forecast.attention._mechanisms import choose
+from forecast.attention._parsing import choose
 from forecast.benchmark import measure as module
-from forecast.benchmark.attempt import Attempt
-from forecast.benchmark.limits import Limits, measure_limits
-from forecast.benchmark.measure import Measured, Watch, measure
-from forecast.benchmark.plan import Plan
-from forecast.benchmark.record import rows_of
-from forecast.benchmark.sheets import _left_out
-from forecast.common.contention import Load
+from forecast.benchmark.machine import Limits, measure_limits
+from forecast.benchmark.measure import Attempt, Measured, Watch, measure
+from forecast.benchmark.report import _left_out, rows_of
+from forecast.benchmark.request import Plan
+from forecast.common.timing import Load
 from tests.benchmark.made import CPU, LIMITS
 
 PLAN = Plan(
@@ -87,9 +85,9 @@ def test_of_a_bounded_time_each_group_has_a_part_and_each_mechanism_of_it(monkey
 
 
 def test_the_limits_of_the_machine_count_each_byte_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forecast.benchmark.limits.SIDE", {"cpu": 100})
-    monkeypatch.setattr("forecast.benchmark.limits.COPIED", {"cpu": 4000})
-    monkeypatch.setattr("forecast.benchmark.limits.seconds_of", lambda run, device: run() is None or 0.5)
+    monkeypatch.setattr("forecast.benchmark.machine.SIDE", {"cpu": 100})
+    monkeypatch.setattr("forecast.benchmark.machine.COPIED", {"cpu": 4000})
+    monkeypatch.setattr("forecast.benchmark.machine.seconds_of", lambda run, device: run() is None or 0.5)
     assert measure_limits(CPU, torch.bfloat16) == Limits(operations=4e6, bytes=16e3)
 
 

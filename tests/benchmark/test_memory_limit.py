@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from forecast.benchmark import memory_limit
-from forecast.benchmark.memory_limit import memory_bytes
+from forecast.benchmark import measure as memory_limit
+from forecast.benchmark.measure import memory_bytes
 from forecast.common.errors import InputError
 from tests.benchmark.made import CPU
 

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from forecast.benchmark import tries
+from forecast.benchmark import trial as tries
 from forecast.benchmark.__main__ import main
-from forecast.benchmark.search import Trial
-from forecast.benchmark.trial import Ask
+from forecast.benchmark.trial import Ask, Trial
 from tests.support.small import read_rows
 
 SMALL = ["--windows", "24:6", "48:12", "--batch", "2", "--channels", "3", "--device", "cpu", "--threads", "1"]

@@ -6,11 +6,22 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from forecast.attention._mechanisms import parse
-from forecast.benchmark import picture
-from forecast.benchmark.report import CASES, PICTURE, SUMMARY, TABLES, write_report, write_unfinished
-from forecast.benchmark.sheets import crossing_sheet, exponent_sheet, layer_sheets, sweep_sheets
-from forecast.benchmark.summary import summarise, sweeps_of
+from forecast.attention._parsing import parse
+from forecast.benchmark import report as picture
+from forecast.benchmark.report import (
+    CASES,
+    PICTURE,
+    SUMMARY,
+    TABLES,
+    crossing_sheet,
+    exponent_sheet,
+    layer_sheets,
+    summarise,
+    sweep_sheets,
+    sweeps_of,
+    write_report,
+    write_unfinished,
+)
 from forecast.common.tables import Sheet, markdown, show, to_csv
 from forecast.common.text import decimals, heads_of, mebibytes, per_cent, spread, three_digits
 from tests.benchmark.made import sweep_rows

@@ -1,6 +1,6 @@
 import pytest
 
-from forecast.benchmark.room import Earlier, too_large, too_long
+from forecast.benchmark.measure import Earlier, too_large, too_long
 
 GIB = 2**30
 

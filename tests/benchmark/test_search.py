@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from forecast.benchmark.search import Trial, largest, search, smallest_failed
+from forecast.benchmark.trial import Trial, largest, search, smallest_failed
 
 
 def up_to(most: int, tried: list[int]) -> Callable[[int], Trial]:

@@ -1,10 +1,9 @@
 import pytest
 import torch
 
-from forecast.attention._mechanisms import parse
+from forecast.attention._parsing import parse
 from forecast.benchmark.measure import Measured
-from forecast.benchmark.record import rows_of
-from forecast.benchmark.summary import summarise, sweeps_of
+from forecast.benchmark.report import rows_of, summarise, sweeps_of
 from forecast.common.timing import Spread
 from tests.benchmark.made import FACTS, LIMITS, case, sweep_rows
 

@@ -4,12 +4,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from forecast.attention._mechanisms import parse
+from forecast.attention._parsing import parse
 from forecast.benchmark import trial as module
-from forecast.benchmark.ours import parse_preset
-from forecast.benchmark.search import Trial
-from forecast.benchmark.task import Task
-from forecast.benchmark.trial import Ask, limit_cuda, try_here
+from forecast.benchmark.models import Task, parse_preset
+from forecast.benchmark.trial import Ask, Trial, limit_cuda, try_here
 from forecast.common.memory import peak_memory_mib
 from tests.benchmark.made import CPU
 

@@ -12,8 +12,8 @@ from forecast.attention import available
 from forecast.attention.base import Attention
 from forecast.attention.mean import MeanAttention
 from forecast.check.__main__ import main
-from forecast.check.declared import BEGIN, END
 from forecast.check.suite import CHECKS
+from forecast.check.tables import BEGIN, END
 from tests.check.broken import DropsOutInEvaluation, SumsInHalf
 from tests.check.test_suite import put_in_place_of_mean
 from tests.support.small import ROOT

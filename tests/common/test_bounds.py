@@ -14,10 +14,10 @@ from safetensors.torch import save_file
 from forecast.common.bounds import Room
 from forecast.common.errors import InputError
 from forecast.common.files import DEEPEST, MOST_BYTES, read_json
-from forecast.export.windows import random_series
+from forecast.export.parity import random_series
 from forecast.model.presets import Mechanisms, Sizes
 from forecast.predict.forecaster import load
-from forecast.report.windows import _read as read_errors
+from forecast.report.comparisons import _read as read_errors
 from forecast.runs.reading import FinishedRun
 from forecast.runs.resume import begin
 from forecast.runs.run import Architecture, Run

@@ -3,8 +3,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from forecast.common.checks import check_least, check_options
 from forecast.common.errors import InputError
+from forecast.common.options import check_least, check_options
 
 
 @dataclass

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from forecast.common import contention as module
-from forecast.common.contention import UNKNOWN, Load, load_since, read_load
+from forecast.common import timing as module
+from forecast.common.timing import UNKNOWN, Load, load_since, read_load
 
 
 class Machine:

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from forecast.common import free_memory
-from forecast.common.free_memory import free_bytes
+from forecast.common import memory as free_memory
+from forecast.common.memory import free_bytes
 
 CPU = torch.device("cpu")
 

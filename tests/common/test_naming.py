@@ -7,7 +7,7 @@ import pytest
 from forecast.common.configuration import compose_words, plain_values
 from forecast.common.errors import InputError
 from forecast.common.naming import name_of
-from forecast.training.sweep.hydra_words import check_words
+from forecast.training.sweep.overrides import check_words
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.small import changed, hourly, quick, write

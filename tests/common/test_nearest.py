@@ -2,11 +2,11 @@
 
 import pytest
 
+from forecast.common.conf_files import SYNONYMS, nearest_options, option_files
 from forecast.common.configuration import compose_words
 from forecast.common.errors import InputError
-from forecast.common.nearest import SYNONYMS, nearest_options, option_files
 from forecast.runs.settings import read_root
-from forecast.training.sweep.hydra_words import check_choices
+from forecast.training.sweep.overrides import check_choices
 from tests.support.small import compose
 
 

@@ -1,4 +1,4 @@
-from forecast.common.nested import flatten, look_up
+from forecast.common.files import flatten, look_up
 
 
 def test_values_are_found_by_the_paths_that_they_are_given_under() -> None:

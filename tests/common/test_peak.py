@@ -3,7 +3,7 @@ import torch
 from torch.nn import functional
 
 from forecast.benchmark.case import prepare
-from forecast.common.peak import peak_bytes, peak_of_sum
+from forecast.common.memory import peak_bytes, peak_of_sum
 from tests.benchmark.made import CPU, case
 
 PRODUCT = 256 * 1024 * 4

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from forecast.common.stopwatch import Stopwatch, clock
+from forecast.common.timing import Stopwatch, clock
 
 
 def test_a_block_within_a_block_counts_once_and_an_error_stops_the_watch() -> None:

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from forecast.data.ahead import ahead
+from forecast.data.windows import ahead
 
 
 def threads() -> int:

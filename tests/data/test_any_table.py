@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecast.common.errors import InputError
-from forecast.common.printable import is_plain
-from forecast.data.policies import DUPLICATES, MISSING, Policies
+from forecast.common.text import is_plain
+from forecast.data.repair import DUPLICATES, MISSING, Policies
 from forecast.data.series import read_series, series_from_frame
 
 STRANGE = [

@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from forecast.data.calendar_part import calendar_part
+from forecast.data.calendar import calendar_part
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@ import pytest
 import torch
 
 from forecast.common.errors import InputError
-from forecast.data.chosen import training_targets
-from forecast.data.datamodule import ForecastData
+from forecast.data.datamodule import ForecastData, training_targets
 from tests.data.test_datamodule import make
 
 LOOK_BACKS = (1, 24, 100)

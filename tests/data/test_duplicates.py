@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data.duplicates import Rows, one_row_a_time
+from forecast.data.repair import Rows, one_row_a_time
 
 HOW = ("mean", "first", "last")
 

@@ -4,8 +4,7 @@ import pandas as pd
 import pytest
 
 from forecast.data.calendar import future_index
-from forecast.data.grid import grid_places
-from forecast.data.local_days import day_begins, from_the_wall, on_the_wall
+from forecast.data.frequency import day_begins, from_the_wall, grid_places, on_the_wall
 
 CASES = [
     ("Africa/Cairo", "00:00"),  # the clock goes on from 0 to 1

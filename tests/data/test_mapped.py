@@ -12,9 +12,8 @@ import pytest
 import torch
 
 from forecast.common.cli import explain
-from forecast.data import recipe as module
-from forecast.data.mapped import Address, MappedFile
-from forecast.data.recipe import Recipe
+from forecast.data import mapped as module
+from forecast.data.mapped import Address, MappedFile, Recipe
 from tests.support.small import ROOT
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="files of other processes are found in /proc")

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data.policies import DUPLICATES, MISSING, Policies
+from forecast.data.repair import DUPLICATES, MISSING, Policies
 from forecast.data.series import Series, read_series, series_from_frame
 
 FILLS = tuple(word for word in MISSING if word != "error")

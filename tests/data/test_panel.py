@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data.policies import Policies
+from forecast.data.repair import Policies
 from forecast.data.series import Series, read_series, series_from_frame
 from forecast.data.sources import load_source
 from tests.data.test_series import shared

@@ -7,8 +7,8 @@ import torch
 
 from forecast.common.errors import InputError
 from forecast.data import placement as module
+from forecast.data.mapped import Recipe
 from forecast.data.placement import Placing, place
-from forecast.data.recipe import Recipe
 
 GPU = torch.device("cuda", 1)
 MIB = 2**20

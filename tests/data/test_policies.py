@@ -1,7 +1,7 @@
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data.policies import DUPLICATES, MISSING, STRICT, Policies
+from forecast.data.repair import DUPLICATES, MISSING, STRICT, Policies
 
 
 def test_what_is_not_said_is_refused() -> None:

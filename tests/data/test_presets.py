@@ -7,12 +7,11 @@ import pytest
 from omegaconf import OmegaConf
 
 from forecast.common.errors import InputError
-from forecast.data.packed import find_file
-from forecast.data.policies import Policies
-from forecast.data.settings import check_data
-from forecast.data.sources import load_source
+from forecast.data.repair import Policies
+from forecast.data.sources import check_data, load_source
 from forecast.data.split import split_rows
 from forecast.data.synthetic import simulate_transformer
+from forecast.data.unpacking import find_file
 from forecast.predict.forecaster import load
 from forecast.training.train import train
 from tests.support.small import compose, quick

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from forecast.data import recipe as module
-from forecast.data.recipe import Recipe
+from forecast.data import mapped as module
+from forecast.data.mapped import Recipe
 
 
 @pytest.mark.parametrize("width", [0, 1, 7, 50])

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data.policies import Policies
+from forecast.data.repair import Policies
 from forecast.data.series import Series, read_series, series_from_frame
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"

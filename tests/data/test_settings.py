@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data.settings import check_data
+from forecast.data.sources import check_data
 from tests.support.small import compose
 
 

@@ -1,4 +1,4 @@
-from forecast.data.spread import spread
+from forecast.data.windows import spread
 
 
 def test_positions_are_the_middles_of_equal_pieces() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data.policies import MISSING, Policies
+from forecast.data.repair import MISSING, Policies
 from forecast.data.series import Series, series_from_frame
 
 AHEAD = 5

@@ -15,17 +15,15 @@ import numpy as np
 import pytest
 import torch
 
-from forecast.common.cli import explain, finish
+from forecast.common.cli import explain, finish, ran_out_of_memory
 from forecast.common.errors import InputError, Interrupted, NotEnoughMemory, NotFiniteError
-from forecast.common.out_of_memory import ran_out_of_memory
-from forecast.common.processes import environment
-from forecast.common.signals import ENDING, StopRequest
+from forecast.common.processes import ENDING, StopRequest, environment
 from forecast.predict.__main__ import main as predict
 from forecast.runs.checkpoint import checkpoints, read_checkpoint
 from forecast.runs.run import CONFIG, Run
 from forecast.training import train as training
 from forecast.training.checkpoint_content import tensors_of
-from forecast.training.sweep.failure import Failure
+from forecast.training.sweep.isolated import Failure
 from forecast.training.task import ForecastTask
 from forecast.training.train import train
 from tests.conftest import LIGHTNING, TinyRun

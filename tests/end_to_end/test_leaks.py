@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from forecast.data.datamodule import ForecastData
-from forecast.data.policies import Policies
+from forecast.data.repair import Policies
 from forecast.data.series import Series, series_from_frame
 from forecast.data.sources import Source
 from forecast.data.windows import Batch, Windows

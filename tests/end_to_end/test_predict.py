@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 from forecast.common.errors import InputError, NotFiniteError
 from forecast.data.calendar import calendar_features
 from forecast.data.clock import UNKNOWN, Clock
-from forecast.data.policies import Policies
+from forecast.data.repair import Policies
 from forecast.data.scaler import Scaler
 from forecast.data.series import Series
 from forecast.predict.__main__ import main as predict

@@ -11,9 +11,8 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from forecast.common.claim import claimed
 from forecast.common.errors import InputError, Interrupted
-from forecast.common.files import read_json, sha256
+from forecast.common.files import claimed, read_json, sha256
 from forecast.runs.checkpoint import MAGIC, checkpoints, read_checkpoint
 from forecast.runs.resume import differences
 from forecast.runs.run import MANIFEST, Run

@@ -18,17 +18,23 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from forecast.common.claim import claimed
 from forecast.common.errors import InputError, Interrupted, NotFiniteError
-from forecast.common.files import write_json
-from forecast.common.nested import look_up
-from forecast.common.signals import SIGNALS
+from forecast.common.files import claimed, look_up, write_json
+from forecast.common.processes import SIGNALS
 from forecast.training import command_line
 from forecast.training.sweep import job as sweep_job
 from forecast.training.sweep import sweep
 from forecast.training.sweep.folder import job_folder
-from forecast.training.sweep.hydra_words import count_jobs
-from forecast.training.sweep.names import LONGEST, NAME, canonical, job_name, parse, sweep_name, swept_words
+from forecast.training.sweep.overrides import (
+    LONGEST,
+    NAME,
+    canonical,
+    count_jobs,
+    job_name,
+    parse,
+    sweep_name,
+    swept_words,
+)
 from forecast.training.sweep.turns import ROUNDS
 from forecast.training.task import ForecastTask
 from forecast.training.train import train
@@ -545,7 +551,7 @@ def test_a_sweep_that_grows_trains_nothing_twice(tmp_path: Path) -> None:
 
 
 def test_what_auto_comes_to_finds_no_job_of_another_precision(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("forecast.runs.precision._amx_bf16", lambda: False)
+    monkeypatch.setattr("forecast.runs.settings._amx_bf16", lambda: False)
     config = quick(tmp_path, "training.precision=bf16-mixed")
     (tmp_path / "other").mkdir()
     write_json(tmp_path / "other" / "config.json", config)

@@ -20,14 +20,13 @@ from forecast import attention
 from forecast.attention.full import FullAttention
 from forecast.common.errors import InputError, NotFiniteError
 from forecast.common.files import read_json
-from forecast.common.signals import SIGNALS
+from forecast.common.processes import SIGNALS
 from forecast.evaluation.evaluate import evaluate
 from forecast.model.informer import Informer
 from forecast.runs.checkpoint import newest_checkpoint, read_checkpoint
 from forecast.runs.run import Architecture, Run
-from forecast.runs.summary import summary
-from forecast.runs.table import print_table, title
-from forecast.runs.trainer_settings import TRAINER_KEYS_OF_OURS
+from forecast.runs.settings import TRAINER_KEYS_OF_OURS
+from forecast.runs.summary import print_table, summary, title
 from forecast.training import command_line
 from forecast.training.task import ForecastTask
 from forecast.training.train import train

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import stdtrit
 
-from forecast.evaluation.block_length import autocovariances, block_length
-from forecast.evaluation.bootstrap import mean_interval
+from forecast.evaluation.significance import autocovariances, block_length, mean_interval
 from tests.report.made import HORIZON, correlated
 
 

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from forecast.common.group import ALONE
-from forecast.evaluation.evidence import Evidence, WindowErrors
+from forecast.evaluation.significance import Evidence, WindowErrors
 
 
 def test_the_allowance_is_students_of_the_means_of_blocks() -> None:

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from forecast.evaluation.baselines import SeasonalNaive
 from forecast.evaluation.evaluate import evaluate
-from forecast.evaluation.metrics import ErrorSums, Scores
-from forecast.evaluation.relative import RelativeSums, Units, seasonal_error
+from forecast.evaluation.metrics import ErrorSums, RelativeSums, Scores, Units, seasonal_error
 from tests.support.examples import make_windows
 
 MEAN, SCALE = np.array([10.0, -2.0]), np.array([2.0, 4.0])

@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 
 from forecast import attention
-from forecast.attention._arguments import attention_arguments
+from forecast.attention._parsing import attention_arguments
 from forecast.export.capture import Captured
 from forecast.export.written import facts_of
 from forecast.model import build
-from forecast.model.context import Context
-from forecast.model.original_units import OriginalUnits
+from forecast.model.original_units import Context, OriginalUnits
 from forecast.model.presets import Mechanisms, Sizes
 from forecast.runs.run import WEIGHTS, Architecture
 from tests.support.examples import FULL, OPTIONS

@@ -10,8 +10,8 @@ from forecast.attention.full import FullAttention
 from forecast.common.errors import InputError
 from forecast.export.capture import Captured, capture
 from forecast.export.written import WRITERS
-from forecast.model.context import Context
-from forecast.predict.opened import open_bytes
+from forecast.model.original_units import Context
+from forecast.predict.exported import open_bytes
 from tests.export.made import ARGUMENTS, described, farthest, made, windows
 from tests.support.examples import FULL
 

@@ -15,11 +15,11 @@ import forecast
 from forecast.common.errors import InputError
 from forecast.data.clock import Clock
 from forecast.export.__main__ import main as export
-from forecast.export.windows import random_series, series_of, windows_of
-from forecast.predict import extra
+from forecast.export.parity import random_series, series_of, windows_of
+from forecast.predict import exported as extra
 from forecast.predict.__main__ import main as predict
+from forecast.predict.exported import sealed
 from forecast.predict.forecaster import Forecaster
-from forecast.predict.sealing import sealed
 from forecast.runs.run import Run
 from forecast.training.train import train
 from tests.conftest import TinyRun

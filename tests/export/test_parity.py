@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from forecast.export.parity import largest_difference, pieces
-from forecast.model.context import Context
+from forecast.model.original_units import Context
 
 SCALE = torch.tensor([10.0, 0.1], dtype=torch.float64)
 

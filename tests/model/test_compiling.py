@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from forecast import attention
-from forecast.attention._arguments import attention_arguments
+from forecast.attention._parsing import attention_arguments
 from forecast.attention.full import FullAttention
 from forecast.common.errors import InputError
 from forecast.common.group import Group

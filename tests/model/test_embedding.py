@@ -3,8 +3,7 @@ import math
 import pytest
 import torch
 
-from forecast.model.embedding import positions
-from forecast.model.step_tokens import StepEmbedding
+from forecast.model.tokens import StepEmbedding, positions
 
 
 @pytest.mark.parametrize("d_model", [1, 2, 7, 16])

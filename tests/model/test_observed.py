@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from forecast.evaluation.ridge import LinearMap
-from forecast.model.observed import held
+from forecast.model.normalization import held
 from forecast.model.presets import Sizes
 from tests.support.examples import make_model, make_windows
 

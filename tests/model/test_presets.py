@@ -7,8 +7,8 @@ from omegaconf import OmegaConf
 from forecast.common.errors import InputError
 from forecast.model import build, presets
 from forecast.model.informer import Informer
-from forecast.model.patch_tokens import PatchTokens
 from forecast.model.presets import Mechanisms, Sizes
+from forecast.model.tokens import PatchTokens
 from tests.support.examples import FULL, OPTIONS, ROOT, make_inputs
 
 SIZES = Sizes(num_targets=2, num_past_covariates=1, num_known=3, context_length=96, horizon=6)

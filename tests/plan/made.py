@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from forecast.plan.answer import Answer
 from forecast.plan.footprint import Footprint, Level, Line
+from forecast.plan.messages import Answer
 from forecast.plan.pace import Length, Pace
 
 MIB = 2**20

@@ -1,4 +1,4 @@
-from forecast.plan.answer import MEASURE, Answer, Ask
+from forecast.plan.messages import MEASURE, Answer, Ask
 from tests.plan.made import measured
 
 

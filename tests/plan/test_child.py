@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from forecast.plan.answer import MEASURE, Answer, Ask
-from forecast.plan.child import ask_child
+from forecast.plan.messages import MEASURE, Answer, Ask, ask_child
 from tests.plan.made import measured
 
 ASK = Ask(MEASURE, {}, 1.0, 2**30)

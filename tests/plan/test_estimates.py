@@ -3,9 +3,9 @@ from dataclasses import replace
 
 import pytest
 
-from forecast.plan.answer import Answer, Ask
 from forecast.plan.candidates import Candidate
 from forecast.plan.estimates import estimate, measure, try_sizes
+from forecast.plan.messages import Answer, Ask
 from tests.plan.made import FOOTPRINT, LENGTH, MIB, measured
 
 CONFIG = {"training": {"batch_size": 10, "evaluation_batch_size": 4}, "context_length": 20}

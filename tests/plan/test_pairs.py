@@ -1,7 +1,7 @@
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.plan.answer import Answer
+from forecast.plan.messages import Answer
 from forecast.plan.pairs import Pair, compare, rank
 from tests.plan.made import LENGTH, PACE, measured
 

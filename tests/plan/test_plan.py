@@ -9,8 +9,8 @@ import pytest
 
 from forecast.plan import clock, planner, worker
 from forecast.plan.__main__ import main
-from forecast.plan.answer import AGAIN, MEASURE, RUN, Answer, Ask
 from forecast.plan.clock import FIRST_VALIDATION, WARM_UP, StepClock
+from forecast.plan.messages import AGAIN, MEASURE, RUN, Answer, Ask
 from tests.plan.made import PACE, measured
 from tests.support.small import QUICK, SIMULATED, SMALL
 

@@ -1,6 +1,6 @@
 import pytest
 
-from forecast.common.rounds import always_less
+from forecast.common.timing import always_less
 
 
 @pytest.mark.parametrize(

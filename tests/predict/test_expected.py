@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data.policies import Policies
+from forecast.data.repair import Policies
 from forecast.predict.expected import Expected
 
 

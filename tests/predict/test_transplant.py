@@ -11,10 +11,8 @@ import pytest
 from forecast.common.files import read_json
 from forecast.predict.__main__ import main as predict
 from forecast.predict.forecaster import Forecaster, load
-from forecast.predict.score import Scored
-from forecast.predict.sheet import sheet_of
 from forecast.predict.transplant import main as transplant
-from forecast.predict.weights import trained_attention
+from forecast.predict.transplanted import Scored, sheet_of, trained_attention
 from forecast.runs.run import Run
 from forecast.training.train import train
 from tests.conftest import TinyRun

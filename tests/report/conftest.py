@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from forecast.report.content import Chapter
-from forecast.report.written import write_report
+from forecast.report.html import write_report
 from forecast.runs.reading import read_runs
 from tests.report.made import study
 

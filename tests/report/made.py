@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from scipy.signal import lfilter
 
-from forecast.common.contention import Load
 from forecast.common.files import write_sealed
+from forecast.common.timing import Load
 from forecast.report.sections import Section
 from forecast.runs.turns import TIMING, cost_key
 from tests.support.small import compose, seal

@@ -6,15 +6,23 @@ from typing import Any
 import pytest
 
 from forecast.report.answer import answer
-from forecast.report.busy import ALONE, IN_TURN, turns_sheet, verdict
 from forecast.report.comparisons import compare_all
 from forecast.report.content import make_content
-from forecast.report.costs import INFERENCE, TRAINING, comparable, times_cheaper
-from forecast.report.crossings import crossing_words
-from forecast.report.lines import rows
-from forecast.report.pareto import front
-from forecast.report.result_sheets import result_sheet
+from forecast.report.costs import (
+    ALONE,
+    IN_TURN,
+    INFERENCE,
+    TRAINING,
+    comparable,
+    crossing_words,
+    front,
+    times_cheaper,
+    turns_sheet,
+    verdict,
+)
+from forecast.report.html import rows
 from forecast.report.sections import Section, sections_of
+from forecast.report.tables import result_sheet
 from forecast.runs.reading import read_runs
 from tests.report.made import BUSY, QUIET, no_pictures, result_of, write_run, write_turns
 

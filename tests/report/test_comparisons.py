@@ -13,12 +13,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.evaluation.bootstrap import LEVEL
+from forecast.evaluation.significance import LEVEL
 from forecast.report import comparisons
-from forecast.report.comparisons import BETTER, NOT_SHOWN, NOT_TESTED, WORSE, Comparison, compare_all, seed_spread
-from forecast.report.sections import sections_of
-from forecast.report.settings import Setting
-from forecast.report.windows import Windows, read_windows
+from forecast.report.comparisons import (
+    BETTER,
+    NOT_SHOWN,
+    NOT_TESTED,
+    WORSE,
+    Comparison,
+    Windows,
+    compare_all,
+    read_windows,
+    seed_spread,
+)
+from forecast.report.sections import Setting, sections_of
 from forecast.runs.reading import FinishedRun, read_runs
 from tests.report.made import START, WINDOWS, errors, result_of, write_run
 

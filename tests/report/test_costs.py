@@ -4,12 +4,21 @@ from typing import Any
 import pytest
 from matplotlib.axes import Axes
 
-from forecast.report.costs import INFERENCE, MEMORY, TRAINING, clearly_cheaper, comparable, times_cheaper
-from forecast.report.crossings import crossing_of, crossing_words
-from forecast.report.pareto import front, non_dominated
+from forecast.report.costs import (
+    INFERENCE,
+    MEMORY,
+    TRAINING,
+    clearly_cheaper,
+    comparable,
+    crossing_of,
+    crossing_words,
+    front,
+    non_dominated,
+    times_cheaper,
+)
 from forecast.report.pictures import draw_pictures
-from forecast.report.result_sheets import range_sheet, result_sheet
 from forecast.report.sections import Section, sections_of
+from forecast.report.tables import range_sheet, result_sheet
 from forecast.runs.reading import read_runs
 from tests.report.conftest import Made
 from tests.report.made import result_of, write_run

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from forecast.report.equal import facts_of
+from forecast.report.budget import facts_of
 from forecast.report.sections import sections_of
 from forecast.runs.reading import read_runs
 from tests.report.made import result_of, write_run

@@ -10,7 +10,7 @@ from PIL import Image
 
 from forecast.report import content
 from forecast.report.content import make_content
-from forecast.report.page import page
+from forecast.report.html import page
 from forecast.runs.reading import read_runs
 from tests.report.conftest import Made
 from tests.report.made import no_pictures, result_of, write_run

@@ -6,7 +6,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.transforms import Bbox
 
-from forecast.report.panels import new_panel, png
+from forecast.report.pictures import new_panel, png
 
 CROWDED = [("96", 1.0, 1.0), ("97", 1.02, 1.0), ("720", 1.0, 1.01), ("2,880", 2.0, 1.5), ("2,881", 2.0, 1.5)]
 """Points that hide each other's names where each stands to the right and above."""

@@ -14,12 +14,12 @@ from forecast.common.errors import InputError, Interrupted
 from forecast.common.files import read_json
 from forecast.common.naming import named
 from forecast.evaluation.share import SHARES
-from forecast.predict.data import data_at, same_source
 from forecast.predict.forecaster import Forecaster
+from forecast.predict.transplanted import data_at, same_source
 from forecast.runs.earlier import whole
+from forecast.runs.labels import data_key
 from forecast.runs.resume import differences, read_config
 from forecast.runs.run import CONFIG, MANIFEST, RESULT, Run
-from forecast.runs.same_data import data_key
 from forecast.training.task import ForecastTask
 from forecast.training.train import train
 from tests.support.small import changed, hourly, quick, rewrite, write

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from forecast.common.errors import InputError
-from forecast.runs import precision
-from forecast.runs.precision import choose_precision
+from forecast.runs import settings as precision
+from forecast.runs.settings import choose_precision
 
 CPU = torch.device("cpu")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.common.nested import flatten
+from forecast.common.files import flatten
 from forecast.report.sections import sections_of
 from forecast.runs.reading import NEEDED, read_runs
 from tests.conftest import TinyRun

@@ -9,7 +9,7 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.runs.reading import read_runs
-from forecast.runs.result_kinds import SHOWN, lacking, wrong_kind
+from forecast.runs.results import SHOWN, lacking, wrong_kind
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.small import compose, rewrite

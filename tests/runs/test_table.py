@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from forecast.common.contention import Load
+from forecast.common.timing import Load
 from forecast.runs.run import Run
-from forecast.runs.table import print_next_commands, result_table, speed_line, warning
+from forecast.runs.summary import print_next_commands, result_table, speed_line, warning
 
 
 def row(mse: float, mase: float | None = 0.7) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Labels are told apart where they are the same, by as few facts as will do."""
 
-from forecast.runs.told_apart import told_apart
+from forecast.runs.labels import told_apart
 
 
 def test_labels_of_their_own_stay_as_they_are() -> None:

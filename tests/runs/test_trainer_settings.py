@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from forecast.common.errors import InputError
-from forecast.runs.trainer_settings import TRAINER_KEYS_OF_OURS, choose_device, count_processes
+from forecast.runs.settings import TRAINER_KEYS_OF_OURS, choose_device, count_processes
 from tests.support.small import compose
 
 CONFIG = compose()

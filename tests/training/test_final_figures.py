@@ -11,7 +11,7 @@ from forecast.common.drawing import WIDTH
 from forecast.training import final_figures
 from forecast.training.final_figures import log_figures
 from forecast.training.fitting import Fit
-from forecast.training.tensorboard.board import Board
+from forecast.training.tensorboard.logger import Board
 from tests.conftest import TinyRun
 from tests.support.boards import events
 

@@ -9,7 +9,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from forecast.common.configuration import compose_words
-from forecast.common.nested import look_up
+from forecast.common.files import look_up
 from forecast.training import command_line
 from forecast.training.options_help import COMMON, EXAMPLES, comment, groups, help_text
 from tests.support.examples import ROOT

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from forecast.common.errors import Interrupted
 from forecast.common.finite import check_state, check_validation
-from forecast.common.signals import StopRequest
-from forecast.evaluation.evidence import Evidence
+from forecast.common.processes import StopRequest
 from forecast.evaluation.metrics import ROUNDING
+from forecast.evaluation.significance import Evidence
 from forecast.runs.checkpoint import write_checkpoint
 from forecast.training.callbacks.loop_state import restore, states_of, stopped_by, validate
 from forecast.training.task import ForecastTask

@@ -6,7 +6,7 @@ from typing import Any
 from lightning.pytorch.callbacks import Callback, Checkpoint, ProgressBar, Timer
 
 from forecast.common.errors import InputError
-from forecast.common.targets import TARGET, check_target, make
+from forecast.common.options import TARGET, check_target, make
 
 METRICS = ("val/mse", "val/mae")
 """What a callback can watch: `ForecastTask` logs these before it is asked."""

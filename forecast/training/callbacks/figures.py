@@ -1,4 +1,4 @@
-"""Forecasts of a few fixed validation windows, drawn at each validation."""
+"""Pictures of forecasts during a training."""
 
 from dataclasses import replace
 
@@ -7,14 +7,30 @@ import numpy as np
 import torch
 from lightning.pytorch.callbacks import Callback
 
+from forecast.common.errors import InputError
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
-from forecast.data.spread import spread
-from forecast.data.windows import Batch
+from forecast.data.windows import Batch, spread
 from forecast.evaluation.baselines import SeasonalNaive
-from forecast.training.callbacks.options import check_windows
-from forecast.training.tensorboard.board import Board
-from forecast.training.tensorboard.board_figures import ForecastPanels
+from forecast.training.tensorboard.figures import ForecastPanels
+from forecast.training.tensorboard.logger import Board
+
+MOST_WINDOWS = 1_000
+"""Windows that a callback may look at: it does so at each validation."""
+
+
+def check_windows(windows: object) -> int:
+    """Give the number of windows.
+
+    Raises
+    ------
+    InputError
+        If it is no whole number, or out of its range.
+    """
+    if not isinstance(windows, int) or isinstance(windows, bool) or not 1 <= windows <= MOST_WINDOWS:
+        raise InputError(f"windows={windows}: must be a whole number from 1 to {MOST_WINDOWS}")
+    return windows
+
 
 TAG = "1_forecasts/validation"
 """The board sorts by name: forecasts come first, then errors, then what the attention does."""

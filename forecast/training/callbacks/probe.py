@@ -6,15 +6,14 @@ import lightning
 import torch
 from lightning.pytorch.callbacks import Callback
 
-from forecast.common.stopwatch import Stopwatch
+from forecast.common.timing import Stopwatch
 from forecast.data.datamodule import ForecastData
-from forecast.data.spread import spread
-from forecast.data.windows import Batch
-from forecast.training.callbacks.options import check_windows
+from forecast.data.windows import Batch, spread
+from forecast.training.callbacks.figures import check_windows
+from forecast.training.probe.layer import record, scalars, table
 from forecast.training.probe.network import probe
-from forecast.training.probe.record import record, scalars, table
 from forecast.training.task import ForecastTask
-from forecast.training.tensorboard.board import Board
+from forecast.training.tensorboard.logger import Board
 
 
 class Probe(Callback):
@@ -33,7 +32,7 @@ class Probe(Callback):
     Attributes
     ----------
     last
-        What was found last, as `forecast.training.probe.record.record` gives it; None before the first validation.
+        What was found last, as `forecast.training.probe.layer.record` gives it; None before the first validation.
 
     Raises
     ------

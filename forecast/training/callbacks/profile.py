@@ -11,7 +11,7 @@ from torch.profiler import ProfilerActivity, profile, schedule
 
 from forecast.common.files import replacing
 from forecast.data.datamodule import ForecastData
-from forecast.training.tensorboard.board import Board
+from forecast.training.tensorboard.logger import Board
 
 TRACE = "trace.json.gz"
 """In the run folder; ui.perfetto.dev opens it."""

@@ -10,7 +10,7 @@ from lightning.pytorch.utilities.types import STEP_OUTPUT
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from forecast.common.stopwatch import clock
+from forecast.common.timing import clock
 
 REFRESH = 0.25
 """Seconds between two looks at the loss, which a GPU has to finish its step for."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from forecast.common.group import ALONE, Group
 from forecast.common.place import find_place, started_place
-from forecast.runs.trainer_settings import count_processes
+from forecast.runs.settings import count_processes
 from forecast.training.parallel.children import Children
 
 

@@ -1,4 +1,4 @@
-"""Which key each query of one window attends to, small enough for a picture."""
+"""Attention maps of the probe."""
 
 from dataclasses import dataclass
 from math import isqrt
@@ -9,12 +9,11 @@ from torch import Tensor
 
 from forecast.attention.base import Attention
 from forecast.attention.probsparse import ProbSparseAttention
-from forecast.data.spread import spread
-from forecast.data.windows import Batch
+from forecast.data.windows import Batch, spread
 from forecast.model.informer import Informer
+from forecast.model.tokens import PatchTokens
 from forecast.training.probe.capture import Captured, places
-from forecast.training.probe.distance import mean_rows, softmax_rows
-from forecast.training.probe.entropy import chosen_queries, implied_rows
+from forecast.training.probe.measures import chosen_queries, implied_rows, mean_rows, softmax_rows
 from forecast.training.probe.network import pass_by
 
 MOST_PIXELS, MOST_HEADS = 112, 4
@@ -127,3 +126,21 @@ def _rows(mechanism: Attention, call: Captured, queries: int, step: int) -> tupl
         rows.append(torch.where(marked.any(1)[:, None], exact, mean))
         marks.append(marked.any(1))
     return torch.cat(rows, 1), torch.stack(marks)[None]
+
+
+def token_names(network: Informer, place: str) -> tuple[str, str]:
+    """Give what a query and what a key is at `place`: "step", "patch", "2 steps" after distilling."""
+    part, number, kind = place.split(".")
+    patches = isinstance(network.tokens, PatchTokens)
+    distilled = len(network.encoder.distilling)
+    past = _token(patches, min(int(number), distilled) if part == "encoder" else distilled)
+    if part == "encoder":
+        return past, past
+    future = "horizon patch" if patches else "step"
+    return future, past if kind == "cross" else future
+
+
+def _token(patches: bool, halvings: int) -> str:
+    if patches:
+        return "patch"
+    return f"{2**halvings} steps" if halvings else "step"

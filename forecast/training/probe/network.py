@@ -4,8 +4,7 @@ import torch
 
 from forecast.attention.base import Attention
 from forecast.data.windows import Batch
-from forecast.model.informer import Informer
-from forecast.model.modes import in_evaluation
+from forecast.model.informer import Informer, in_evaluation
 from forecast.training.probe.capture import Captured, See, places, watching
 from forecast.training.probe.layer import Findings, look_at
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from forecast.common.nested import flatten
+from forecast.common.files import flatten
+from forecast.runs.labels import INPUTS, behind, shown, told_apart
 from forecast.runs.rows import ALL_ALIKE
-from forecast.runs.same_data import INPUTS
-from forecast.runs.told_apart import behind, shown, told_apart
 
 OF_A_CELL = ("horizon", "data")
 """Root keys whose words say what is forecast; what other words say is to be chosen."""

@@ -24,7 +24,7 @@ def main() -> None:
 
 def _train(work: dict[str, Any], answer: IO[str]) -> None:
     from forecast.common.errors import Interrupted
-    from forecast.training.sweep.failure import Failure
+    from forecast.training.sweep.isolated import Failure
     from forecast.training.train import train
 
     try:

@@ -5,15 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from forecast.common.claim import claimed
 from forecast.common.errors import InputError
-from forecast.common.files import read_json, write_sealed
-from forecast.runs.precision import choose_precision
+from forecast.common.files import claimed, read_json, write_sealed
 from forecast.runs.resume import differences, read_config
 from forecast.runs.run import CONFIG, JOB, MANIFEST, RESULT, Run
-from forecast.runs.settings import check_groups, read_training
-from forecast.runs.trainer_settings import choose_device
-from forecast.training.sweep.names import canonical, in_order, is_seed, parse
+from forecast.runs.settings import check_groups, choose_device, choose_precision, read_training
+from forecast.training.sweep.overrides import canonical, in_order, is_seed, parse
 
 
 def settled(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,15 +16,13 @@ from omegaconf import DictConfig
 from forecast.common.cli import unread
 from forecast.common.configuration import check_trial, plain_values
 from forecast.common.errors import Interrupted
-from forecast.common.files import write_sealed
+from forecast.common.files import look_up, write_sealed
 from forecast.common.memory import reset_peak_memory
-from forecast.common.nested import look_up
 from forecast.runs.run import CONFIG, FAILED, LEFT, MANIFEST, TRACEBACK, damage_of_finished
-from forecast.runs.trainer_settings import check_one_process
-from forecast.training.sweep.apart import train_apart
-from forecast.training.sweep.failure import Failure, JobFailed, marked, record
+from forecast.runs.settings import check_one_process
 from forecast.training.sweep.folder import clear_damaged, describe, job_folder, settled
-from forecast.training.sweep.names import job_name, swept_words
+from forecast.training.sweep.isolated import Failure, JobFailed, marked, record, train_apart
+from forecast.training.sweep.overrides import job_name, swept_words
 from forecast.training.train import train
 
 

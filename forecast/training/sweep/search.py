@@ -13,10 +13,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from forecast.common.files import read_json, replacing
-from forecast.common.nested import look_up
+from forecast.common.files import look_up, read_json, replacing
 from forecast.common.spreadsheet import write_frame
-from forecast.evaluation.evidence import FEWEST, block_means, surely_below_zero
+from forecast.evaluation.significance import FEWEST, block_means, surely_below_zero
 from forecast.runs.rows import read_jobs
 from forecast.runs.run import ERRORS, RESULT
 from forecast.training.sweep.cells import with_cells

@@ -7,12 +7,12 @@ from typing import Any
 from hydra.core.override_parser.types import Override, ValueType
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.common.checks import check_options
 from forecast.common.errors import InputError
+from forecast.common.options import check_options
 from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
 from forecast.runs.rows import FIGURES
-from forecast.runs.trainer_settings import check_one_process
-from forecast.training.sweep.names import LONGEST, NAME
+from forecast.runs.settings import check_one_process
+from forecast.training.sweep.overrides import LONGEST, NAME
 
 OF_THE_TEST_PART = ("test", "baselines")
 """What no search may look at: it would choose by the part that is to be scored once."""

@@ -18,11 +18,9 @@ from forecast.common.errors import InputError, Interrupted
 from forecast.common.place import started_place
 from forecast.report.__main__ import report_sweep
 from forecast.training.interruption import signal_of
-from forecast.training.sweep.board import Board
-from forecast.training.sweep.hydra_words import count_jobs, for_multirun, put_overrides
 from forecast.training.sweep.job import Sweep, Teller, failures, left, run_job
-from forecast.training.sweep.lines import OF_A_SEARCH, SHOWN, Lines
-from forecast.training.sweep.names import canonical, parse, sweep_name
+from forecast.training.sweep.overrides import canonical, count_jobs, for_multirun, parse, put_overrides, sweep_name
+from forecast.training.sweep.reporters import OF_A_SEARCH, SHOWN, Board, Lines
 from forecast.training.sweep.search import report_search
 from forecast.training.sweep.settings import check_words, read_sweep
 from forecast.training.sweep.table import report

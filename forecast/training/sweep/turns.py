@@ -13,8 +13,7 @@ from typing import Any
 import torch
 
 from forecast.common.errors import InputError
-from forecast.common.files import read_json, write_sealed
-from forecast.common.nested import look_up
+from forecast.common.files import look_up, read_json, write_sealed
 from forecast.common.processes import environment, python
 from forecast.runs.results import device_name
 from forecast.runs.rows import read_jobs

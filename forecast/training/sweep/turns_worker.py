@@ -15,11 +15,11 @@ from typing import IO, Any
 
 import torch
 
-from forecast.common.contention import load_since, read_load
+from forecast.common.cli import ran_out_of_memory
 from forecast.common.errors import InputError
-from forecast.common.out_of_memory import ran_out_of_memory
 from forecast.common.processes import end_with_the_starter
-from forecast.data.described import described_data
+from forecast.common.timing import load_since, read_load
+from forecast.data.sources import described_data
 from forecast.data.windows import Batch, Windows
 from forecast.evaluation.linear_start import LinearMaps
 from forecast.evaluation.ridge import Ridge
@@ -150,7 +150,7 @@ def _configuration(folder: Path, files: Collection[str]) -> dict[str, Any]:
     config = {
         **read_config(folder),
         "callbacks": {},
-        "logger": {"_target_": "forecast.training.tensorboard.board.Board"},
+        "logger": {"_target_": "forecast.training.tensorboard.logger.Board"},
     }
     check_stored(config, folder / CONFIG)
     if config["data"].get("path") not in files:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from forecast.evaluation.relative import RELATIVE
+from forecast.evaluation.metrics import RELATIVE
 
 COMPARED = (
     "test/mse",

@@ -14,7 +14,7 @@ from forecast.data.datamodule import EvaluationBatches
 from forecast.data.order import ShuffledBatches
 from forecast.data.windows import Batch
 from forecast.training.callbacks.speed import WARM_UP_STEPS, Speed
-from forecast.training.tensorboard.board import Board
+from forecast.training.tensorboard.logger import Board
 from tests.support.boards import curve
 from tests.support.examples import make_windows
 

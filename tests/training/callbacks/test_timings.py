@@ -4,8 +4,8 @@ import math
 import pytest
 import torch
 
-from forecast.common.contention import Load
-from forecast.training.callbacks.timings import Timings
+from forecast.common.timing import Load
+from forecast.training.callbacks.speed import Timings
 
 
 def test_the_figures_are_ratios_of_the_sums() -> None:

@@ -11,7 +11,7 @@ from forecast.data.datamodule import EvaluationBatches
 from forecast.data.windows import Batch, Windows
 from forecast.evaluation import evaluate as module
 from forecast.evaluation.evaluate import Evaluation, evaluate
-from forecast.evaluation.relative import Units
+from forecast.evaluation.metrics import Units
 from tests.support.examples import make_windows
 from tests.training.parallel.threads import together
 

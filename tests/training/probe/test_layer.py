@@ -158,5 +158,5 @@ def test_a_mechanism_that_takes_no_other_length_is_looked_at_whole(monkeypatch: 
     made = attention_map(mechanism, call)
     assert made is not None
     assert made.queries_per_row > 1
-    monkeypatch.setattr("forecast.training.probe.entropy.WHOLE", query.shape[1] * 200 * 200 - 1)
+    monkeypatch.setattr("forecast.training.probe.measures.WHOLE", query.shape[1] * 200 * 200 - 1)
     assert attention_map(mechanism, call) is None

@@ -8,8 +8,8 @@ from forecast.attention.probsparse import ProbSparseAttention
 from forecast.model.presets import Sizes
 from forecast.training.probe import maps
 from forecast.training.probe.capture import Captured
-from forecast.training.probe.entropy import chosen_queries
 from forecast.training.probe.maps import attention_map, attention_maps
+from forecast.training.probe.measures import chosen_queries
 from tests.attention.cases import CASES, FOLDER, Case, load, tensors
 from tests.support.examples import make_model, make_windows
 

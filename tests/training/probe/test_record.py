@@ -4,8 +4,7 @@ import json
 import math
 from typing import Any
 
-from forecast.training.probe.layer import Findings
-from forecast.training.probe.record import record, scalars, table
+from forecast.training.probe.layer import Findings, record, scalars, table
 
 PLAIN: dict[str, Any] = {
     "queries": 8,

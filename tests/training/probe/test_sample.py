@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from forecast.attention.probsparse import ProbSparseAttention
-from forecast.training.probe import informative, sample
-from forecast.training.probe.capture import Captured
-from forecast.training.probe.informative import found_share
+from forecast.training.probe import capture as sample
+from forecast.training.probe import measures as informative
+from forecast.training.probe.capture import Captured, Sample
 from forecast.training.probe.layer import look_at
-from forecast.training.probe.sample import Sample
+from forecast.training.probe.measures import found_share
 from tests.attention.cases import FOLDER, Case, load, tensors
 from tests.training.probe import by_hand
 

@@ -1,5 +1,5 @@
 from forecast.model.presets import Sizes
-from forecast.training.probe.tokens import token_names
+from forecast.training.probe.maps import token_names
 from tests.support.examples import make_model
 
 SIZES = Sizes(num_targets=1, num_past_covariates=0, num_known=2, context_length=16, horizon=8)

@@ -13,9 +13,8 @@ import pytest
 
 from forecast.common.errors import Interrupted
 from forecast.common.processes import environment
-from forecast.training.sweep import apart
-from forecast.training.sweep.apart import train_apart
-from forecast.training.sweep.failure import JobFailed
+from forecast.training.sweep import isolated as apart
+from forecast.training.sweep.isolated import JobFailed, train_apart
 from tests.conftest import LIGHTNING
 from tests.end_to_end.test_sweep import command, read
 

@@ -4,8 +4,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from forecast.training.sweep.board import Board
-from forecast.training.sweep.lines import Lines
+from forecast.training.sweep.reporters import Board, Lines
 
 RESULT: dict[str, Any] = {
     "test": {"scaled": {"mse": 0.1883, "mae": 0.321}, "skill": 0.431},

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from forecast.common.contention import Load
+from forecast.common.timing import Load
 from forecast.runs.rows import read_jobs, summarise
 from forecast.training.sweep.table import report, sweep_table
 from tests.support.small import rewrite, seal

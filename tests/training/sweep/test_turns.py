@@ -160,12 +160,12 @@ class Clock:
         return {name: Passes(lambda name=name: begin(name), 4) for name in ("train", "inference")}
 
     def read(self) -> Any:
-        from forecast.common.contention import Reading
+        from forecast.common.timing import Reading
 
         return Reading(self.now, self.now, {"1": 0.0}, 0.0, None)
 
     def since(self, before: Any) -> Any:
-        from forecast.common.contention import Load
+        from forecast.common.timing import Load
 
         rounds = self.order.count("train a") - 2  # after the warm-up
         wall = self.now - before.wall

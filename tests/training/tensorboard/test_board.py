@@ -10,14 +10,13 @@ from unittest.mock import Mock
 import pytest
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from forecast.training.tensorboard.board import Board
-from forecast.training.tensorboard.run_logger import make_logger
+from forecast.training.tensorboard.logger import Board, make_logger
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.boards import curve, events, hparams_tab, images, last_scalars
 from tests.support.small import quick
 
-BOARD = {"_target_": "forecast.training.tensorboard.board.Board"}
+BOARD = {"_target_": "forecast.training.tensorboard.logger.Board"}
 
 
 def started(folder: Path, steps: range, level: float, purge_step: int = 0) -> Board:
@@ -40,7 +39,7 @@ def test_a_run_has_one_event_file_and_nothing_else_of_the_logger(tiny_run: TinyR
 
 
 @pytest.mark.parametrize(
-    "target", ["forecast.training.tensorboard.board.Board", "lightning.pytorch.loggers.TensorBoardLogger"]
+    "target", ["forecast.training.tensorboard.logger.Board", "lightning.pytorch.loggers.TensorBoardLogger"]
 )
 def test_a_run_that_goes_on_has_each_step_of_a_curve_once(tmp_path: Path, target: str) -> None:
     places = {} if target == BOARD["_target_"] else {"name": "", "version": ""}

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from forecast.data.calendar_part import HOURS, MONTHS, WEEKDAYS, CalendarPart
+from forecast.data.calendar import HOURS, MONTHS, WEEKDAYS, CalendarPart
 from forecast.evaluation.by_calendar import PartErrors
-from forecast.training.tensorboard.board_errors import by_part
+from forecast.training.tensorboard.figures import by_part
 
 
 def orange(pixels: np.ndarray) -> int:

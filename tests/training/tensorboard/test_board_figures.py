@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from forecast.training.tensorboard.board_figures import COLORS, ForecastPanels, errors_by_step
+from forecast.training.tensorboard.figures import COLORS, ForecastPanels, errors_by_step
 
 RNG = np.random.default_rng(0)
 PAST, TRUTH, NAIVE = RNG.normal(size=(3, 20)), RNG.normal(size=(3, 10)), RNG.normal(size=(3, 10))

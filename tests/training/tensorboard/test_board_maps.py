@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from forecast.training.probe.maps import AttentionMap
-from forecast.training.tensorboard.board_maps import draw_map
+from forecast.training.tensorboard.maps import draw_map
 
 YELLOW, PURPLE = np.array([253, 231, 36]), np.array([45, 0, 75])  # the upper ends of viridis and PuOr
 

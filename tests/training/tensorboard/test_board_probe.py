@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecast.training.tensorboard.board_probe import heads
+from forecast.training.tensorboard.maps import heads
 
 
 def content(num_heads: int, measures: int = 3, value: float = 0.2) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-from forecast.training.tensorboard.hparams import session_start, table_values
+from forecast.training.tensorboard.logger import session_start, table_values
 
 
 def test_a_configuration_is_flattened_to_plain_values_by_dotted_name() -> None:

@@ -6,12 +6,12 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.runs.checkpoint import newest_checkpoint
-from forecast.training.tensorboard.run_logger import check_logger
+from forecast.training.tensorboard.logger import check_logger
 from forecast.training.train import train
 from tests.support.boards import last_scalars
 from tests.support.small import quick
 
-TENSORBOARD = {"_target_": "forecast.training.tensorboard.board.Board"}
+TENSORBOARD = {"_target_": "forecast.training.tensorboard.logger.Board"}
 
 
 @pytest.mark.parametrize(

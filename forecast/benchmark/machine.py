@@ -1,0 +1,101 @@
+"""Facts and limits of the machine, and the folder of a benchmark."""
+
+import argparse
+import secrets
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from forecast.common.errors import InputError
+from forecast.common.options import positive
+from forecast.common.timing import seconds_of
+from forecast.runs.results import commit, device_name
+
+
+def facts_of(
+    device: torch.device, dtype: str, arguments: Sequence[str], module: str = "forecast.benchmark"
+) -> dict[str, Any]:
+    """Return the columns that every row of a run of `python -m module` ends with."""
+    return {
+        "machine": device_name(device),
+        "device": device.type,
+        "threads": torch.get_num_threads(),
+        "dtype": dtype,
+        "torch": torch.__version__,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": commit(),
+        "command": shlex.join(["python", "-m", module, *arguments]),
+    }
+
+
+ROOT = Path("outputs/benchmark")
+
+
+def open_folder(wanted: Path | None) -> Path:
+    """Give the folder for the files, made if need be; what it holds stays until it is replaced.
+
+    Raises
+    ------
+    InputError
+        If something else stands there.
+    """
+    folder = wanted or ROOT / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{secrets.token_hex(3)}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise InputError(f"{folder}: is no folder: choose another --output") from None
+    return folder
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Declare where a benchmark computes and where it writes."""
+    add = parser.add_argument
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU where there is one")
+    add("--threads", type=positive, help="of the CPU; torch's own choice if not given")
+    add("--output", type=Path, help=f"folder for the files; a new one under {ROOT} if not given")
+    add("--quiet", action="store_true", help="no progress and no tables, only where the files are")
+
+
+REPETITIONS = 10
+SIDE = {"cpu": 2048, "cuda": 8192}
+"""Rows of the square matrices that are multiplied."""
+COPIED = {"cpu": 2**28, "cuda": 2**31}
+"""Bytes that are copied: beyond any cache."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Floating-point operations a second of a matrix product, bytes a second of a copy."""
+
+    operations: float
+    bytes: float
+
+
+def measure_limits(device: torch.device, dtype: torch.dtype) -> Limits:
+    """Return the machine's limits at `dtype`, the fastest of ten passes after a warm-up.
+
+    Each byte copied counts twice: it is read and it is written.
+    """
+    side, copied = SIDE[device.type], COPIED[device.type]
+    operations = product_rate(side, side, side, device, dtype)
+    source = torch.randn(copied // 4, device=device)
+    target = torch.empty_like(source)
+    return Limits(operations, 2 * copied / _fastest(lambda: target.copy_(source), device))
+
+
+def product_rate(rows: int, inner: int, columns: int, device: torch.device, dtype: torch.dtype) -> float:
+    """Return the operations a second of (rows, inner) times (inner, columns), the fastest of ten after a warm-up."""
+    left = torch.randn(rows, inner, device=device).to(dtype)
+    right = torch.randn(inner, columns, device=device).to(dtype)
+    product = torch.empty(rows, columns, device=device, dtype=dtype)
+    return 2 * rows * inner * columns / _fastest(lambda: torch.mm(left, right, out=product), device)
+
+
+def _fastest(run: Callable[[], object], device: torch.device) -> float:
+    run()
+    return min(seconds_of(run, device) for _ in range(REPETITIONS))

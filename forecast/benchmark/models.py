@@ -1,0 +1,160 @@
+"""Models of a benchmark at given sizes."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pydoc import locate
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from forecast.attention._parsing import Variant, configured, split_word
+from forecast.common.conf_files import configuration_folder
+from forecast.common.errors import InputError
+from forecast.evaluation.losses import loss_by_name
+from forecast.model import build
+from forecast.model.informer import Informer
+from forecast.model.presets import Mechanisms, Sizes
+from forecast.training.steps import Peer
+
+NUM_KNOWN = 6
+"""Inputs known in advance: sine and cosine of the hour, the weekday and the day of the year, as hourly data have."""
+
+BEFORE = 1
+"""Steps before the look-back: for a model that reads, with each step, the value of the one before it."""
+
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Task:
+    """Windows of `context_length` steps of `channels` series and the `horizon` after them, `batch` at a time."""
+
+    context_length: int
+    horizon: int
+    batch: int
+    channels: int
+
+    @property
+    def label(self) -> str:
+        """The lengths, as tables say them."""
+        return f"{self.context_length:,} → {self.horizon:,}"
+
+    def draw(self, device: torch.device) -> "Drawn":
+        """Give seeded windows, the same at each call."""
+        rows = BEFORE + self.context_length + self.horizon
+        generator = torch.Generator().manual_seed(SEED)
+        values = torch.randn(self.batch, rows, self.channels, generator=generator)
+        known = torch.rand(self.batch, rows, NUM_KNOWN, generator=generator) * 2 - 1
+        return Drawn(self, values.to(device), known.to(device))
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Windows of a task.
+
+    Attributes
+    ----------
+    values
+        Shape (B, 1 + T + h, C): the step before the look-back, the look-back, the horizon; like z-scores.
+    known
+        Shape (B, 1 + T + h, F), in [-1, 1].
+    """
+
+    task: Task
+    values: Tensor
+    known: Tensor
+
+    @property
+    def past(self) -> Tensor:
+        """The look-back's values, shape (B, T, C)."""
+        return self.values[:, BEFORE : BEFORE + self.task.context_length]
+
+    @property
+    def past_known(self) -> Tensor:
+        """What is known of the look-back, shape (B, T, F)."""
+        return self.known[:, BEFORE : BEFORE + self.task.context_length]
+
+    @property
+    def future(self) -> Tensor:
+        """The values to be forecast, shape (B, h, C)."""
+        return self.values[:, BEFORE + self.task.context_length :]
+
+    @property
+    def future_known(self) -> Tensor:
+        """What is known of the horizon, shape (B, h, F)."""
+        return self.known[:, BEFORE + self.task.context_length :]
+
+
+LOSS = "mse"
+EXAMPLE = "informer:start_length=0,d_model=128"
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A model's name and its options, those of its YAML file where nothing else was said."""
+
+    name: str
+    options: Mapping[str, Any]
+
+
+def parse_preset(word: str) -> Preset:
+    """Give the preset that a word names.
+
+    Raises
+    ------
+    InputError
+        For a name without a file, or values that are not key=value.
+    """
+    name, changed = split_word(word, "--model", EXAMPLE)
+    known = sorted(file.stem for file in (configuration_folder() / "model").glob("*.yaml"))
+    if name not in known:
+        raise InputError(f"--model {word}: {name!r} is none of {', '.join(known)}")
+    return Preset(name, configured("model", name) | changed)
+
+
+def build_ours(preset: Preset, variant: Variant, task: Task) -> Informer:
+    """Give the model on the CPU, its weights the same at each call.
+
+    Raises
+    ------
+    InputError
+        If the model or the mechanism refuses.
+    """
+    sizes = Sizes(
+        num_targets=task.channels,
+        num_past_covariates=0,
+        num_known=NUM_KNOWN,
+        context_length=task.context_length,
+        horizon=task.horizon,
+    )
+    own = {"name": variant.name, **variant.arguments}
+    cross = {"name": "full", **configured("attention", "full")}
+    torch.manual_seed(SEED)
+    return build(preset.name, sizes, Mechanisms(encoder=own, decoder=own, cross=cross), **preset.options)
+
+
+def our_peer(network: Informer, drawn: Drawn) -> Peer:
+    """Give the model with its windows, on their device, and the optimizer of `conf/optimizer/adamw.yaml`."""
+    network.to(drawn.values.device)
+    loss_of = loss_by_name(LOSS)
+
+    def forecast() -> Tensor:
+        given: Tensor = network(drawn.past, drawn.past_known, drawn.future_known)
+        return given
+
+    def loss() -> Tensor:
+        return loss_of(forecast(), drawn.future, None)
+
+    return Peer("ours", network, our_optimizer(network.parameters()), loss, forecast)
+
+
+def our_optimizer(parameters: Iterable[nn.Parameter]) -> Optimizer:
+    """Give the optimizer as a run without options has it."""
+    settings = configured("optimizer", "adamw")
+    made = locate(settings.pop("_target_"))
+    assert callable(made)
+    optimizer = made(parameters, **settings)
+    assert isinstance(optimizer, Optimizer)
+    return optimizer

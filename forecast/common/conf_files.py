@@ -1,0 +1,158 @@
+"""The files of `conf/`: where they are, which options they have, and the nearest option to an unknown word."""
+
+from collections.abc import Collection, Sequence
+from difflib import SequenceMatcher
+from functools import cache
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+
+
+def configuration_folder() -> Path:
+    """Give the folder of the configuration: inside the package when installed, beside it in a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    inside = package / "conf"
+    return inside if inside.is_dir() else package.parent / "conf"
+
+
+SYNONYMS = {
+    "training.max_epochs": "epoch epochs n_epochs num_epochs train_epochs",
+    "training.max_steps": "steps iterations num_steps train_steps",
+    "training.max_time": "time time_limit minutes",
+    "training.batch_size": "batch batchsize train_batch_size",
+    "training.evaluation_batch_size": "eval_batch_size val_batch_size test_batch_size",
+    "training.max_grad_norm": "grad_clip clip gradient_clip_val clip_grad_norm",
+    "training.precision": "amp dtype fp16 bf16 use_amp",
+    "training.progress": "progress_bar verbose enable_progress_bar",
+    "trainer.accelerator": "device gpu cuda use_gpu",
+    "trainer.devices": "gpus num_gpus workers num_processes",
+    "optimizer.lr": "learning_rate lrate max_lr",
+    "optimizer.weight_decay": "wd decay",
+    "callbacks.early_stopping.patience": "early_stopping",
+    "context_length": "lookback look_back seq_len input_length input_size input_chunk_length history window_size",
+    "horizon": "pred_len prediction_length forecast_length output_length output_size output_chunk_length steps_ahead h",
+    "model.start_length": "label_len label_length",
+    "model.num_heads": "heads n_heads nhead attention_heads",
+    "model.encoder_layers": "layers e_layers num_layers n_layers num_encoder_layers",
+    "model.decoder_layers": "d_layers num_decoder_layers",
+    "model.d_model": "width hidden_size hidden_dim dim",
+    "model.d_ff": "ffn_dim dim_feedforward",
+    "model.patch_length": "patch patch_len patch_size",
+    "data.path": "file csv filename data_path root_path dataset_path",
+    "data.targets": "target target_column y columns",
+    "data.time_column": "timestamp datetime ds date_column",
+    "data.frequency": "freq interval resolution",
+    "data.known_covariates": "known_inputs future_covariates futr_exog futr_exog_list",
+    "data.past_covariates": "holidays holiday covariates exogenous hist_exog hist_exog_list",
+    "data.calendar": "holidays holiday seasonality time_features",
+    "data.missing": "nan fillna impute",
+    "data.name": "dataset run_name experiment_name",
+    "seed": "random_seed random_state",
+    "output_dir": "output out out_dir results_dir checkpoints",
+    "resume": "checkpoint ckpt_path resume_from",
+    "attention": "attn mechanism",
+}
+"""Names that other programs have for an option, by the option; the last part of a word is looked up here."""
+
+CLOSE = 0.7
+"""Likeness (of `difflib`) from which a word counts as a misspelt option."""
+
+SHOWN = 3
+"""Most options that a message names."""
+
+OWN_TO_HYDRA = ("defaults", "hydra")
+"""Keys of the root that are no options of a run."""
+
+
+@cache
+def option_files() -> dict[str, list[str]]:
+    """Return each option of `conf/` by its dotted name, with the choices (`model=informer`) that have it.
+
+    An option of the root has none. The places of attention that are choices of their own have those of `attention`.
+    """
+    folder = configuration_folder()
+    root = OmegaConf.load(folder / "config.yaml")
+    assert isinstance(root, DictConfig)
+    found: dict[str, list[str]] = {str(name): [] for name in _paths(root) if name.split(".")[0] not in OWN_TO_HYDRA}
+    for file in sorted(folder.glob("*/*.yaml")):
+        group, choice = file.parent.name, file.stem
+        found.setdefault(group, [])
+        if not file.read_text(encoding="utf-8").startswith("# @package _global_"):
+            for name in _paths(OmegaConf.load(file)):
+                found.setdefault(f"{group}.{name}", []).append(f"{group}={choice}")
+    for place in ("decoder_attention", "cross_attention"):
+        for name, choices in [(name, choices) for name, choices in found.items() if name.startswith("attention.")]:
+            found[place + name.removeprefix("attention")] = [f"attention@{place}={each[10:]}" for each in choices]
+    return found
+
+
+def about_option(name: str) -> str:
+    """Return what to do about an option that the composed configuration does not have."""
+    if name.startswith("hydra."):
+        return "Hydra has no such option"
+    known = option_files()
+    if choices := known.get(name):
+        others = f" and {len(choices) - 1} more have" if len(choices) > SHOWN else " has"
+        named = choices[0] if len(choices) > SHOWN else listed(choices)
+        return f"the chosen {name.split('.')[0]} has no such option: {named}{others} it"
+    if near := nearest_options(name):
+        return f"no such option: did you mean {listed(near)}?"
+    return "no such option: python train.py --help lists the common ones, python train.py --cfg job all"
+
+
+def nearest_options(name: str) -> list[str]:
+    """Return at most three options that a word may stand for, the likeliest first; none if nothing is near."""
+    last = name.rsplit(".", 1)[-1].lower()
+    if meant := [option for option, others in SYNONYMS.items() if last in others.split()]:
+        return meant[:SHOWN]
+    known = [option for option in option_files() if _is_place(option, name) and not option.endswith("_target_")]
+    if same := [option for option in known if option.rsplit(".", 1)[-1] == last and option != name]:
+        return same[:SHOWN]
+    scores = {option: _likeness(name.lower(), option) for option in known}
+    best = max(scores.values())
+    near = sorted((option for option in known if scores[option] >= max(CLOSE, best - 0.05)), key=lambda o: -scores[o])
+    return near[:SHOWN]
+
+
+def nearest_choice(group: str, name: str, choices: Collection[str]) -> str:
+    """Return a question that names the nearest of a group's choices, empty if none is near."""
+    scores = {choice: SequenceMatcher(None, name.lower(), choice).ratio() for choice in choices}
+    best = max(scores.values(), default=0.0)
+    near = [f"{group}={choice}" for choice in sorted(choices) if scores[choice] >= max(CLOSE, best - 0.05)]
+    return f"did you mean {listed(near[:SHOWN])}?" if near else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a sentence has them: a, b or c."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _paths(config: object, prefix: str = "") -> list[str]:
+    """Return the dotted names of a file's options and of the nodes that hold some."""
+    assert isinstance(config, DictConfig)
+    names = []
+    for key in map(str, config):
+        names.append(f"{prefix}{key}")
+        node = config._get_node(key)
+        if isinstance(node, DictConfig) and not node._is_missing() and not node._is_none():
+            names += _paths(node, f"{prefix}{key}.")
+    return names
+
+
+def _is_place(option: str, name: str) -> bool:
+    """Say whether an option may be meant: those of decoder and cross-attention only where the word names the place."""
+    place = option.split(".")[0]
+    return place not in ("decoder_attention", "cross_attention") or name.startswith(place)
+
+
+def _likeness(name: str, option: str) -> float:
+    whole = SequenceMatcher(None, name, option).ratio()
+    (group, last), (own, own_last) = _parts(name), _parts(option)
+    if group and group != own:
+        return whole
+    return max(whole, SequenceMatcher(None, last, own_last).ratio())
+
+
+def _parts(name: str) -> tuple[str, str]:
+    group, _, last = name.rpartition(".")
+    return group, last

@@ -1,0 +1,260 @@
+"""Repairs of a series: duplicate times and missing values."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from forecast.common.errors import InputError
+from forecast.data.flaws import Flaw
+from forecast.data.frequency import grid_places, refuse_gaps, whole_grid
+
+DUPLICATES = ("error", "mean", "first", "last")
+MISSING = ("error", "ffill", "interpolate", "mask")
+
+
+@dataclass(frozen=True)
+class Policies:
+    """How a table is repaired.
+
+    Parameters
+    ----------
+    duplicates
+        Rows of the same time: "error" refuses them; "mean", "first" and "last" make one row of them, column by
+        column, of the values that are there, in the order of the file.
+    missing
+        Rows absent from the regular grid, and empty cells: "error" refuses them; "ffill" puts the last value
+        before; "interpolate" a straight line in time between the neighbours, a gap without an end filled
+        forward; "mask" fills as "ffill" does for the baselines and the model's linear path, while its
+        encoder-decoder takes what was filled as the window's own mean.
+    missing_values
+        Numbers that stand for an empty cell in every column, such as -9999.
+
+    Raises
+    ------
+    InputError
+        If there is no policy of that name, or a missing value is no finite number.
+    """
+
+    duplicates: str = "error"
+    missing: str = "error"
+    missing_values: Sequence[float] = ()
+
+    def __post_init__(self) -> None:
+        for key, choices in (("duplicates", DUPLICATES), ("missing", MISSING)):
+            value = getattr(self, key)
+            if value not in choices:
+                raise InputError(f"data.{key}={value}: choose {', '.join(choices[:-1])} or {choices[-1]}")
+        for number in self.missing_values:
+            if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+                raise InputError(
+                    f"data.missing_values holds {number!r}: give the numbers that stand for a missing value, "
+                    "data.missing_values=[-9999]; an empty cell is one without being named"
+                )
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> "Policies":
+        """Return the policies of a `data` group or of a manifest's data; what an earlier version lacks is not done."""
+        values = data.get("missing_values") or ()
+        return cls(data.get("duplicates", "error"), data.get("missing", "error"), tuple(values))
+
+    def facts(self) -> dict[str, Any]:
+        """Return them as plain values, missing values only where there are some."""
+        named = {"missing_values": list(self.missing_values)} if self.missing_values else {}
+        return {"duplicates": self.duplicates, "missing": self.missing, **named}
+
+    @property
+    def fills(self) -> bool:
+        """Whether missing values are filled."""
+        return self.missing != "error"
+
+    @property
+    def reads_past_gaps(self) -> bool:
+        """Whether a fill knows the value after its gap."""
+        return self.missing == "interpolate"
+
+    @property
+    def masks_past(self) -> bool:
+        """Whether the model is told which values of its context were filled."""
+        return self.missing == "mask"
+
+
+STRICT = Policies()
+"""Refuses both."""
+
+
+Rows = tuple[pd.DatetimeIndex, np.ndarray, np.ndarray]
+"""Times, values (N, C), and row numbers (N,) as a spreadsheet shows them."""
+
+
+def one_row_a_time(table: Rows, how: str, source: str, time_column: str) -> tuple[Rows, tuple[str, ...]]:
+    """Give the rows in order of time, doubled times made one as `how` says, and notes on what was changed.
+
+    Parameters
+    ----------
+    table
+        Empty cells are NaN.
+    how
+        "mean", "first" or "last" of the values that are there, column by column, in the order of the file;
+        "error" refuses doubled times. A merged row keeps the row number of the first.
+    source, time_column
+        For the messages.
+
+    Raises
+    ------
+    Flaw
+        If times are doubled and `how` is "error".
+    """
+    times, values, rows = table
+    stamps = times.asi8
+    late = int((stamps < np.maximum.accumulate(stamps)).sum())
+    notes = (f"{late} rows were out of order: sorted by {time_column}",) if late else ()
+    if late:  # a table in order stays as it is, uncopied
+        order = np.argsort(stamps, kind="stable")
+        times, values, rows = times[order], values[order], rows[order]
+    again = np.diff(times.asi8) == 0  # row n + 1 is for the time of row n
+    if not again.any():
+        return (times, values, rows), notes
+    if how == "error":
+        place = int(np.argmax(again))
+        raise Flaw(
+            source,
+            f", rows {rows[place]} and {rows[place + 1]}",
+            f"both are for {times[place]} ({int(again.sum())} duplicate times in all)",
+            "keep one row for each time, or train with data.duplicates=mean, first or last",
+            "data.duplicates=mean",
+        )
+    starts = np.flatnonzero(np.concatenate([[True], ~again]))
+    merged = np.column_stack([_merge(column, starts, how) for column in values.T])
+    doubled = int((np.diff(starts, append=len(times)) > 1).sum())
+    note = f"{doubled} times had more than one row: {doubled + int(again.sum())} rows became {doubled} by their {how}"
+    return (times[starts], merged, rows[starts]), (*notes, note)
+
+
+def _merge(column: np.ndarray, starts: np.ndarray, how: str) -> np.ndarray:
+    """Give one value for each group of rows, which begin at `starts`; NaN where a group has none."""
+    seen = ~np.isnan(column)
+    if how == "mean":
+        total = np.add.reduceat(np.where(seen, column, 0.0), starts)
+        count = np.add.reduceat(seen.astype(np.int64), starts)
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    place = np.arange(len(column))
+    if how == "first":
+        chosen = np.minimum.reduceat(np.where(seen, place, len(column)), starts)
+        found = chosen < len(column)
+    else:
+        chosen = np.maximum.reduceat(np.where(seen, place, -1), starts)
+        found = chosen >= 0
+    return np.where(found, column[np.where(found, chosen, 0)], np.nan)
+
+
+class Filled(NamedTuple):
+    """A table without holes.
+
+    `times` (N,) and `values` (N, C) are whole; `observed` (N, C) is False where a value was filled, None where
+    none was; `notes` say what was done.
+    """
+
+    times: pd.DatetimeIndex
+    values: np.ndarray
+    observed: np.ndarray | None
+    notes: tuple[str, ...] = ()
+
+
+def whole_table(table: Rows, how: str, *, columns: list[str], frequency: str, source: str) -> Filled:
+    """Give the table with a row for every time of the grid and a value in every cell.
+
+    Rows before the first at which every column has had a value could only be filled from what came later:
+    they are left out.
+
+    Parameters
+    ----------
+    table
+        Sorted, no time twice; NaN where a cell is empty.
+    how
+        "ffill" and "mask": the last value before. "interpolate": linear in time between the neighbours, the
+        last value before where none follows. "error" refuses gaps; there must be no empty cell then.
+    columns, source
+        For the messages.
+    frequency
+        Step of the grid.
+
+    Raises
+    ------
+    InputError
+        If a time is off the grid, a column is empty, or more rows are missing than are there.
+    """
+    times, values, rows = table
+    places = grid_places(times, frequency, rows, source)
+    if how == "error":
+        refuse_gaps(times, places, frequency, rows, source)
+        return Filled(times, values, None)
+    _refuse_mostly_missing(times, places, frequency, rows, source)
+    absent = np.ones(int(places[-1]) + 1, dtype=bool)
+    absent[places] = False
+    if absent.any():
+        times, found = whole_grid(times, places, frequency), values
+        values = np.full((len(absent), len(columns)), np.nan)
+        values[places] = found
+    observed = ~np.isnan(values)
+    start, notes = _start(times, observed, columns, source)
+    fill = _line if how == "interpolate" else _last
+    for place in np.flatnonzero(~observed.all(0)):
+        values[:, place] = fill(values[:, place], observed[:, place], times)
+    times, values, observed, absent = times[start:], values[start:], observed[start:], absent[start:]
+    if observed.all():
+        return Filled(times, values, None, notes)
+    partial = int((~observed.all(1) & ~absent).sum())
+    note = (
+        f"{int(absent.sum())} absent rows and {partial} rows with empty cells were filled by {how} "
+        f"({int((~observed).sum())} of {observed.size} values)"
+    )
+    return Filled(times, values, observed, (*notes, note))
+
+
+def _refuse_mostly_missing(
+    times: pd.DatetimeIndex, places: np.ndarray, frequency: str, rows: np.ndarray, source: str
+) -> None:
+    """Refuse a grid that is mostly holes before it is made: a slip in one date can ask for any amount."""
+    steps = np.diff(places)
+    missing = int(steps.sum()) - len(steps)
+    if missing <= len(places):
+        return
+    widest = int(steps.argmax())
+    raise Flaw(
+        source,
+        f", row {rows[widest + 1]}",
+        f"{times[widest + 1]} is {steps[widest]} steps of {frequency} after {times[widest]} in row {rows[widest]}; "
+        f"{missing} rows are missing in all and {len(places)} are there",
+        "correct the date, or data.frequency",
+    )
+
+
+def _start(
+    times: pd.DatetimeIndex, observed: np.ndarray, columns: list[str], source: str
+) -> tuple[int, tuple[str, ...]]:
+    """Give the first row at which every column has had a value, with a note where it is not the very first."""
+    some = observed.any(0)
+    if not some.all():
+        name = columns[int(np.argmin(some))]
+        raise InputError(f"{source}, column {name!r}: has no value in any row: leave it out of data.targets")
+    first = observed.argmax(0)
+    start = int(first.max())
+    if not start:
+        return 0, ()
+    name = columns[int(first.argmax())]
+    return start, (f"the first {start} rows were left out: {name!r} has no value before {times[start]}",)
+
+
+def _last(column: np.ndarray, seen: np.ndarray, times: pd.DatetimeIndex) -> np.ndarray:
+    """Give the last value seen at each time; NaN before the first."""
+    return np.asarray(column[np.maximum.accumulate(np.where(seen, np.arange(len(seen)), 0))])
+
+
+def _line(column: np.ndarray, seen: np.ndarray, times: pd.DatetimeIndex) -> np.ndarray:
+    """Give a straight line over each gap, level after the last value (and before the first, which is left out)."""
+    since = (times.asi8 - times.asi8[0]).astype(np.float64)
+    return np.where(seen, column, np.interp(since, since[seen], column[seen]))

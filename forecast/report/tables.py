@@ -1,0 +1,392 @@
+"""Tables of a report."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from forecast.common.files import look_up, read_json
+from forecast.common.tables import Sheet
+from forecast.common.text import NONE, from_to
+from forecast.evaluation.significance import DRAWS, LEVEL, Interval
+from forecast.report.budget import facts_of
+from forecast.report.comparisons import LEAST_FREEDOM, MSE, Baseline, Comparison, Comparisons, SeedSpread, baselines_of
+from forecast.report.costs import (
+    CLEARLY,
+    COSTS,
+    INFERENCE,
+    MARK,
+    MEMORY,
+    TIMES,
+    TRAINING,
+    Cost,
+    comparable,
+    compared_in_turn,
+    costs_by_look_back,
+    crossing_words,
+    front,
+    main_conditions,
+    marked,
+    times_cheaper,
+)
+from forecast.report.sections import REFERENCE, Section, Setting
+from forecast.report.text import interval_words, level_words, score, shown, signed, with_spread
+from forecast.runs.reading import FinishedRun
+from forecast.runs.rows import FIGURES, SCORES
+from forecast.runs.run import TRANSPLANT
+
+EQUAL, COMMANDS, LEFT_OUT = "Held equal", "Commands", "Left out"
+LOWEST = ", the lowest"
+"""After what a setting is compared with because its error is the lowest."""
+
+
+def equal_sheet(section: Section) -> Sheet:
+    """Give the table of what was held equal and what was not."""
+    cells = [[fact.name, fact.state, fact.values] for fact in facts_of(section)]
+    notes = (
+        "other keys of the configuration are listed where they differ; what is not listed was the same in all, "
+        "names, paths and how often progress was shown or saved aside",
+    )
+    return Sheet(EQUAL, ("what", "state", "values"), cells, notes)
+
+
+def comparison_sheet(comparisons: Comparisons) -> Sheet | None:
+    """Give the table of paired comparisons, None where there is nothing to compare."""
+    headings = (
+        *("mechanism", "look-back", "against", "MSE, % more", "interval, %", "level, %", "verdict"),
+        *("windows", "block, windows"),
+    )
+    cells = [_comparison_cells(each) for each in comparisons.every]
+    return Sheet("Compared window by window", headings, cells, _comparison_notes(comparisons)) if cells else None
+
+
+def _comparison_cells(each: Comparison) -> list[str]:
+    there = f" at {each.against.look_back:,}" if each.against.look_back != each.setting.look_back else ""
+    lowest = "" if each.level == LEVEL else LOWEST
+    settings = [each.setting.arm, f"{each.setting.look_back:,}", each.against.arm + there + lowest]
+    counts = [NONE, NONE] if each.interval is None else [f"{each.interval.count:,}", _block(each.interval)]
+    return [*settings, signed(each.per_cent), interval_words(each), level_words(each), each.verdict, *counts]
+
+
+def _block(interval: Interval) -> str:
+    return f"{interval.block:,}" + (" (a fifth)" if interval.capped else "")
+
+
+def _comparison_notes(comparisons: Comparisons) -> tuple[str, ...]:
+    untested = {each.why for each in comparisons.every if each.interval is None}
+    among = {each.level for each in comparisons.with_best.values()} - {LEVEL}
+    return (
+        f"each setting against `{REFERENCE}` and the control at its look-back, and against the lowest error of all; an "
+        "interval for each, none for all of them together",
+        *(
+            f"the lowest was chosen on these windows: those intervals are of {100 * level:.6g} %, at which those of "
+            f"all pairs hold together at {100 * LEVEL:g} %"
+            for level in among
+        ),
+        "of each test window's MSE, averaged over the seeds first: the interval speaks of further windows of this "
+        f"series{_seeds_note(comparisons.seeds)}",
+        f"circular block bootstrap (Politis and Romano 1992), {DRAWS:,} draws: neighbouring windows share targets, so "
+        "a block is twice as long as they do, longer where the differences' own autocorrelation asks for it (Politis "
+        "and White 2004, corrected 2009); stretched for the few blocks (Hesterberg 2015)",
+        *(
+            ("a fifth: longer blocks were asked for than a fifth of the windows; the interval may be too narrow",)
+            if any(each.interval and each.interval.capped for each in comparisons.every)
+            else ()
+        ),
+        *(f"not tested: {why}" for why in sorted(untested)),
+    )
+
+
+def _seeds_note(seeds: SeedSpread) -> str:
+    """Say how further seeds are counted in, if they are."""
+    if seeds.freedom < LEAST_FREEDOM:
+        return ", not of further seeds"
+    return (
+        f" and of further seeds: the MSE varies by {100 * seeds.share:.2g} % from one to another (standard deviation, "
+        f"one for all settings, {seeds.freedom} degrees of freedom; Student's, added in quadrature)"
+    )
+
+
+def command_sheet(section: Section) -> Sheet:
+    """Give the command behind each run."""
+    cells = [
+        [setting.arm, f"{setting.look_back:,}", str(run.result["seed"]), run.name, f"`{run.result['command']}`"]
+        for setting in section.settings
+        for run in setting.runs
+    ]
+    return Sheet(COMMANDS, ("mechanism", "look-back", "seed", "folder", "command"), cells)
+
+
+def left_out_sheet(left_out: Sequence[tuple[str, str]]) -> Sheet | None:
+    """Give the table of what is not in the report, None where everything is."""
+    cells = [[name, why] for name, why in left_out]
+    return Sheet(LEFT_OUT, ("folder", "why"), cells) if cells else None
+
+
+HEADINGS = {"rmse": "RMSE", "smape": "sMAPE, %", "wape": "WAPE, %", "mase": "MASE"}
+"""Of scores that have a short name; others are headed by their own."""
+
+
+def score_paths(results: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """Give column → dotted path of every score of the test and validation parts, those of the sweep's table first.
+
+    A score in original units ends in `_original` where z-scores have one of the same name.
+    """
+    paths = dict(SCORES)
+    for result in results:
+        for part in ("test", "validation"):
+            scaled, original = (look_up(result, f"{part}.{unit}") or {} for unit in ("scaled", "original"))
+            found = {f"{part}_{name}": f"{part}.scaled.{name}" for name in scaled}
+            found |= {f"{part}_{name}{'_original' * (name in scaled)}": f"{part}.original.{name}" for name in original}
+            paths |= {column: path for column, path in found.items() if path not in paths.values()}
+    return paths
+
+
+def number_paths(section: Section) -> dict[str, str]:
+    """Give column → dotted path of every number of a section's runs."""
+    return score_paths(run.result for setting in section.settings for run in setting.runs) | FIGURES
+
+
+def more_scores(section: Section) -> dict[str, str]:
+    """Give heading → dotted path of the test scores that come beside MSE and MAE in the printed table."""
+    names = {
+        column.removeprefix("test_"): path
+        for column, path in number_paths(section).items()
+        if column.startswith("test_") and not column.endswith("_original")
+    }
+    elsewhere = ("mse", "mae", "windows")
+    held = {name: path for name, path in names.items() if name not in elsewhere and _is_held(section, path)}
+    return {HEADINGS.get(name, name): path for name, path in held.items()}
+
+
+def _is_held(section: Section, path: str) -> bool:
+    return any(look_up(run.result, path) is not None for setting in section.settings for run in setting.runs)
+
+
+MAE, VALIDATION, SKILL, SHARE = "test.scaled.mae", "validation.scaled.mse", "test.skill", "model.share"
+
+LETTERS = {TRAINING.key: "T", INFERENCE.key: "I", MEMORY.key: "M"}
+"""Of the costs, in the column of what is not dominated."""
+
+
+_BUSY_NOTE = f"{MARK}: other processes took processors that the run needed; such a time is compared with none"
+
+
+def result_sheet(section: Section) -> Sheet:
+    """Give the table of the settings and the baselines: errors, costs, and where they are not dominated."""
+    more = more_scores(section)
+    fronts = {cost.key: front(section, cost) for cost in COSTS}
+    weighs = any(not np.isnan(setting.values(SHARE)).all() for setting in section.settings)
+    share = ("enc.-dec., %",) if weighs else ()
+    headings = (
+        *("mechanism", "look-back", "seeds", "test MSE", "test MAE"),
+        *("train, ms/window", "infer, ms/window", "peak MiB", "not dominated"),
+        *("skill, %", "val. MSE", *share, *more, "fit, min", "best step"),
+    )
+    settings = [_cells(each, _letters(each, fronts), more, weighs) for arm in section.arms for each in section.of(arm)]
+    baselines = [_baseline_cells(each, more, weighs) for each in baselines_of(section)]
+    notes = (
+        "MSE, MAE: on z-scores of the training part, mean ± standard deviation over the seeds; val.: of the part that "
+        "chose the step; skill: test MSE against seasonal naive; the last rows: baselines on the same windows",
+        *(("enc.-dec.: its weight in the forecast, by validation; the rest is the linear path's",) if weighs else ()),
+        "train: the training loop by a clock on the wall, validation and logging aside; infer: the forward pass in "
+        "batches; peak: of the device, on a CPU of the whole process with its libraries; of several seeds the median; "
+        "fit: first batch to last",
+        "not dominated: nothing else has as low an error and a lower cost, of T training time, I inference time, "
+        f"M memory; compared are costs under {main_conditions(section)}"
+        + (", times as in the table Timed in turn" if any(compared_in_turn(section, cost) for cost in TIMES) else ""),
+        *((_BUSY_NOTE,) if any(cost.is_disturbed(each) for cost in TIMES for each in section.settings) else ()),
+    )
+    return Sheet("Results", headings, settings + baselines, notes)
+
+
+def _cells(setting: Setting, not_dominated: str, more: dict[str, str], weighs: bool) -> list[str]:
+    return [
+        setting.arm,
+        f"{setting.look_back:,}",
+        f"{len(setting.runs)}",
+        *(with_spread(setting.mean(path), setting.spread(path)) for path in (MSE, MAE)),
+        *(marked(cost, setting) for cost in COSTS),
+        not_dominated,
+        signed(100 * setting.mean(SKILL)),
+        score(setting.mean(VALIDATION)),
+        *([shown(100 * setting.mean(SHARE))] if weighs else []),
+        *(shown(setting.mean(path)) for path in more.values()),
+        shown(setting.mean("speed.fit_seconds") / 60),
+        f"{setting.mean('model.best_step'):,.0f} of {setting.mean('model.steps'):,.0f}",
+    ]
+
+
+def _baseline_cells(baseline: Baseline, more: dict[str, str], weighs: bool) -> list[str]:
+    def number(path: str) -> float:
+        value = look_up(baseline.scores, path)
+        return float("nan") if value is None else float(value)
+
+    return [
+        *(baseline.label, "", "", score(number(MSE)), score(number(MAE))),
+        *([""] * (len(COSTS) + 1)),
+        *(signed(100 * baseline.skill), score(number(VALIDATION)), *([""] if weighs else [])),
+        *(shown(number(path)) for path in more.values()),
+        *("", ""),
+    ]
+
+
+def _letters(setting: Setting, fronts: dict[str, list[tuple[str, int]]]) -> str:
+    return " ".join(letter for key, letter in LETTERS.items() if setting.key in fronts[key])
+
+
+def range_sheet(section: Section) -> Sheet | None:
+    """Give the table of what the seeds' costs range over; None where no setting has several."""
+    settings = [each for arm in section.arms for each in section.of(arm) if len(each.runs) > 1]
+    if not settings:
+        return None
+    cells = [[each.arm, f"{each.look_back:,}", *(_with_range(cost, each) for cost in COSTS)] for each in settings]
+    notes = (
+        "the median over the seeds (least to greatest): clocks err upwards, where others use the machine by much",
+        "bars in the pictures: these, and of errors ± the standard deviation",
+    )
+    return Sheet("Costs over the seeds", ("mechanism", "look-back", *(cost.heading for cost in COSTS)), cells, notes)
+
+
+def _with_range(cost: Cost, setting: Setting) -> str:
+    """Give the median over the seeds, with the least and the greatest where they are not shown alike."""
+    told, over = shown(cost.of(setting)), from_to(cost.values(setting).tolist(), shown)
+    return told if told in (over, NONE) else f"{told} ({over})"
+
+
+def front_sheet(section: Section) -> Sheet:
+    """Give the table of the settings that are not dominated, by cost, the cheapest first."""
+    settings = {setting.key: setting for setting in section.settings}
+    cells = []
+    for cost in COSTS:
+        costs = comparable(section, cost)
+        for key in front(section, cost):
+            told = f"{shown(costs[key])} {cost.unit}"
+            cells.append([cost.title, key[0], f"{key[1]:,}", told, score(settings[key].mean(MSE))])
+    notes = ("by the means alone; whether two errors differ at all, the comparison window by window says",)
+    return Sheet("Not dominated", ("against", "mechanism", "look-back", "cost", "test MSE"), cells, notes)
+
+
+def crossing_sheet(section: Section) -> Sheet | None:
+    """Give the table of where each mechanism begins to cost less than the reference; None where there is none."""
+    reference = section.reference
+    if reference is None or not any(len(costs_by_look_back(section, reference, cost)) > 1 for cost in COSTS):
+        return None
+    headings = (
+        "mechanism",
+        *(f"{cost.title}: less from look-back" for cost in COSTS),
+        *(f"{cost.title}: times less at the longest" for cost in COSTS),
+    )
+    cells = [
+        [arm, *(crossing_words(section, arm, cost) for cost in COSTS), *_longest_ratios(section, arm)]
+        for arm in section.arms
+        if arm != reference
+    ]
+    notes = (
+        f"from which look-back on it costs less than `{reference}`, up to the longest; between two look-backs that "
+        "were measured, on the straight line of log cost on log look-back (interpolated, not measured)",
+        f"times less: below 1 it costs more; nearer to 1 than {CLEARLY}, or where seeds overlap, not clearly less",
+    )
+    return Sheet("Where leaving pays", headings, cells, notes)
+
+
+def _longest_ratios(section: Section, arm: str) -> list[str]:
+    both = [
+        (own, reference)
+        for look_back in section.look_backs
+        if (own := section.at(arm, look_back)) and (reference := section.at(section.reference, look_back))
+    ]
+    if not both:
+        return [NONE] * len(COSTS)
+    ratios = [times_cheaper(cost, *both[-1]) for cost in COSTS]
+    look_back = both[-1][0].look_back
+    at = "" if look_back == section.look_backs[-1] else f" at {look_back:,}"
+    return [NONE if ratio is None else shown(ratio) + at for ratio in ratios]
+
+
+TITLE = "Transplanted"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a run's `transplant.json` beside its first, which is the run as it was trained."""
+
+    attention: str
+    look_back: int
+    mse: float
+    mae: float
+    more: float
+    times: float
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """What it ran at and under."""
+        return self.look_back, self.attention
+
+
+def transplant_sheet(section: Section) -> Sheet | None:
+    """Give the table of transplants, means over the seeds that have them; None where no run of the section has any."""
+    cells, damaged = [], []
+    for setting in section.settings:
+        by_key: dict[tuple[int, str], list[Line]] = {}
+        for run in setting.runs:
+            lines = lines_of(run)
+            damaged += [run.name] * (lines is None)
+            for key, line in {line.key: line for line in lines or []}.items():
+                by_key.setdefault(key, []).append(line)
+        cells += [_transplant_cells(setting, lines) for _, lines in sorted(by_key.items())]
+    headings = (
+        *("trained with", "at look-back", "run with", "at look-back", "seeds", "test MSE", "test MAE"),
+        *("MSE, % more", "times its time"),
+    )
+    notes = (
+        "the weights of a run under another mechanism or look-back, nothing trained anew (`python -m forecast.predict."
+        "transplant`); % more, times: against the same weights as they were trained, scored beside them",
+        *(f"{name}: its {TRANSPLANT} is not readable, and left out" for name in damaged),
+    )
+    return Sheet(TITLE, headings, cells, notes) if cells or damaged else None
+
+
+def lines_of(run: FinishedRun) -> list[Line] | None:
+    """Give the transplants of a run, none where none was tried; None where their file cannot be read."""
+    try:
+        content = read_json(run.folder / TRANSPLANT)
+        if content is None:
+            return []
+        trained, *others = content["scored"] if isinstance(content, dict) else content  # a list in earlier versions
+        return [_line(other, trained) for other in others]
+    except (OSError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError):
+        return None
+
+
+def _line(found: Mapping[str, Any], trained: Mapping[str, Any]) -> Line:
+    return Line(
+        attention=str(found["attention"]),
+        look_back=int(found["context_length"]),
+        mse=_number(found["test"]["mse"]),
+        mae=_number(found["test"]["mae"]),
+        more=100 * (_number(found["test"]["mse"]) / _number(trained["test"]["mse"]) - 1),
+        times=_number(found["seconds_per_window"]) / _number(trained["seconds_per_window"]),
+    )
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else float(value)
+
+
+def _transplant_cells(setting: Setting, lines: Sequence[Line]) -> list[str]:
+    def mean(values: Sequence[float]) -> float:
+        return sum(values) / len(values)
+
+    return [
+        setting.arm,
+        f"{setting.look_back:,}",
+        lines[0].attention,
+        f"{lines[0].look_back:,}",
+        f"{len(lines)}",
+        score(mean([line.mse for line in lines])),
+        score(mean([line.mae for line in lines])),
+        signed(mean([line.more for line in lines])),
+        shown(mean([line.times for line in lines])),
+    ]

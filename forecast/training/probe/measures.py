@@ -1,0 +1,156 @@
+"""Measures of attention weights: entropy, distance, informative queries."""
+
+import torch
+from torch import Tensor
+
+from forecast.attention._sampling import highest
+from forecast.attention.base import Attention, at_least_float32
+from forecast.attention.full import softmax_weights
+from forecast.attention.probsparse import ProbSparseAttention
+from forecast.training.probe.capture import Captured
+
+
+def softmax_rows(call: Captured, queries: Tensor, causal: bool) -> Tensor:
+    """Give the rows σ(QKᵀ/√E) of the positions `queries` (n,), shape (B, H, n, S)."""
+    allowed = torch.arange(call.key.shape[2], device=queries.device) <= queries[:, None] if causal else None
+    return softmax_weights(call.query[:, :, queries], call.key, allowed)
+
+
+def mean_rows(like: Tensor, queries: Tensor, causal: bool) -> Tensor:
+    """Give the rows of the plain mean of the allowed values, broadcastable to `like` (B, H, n, S)."""
+    num_keys = like.shape[-1]
+    if not causal:
+        return like.new_full((1, 1, 1, num_keys), 1 / num_keys)
+    allowed = torch.arange(num_keys, device=queries.device) <= queries[:, None]
+    return allowed.to(like.dtype)[None, None] / (queries[:, None] + 1)
+
+
+def relative_distance(output: Tensor, exact: Tensor) -> Tensor:
+    """Give ‖output − exact‖₂ / ‖exact‖₂ of each head, shape (H,), float64.
+
+    Both norms are over all sequences, queries and features of (B, H, n, V). 0: the same; 1: as far as an
+    output of zeros; NaN or infinite where `exact` is zero.
+    """
+    difference = (output.double() - exact.double()).square().sum((0, 2, 3)).sqrt()
+    distance: Tensor = difference / exact.double().square().sum((0, 2, 3)).sqrt()
+    return distance
+
+
+WHOLE = 2**24
+"""Weights, sequences by heads by queries by keys, up to which a map is made whole to look at some of its rows."""
+
+AGREEMENT = 0.01
+"""Relative distance to the output up to which implied weights count as those that the output was made with."""
+
+
+def entropy(weights: Tensor, num_keys: Tensor) -> Tensor:
+    """Give −Σ p ln p / ln(keys), the mean over sequences and queries, of each head: shape (H,), 0 to 1.
+
+    p is |w| / Σ|w|: weights that may be negative, as Linformer's implied ones, count by their size. A query
+    that may attend to one key only has no choice and is left out; NaN where none is left.
+
+    Parameters
+    ----------
+    weights
+        Shape (B, H, n, S), zero where a key is not allowed.
+    num_keys
+        How many keys each query may attend to, shape (n,).
+    """
+    sizes = weights.abs()
+    shares = sizes / sizes.sum(dim=-1, keepdim=True).clamp_min(torch.finfo(sizes.dtype).tiny)
+    nats = -torch.special.xlogy(shares, shares).sum(dim=-1)[:, :, num_keys > 1]  # (B, H, n')
+    widest = num_keys[num_keys > 1].to(nats.dtype).log()
+    mean: Tensor = (nats / widest).double().mean((0, 2))
+    return mean
+
+
+def implied_rows(mechanism: Attention, call: Captured, queries: Tensor, exact: Tensor) -> Tensor | None:
+    """Give the rows of the map that the mechanism's output was made with, shape (B, H, n, S).
+
+    None where the map of these queries alone does not give the output: a mechanism in which one query's
+    weights hang on the others'. ProbSparse, which is of that kind, has its rows rebuilt from its choice. None, too,
+    where a mechanism takes as many queries as keys alone and the whole map is too large.
+
+    Parameters
+    ----------
+    call
+        All queries of the sequences.
+    queries
+        Positions (n,), in ascending order.
+    exact
+        The softmax of the same rows.
+    """
+    if isinstance(mechanism, ProbSparseAttention):
+        chosen = chosen_queries(mechanism, call)[:, :, queries, None]
+        return torch.where(chosen, exact, mean_rows(exact, queries, mechanism.causal))
+    if mechanism.causal:  # a square map, of as many positions as are needed
+        length = int(queries[-1]) + 1
+        rows = mechanism.attention_map(call.query[:, :, :length], call.key[:, :, :length])[:, :, queries]
+    elif mechanism.cross:
+        length = call.key.shape[2]
+        rows = mechanism.attention_map(call.query[:, :, queries], call.key)
+    else:
+        length = call.key.shape[2]
+        if call.query.shape[:3].numel() * length > WHOLE:
+            return None
+        rows = mechanism.attention_map(call.query, call.key)[:, :, queries]
+    values = call.value[:, :, :length].to(rows.dtype)
+    distance = relative_distance(rows @ values, call.output[:, :, queries])
+    if not bool((distance <= AGREEMENT).all()):
+        return None
+    return torch.nn.functional.pad(rows, (0, call.key.shape[2] - length))
+
+
+def chosen_queries(mechanism: ProbSparseAttention, call: Captured) -> Tensor:
+    """Give which queries get the softmax, booleans (B, H, L), as in evaluation mode."""
+    chosen = mechanism.choose(call.query, call.key, None, None)
+    return torch.zeros(call.query.shape[:3], dtype=torch.bool, device=chosen.device).scatter(2, chosen, True)
+
+
+BUDGET = 2**26
+"""Products of a query and a key that a layer's exact measure may take; of a longer one every k-th query is ranked."""
+
+PIECE = 2**22
+"""Products held at a time."""
+
+
+def found_share(mechanism: ProbSparseAttention, call: Captured, budget: int = BUDGET) -> tuple[Tensor, float]:
+    """Give the share of the truly most informative queries that were chosen, of each head, and that of a blind choice.
+
+    The truth is the measure M(q) = max_j q·k_j − mean_j q·k_j over *all* keys that a query may attend. Where
+    heads × queries × keys are beyond the budget only the first sequence's every k-th query is ranked, and
+    the best of those looked for are as many as their part of the number chosen.
+
+    Returns
+    -------
+    tuple
+        Shape (H,), 0 to 1, the mean over the sequences; and u / L, what a choice at random finds.
+    """
+    batch, heads, length, _ = call.query.shape
+    products = heads * length * call.key.shape[2]
+    sequences, step = max(1, min(batch, budget // products)), -(-products // budget)
+    call = Captured(*(tensor[:sequences] for tensor in call))
+    chosen = chosen_queries(mechanism, call)  # (B, H, L)
+    count = int(chosen[0, 0].sum())
+    ranked = torch.arange(0, length, step, device=chosen.device)
+    best = highest(exact_measure(call, ranked, mechanism.causal), max(1, round(count * len(ranked) / length)))
+    found = chosen[:, :, ranked].gather(2, best).double().mean((0, 2))
+    return found, count / length
+
+
+def exact_measure(call: Captured, queries: Tensor, causal: bool) -> Tensor:
+    """Give M of the positions `queries` (n,) over all keys that each may attend, shape (B, H, n)."""
+    dtype = at_least_float32(call.query)
+    keys = call.key.to(dtype).transpose(-1, -2)  # (B, H, E, S)
+    steps = torch.arange(keys.shape[3], device=queries.device)
+    size = max(1, PIECE // (keys.shape[0] * keys.shape[1] * keys.shape[3]))
+    measures = []
+    for piece in queries.split(size):
+        scores = call.query[:, :, piece].to(dtype) @ keys  # (B, H, size, S)
+        if causal:
+            allowed = steps <= piece[:, None]
+            mean = scores.masked_fill(~allowed, 0).sum(dim=-1) / (piece + 1)
+            measures.append(scores.masked_fill(~allowed, -torch.inf).amax(dim=-1) - mean)
+        else:
+            measures.append(scores.amax(dim=-1) - scores.mean(dim=-1))
+    return torch.cat(measures, dim=2)

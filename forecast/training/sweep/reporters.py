@@ -1,0 +1,153 @@
+"""How a sweep tells of its jobs: lines or a live table."""
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from forecast.runs.rows import figures_of
+from forecast.training.sweep.table import HEADINGS, cell
+
+SHOWN = ("test_mse", "skill", "train_windows_per_s", "inference_windows_per_s", "peak_memory_mib", "fit_seconds")
+"""What is shown of a job while the others run, by `HEADINGS`."""
+
+OF_A_SEARCH = ("validation_mse", "train_windows_per_s", "inference_windows_per_s", "peak_memory_mib", "fit_seconds")
+"""The same where a choice is to be made: nothing of the test part."""
+
+
+class Lines:
+    """Prints them.
+
+    Parameters
+    ----------
+    shown
+        What of a finished job, by `HEADINGS`.
+    """
+
+    def __init__(self, shown: Sequence[str] = SHOWN) -> None:
+        self.shown = shown
+
+    def starts(self, name: str, number: int, *, again: bool) -> None:
+        """Say which job starts, or goes on."""
+        print(f"job {number}: {name} {'goes on' if again else 'starts'}", flush=True)
+
+    def finished(self, name: str, result: Mapping[str, Any], *, before: bool) -> None:
+        """Say what a job came to, unless the run itself has said that it is an earlier one."""
+        if before:
+            return
+        shown = ", ".join(f"{HEADINGS[key]} {text}" for key, text in cells(result, self.shown).items() if text)
+        print(f"{name}: finished, {shown}", flush=True)
+
+    def failed(self, name: str, line: str) -> None:
+        """Say no more than has been said."""
+
+    def left(self, name: str) -> None:
+        """Say that a job is left for another time."""
+        print(f"{name}: left, no time to begin it", flush=True)
+
+
+def cells(result: Mapping[str, Any], shown: Sequence[str]) -> dict[str, str]:
+    """Give the text of each figure of `shown`, empty where the result has none."""
+    row = {"row": "job", **figures_of(result)}
+    return {key: cell(key, row) for key in shown}
+
+
+AROUND = 7
+"""Lines that the table takes beside its rows, and the prompt below it."""
+
+
+class Board:
+    """Shows the table for as long as the `with` block lasts; what is printed meanwhile stands above it.
+
+    Parameters
+    ----------
+    title
+        Of the sweep.
+    total
+        Its jobs, None where a search finds them as it goes.
+    shown
+        What of a finished job, by `HEADINGS`.
+    """
+
+    def __init__(
+        self, title: str, total: int | None, console: Console | None = None, *, shown: Sequence[str] = SHOWN
+    ) -> None:
+        self.title = title
+        self.total = total
+        self.shown = shown
+        self.console = Console() if console is None else console
+        self._states: dict[str, str] = {}
+        self._cells: dict[str, dict[str, str]] = {}
+        self._since: dict[str, float] = {}
+        self._began = time.monotonic()
+        self._live = Live(
+            console=self.console,
+            get_renderable=self.table,
+            refresh_per_second=1,  # more would take time from the jobs that are measured
+            transient=True,
+            redirect_stderr=sys.stderr.isatty(),
+        )
+
+    def __enter__(self) -> "Board":
+        self._live.start(refresh=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def starts(self, name: str, number: int, *, again: bool) -> None:
+        """Show a job as the one that runs."""
+        self._since[name] = time.monotonic()
+        self._states[name] = "goes on" if again else "runs"
+
+    def finished(self, name: str, result: Mapping[str, Any], *, before: bool) -> None:
+        """Show a job's scores and costs."""
+        self._cells[name] = cells(result, self.shown)
+        self._states[name] = "done before" if before else "done"
+
+    def failed(self, name: str, line: str) -> None:
+        """Show a job as failed."""
+        self._states[name] = "failed"
+
+    def left(self, name: str) -> None:
+        """Show a job as left for another time."""
+        self._states[name] = "left"
+
+    def table(self) -> Table:
+        """Give the table as it stands, its newest rows if the terminal is too low for all."""
+        rows = list(self._states.items())
+        fitting = max(1, self.console.height - AROUND)
+        table = Table(title=self._heading(), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+        table.add_column("job", overflow="fold")
+        table.add_column("", no_wrap=True)
+        for key in self.shown:
+            table.add_column(HEADINGS[key], justify="right", no_wrap=True)
+        if hidden := len(rows[:-fitting]):
+            table.add_row(f"({hidden} more above)")
+        for name, state in rows[-fitting:]:
+            running = state in ("runs", "goes on")
+            said = f"{state} {_elapsed(self._since[name])}" if running else state
+            figures = self._cells.get(name, {})
+            style = "bold" if running else "red" if state == "failed" else None
+            table.add_row(name, said, *(figures.get(key, "") for key in self.shown), style=style)
+        return table
+
+    def _heading(self) -> str:
+        states = list(self._states.values())
+        of = "" if self.total is None else f" of {self.total}"
+        done, failed = sum(state.startswith("done") for state in states), states.count("failed")
+        told = f"{self.title}: {done}{of} jobs finished" + (f", {failed} failed" if failed else "")
+        return f"{told}, {_elapsed(self._began)}"
+
+
+def _elapsed(since: float) -> str:
+    return str(timedelta(seconds=int(time.monotonic() - since)))

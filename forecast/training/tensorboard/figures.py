@@ -1,0 +1,157 @@
+"""Figures of errors for TensorBoard."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from forecast.common.lone_points import draw_line
+from forecast.evaluation.by_calendar import PartErrors
+from forecast.evaluation.metrics import Scores
+
+WIDTH, DPI = 4.4, 80
+"""Inches, and pixels an inch: as wide as TensorBoard's cards, which leave out pixels of what is wider."""
+
+FONT_SIZE = 7
+THIN = 0.9
+COLORS = {"model": "tab:orange", "linear": "tab:blue", "seasonal_naive": "tab:green", "last_value": "0.55"}
+"""Of the rows of a result, the same in every picture."""
+
+
+class ForecastPanels:
+    """Windows one below the other: the past, the truth and the seasonal naive, over which a forecast is put.
+
+    Parameters
+    ----------
+    past, truth, naive
+        Shapes (K, T), (K, h), (K, h) or None, original units of one series; NaN is not drawn.
+    titles
+        K of them.
+    """
+
+    def __init__(self, past: np.ndarray, truth: np.ndarray, naive: np.ndarray | None, titles: Sequence[str]) -> None:
+        height = 0.7 + 1.15 * len(past)
+        figure = Figure(figsize=(WIDTH, height), dpi=DPI)
+        _margins(figure, bottom=0.6 / height, top=1 - 0.2 / height)
+        self._canvas = FigureCanvasAgg(figure)
+        self._panels = figure.subplots(len(past), 1, sharex=True, squeeze=False)[:, 0]
+        before, ahead = np.arange(-past.shape[1], 0), np.arange(truth.shape[1])
+        self._lines = []
+        for place, panel in enumerate(self._panels):
+            draw_line(panel, before, past[place], color="0.6", linewidth=THIN, label="past")
+            draw_line(panel, ahead, truth[place], color="black", linewidth=THIN, label="truth")
+            if naive is not None:
+                color = COLORS["seasonal_naive"]
+                draw_line(panel, ahead, naive[place], color=color, linewidth=THIN, label="seasonal naive")
+            self._lines += draw_line(
+                panel, ahead, np.zeros(len(ahead)), color=COLORS["model"], linewidth=1.5, label="forecast"
+            )
+            panel.axvline(0, color="0.8", linewidth=0.8)
+            panel.set_title(titles[place], fontsize=FONT_SIZE, loc="left", y=1.0, pad=2, parse_math=False)
+            panel.tick_params(labelsize=FONT_SIZE)
+            panel.locator_params(axis="y", nbins=4)
+            panel.xaxis.set_visible(panel is self._panels[-1])
+            panel.spines[["top", "right"]].set_visible(False)
+        self._panels[-1].set_xlabel("steps from the first forecast", fontsize=FONT_SIZE)
+        handles = self._panels[0].get_legend_handles_labels()
+        figure.legend(*handles, loc="lower center", fontsize=FONT_SIZE, ncols=4, frameon=False, borderpad=0)
+        self._background: object = None
+
+    def pixels(self, forecast: np.ndarray) -> np.ndarray:
+        """Give the picture with `forecast`, shape (K, h), original units: (height, width, 3), uint8.
+
+        Only the forecast's own lines are drawn anew, unless one leaves its panel.
+        """
+        for line, values in zip(self._lines, forecast, strict=True):
+            line.set_ydata(values)
+        if self._background is None or any(map(_leaves, self._panels, self._lines)):
+            self._draw_background()
+        self._canvas.restore_region(self._background)
+        for panel, line in zip(self._panels, self._lines, strict=True):
+            panel.draw_artist(line)
+        return pixels_of(self._canvas)
+
+    def _draw_background(self) -> None:
+        for panel, line in zip(self._panels, self._lines, strict=True):
+            panel.relim()
+            panel.autoscale_view()
+            line.set_visible(False)
+        self._canvas.draw()
+        self._background = self._canvas.copy_from_bbox(self._canvas.figure.bbox)
+        for line in self._lines:
+            line.set_visible(True)
+
+
+def errors_by_step(rows: Mapping[str, Sequence[Scores]]) -> np.ndarray:
+    """Give the test error of each row of a result at each step of the horizon: (height, width, 3), uint8.
+
+    Parameters
+    ----------
+    rows
+        By the names of `COLORS`, others are left out: a score a step, on z-scores.
+    """
+    figure = Figure(figsize=(WIDTH, 2.6), dpi=DPI)
+    _margins(figure, bottom=0.23, top=0.97)
+    canvas = FigureCanvasAgg(figure)
+    panel = figure.subplots()
+    for name, color in COLORS.items():
+        if name in rows:
+            mse = [scores["mse"] for scores in rows[name]]
+            width = 1.8 if name == "model" else 1.1
+            label = name.replace("_", " ")
+            draw_line(panel, np.arange(1, len(mse) + 1), np.array(mse), color=color, linewidth=width, label=label)
+    panel.set_xlabel("step of the horizon", fontsize=FONT_SIZE)
+    panel.set_ylabel("test MSE of z-scores", fontsize=FONT_SIZE)
+    panel.set_ylim(bottom=0)
+    panel.tick_params(labelsize=FONT_SIZE)
+    panel.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="lower center", fontsize=FONT_SIZE, ncols=4, frameon=False, borderpad=0)
+    canvas.draw()
+    return pixels_of(canvas)
+
+
+def _margins(figure: Figure, bottom: float, top: float) -> None:
+    """Place the panels by hand: a layout engine would draw everything twice to find the same places."""
+    figure.subplots_adjust(left=0.11, right=0.98, bottom=bottom, top=top, hspace=0.3)
+
+
+def _leaves(panel: Axes, line: Line2D) -> bool:
+    low, high = panel.get_ylim()
+    values = np.asarray(line.get_ydata())
+    return bool(values.min() < low or values.max() > high)
+
+
+def pixels_of(canvas: FigureCanvasAgg) -> np.ndarray:
+    """Give what was drawn: (height, width, 3), uint8."""
+    return np.array(canvas.buffer_rgba(), dtype=np.uint8)[..., :3]
+
+
+MOST_LABELS = 12
+
+
+def by_part(errors: PartErrors) -> np.ndarray:
+    """Give bars of the mean absolute error and a line of the bias: (height, width, 3), uint8."""
+    figure = Figure(figsize=(WIDTH, 2.6), dpi=DPI)
+    figure.subplots_adjust(left=0.14, right=0.98, bottom=0.25, top=0.91)
+    canvas = FigureCanvasAgg(figure)
+    panel = figure.subplots()
+    there = np.flatnonzero(np.isfinite(errors.mae))
+    places = np.arange(len(there))
+    panel.bar(places, errors.mae[there], color=COLORS["model"], width=0.7, label="mean absolute error")
+    panel.plot(
+        places, errors.bias[there], color="black", marker=".", linewidth=0.9, label="mean of truth less forecast"
+    )
+    panel.axhline(0, color="0.6", linewidth=0.8)
+    every = -(-len(there) // MOST_LABELS)
+    panel.set_xticks(places[::every], [errors.part.labels[number] for number in there[::every]])
+    panel.set_xlabel(f"{errors.part.name} that was forecast", fontsize=FONT_SIZE)
+    panel.set_ylabel("in the series' own unit", fontsize=FONT_SIZE)
+    panel.set_title(f"{errors.series}, validation windows", fontsize=FONT_SIZE, loc="left", pad=3, parse_math=False)
+    panel.tick_params(labelsize=FONT_SIZE)
+    panel.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="lower center", fontsize=FONT_SIZE, ncols=2, frameon=False, borderpad=0)
+    canvas.draw()
+    return pixels_of(canvas)

@@ -1,0 +1,275 @@
+"""The TensorBoard logger of a run."""
+
+import inspect
+import io
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+import numpy as np
+from lightning.pytorch.loggers import Logger, TensorBoardLogger
+from omegaconf import OmegaConf
+from PIL import Image
+
+from forecast.common.errors import InputError
+from forecast.common.files import flatten, gone
+from forecast.common.options import TARGET, check_target, make
+from forecast.common.tables import inert
+from forecast.common.timing import Stopwatch
+from forecast.runs.summary import summary
+from forecast.training.tensorboard.final_scalars import COMPARED, final_scalars
+
+SHOWN = (
+    ("attention.name", "attention", "string"),
+    ("context_length", "look-back", "number"),
+    ("words", "words", "string"),
+)
+"""The columns beside the metrics: the name, its heading and its kind."""
+
+Value = bool | int | float | str
+
+
+def table_values(config: Mapping[str, Any]) -> dict[str, Value]:
+    """Give the values of a nested configuration by dotted name; lists as text, None as "null"."""
+    return {name: "null" if value is None else _plain(value) for name, value in flatten(config).items()}
+
+
+def session_start(config: Mapping[str, Any]) -> Any:
+    """Give the summary that says under which configuration a run began."""
+    from tensorboard.plugins.hparams import metadata, plugin_data_pb2
+
+    info = plugin_data_pb2.SessionStartInfo(start_time_secs=time.time())
+    for name, value in table_values(config).items():
+        if isinstance(value, bool):
+            info.hparams[name].bool_value = value
+        elif isinstance(value, str):
+            info.hparams[name].string_value = value
+        else:
+            info.hparams[name].number_value = value
+    return _summary(metadata.SESSION_START_INFO_TAG, plugin_data_pb2.HParamsPluginData(session_start_info=info))
+
+
+def table_columns(scalars: Sequence[str]) -> Any:
+    """Return the summary that says which columns the table has, so that the metrics are seen without scrolling.
+
+    TensorBoard shows five hyper-parameters at first if it finds them itself, and with them no metric on a page of
+    1,300 pixels.
+
+    Parameters
+    ----------
+    scalars
+        The metrics, the ones that are shown at first before the others.
+    """
+    from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2
+
+    kinds = {"string": api_pb2.DATA_TYPE_STRING, "number": api_pb2.DATA_TYPE_FLOAT64}
+    columns = [api_pb2.HParamInfo(name=name, display_name=shown, type=kinds[kind]) for name, shown, kind in SHOWN]
+    metrics = [
+        api_pb2.MetricInfo(name=api_pb2.MetricName(tag=tag), display_name=tag.removeprefix("compare/"))
+        for tag in scalars
+    ]
+    experiment = api_pb2.Experiment(hparam_infos=columns, metric_infos=metrics)
+    return _summary(metadata.EXPERIMENT_TAG, plugin_data_pb2.HParamsPluginData(experiment=experiment))
+
+
+def session_end() -> Any:
+    """Give the summary that says that a run has finished."""
+    from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2
+
+    info = plugin_data_pb2.SessionEndInfo(status=api_pb2.STATUS_SUCCESS, end_time_secs=time.time())
+    return _summary(metadata.SESSION_END_INFO_TAG, plugin_data_pb2.HParamsPluginData(session_end_info=info))
+
+
+def _plain(value: Any) -> Value:
+    return value if isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _summary(tag: str, content: Any) -> Any:
+    from tensorboard.compat.proto import summary_pb2
+    from tensorboard.plugins.hparams import metadata
+
+    about = metadata.create_summary_metadata(content)
+    value = summary_pb2.Summary.Value(tag=tag, metadata=about, tensor=metadata.NULL_TENSOR)
+    return summary_pb2.Summary(value=[value])
+
+
+FLUSH_SECONDS = 10
+"""Longest time that a point takes from the run to the file, for whoever looks on."""
+
+
+class _LeftToTheNextWrite:
+    """Keeps the thread that writes the event file from printing a traceback: the next write raises the same error."""
+
+    def __init__(self, otherwise: Callable[[threading.ExceptHookArgs], Any]) -> None:
+        self.otherwise = otherwise
+
+    def __call__(self, raised: threading.ExceptHookArgs) -> None:
+        writes = type(raised.thread).__module__ == "tensorboard.summary.writer.event_file_writer"
+        if not (writes and isinstance(raised.exc_value, OSError)):
+            self.otherwise(raised)
+
+
+class Board(TensorBoardLogger):
+    """Writes scalars, figures, text and hyper-parameters of one run into its folder.
+
+    Parameters
+    ----------
+    save_dir
+        The run folder, nothing below it.
+    purge_step
+        For a run that goes on after this many steps: what the folder's earlier files say of later ones is
+        hidden, so that each curve has each step once. 0 for a new run, whose file has to say so too: the
+        first mark of a start that TensorBoard's slower reader finds hides nothing.
+
+    Attributes
+    ----------
+    clock
+        The time spent here. The callbacks that draw for the board run it too.
+    """
+
+    def __init__(self, save_dir: str, purge_step: int = 0) -> None:
+        super().__init__(
+            save_dir, name="", version="", default_hp_metric=False, purge_step=purge_step, flush_secs=FLUSH_SECONDS
+        )
+        if not isinstance(threading.excepthook, _LeftToTheNextWrite):
+            threading.excepthook = _LeftToTheNextWrite(threading.excepthook)
+        self.clock = Stopwatch()
+        self._scalars: dict[str, None] = {}  # in the order in which they came
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Add a point to each scalar's curve; not Lightning's `epoch`, as a run has only one."""
+        with self.clock:
+            self._check_folder()
+            kept = {name: value for name, value in metrics.items() if name != "epoch"}
+            self._scalars |= dict.fromkeys(kept)
+            super().log_metrics(kept, step)
+
+    def add_image(self, tag: str, pixels: np.ndarray, step: int) -> None:
+        """Add a picture, shape (height, width, 3), uint8; at most 64 colours of it are kept."""
+        with self.clock:
+            self.experiment.file_writer.add_summary(image_summary(tag, pixels), step)
+
+    def add_text(self, tag: str, markdown: str, step: int) -> None:
+        """Add a text."""
+        with self.clock:
+            self.experiment.add_text(tag, markdown, step)
+
+    def add_histogram(self, tag: str, values: np.ndarray, step: int) -> None:
+        """Add the distribution of some numbers, any shape; none of them NaN."""
+        with self.clock:
+            self.experiment.add_histogram(tag, values, step)
+
+    def begin_session(self, config: Mapping[str, Any]) -> None:
+        """Enter the run with its configuration into the table of the HParams tab.
+
+        The table takes the first entry of a folder, so a run that goes on keeps its line; the metrics beside
+        it are the last points of all scalars.
+        """
+        self._add(session_start(config))
+
+    def end_session(self, first: Sequence[str] = ()) -> None:
+        """Mark the run as finished there, the scalars named `first` before its others, and close the file."""
+        self._add(table_columns([*dict.fromkeys([*first, *self._scalars])]))
+        self._add(session_end())
+        with self.clock:
+            self.experiment.close()
+
+    def save(self) -> None:
+        """Bring everything to the file; Lightning's own also leaves an empty `hparams.yaml`."""
+        with self.clock:
+            self._check_folder()
+            self.experiment.flush()
+
+    def finalize(self, status: str) -> None:
+        """Bring everything to the file, which stays open after a fit: the test scores are yet to come."""
+        if self._experiment is None or self._is_gone():
+            return
+        self.save()
+        if status != "success":
+            self.experiment.close()
+
+    def _check_folder(self) -> None:
+        """Refuse to write where the folder was removed: the writer's own thread would end with a traceback."""
+        if self._experiment is not None and self._is_gone():
+            raise gone(Path(self.log_dir))
+
+    def _is_gone(self) -> bool:
+        return not Path(self.log_dir).is_dir()
+
+    def _add(self, summary: Any) -> None:
+        with self.clock:
+            self.experiment.file_writer.add_summary(summary, 0)
+
+
+def image_summary(tag: str, pixels: np.ndarray) -> Any:
+    """Give the entry of a picture; a third of the time and the bytes of `SummaryWriter.add_image`."""
+    from tensorboard.compat.proto import summary_pb2
+
+    file = io.BytesIO()
+    drawing = Image.fromarray(np.ascontiguousarray(pixels))
+    drawing.quantize(64, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(file, "PNG", compress_level=3)
+    height, width, _ = pixels.shape
+    image = summary_pb2.Summary.Image(height=height, width=width, colorspace=3, encoded_image_string=file.getvalue())
+    return summary_pb2.Summary(value=[summary_pb2.Summary.Value(tag=tag, image=image)])
+
+
+OURS = {"save_dir", "purge_step", "kwargs"}
+"""Arguments of a logger that follow from `output_dir` and `resume`."""
+
+
+def check_logger(config: Mapping[str, Any]) -> None:
+    """Refuse a `logger` group that would fail, or be overruled, once the run has a folder.
+
+    Raises
+    ------
+    InputError
+        Naming the key.
+    """
+    check_target(config, "logger", Logger)
+    kind = resolve_name(str(config[TARGET]))
+    known = set(inspect.signature(kind).parameters) - OURS
+    for key in set(config) - known - {TARGET}:
+        raise InputError(f"logger.{key}: no option of {kind.__name__}, or settled by output_dir")
+
+
+def make_logger(config: Mapping[str, Any], folder: str, purge_step: int = 0) -> Logger:
+    """Give the logger, writing into `folder`.
+
+    Parameters
+    ----------
+    purge_step
+        The steps made before a run goes on: of a board's earlier files, what is of later steps is hidden.
+        Other loggers have nothing of the kind and are not told.
+
+    Raises
+    ------
+    InputError
+        If it cannot be made, as where a package that it needs is not installed.
+    """
+    kind = resolve_name(str(config[TARGET]))
+    more = {"purge_step": purge_step} if issubclass(kind, TensorBoardLogger) else {}
+    logger: Logger = make(config, "logger", save_dir=folder, **more)
+    return logger
+
+
+def log_start(logger: Logger, config: Mapping[str, Any]) -> None:
+    """Enter the run, before its first step, into the board's table of runs."""
+    if isinstance(logger, Board):
+        logger.begin_session({**config, "words": " ".join(sys.argv[1:]) or "none"})
+
+
+def log_end(logger: Logger, result: Mapping[str, Any]) -> None:
+    """Log a finished run at its last step: every score and speed figure of `result` and, on a board, a summary."""
+    step = result["model"]["steps"]
+    logger.log_metrics(final_scalars(result), step=step)
+    if isinstance(logger, Board):
+        logger.add_text("1_summary", summary(result), step)
+        lines = map(inert, OmegaConf.to_yaml(result["config"]).splitlines())
+        logger.add_text("2_configuration", "\n".join(["```yaml", *lines, "```"]), step)
+        logger.end_session([f"compare/{name.replace('/', '_')}" for name in COMPARED])
+    else:
+        logger.finalize("success")
