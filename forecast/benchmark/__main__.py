@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from forecast.benchmark import attention, latency, max_context, options, peers, step
+from forecast.benchmark import attention, latency, max_context, options
 from forecast.common.cli import finish
 
 DEFAULT = "attention"
@@ -23,18 +23,6 @@ BENCHMARKS: dict[str, tuple[Run, Callable[[argparse.ArgumentParser], None], str,
         options.add_latency_options,
         "a run's forecasts: p50 and p95 of one window and a batch, as trained, compiled and exported",
         "Measure a run's forecasts, from a checked tensor of the last rows to original units.",
-    ),
-    "peers": (
-        peers.run,
-        options.add_peers_options,
-        "our Informer beside that of transformers: training step and inference, time and memory",
-        "Measure our Informer with ProbSparse attention and that of transformers in turn, on the same windows.",
-    ),
-    "step": (
-        step.run,
-        options.add_step_options,
-        "our training step: its share of the machine's matrix product, and where the rest of its time goes",
-        "Measure our training step beside the matrix product of its own layers, and list its operations.",
     ),
     "max-context": (
         max_context.run,

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from forecast.benchmark.breakdown import breakdown, kind_of
+from benchmarks.step import breakdown, kind_of
 from tests.benchmark.made import CPU
 
 

@@ -1,6 +1,5 @@
-"""The benchmarks that train whole models, from the command line to the files."""
+"""The search for the longest look-back, from the command line to the files."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,65 +16,6 @@ MODEL = ["--model", f"informer:start_length=0,{SIZES}"]
 
 
 pytestmark = pytest.mark.usefixtures("signals_and_threads")
-
-
-def test_peers_leaves_every_comparison_and_says_what_differs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    transformers = pytest.importorskip("transformers")
-    assert main(["peers", *SMALL, *MODEL, "--pairs", "3", "--output", str(tmp_path)]) == 0
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["cases.csv", "tables.md"]
-    rows = read_rows(tmp_path / "cases.csv")
-    assert len(rows) == 2 * 2 * 3
-    for row in rows:
-        assert (row["pairs"], row["transformers"], row["threads"]) == ("3", transformers.__version__, "1")
-        least, middle, most = (float(row[f"times_as_fast{end}"]) for end in ("_least", "", "_most"))
-        assert 0 < least <= middle <= most
-        assert int(row["ours_peak_bytes"]) > 0
-        assert row["command"].startswith("python -m forecast.benchmark peers --windows 24:6 48:12")
-    assert {(row["look_back"], row["horizon"]) for row in rows} == {("24", "6"), ("48", "12")}
-    assert {(row["ours_precision"], row["theirs_precision"]) for row in rows} == {
-        ("fp32", "fp32"), ("bf16", "bf16"), ("bf16", "fp32"),
-    }  # fmt: skip
-    tables, printed = (tmp_path / "tables.md").read_text(encoding="utf-8"), capsys.readouterr().out
-    for words in ("Training step, batch 2: ours", "Inference, batch 2: ours", "negative log-likelihood", "start token"):
-        assert words in tables
-        assert words in " ".join(printed.split())
-    assert "both decode the horizon" in tables
-
-
-def test_peers_without_the_extra_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    assert main(["peers", *SMALL, *MODEL, "--output", str(tmp_path / "new")]) == 2
-    out, error = capsys.readouterr()
-    assert (out, error) == ("", "error: transformers is not installed: pip install -e '.[peers]'\n")
-    assert not (tmp_path / "new").exists()
-
-
-def test_step_leaves_the_share_of_the_limit_and_the_operations(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["--repetitions", "2", "--top", "3", "--attention", "probsparse:factor=2", "--output", str(tmp_path)]
-    assert main(["step", *SMALL, *MODEL, *words]) == 0
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["cases.csv", "operations.csv", "tables.md"]
-    rows = read_rows(tmp_path / "cases.csv")
-    assert [(row["look_back"], row["precision"]) for row in rows] == [
-        ("24", "fp32"), ("24", "bf16"), ("48", "fp32"), ("48", "bf16"),
-    ]  # fmt: skip
-    for row in rows:
-        assert 0 < float(row["share_of_product"]) < 1
-        assert 0 < float(row["update_share"]) < 1
-        assert int(row["operations"]) > 0
-    operations = [int(row["operations"]) for row in rows]
-    assert operations[0] == pytest.approx(operations[1], rel=0.02)  # few queries go another way in fp32
-    operations = read_rows(tmp_path / "operations.csv")
-    assert {row["kind"] for row in operations} == {"products", "optimizer", "rest"}
-    tables, printed = (tmp_path / "tables.md").read_text(encoding="utf-8"), capsys.readouterr().out
-    assert tables.count("## Where a step's time goes, 24 → 6, batch 2, fp32") == 1
-    assert "probsparse factor=2" in tables
-    assert printed.splitlines()[-1] == f"{tmp_path}: cases.csv, operations.csv, tables.md"
 
 
 def test_max_context_leaves_each_trial_and_each_mechanism_s_largest(

@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from forecast.benchmark import contest as module
-from forecast.benchmark.contest import Contest, hold, rows_of
+from benchmarks import peers as module
+from benchmarks.peers import Contest, hold, rows_of
 from forecast.benchmark.models import Task
 from forecast.common.errors import InputError
 from forecast.training.steps import Peer

@@ -1,12 +1,19 @@
 import pytest
 import torch
 
+from benchmarks import step as module
+from benchmarks.step import (
+    OUTSIDE,
+    Operation,
+    StepFigures,
+    encoder_rows,
+    layer_product_rate,
+    measure_step,
+    operation_rows,
+    operation_sheets,
+)
 from forecast.attention._parsing import parse
-from forecast.benchmark import step_measure as module
-from forecast.benchmark.breakdown import Operation
 from forecast.benchmark.models import Task, build_ours, our_peer, parse_preset
-from forecast.benchmark.step_measure import StepFigures, encoder_rows, layer_product_rate, measure_step
-from forecast.benchmark.step_sheets import OUTSIDE, operation_rows, operation_sheets
 from forecast.common.timing import Spread
 from forecast.training.steps import training_step
 from tests.benchmark.made import CPU

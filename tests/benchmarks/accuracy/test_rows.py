@@ -6,7 +6,7 @@ import pytest
 from benchmarks.accuracy.cell import Cell
 from benchmarks.accuracy.rows import COLUMNS, append, read_record, row_of, write_record
 from forecast.common.errors import InputError
-from tests.accuracy.made import row
+from tests.benchmarks.accuracy.made import row
 
 SCORES = {"scaled": {"mse": 0.25, "mae": 0.375}, "original": {"mase": 0.7}}
 RESULT = {

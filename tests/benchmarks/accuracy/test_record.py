@@ -11,7 +11,7 @@ from benchmarks.accuracy.__main__ import main
 from benchmarks.accuracy.child import TrainingFailed
 from benchmarks.accuracy.rows import append
 from benchmarks.accuracy.tables import BEGIN, END
-from tests.accuracy.made import row
+from tests.benchmarks.accuracy.made import row
 from tests.support.small import ROOT
 
 pytestmark = pytest.mark.usefixtures("signals_and_threads")

@@ -10,8 +10,8 @@ from benchmarks.accuracy.fill import Filling, fill, missing
 from benchmarks.accuracy.rows import append, read_record
 from forecast.common.files import claimed
 from forecast.runs.run import Run
-from tests.accuracy.made import row
-from tests.accuracy.test_rows import RESULT
+from tests.benchmarks.accuracy.made import row
+from tests.benchmarks.accuracy.test_rows import RESULT
 
 CELLS = [Cell("etth1", 96, name, "1", "main") for name in ("full", "linear", "mean")]
 

@@ -5,7 +5,7 @@ import pytest
 from benchmarks.accuracy.rows import Record
 from benchmarks.accuracy.tables import BEGIN, EMPTY, END, tables, write_tables
 from forecast.common.errors import InputError
-from tests.accuracy.made import row
+from tests.benchmarks.accuracy.made import row
 
 SEEDS = [row(mse, seed=seed) for seed, mse in (("1", 0.36), ("2", 0.37), ("3", 0.38))]
 BEST = "| best published, not run here | 0.351 (SegRNN) | 0.390 (SegRNN) | 0.414 (DUET) | 0.426 (SRSNet) | 0.395 |"

@@ -1,0 +1,360 @@
+"""Our Informer beside the one of `transformers`, in one run: `python -m benchmarks.peers`."""
+
+import argparse
+import gc
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from forecast.attention._parsing import configured, parse
+from forecast.benchmark.machine import add_run_options, facts_of, open_folder
+from forecast.benchmark.measure import WARM_UP
+from forecast.benchmark.models import BEFORE, NUM_KNOWN, SEED, Drawn, Preset, Task, build_ours, our_peer, parse_preset
+from forecast.benchmark.report import CASES, heading_of, tell, write_record, write_unfinished
+from forecast.benchmark.request import choose_device
+from forecast.common.cli import finish, ran_out_of_memory
+from forecast.common.errors import InputError
+from forecast.common.memory import peak_bytes
+from forecast.common.options import positive, window
+from forecast.common.progress import progress
+from forecast.common.tables import Row, Sheet
+from forecast.common.text import decimals, mebibytes, three_digits
+from forecast.common.timing import Spread, interleave, seconds_of
+from forecast.training.steps import Peer, inference, training_step
+
+LAG = BEFORE
+"""Their tokens carry earlier values; with a lag of 0 the decoder would read what it is to forecast."""
+
+
+def version() -> str:
+    """Give the version of transformers.
+
+    Raises
+    ------
+    InputError
+        If it is not installed.
+    """
+    try:
+        import transformers
+    except ModuleNotFoundError as error:
+        if error.name != "transformers":
+            raise
+        raise InputError("transformers is not installed: pip install -e '.[peers]'") from None
+    return str(transformers.__version__)
+
+
+def configuration_of(preset: Preset, factor: int, task: Task) -> dict[str, Any]:
+    """Give the values of their configuration that stand for ours; what ours has not is off, or as small as it goes.
+
+    Raises
+    ------
+    InputError
+        If theirs cannot have those sizes.
+    """
+    options = preset.options
+    if preset.name != "informer":
+        raise InputError(f"--model {preset.name}: transformers has the paper's model: choose informer")
+    if options["head_dim"] is not None:
+        raise InputError(
+            f"--model informer:head_dim={options['head_dim']}: theirs shares out d_model: leave head_dim null"
+        )
+    return {
+        "context_length": task.context_length,
+        "prediction_length": task.horizon,
+        "input_size": task.channels,
+        "num_time_features": NUM_KNOWN,
+        "lags_sequence": [LAG],
+        "scaling": None,  # the windows are z-scores
+        "distribution_output": "normal",  # two parameters, the fewest of the three that it has
+        "attention_type": "prob",
+        "sampling_factor": factor,
+        "distil": options["distil"],
+        "d_model": options["d_model"],
+        "encoder_layers": options["encoder_layers"],
+        "decoder_layers": options["decoder_layers"],
+        "encoder_attention_heads": options["num_heads"],
+        "decoder_attention_heads": options["num_heads"],
+        "encoder_ffn_dim": options["d_ff"],
+        "decoder_ffn_dim": options["d_ff"],
+        "dropout": options["dropout"],
+        "activation_dropout": options["dropout"],
+        "attention_dropout": 0.0,
+        "encoder_layerdrop": 0.0,
+        "decoder_layerdrop": 0.0,
+    }
+
+
+def build_theirs(configuration: Mapping[str, Any]) -> nn.Module:
+    """Give the model on the CPU, its weights the same at each call."""
+    from transformers import InformerConfig, InformerForPrediction
+
+    torch.manual_seed(SEED)
+    model = InformerForPrediction(InformerConfig(**configuration))
+    assert isinstance(model, nn.Module)
+    return model
+
+
+def their_peer(model: nn.Module, drawn: Drawn) -> Peer:
+    """Give the model with its windows, on their device, and torch's AdamW with the settings of our optimizer.
+
+    Without the future values their `forward` decodes a single step, so the forecast is given them too; it is
+    the parameters of a distribution for each step.
+    """
+    device, seen = drawn.values.device, BEFORE + drawn.task.context_length
+    model.to(device)
+    inputs = {
+        "past_values": drawn.values[:, :seen],
+        "past_time_features": drawn.known[:, :seen],
+        "past_observed_mask": torch.ones_like(drawn.values[:, :seen]),
+        "future_values": drawn.future,
+        "future_time_features": drawn.future_known,
+    }
+
+    def loss() -> Tensor:
+        found: Tensor = model(**inputs).loss
+        return found
+
+    def forecast() -> object:
+        return model(**inputs).params
+
+    settings = configured("optimizer", "adamw")
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=settings["lr"], weight_decay=settings["weight_decay"], fused=True
+    )
+    return Peer("transformers", model, optimizer, loss, forecast)
+
+
+TRAINING, INFERENCE = "training step", "inference"
+PASSES: Mapping[str, Callable[[Peer, str], Callable[[], object]]] = {TRAINING: training_step, INFERENCE: inference}
+
+COMPARED = (("fp32", "fp32"), ("bf16", "bf16"), ("bf16", "fp32"))
+"""The arithmetic of ours and of theirs in each comparison."""
+
+
+@dataclass(frozen=True)
+class Contest:
+    """What the passes took: the seconds of each round and the peak bytes, by model and precision."""
+
+    task: Task
+    passes: str
+    peers: tuple[Peer, Peer]
+    seconds: Mapping[tuple[str, str], Sequence[float]]
+    peaks: Mapping[tuple[str, str], int]
+
+
+def hold(task: Task, passes: str, peers: tuple[Peer, Peer], precisions: Sequence[str], rounds: int) -> Contest:
+    """Warm up, take the memory, then time one pass of each model in each precision a round, models in turn.
+
+    Raises
+    ------
+    InputError
+        If the device has not enough memory.
+    """
+    device = peers[0].device
+    try:
+        runs = {(peer.label, precision): PASSES[passes](peer, precision) for precision in precisions for peer in peers}
+        for run in runs.values():
+            for _ in range(WARM_UP[device.type]):
+                run()
+        held = {peer.label: peer.held_bytes(training=passes == TRAINING) for peer in peers}
+        peaks = {key: held[key[0]] + _clean_peak(run, device) for key, run in runs.items()}
+        gc.collect()
+        named = {" ".join(key): key for key in runs}
+        times = interleave(
+            {name: _timed(runs[key], device) for name, key in named.items()}, least=rounds, most=rounds, seconds=0
+        )
+    except RuntimeError as error:
+        if not ran_out_of_memory(error):
+            raise
+        raise InputError(f"{task.label}, batch {task.batch}: the device has not enough memory: lower --batch") from None
+    return Contest(task, passes, peers, {key: times[name] for name, key in named.items()}, peaks)
+
+
+def rows_of(contest: Contest) -> list[Row]:
+    """Give a row for each comparison that was measured; times in milliseconds, ratios pair by pair."""
+    measured = {precision for _, precision in contest.seconds}
+    return [_row(contest, *pair) for pair in COMPARED if measured.issuperset(pair)]
+
+
+def _row(contest: Contest, our_precision: str, their_precision: str) -> Row:
+    ours, theirs = contest.peers
+    keys = {"ours": (ours.label, our_precision), "theirs": (theirs.label, their_precision)}
+    seconds = {side: contest.seconds[key] for side, key in keys.items()}
+    ratios = [other / own for own, other in zip(seconds["ours"], seconds["theirs"], strict=True)]
+    spreads = {side: Spread.of(taken) for side, taken in seconds.items()}
+    ratio = Spread.of(ratios)
+    row: Row = {
+        "passes": contest.passes,
+        "look_back": contest.task.context_length,
+        "horizon": contest.task.horizon,
+        "batch": contest.task.batch,
+        "channels": contest.task.channels,
+        "ours_precision": our_precision,
+        "theirs_precision": their_precision,
+        "pairs": ratio.repetitions,
+        "times_as_fast": ratio.median,
+        "times_as_fast_least": ratio.shortest,
+        "times_as_fast_lower": ratio.lower,
+        "times_as_fast_upper": ratio.upper,
+        "times_as_fast_most": max(ratios),
+    }
+    for side, spread in spreads.items():
+        row |= {
+            f"{side}_median_ms": 1e3 * spread.median,
+            f"{side}_lower_ms": 1e3 * spread.lower,
+            f"{side}_upper_ms": 1e3 * spread.upper,
+            f"{side}_windows_per_s": contest.task.batch / spread.median,
+            f"{side}_peak_bytes": contest.peaks[keys[side]],
+        }
+    row["share_of_peak"] = row["ours_peak_bytes"] / row["theirs_peak_bytes"]
+    return row | {"ours_parameters": ours.num_parameters, "theirs_parameters": theirs.num_parameters}
+
+
+def _timed(run: Callable[[], object], device: torch.device) -> Callable[[], float]:
+    return lambda: seconds_of(run, device)
+
+
+def _clean_peak(run: Callable[[], object], device: torch.device) -> int:
+    """Give the peak of a pass in which nothing that was there before is thrown away."""
+    gc.collect()
+    return peak_bytes(run, device)
+
+
+HEADINGS = (
+    "windows", "arithmetic", "windows/s", "theirs", "times as fast", "least to most", "peak MiB", "theirs", "share",
+)  # fmt: skip
+
+
+def peer_sheets(rows: Sequence[Row], differences: Sequence[str]) -> Iterator[Sheet]:
+    """Give a table of training steps and one of inference; what differs stands beneath the first."""
+    notes = {
+        TRAINING: (
+            "training step: forward, loss, backward and the update, without clipping; medians of the pairs, the least "
+            "and most of their ratios; arithmetic: of ours, of theirs",
+            "peak: weights, buffers and the optimizer's state, and what a pass allocates above them",
+            *differences,
+        ),
+        INFERENCE: (
+            "inference: one batch under inference_mode, in evaluation mode; theirs is `forward`, handed the future "
+            "values, without which it decodes one step; it gives a distribution for each step and the loss",
+            "a forecast of theirs is `generate`, which decodes step after step for each of its samples: not measured",
+        ),
+    }
+    for passes, said in notes.items():
+        shown = [row for row in rows if row["passes"] == passes]
+        if shown:
+            title = (
+                f"{passes.capitalize()}, batch {shown[0]['batch']}: ours beside the Informer of transformers "
+                f"{shown[0]['transformers']}"
+            )
+            yield Sheet(title, HEADINGS, [_cells(row) for row in shown], said)
+
+
+def differences_of(preset: Preset, theirs: Mapping[str, Any], optimizer: Mapping[str, Any]) -> list[str]:
+    """Say what the two do not have in common, and what was set so that they have more."""
+    factor, start = theirs["sampling_factor"], preset.options["start_length"]
+    settings = ", ".join(f"{key} {value}" for key, value in optimizer.items() if not key.startswith("_"))
+    return [
+        f"sizes of both: d_model {theirs['d_model']}, {theirs['encoder_attention_heads']} heads, "
+        f"d_ff {theirs['encoder_ffn_dim']}, {theirs['encoder_layers']} encoder and {theirs['decoder_layers']} decoder "
+        f"layers, distilling {'on' if theirs['distil'] else 'off'}, dropout {theirs['dropout']}",
+        f"scoring: theirs takes the product of every query with as many sampled keys as there are keys, L² of them; "
+        f"ours with {factor}·⌈ln L⌉ keys; queries computed in full: theirs {factor}·⌈ln(L + 1)⌉, ours {factor}·⌈ln L⌉",
+        "cross-attention: theirs writes its scores out, ours uses torch's fused softmax",
+        "head and loss: theirs gives a normal distribution (the smallest of its heads) and takes its negative "
+        "log-likelihood, ours a number and its square error",
+        f"decoder: ours reads {start} steps of the past, then zeros; theirs has no start token and reads the true "
+        f"value of the step before each (its lag {theirs['lags_sequence'][0]}); "
+        + ("both decode the horizon" if start == 0 else f"ours decodes {start} steps more than theirs"),
+        "input of a step: ours three steps' values through a convolution, and the known inputs; theirs the value of "
+        "the step before, the known inputs and the logarithms of its location and scale, through one linear map and "
+        "a LayerNorm; positions computed (ours), a table (theirs)",
+        "set so in theirs: no scaling of its own (the windows are z-scores), one lag, no layerdrop, no dropout of "
+        "attention weights, dropout after the activation as in ours",
+        f"the optimizer of both: AdamW with {settings}; theirs is torch's; bf16 is torch's autocast for both",
+    ]
+
+
+def _cells(row: Row) -> list[str]:
+    return [
+        f"{row['look_back']:,} → {row['horizon']:,}",
+        f"{row['ours_precision']}, {row['theirs_precision']}",
+        three_digits(row["ours_windows_per_s"]),
+        three_digits(row["theirs_windows_per_s"]),
+        decimals(row["times_as_fast"]),
+        f"{decimals(row['times_as_fast_least'])} to {decimals(row['times_as_fast_most'])}",
+        mebibytes(row["ours_peak_bytes"]),
+        mebibytes(row["theirs_peak_bytes"]),
+        decimals(row["share_of_peak"]),
+    ]
+
+
+PRECISIONS = ("fp32", "bf16")
+WINDOWS = [(96, 24), (336, 168)]
+PAPER = "informer:start_length=0"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command line."""
+    add_task_options(parser)
+    parser.add_argument("--pairs", type=positive, default=7, help="passes of each model (%(default)s)")
+    add_run_options(parser)
+
+
+def add_task_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--windows", nargs="+", type=window, default=WINDOWS, help="look-back:horizon (96:24 336:168)")
+    add("--model", default=PAPER, help="a preset and what differs from its file (%(default)s)")
+    add("--dtypes", nargs="+", choices=PRECISIONS, default=list(PRECISIONS), help="bf16: under autocast; both")
+    add("--batch", type=positive, default=32, help="windows in a step (%(default)s)")
+    add("--channels", type=positive, default=7, help="series in a window (%(default)s)")
+
+
+def run(options: argparse.Namespace, arguments: Sequence[str]) -> None:
+    """Measure, write and print as the options say.
+
+    Raises
+    ------
+    InputError
+        If they do not go together, or transformers is not installed; nothing is written then.
+    """
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    device = choose_device(options.device, torch.float32)
+    preset, attention, installed = parse_preset(options.model), parse("probsparse"), version()
+    tasks = [Task(past, horizon, options.batch, options.channels) for past, horizon in options.windows]
+    theirs = [configuration_of(preset, attention.arguments["factor"], task) for task in tasks]
+    ours = [build_ours(preset, attention, task) for task in tasks]
+    facts = {"transformers": installed, **facts_of(device, " and ".join(options.dtypes), arguments, "benchmarks.peers")}
+    folder = open_folder(options.output)
+    rows: list[Row] = []
+    with progress(len(tasks) * len(PASSES), quiet=options.quiet) as (say, advance):
+        for task, network, configuration in zip(tasks, ours, theirs, strict=True):
+            drawn = task.draw(device)
+            peers = our_peer(network, drawn), their_peer(build_theirs(configuration), drawn)
+            for passes in PASSES:
+                say(f"{task.label}: {passes}")
+                rows += [row | facts for row in rows_of(hold(task, passes, peers, options.dtypes, options.pairs))]
+                write_unfinished(folder, rows)
+                advance(1)
+    sheets = list(peer_sheets(rows, differences_of(preset, theirs[0], configured("optimizer", "adamw"))))
+    said = f"{options.pairs} pairs of passes, strictly in turn, their order turned with each round."
+    write_record(folder, heading_of("Peers: the same model elsewhere", facts, said), sheets, {CASES: rows})
+    tell(folder, sheets, quiet=options.quiet)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure as the command line says; return the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
+    add_options(parser)
+    options = parser.parse_args(given)
+    return finish(lambda: run(options, given))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,337 @@
+"""Our training step beside the matrix product of its layers: `python -m benchmarks.step`."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
+
+from benchmarks.peers import add_task_options
+from forecast.attention._parsing import parse
+from forecast.benchmark.case import DTYPES
+from forecast.benchmark.machine import add_run_options, facts_of, open_folder, product_rate
+from forecast.benchmark.measure import WARM_UP
+from forecast.benchmark.models import Preset, Task, build_ours, our_peer, parse_preset
+from forecast.benchmark.report import CASES, OPERATIONS, heading_of, tell, write_record, write_unfinished
+from forecast.benchmark.request import choose_device
+from forecast.common.cli import finish
+from forecast.common.options import positive
+from forecast.common.progress import progress
+from forecast.common.tables import Row, Sheet
+from forecast.common.text import per_cent, spread, three_digits
+from forecast.common.timing import Spread, interleave, seconds_of
+from forecast.model.flops import training_operations
+from forecast.model.informer import Informer
+from forecast.training.steps import Peer, arithmetic, training_step
+
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "products": (
+        "aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::addbmm", "aten::linear", "aten::matmul",
+        "aten::_scaled_dot_product", "aten::_flash_attention", "aten::_efficient_attention", "aten::mkldnn_",
+        "aten::cudnn_convolution", "aten::_slow_conv", "aten::thnn_conv", "aten::convolution", "aten::_convolution",
+    ),
+    "optimizer": ("Optimizer.", "aten::_fused_adam", "aten::_foreach"),
+}  # fmt: skip
+"""How the names of operations begin; all others are the rest."""
+
+REST = "rest"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation by its name: how often it ran and the seconds spent in itself, what it calls left out."""
+
+    name: str
+    kind: str
+    calls: int
+    seconds: float
+
+
+def breakdown(run: Callable[[], object], device: torch.device) -> list[Operation]:
+    """Give the operations of one pass, the longest first; on CUDA the time is that of the kernels they launch."""
+    # The profiler's library announces each start and stop on the error stream, whatever is asked of it.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    on_gpu = device.type == "cuda"
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
+    with profile(activities=activities, acc_events=True) as recorded:
+        result = run()
+        if on_gpu:
+            torch.cuda.synchronize(device)
+    del result
+    found = []
+    for event in recorded.key_averages():
+        # a kernel's own line would count what stands with the operation that launched it once more
+        if event.device_type.name == "CPU":
+            microseconds = event.self_device_time_total if on_gpu else event.self_cpu_time_total
+            found.append(Operation(event.key, kind_of(event.key), event.count, microseconds / 1e6))
+    return sorted(found, key=lambda operation: -operation.seconds)
+
+
+def kind_of(name: str) -> str:
+    """Give what an operation is for: a product, the optimizer, or the rest."""
+    return next((kind for kind, beginnings in KINDS.items() if name.startswith(beginnings)), REST)
+
+
+@dataclass(frozen=True)
+class StepFigures:
+    """Seconds of a step and of its parts, each timed by itself; the operations counted, and what a product reaches.
+
+    `products` are the operations a second of the encoder layer's own products, before the steps and after.
+    """
+
+    step: Spread
+    forward: Spread
+    backward: Spread
+    update: Spread
+    operations: int
+    products: tuple[float, float]
+
+    @property
+    def product_rate(self) -> float:
+        """The limit: the higher of the two."""
+        return max(self.products)
+
+    @property
+    def share(self) -> float:
+        """The step's operations a second as a share of the limit."""
+        return self.operations / self.step.median / self.product_rate
+
+    @property
+    def share_without_update(self) -> float:
+        """The same of forward and backward alone."""
+        return self.operations / (self.forward.median + self.backward.median) / self.product_rate
+
+    @property
+    def update_share(self) -> float:
+        """The optimizer's part of the step's time."""
+        return self.update.median / (self.forward.median + self.backward.median + self.update.median)
+
+
+def measure_step(
+    network: Informer, peer: Peer, preset: Preset, precision: str, *, repetitions: int
+) -> tuple[StepFigures, Callable[[], object]]:
+    """Time a step and its parts, in turn, between two measurements of the limit; give the figures and the step."""
+    step, device = training_step(peer, precision), peer.device
+    rows = encoder_rows(network, step)
+    for _ in range(WARM_UP[device.type]):
+        step()
+    counted = training_operations(step)
+    before = layer_product_rate(preset, rows, precision, device)
+    parts = _parts(peer, precision)
+    taken: dict[str, list[float]] = {name: [] for name in parts}
+
+    def whole() -> float:
+        return seconds_of(step, device)
+
+    def apart() -> float:
+        for name, part in parts.items():
+            taken[name].append(seconds_of(part, device))
+        return 0.0
+
+    total = interleave({"whole": whole, "apart": apart}, least=repetitions, most=repetitions, seconds=0)["whole"]
+    after = layer_product_rate(preset, rows, precision, device)
+    spreads = {name: Spread.of(seconds) for name, seconds in {"step": total, **taken}.items()}
+    return StepFigures(operations=counted, products=(before, after), **spreads), step
+
+
+def encoder_rows(network: Informer, run: Callable[[], object]) -> int:
+    """Give the tokens of all windows that come to the encoder when `run` runs the network."""
+    seen: list[int] = []
+
+    def look(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        seen.append(inputs[0].shape[:-1].numel())
+
+    hook = network.encoder.register_forward_pre_hook(look)
+    run()
+    hook.remove()
+    return seen[0]
+
+
+def layer_product_rate(preset: Preset, rows: int, precision: str, device: torch.device) -> float:
+    """Give the operations a second of the fastest of an encoder layer's products: projection, into and out of d_ff."""
+    d_model, d_ff = preset.options["d_model"], preset.options["d_ff"]
+    shapes = [(rows, d_model, d_model), (rows, d_model, d_ff), (rows, d_ff, d_model)]
+    return max(product_rate(*shape, device, DTYPES[precision]) for shape in shapes)
+
+
+def _parts(peer: Peer, precision: str) -> dict[str, Callable[[], object]]:
+    """Give the parts of a step, to be run one after the other."""
+    losses: list[Tensor] = []
+
+    def forward() -> object:
+        with arithmetic(peer.device, precision):
+            losses.append(peer.loss())
+        return None
+
+    def backward() -> object:
+        losses.pop().backward()
+        return None
+
+    def update() -> object:
+        peer.optimizer.step()
+        peer.optimizer.zero_grad(set_to_none=True)
+        return None
+
+    return {"forward": forward, "backward": backward, "update": update}
+
+
+LIMIT_HEADINGS = (
+    "windows", "in", "windows/s", "step ms", "forward", "backward", "update", "% update", "GFLOP", "limit GFLOP/s",
+    "% limit", "% without update",
+)  # fmt: skip
+OUTSIDE = "outside of operations"
+"""What no operation explains: Python, launches, waiting."""
+
+
+def figures_row(task: Task, precision: str, figures: StepFigures) -> Row:
+    """Give a step's row; times in milliseconds."""
+    row: Row = {
+        "look_back": task.context_length,
+        "horizon": task.horizon,
+        "batch": task.batch,
+        "channels": task.channels,
+        "precision": precision,
+        "repetitions": figures.step.repetitions,
+        "windows_per_s": task.batch / figures.step.median,
+    }
+    for name in ("step", "forward", "backward", "update"):
+        taken = getattr(figures, name)
+        row |= {f"{name}_median_ms": 1e3 * taken.median}
+        row |= {f"{name}_lower_ms": 1e3 * taken.lower, f"{name}_upper_ms": 1e3 * taken.upper}
+    return row | {
+        "operations": figures.operations,
+        "product_gflops_before": figures.products[0] / 1e9,
+        "product_gflops_after": figures.products[1] / 1e9,
+        "share_of_product": figures.share,
+        "share_of_product_without_update": figures.share_without_update,
+        "update_share": figures.update_share,
+    }
+
+
+def operation_rows(task: Task, precision: str, found: Sequence[Operation], step_seconds: float) -> list[Row]:
+    """Give a row for each operation, with its share of the step, and one for what no operation explains."""
+    outside = max(0.0, step_seconds - sum(operation.seconds for operation in found))
+    return [
+        {
+            "look_back": task.context_length,
+            "horizon": task.horizon,
+            "batch": task.batch,
+            "precision": precision,
+            "operation": operation.name,
+            "kind": operation.kind,
+            "calls": operation.calls,
+            "ms": 1e3 * operation.seconds,
+            "share_of_step": operation.seconds / step_seconds,
+        }
+        for operation in [*found, Operation(OUTSIDE, REST, 0, outside)]
+        if operation.seconds > 0
+    ]
+
+
+def limit_sheet(rows: Sequence[Row]) -> Sheet:
+    """Give the table of the steps beside the limit."""
+    notes = (
+        "limit: the fastest of the encoder layer's own products (projection, into d_ff, out of it) in the same "
+        "arithmetic, timed right before the steps and right after; the higher of the two counts",
+        "GFLOP: products, convolutions and attention of a step, forward and backward, a multiplication with its "
+        "addition as 2; forward, backward and update are timed by themselves, in turn with whole steps",
+    )
+    title = f"Our training step beside the matrix product, batch {rows[0]['batch']}"
+    return Sheet(title, LIMIT_HEADINGS, [_limit_cells(r) for r in rows], notes)
+
+
+def operation_sheets(rows: Sequence[Row], top: int) -> Iterator[Sheet]:
+    """Give for each step the `top` operations and, beneath, what the kinds come to."""
+    headings = ("operation", "kind", "calls", "ms", "% of the step")
+    for key in dict.fromkeys(_step_of(row) for row in rows):
+        shown = [row for row in rows if _step_of(row) == key]
+        longest = sorted(shown, key=lambda row: -row["ms"])[:top]
+        cells = [
+            [row["operation"], row["kind"], str(row["calls"]), three_digits(row["ms"]), per_cent(row["share_of_step"])]
+            for row in longest
+        ]
+        kinds = {kind: sum(row["share_of_step"] for row in shown if row["kind"] == kind) for kind in (*KINDS, REST)}
+        note = ", ".join(f"{kind} {per_cent(share)} %" for kind, share in kinds.items())
+        said = (f"in all: {note}; by torch's profiler, which itself takes time, against the median of unwatched steps",)
+        yield Sheet(f"Where a step's time goes, {key}", headings, cells, said)
+
+
+def _step_of(row: Row) -> str:
+    return f"{row['look_back']:,} → {row['horizon']:,}, batch {row['batch']}, {row['precision']}"
+
+
+def _limit_cells(row: Row) -> list[str]:
+    width = spread((row["step_upper_ms"] - row["step_lower_ms"]) / 2)
+    return [
+        f"{row['look_back']:,} → {row['horizon']:,}",
+        row["precision"],
+        three_digits(row["windows_per_s"]),
+        f"{three_digits(row['step_median_ms'])} ±{width}",
+        *(three_digits(row[f"{part}_median_ms"]) for part in ("forward", "backward", "update")),
+        per_cent(row["update_share"]),
+        three_digits(row["operations"] / 1e9),
+        three_digits(max(row["product_gflops_before"], row["product_gflops_after"])),
+        *(per_cent(row[key]) for key in ("share_of_product", "share_of_product_without_update")),
+    ]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command line."""
+    add_task_options(parser)
+    add = parser.add_argument
+    add("--attention", default="probsparse", help="a word such as linear, or probsparse:factor=3 (%(default)s)")
+    add("--repetitions", type=positive, default=7, help="steps that are timed (%(default)s)")
+    add("--top", type=positive, default=12, help="operations that are shown (%(default)s)")
+    add_run_options(parser)
+
+
+def run(options: argparse.Namespace, arguments: Sequence[str]) -> None:
+    """Measure, write and print as the options say.
+
+    Raises
+    ------
+    InputError
+        If they do not go together; nothing is written then.
+    """
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    device = choose_device(options.device, torch.float32)
+    preset, attention = parse_preset(options.model), parse(options.attention, "--attention")
+    tasks = [Task(past, horizon, options.batch, options.channels) for past, horizon in options.windows]
+    networks = [build_ours(preset, attention, task) for task in tasks]
+    facts = facts_of(device, " and ".join(options.dtypes), arguments, "benchmarks.step")
+    folder = open_folder(options.output)
+    rows: list[Row] = []
+    operations: list[Row] = []
+    with progress(len(tasks) * len(options.dtypes), quiet=options.quiet) as (say, advance):
+        for task, network in zip(tasks, networks, strict=True):
+            peer = our_peer(network, task.draw(device))
+            for precision in options.dtypes:
+                say(f"{task.label}, {precision}")
+                figures, step = measure_step(network, peer, preset, precision, repetitions=options.repetitions)
+                rows.append(figures_row(task, precision, figures) | facts)
+                found = breakdown(step, device)
+                operations += operation_rows(task, precision, found, figures.step.median)
+                write_unfinished(folder, rows)
+                advance(1)
+    sheets = [limit_sheet(rows), *operation_sheets(operations, options.top)]
+    head = heading_of("A training step: the matrix limit, and the rest", facts, f"{options.model}, {attention.label}.")
+    write_record(folder, head, sheets, {CASES: rows, OPERATIONS: operations})
+    tell(folder, sheets, quiet=options.quiet)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure as the command line says; return the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.step", description=__doc__)
+    add_options(parser)
+    options = parser.parse_args(given)
+    return finish(lambda: run(options, given))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
