@@ -11,7 +11,7 @@ from math import prod
 from pathlib import Path
 
 from hydra import compose, initialize_config_dir
-from hydra._internal.utils import get_args_parser
+from hydra._internal.utils import get_args_parser  # the parser that hydra.main uses: there is no public one
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override, OverrideType, ValueType
