@@ -19,7 +19,7 @@ from tests.support.small import compose
         ("attention.factor=9", ".*: the chosen attention has no such option: attention=probsparse has it"),
         ("data.path=a", r"data.path: the chosen data has no such option: data=csv and \d more have it"),
         ("~callbacks.prob", "callbacks.prob: no such option: did you mean callbacks.probe?"),
-        ("hydra.jib=1", "hydra.jib: Hydra has no such option"),
+        ("hydra.launcher.jib=1", "hydra.launcher.jib: Hydra has no such option"),
         ("foo.bar=1", "foo.bar: no such option: python train.py --help lists .*"),
         ("attention=probspars", ".*: no such choice: choose .* or taylor; did you mean attention=probsparse?"),
         ("data=etth", "data=etth: no such choice: choose csv, .* or weather; did you mean data=etth1 or data=etth2?"),

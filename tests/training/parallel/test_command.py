@@ -131,7 +131,7 @@ def test_the_errors_of_two_processes_are_in_the_order_of_the_windows(
 
 def test_one_process_alone_writes_and_speaks(one: tuple[Run, dict[str, Any]], again: tuple[Path, Any]) -> None:
     folder, end = again
-    assert end.stdout.count("training: 12 steps by 2 processes, into ") == 1
+    assert end.stdout.count("training: 12 steps by 2 processes, going on after step 12, into ") == 1
     assert end.stdout.count("all 129 test windows") == 1
     names = {path.name for path in folder.iterdir() if not path.name.startswith("events")}
     assert names == {path.name for path in one[0].path.iterdir() if not path.name.startswith("events")}
