@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from forecast.attention._parsing import configured, parse
-from forecast.benchmark.machine import add_run_options, facts_of, open_folder
+from forecast.benchmark.machine import facts_of
 from forecast.benchmark.measure import WARM_UP
 from forecast.benchmark.models import BEFORE, NUM_KNOWN, SEED, Drawn, Preset, Task, build_ours, our_peer, parse_preset
+from forecast.benchmark.options import add_run_options, open_folder
 from forecast.benchmark.report import CASES, heading_of, tell, write_record, write_unfinished
 from forecast.benchmark.request import choose_device
 from forecast.common.cli import finish, ran_out_of_memory

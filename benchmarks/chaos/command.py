@@ -33,8 +33,14 @@ GROWTH = 2 * 2**30
 ROOM = 2**30
 """Bytes of address space beyond `GROWTH`: a child that needs more than `GROWTH` is seen to, not stopped before."""
 
-TOOLS = ("predict", "export", "report", "transplant", "plan")
-"""Commands beside `train`: each is the module `forecast.<name>`."""
+TOOLS = {
+    "predict": "forecast.predict",
+    "export": "forecast.export",
+    "report": "forecast.report",
+    "transplant": "forecast.predict.transplant",
+    "plan": "forecast.plan",
+}
+"""Commands beside `train`, and what `python -m` calls them."""
 
 MODULES = (
     *(
@@ -45,7 +51,7 @@ MODULES = (
         "forecast.training.final_figures",
     ),
     *("forecast.common.picture", "forecast.predict.ensemble", "forecast.runs.reading", "forecast.report.html"),
-    *("forecast.predict.transplanted", "forecast.predict.transplanted", "forecast.export.parity"),
+    *("forecast.predict.transplanted", "forecast.export.parity"),
     *(
         "forecast.training.callbacks.figures",
         "forecast.training.callbacks.probe",
@@ -140,13 +146,19 @@ class Child:
         os.kill(self.process, number)  # it is our child and not waited for: its number is not another's
 
 
+def module_of(tool: str) -> str:
+    """Return the module with the `main` of a command."""
+    name = TOOLS[tool]
+    return name if name.count(".") > 1 else f"{name}.__main__"
+
+
 def import_all() -> None:
     """Import what the commands need, so that no child has to, and leave it out of later collections."""
     os.environ["OMP_NUM_THREADS"] = "1"
     import torch
 
     torch.set_num_threads(1)
-    for name in (*MODULES, *(f"forecast.{tool}" for tool in TOOLS)):
+    for name in (*MODULES, *map(module_of, TOOLS)):
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
@@ -220,7 +232,7 @@ def _start_fresh(command: list[str], folder: Path, log: Path, changes: dict[str,
     script = folder / "train.py"
     if name == "train":
         script.write_text((ROOT / "train.py").read_text(encoding="utf-8"), encoding="utf-8")
-    first = [str(script)] if name == "train" else ["-m", f"forecast.{name}"]
+    first = [str(script)] if name == "train" else ["-m", TOOLS[name]]
     with log.with_suffix(".out").open("wb") as out, log.with_suffix(".err").open("wb") as error:
         process = subprocess.Popen(
             [sys.executable, *first, *words], cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=error,
@@ -267,8 +279,8 @@ def _call(command: list[str]) -> int:
             sys.argv = ["train.py", *words]
             importlib.import_module("forecast.training.command_line").main()
             return 0
-        sys.argv = [f"forecast.{name}", *words]
-        return int(importlib.import_module(f"forecast.{name}").main(words))
+        sys.argv = [TOOLS[name], *words]
+        return int(importlib.import_module(module_of(name)).main(words))
     except SystemExit as end:
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)

@@ -4,7 +4,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from forecast.benchmark.machine import open_folder
+from forecast.benchmark.options import open_folder
 from forecast.common.timing import clock
 
 if TYPE_CHECKING:

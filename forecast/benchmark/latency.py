@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from functools import partial
 
-from forecast.benchmark.machine import open_folder
+from forecast.benchmark.options import open_folder
 from forecast.common.errors import InputError
 
 MOST_REPETITIONS = 2000

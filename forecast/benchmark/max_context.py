@@ -3,7 +3,7 @@
 from argparse import Namespace
 from collections.abc import Sequence
 
-from forecast.benchmark.machine import open_folder
+from forecast.benchmark.options import open_folder
 
 
 def run(options: Namespace, arguments: Sequence[str]) -> None:

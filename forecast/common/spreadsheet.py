@@ -10,9 +10,11 @@ import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 _RUN = r"(?:[\t\r\n]|\s*[=+\-@\uff1d\uff0b\uff0d\uff20])"
 _FORMULA, _GUARDED = re.compile(rf"'*{_RUN}"), re.compile(rf"'+{_RUN}")
@@ -29,8 +31,10 @@ def unguard(cell: str) -> str:
     return cell[1:] if _GUARDED.match(cell) else cell
 
 
-def write_frame(file: IO[bytes], frame: pd.DataFrame, *, index: bool = True, float_format: str | None = None) -> None:
+def write_frame(file: IO[bytes], frame: "pd.DataFrame", *, index: bool = True, float_format: str | None = None) -> None:
     """Write a frame as CSV, its names and cells of text guarded."""
+    import pandas as pd  # here, since most who write a table have none
+
     guarded = frame.rename(columns=_guarded_cell)
     texts = [str(name) for name in (*frame.columns, frame.index.name)]
     for place, kind in enumerate(guarded.dtypes):

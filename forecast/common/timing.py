@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-import numpy as np
-import torch
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,17 @@ class Spread:
     @classmethod
     def of(cls, seconds: Sequence[float]) -> "Spread":
         """Return the figures of measured seconds, at least one."""
+        import numpy as np  # here, since a command line asks for nothing but numbers of rounds
+
         lower, median, upper = (float(value) for value in np.percentile(seconds, [25, 50, 75]))
         return cls(len(seconds), float(np.mean(seconds)), median, lower, upper, min(seconds))
 
 
-def seconds_of(run: Callable[[], object], device: torch.device) -> float:
+def seconds_of(run: Callable[[], object], device: "torch.device") -> float:
     """Return how long one pass takes until its result is there; freeing the result is not counted."""
     if device.type == "cuda":
+        import torch  # here, for the same reason
+
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         torch.cuda.synchronize(device)
         start.record()

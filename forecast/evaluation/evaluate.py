@@ -184,3 +184,18 @@ def _put_together(own: Evaluation, group: Group) -> Evaluation:
         relative=relative,
         load=UNKNOWN,
     )
+
+
+@dataclass(frozen=True)
+class Row:
+    """One forecaster's evaluations of validation and test."""
+
+    validation: Evaluation
+    test: Evaluation
+
+    def scores(self, scale: np.ndarray) -> dict[str, dict[str, Scores]]:
+        """Give both parts' scores on z-scores and in original units."""
+        return {
+            part: {"scaled": evaluation.sums.scaled(), "original": evaluation.original(scale)}
+            for part, evaluation in vars(self).items()
+        }

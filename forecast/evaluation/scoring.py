@@ -1,7 +1,5 @@
 """The rows of a result: the model, its linear path alone, and the baselines, on every window."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from forecast.common.group import ALONE, Group
@@ -9,25 +7,10 @@ from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.data.windows import Batch
 from forecast.evaluation.baselines import SeasonalNaive, last_value
-from forecast.evaluation.evaluate import Evaluation, Forecaster, evaluate
-from forecast.evaluation.metrics import Scores, Units, seasonal_error
+from forecast.evaluation.evaluate import Forecaster, Row, evaluate
+from forecast.evaluation.metrics import Units, seasonal_error
 from forecast.evaluation.ridge import Ridge
 from forecast.model.informer import Informer
-
-
-@dataclass(frozen=True)
-class Row:
-    """One forecaster's evaluations of validation and test."""
-
-    validation: Evaluation
-    test: Evaluation
-
-    def scores(self, scale: np.ndarray) -> dict[str, dict[str, Scores]]:
-        """Give both parts' scores on z-scores and in original units."""
-        return {
-            part: {"scaled": evaluation.sums.scaled(), "original": evaluation.original(scale)}
-            for part, evaluation in vars(self).items()
-        }
 
 
 def score(network: Informer, data: ForecastData, ridge: Ridge, group: Group = ALONE) -> dict[str, Row | None]:

@@ -14,9 +14,8 @@ import pandas as pd
 import torch
 
 from forecast.common.files import flatten, look_up
-from forecast.evaluation.evaluate import Evaluation
+from forecast.evaluation.evaluate import Evaluation, Row
 from forecast.evaluation.metrics import Scores, skill
-from forecast.evaluation.scoring import Row
 
 PARTS = ("validation", "test")
 

@@ -14,8 +14,8 @@ from forecast.common.picture import draw_forecast
 from forecast.common.spreadsheet import write_frame
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
+from forecast.evaluation.evaluate import Row
 from forecast.evaluation.linear_start import LinearMaps
-from forecast.evaluation.scoring import Row
 from forecast.model.flops import flops_per_window
 from forecast.model.informer import Informer
 from forecast.runs import results

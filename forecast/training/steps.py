@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from forecast.training.preparation import Preparation
+if TYPE_CHECKING:
+    from forecast.training.preparation import Preparation
 
 
 @dataclass(frozen=True)
@@ -92,11 +94,11 @@ def prepare_optimizer(peer: Peer) -> None:
         group["lr"] = rate
 
 
-def evaluation_batch(made: Preparation) -> int:
+def evaluation_batch(made: "Preparation") -> int:
     """Give the windows of the largest batch that a run evaluates: a part may hold fewer than the batch has room for."""
     return min(made.settings.evaluation_batch_size, max(len(made.data.parts[part]) for part in ("validation", "test")))
 
 
-def precision_of(made: Preparation) -> str:
+def precision_of(made: "Preparation") -> str:
     """Return what the training computes in, by the word of a benchmark."""
     return "bf16" if made.precision == "bf16-mixed" else "fp32"

@@ -19,8 +19,9 @@ from forecast.common.place import Place
 from forecast.data.datamodule import ForecastData
 from forecast.data.mapped import Address
 from forecast.data.sources import resume_words
+from forecast.evaluation.evaluate import Row
 from forecast.evaluation.linear_start import LinearMaps
-from forecast.evaluation.scoring import Row, score
+from forecast.evaluation.scoring import score
 from forecast.model.informer import Informer
 from forecast.runs.results import PARTS, commit
 from forecast.runs.resume import Beginning, begin, newest_like

@@ -9,7 +9,7 @@ import torch
 from forecast import attention
 from forecast.benchmark import options
 from forecast.benchmark.__main__ import main
-from forecast.benchmark.machine import open_folder
+from forecast.benchmark.options import open_folder
 from forecast.benchmark.request import plan_of
 from tests.support.small import ROOT, read_rows
 
@@ -185,7 +185,7 @@ def test_each_new_folder_has_a_name_of_its_own(tmp_path: Path, monkeypatch: pyte
 def test_a_benchmark_imports_no_lightning_and_says_nothing_on_the_error_stream(tmp_path: Path) -> None:
     words = ["--mechanisms", "mean", "--tables", "lengths", "--threads", "1", "--quiet"]
     script = (
-        "import sys\nfrom forecast.benchmark import main\n"
+        "import sys\nfrom forecast.benchmark.__main__ import main\n"
         "loaded = {name.split('.')[0] for name in sys.modules} & {'lightning', 'hydra', 'torch'}\n"
         f"code = main({[*TINY, *words, '--output', str(tmp_path)]!r})\n"
         "print(code, loaded, {name.split('.')[0] for name in sys.modules} & {'lightning', 'hydra'})\n"

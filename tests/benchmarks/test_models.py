@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from benchmarks import peers, step
 from tests.support.small import read_rows
@@ -72,3 +73,29 @@ def test_step_leaves_the_share_of_the_limit_and_the_operations(
     assert tables.count("## Where a step's time goes, 24 → 6, batch 2, fp32") == 1
     assert "probsparse factor=2" in tables
     assert printed.splitlines()[-1] == f"{tmp_path}: cases.csv, operations.csv, tables.md"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--attention", "softmax"], "--attention softmax: 'softmax' is none of"),
+        (["--model", "informer:size=3"], "size missing or unknown"),
+        (["--device", "cuda"], "--device cuda: no CUDA device here"),
+    ],
+)
+def test_a_step_that_cannot_be_measured_is_one_line_and_nothing_written(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert step.main([*words, "--output", str(tmp_path / "new")]) == 2
+    out, error = capsys.readouterr()
+    assert (out, error.count("\n")) == ("", 1)
+    assert message in error
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("words", [["--windows", "96"], ["--windows", "96:0"], ["--top", "0"]])
+def test_an_option_out_of_range_is_argparse_s_own_complaint(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        (step if "--top" in words else peers).main(words)
+    assert ended.value.code == 2

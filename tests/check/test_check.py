@@ -161,7 +161,7 @@ def test_a_file_without_the_marks_is_left_as_it_is(
 
 def test_lightning_is_not_imported() -> None:
     code = (
-        "import sys; from forecast.check import main; assert main(['mean', '--quiet']) == 0; "
+        "import sys; from forecast.check.__main__ import main; assert main(['mean', '--quiet']) == 0; "
         "print([name for name in sys.modules if name.startswith(('lightning', 'pandas', 'matplotlib'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

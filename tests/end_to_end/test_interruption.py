@@ -73,10 +73,10 @@ def test_while_the_libraries_are_loaded_there_is_a_line_and_no_traceback(
     class Interrupting:
         @staticmethod
         def find_spec(name: str, *_: object) -> None:
-            if name == "forecast.training":
+            if name == "forecast.training.command_line":
                 raise KeyboardInterrupt
 
-    monkeypatch.delitem(sys.modules, "forecast.training")
+    monkeypatch.delitem(sys.modules, "forecast.training.command_line", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Interrupting, *sys.meta_path])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(ROOT / "train.py"), run_name="__main__")

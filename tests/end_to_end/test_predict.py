@@ -537,7 +537,7 @@ FORECASTS_WITHOUT = {
 def test_a_forecast_imports_nothing_that_only_training_or_export_needs(tiny_run: TinyRun, tmp_path: Path) -> None:
     words = ["--run", str(tiny_run.path), "--input", str(tiny_run.source), "--output", str(tmp_path / "next.csv")]
     script = (
-        "import sys\nfrom forecast.predict import main\nbefore = set(sys.modules)\n"
+        "import sys\nfrom forecast.predict.__main__ import main\nbefore = set(sys.modules)\n"
         f"code = main({words!r})\n"
         f"print(code, sorted({FORECASTS_WITHOUT!r} & set(sys.modules)), sorted({{'torch', 'pandas'}} & before))\n"
     )

@@ -35,6 +35,10 @@ class Asked:
         return None
 
 
+ELSEWHERE = {"transplant": "forecast.predict.transplant", "record": "benchmarks.accuracy.__main__"}
+"""Modules of the commands that have no folder of their own in the package."""
+
+
 def main() -> None:
     """Run the commands in turn and tell how each ended, with the modules that were asked for."""
     work = json.loads(sys.stdin.readline())
@@ -61,7 +65,7 @@ def _ended(words: Sequence[str]) -> dict[str, Any]:
 
     name, *arguments = words
     sys.argv = [name, *arguments]
-    run: Callable[[], Any] = import_module(f"forecast.{name}").main
+    run: Callable[[], Any] = import_module(ELSEWHERE.get(name, f"forecast.{name}.__main__")).main
     out, error = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(error):
         try:
