@@ -254,7 +254,7 @@ def _damaged(files: list[Path], rng: random.Random) -> tuple[str, Path]:
 def judged(ended: Ended, path: Path, reader: Reader | None, is_equal: Callable[[], bool]) -> tuple[str | None, str]:
     """Return what is wrong, if anything, and what came of the damage."""
     tells = reader is not None and reader.tells
-    names = (path.name, path.parent.name, path.parent.parent.name)
+    names = [name for name in (path.name, path.parent.name, path.parent.parent.name) if len(name) > 2]
     told = any(name in line for line in ended.text.splitlines() for name in names if _is_about_damage(line))
     if "a fault of the program" in ended.text:
         return f"a fault of the program: {ended.error.strip().splitlines()[-1][:300]}", ""
@@ -286,6 +286,7 @@ def _is_about_damage(line: str) -> bool:
         "again",
         "changed",
         "cannot",
+        "unfinished",
     )
     return any(word in line for word in words)
 

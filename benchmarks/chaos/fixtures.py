@@ -81,7 +81,10 @@ def facts(run_folder: Path) -> dict[str, Any]:
     }
 
 
-MEASURED = ("folder", "seconds", "_per_s", "_ms", "share", "memory", "cost", "dominated", "speed")
+MEASURED = (
+    *("folder", "seconds", "_per_s", "_ms", "share", "memory", "cost", "dominated", "speed", "disturbed"),
+    *("in_turn", "rounds", "train_against", "inference_against"),
+)
 """Parts of the names of columns that differ from one making of a table to the next."""
 
 

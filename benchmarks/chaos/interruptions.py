@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.chaos.command import Child, Ended, start
 from benchmarks.chaos.fixtures import LONG, SWEEP, Course, Fixtures, facts, put_table, sweep_facts
 from benchmarks.chaos.guard import Operations
-from benchmarks.chaos.trial import Place, Verdict
+from benchmarks.chaos.trial import Place, Verdict, traceback_of
 
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
@@ -161,7 +161,7 @@ def _stopped_at(command: list[str], work: Path, place: Place, at: int, number: i
 def wrong_end(ended: Ended, number: int) -> str | None:
     """Say what is wrong with how an interrupted command ended: each signal has its exit code."""
     if "Traceback (most recent call last)" in ended.text:
-        return f"traceback: {ended.error.strip().splitlines()[-1][:200]}"
+        return traceback_of(ended)
     trains = "training: " in ended.out
     expected = {-number} if number == signal.SIGKILL else {128 + number} if trains else {128 + number, -number}
     if ended.code not in expected:

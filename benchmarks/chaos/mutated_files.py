@@ -109,7 +109,7 @@ def parquet(bench: Bench) -> Malformed:
         "booleans": (lambda: frame.assign(load=True), REFUSE),
         "lists": (lambda: frame.assign(load=pd.Series([[1.0]] * len(frame), dtype=object)), REFUSE),
         "objects": (lambda: frame.assign(load=pd.Series([{"a": 1.0}] * len(frame), dtype=object)), REFUSE),
-        "bytes": (lambda: frame.assign(load=[b"1"] * len(frame)), REFUSE),
+        "bytes": (lambda: frame.assign(load=[b"1"] * len(frame)), FINITE),
         "large integers": (lambda: frame.assign(load=2**62), REFUSE if bench.look_back < 100 else FINITE),
         "durations": (lambda: frame.assign(load=pd.to_timedelta(frame["load"], unit="s")), REFUSE),
         "dates twice": (lambda: frame.assign(load=frame["date"]), REFUSE),

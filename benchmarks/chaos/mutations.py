@@ -113,11 +113,13 @@ def small_oddity(bench: Bench) -> Malformed:
 
 
 def other_unit(bench: Bench) -> Malformed:
-    """Give a whole column in another unit."""
+    """Give a whole column in another unit: a training learns in it, a forecast from it is out of the range."""
     factor = bench.random.choice([1e36, 1e20, -1e30, 1e25])
     column = bench.random.choice(["load", "oil"])
     return bench.table(
-        bench.frame.assign(**{column: bench.frame[column] * factor}), f"{column} times {factor:g}", REFUSE
+        bench.frame.assign(**{column: bench.frame[column] * factor}),
+        f"{column} times {factor:g}",
+        FINITE if bench.look_back == len(bench.frame) else REFUSE,
     )
 
 

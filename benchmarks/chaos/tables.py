@@ -92,7 +92,8 @@ def wrong_with(work: Path, ended: Ended, made: Malformed, tool: str, fixtures: F
     forecasts = [work / "out.csv"] if tool == "predict" else list(work.glob("outputs/*/*/forecast.csv"))
     if len(forecasts) != 1:
         return f"exit code 0 and {len(forecasts)} forecasts"
-    if (wrong := _unsound(forecasts[0], made)) is not None:
+    origin = made.origin if tool == "predict" else None  # a training forecasts its last test window
+    if (wrong := _unsound(forecasts[0], origin)) is not None:
         return wrong
     if made.expected == REFUSE:
         return f"silent: taken, {_said(ended)}"
@@ -114,7 +115,7 @@ def _came_of(work: Path, tool: str) -> object:
         return None
 
 
-def _unsound(path: Path, made: Malformed) -> str | None:
+def _unsound(path: Path, origin: pd.Timestamp | None) -> str | None:
     """Say what is wrong with a forecast: its size, numbers that are not finite, names that a spreadsheet runs."""
     rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
     if len(rows) < 2 or any(len(row) != len(rows[0]) for row in rows):
@@ -125,8 +126,8 @@ def _unsound(path: Path, made: Malformed) -> str | None:
         return "the forecast is not finite"
     if len(rows) - 1 < HORIZON:
         return f"the forecast has {len(rows) - 1} rows"
-    if made.origin is not None and pd.Timestamp(rows[1][0]) != made.origin + pd.Timedelta("1h"):
-        return f"silent: the forecast begins at {rows[1][0]}, the last value is of {made.origin}"
+    if origin is not None and pd.Timestamp(rows[1][0]) != origin + pd.Timedelta("1h"):
+        return f"silent: the forecast begins at {rows[1][0]}, the last value is of {origin}"
     return None
 
 

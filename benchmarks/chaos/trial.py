@@ -1,6 +1,7 @@
 """What a trial is, and what it comes to."""
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,7 +67,7 @@ def complaint(ended: Ended) -> str | None:
     if ended.late:
         return f"endless: stopped after {ended.seconds:.0f} s"
     if "Traceback (most recent call last)" in ended.text:
-        return f"traceback: {(ended.error.strip().splitlines() or ['?'])[-1][:200]}"
+        return traceback_of(ended)
     if ended.code < 0:
         return f"killed by signal {-ended.code}"
     if ended.code not in (0, 2, 3, 4, 6):
@@ -74,6 +75,13 @@ def complaint(ended: Ended) -> str | None:
     if ended.code and not is_one_line(ended):
         return f"exit code {ended.code}, not in one line: {ended.error[:300]!r}"
     return None
+
+
+def traceback_of(ended: Ended) -> str:
+    """Return the last line of a traceback with the last three places that it came through."""
+    places = re.findall(r'/([^/"]+/[^/"]+)", line (\d+), in (\S+)', ended.text)[-3:]
+    through = " < ".join(f"{name}:{line} {function}" for name, line, function in reversed(places))
+    return f"traceback: {(ended.error.strip().splitlines() or ['?'])[-1][:200]} ({through})"
 
 
 def is_one_line(ended: Ended) -> bool:

@@ -76,6 +76,9 @@ NAMED = (InputError, NotFiniteError, NotEnoughMemory, ParityError, ProcessFailed
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 
+NO_PLACE = (errno.ENAMETOOLONG, errno.ELOOP, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
+"""What a system says where a name stands for something else than the program reads or writes there."""
+
 
 def finish(tool: Callable[[], None]) -> int:
     """Run `tool` and return its exit code: 0, 2 input, 3 not finite, 4 disk, 6 memory, 128 + the number of a signal.
@@ -116,6 +119,9 @@ def explain(error: Exception) -> tuple[str, int] | None:
         return told, NotEnoughMemory.exit_code
     if isinstance(error, PermissionError):
         return f"{error.filename}: not permitted: choose a place you may read and write", 2
+    if isinstance(error, OSError) and error.errno in NO_PLACE and error.filename is not None:
+        place = str(error.filename2 or error.filename)
+        return f"{place[:200]}: {error.strerror}: rename it or take it away", 2
     if isinstance(error, OSError) and error.errno in DISK_FULL:
         return f"{error.filename or 'disk'}: {error.strerror}: free some space and run again", 4
     return None

@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from forecast.common.conf_files import about_option, configuration_folder, listed, nearest_choice
-from forecast.common.errors import InputError
+from forecast.common.errors import InputError, first_line
 from forecast.common.naming import named
 
 COMPLAINTS = (HydraException, OmegaConfBaseException)
@@ -100,11 +100,19 @@ def check_trial(config: Mapping[str, Any], words: Sequence[str]) -> None:
         )
 
 
-def one_line(error: Exception) -> str:
-    """Give Hydra's complaint without what speaks of its own insides."""
+def one_line(error: BaseException) -> str:
+    """Return Hydra's complaint without what speaks of its own insides; where it has no words, those of its cause.
+
+    What a signal raised while Hydra composed is raised again.
+    """
     if isinstance(error, MissingMandatoryValue):
         return f"{error.full_key} is not given: set {error.full_key}=…, as in data=csv data.path=my.csv"
-    message = " ".join(str(error).split("Config search path")[0].split())
+    causes = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
+        causes.append(cause)
+    if stopped := next((cause for cause in causes if isinstance(cause, (KeyboardInterrupt, SystemExit))), None):
+        raise stopped
+    message = " ".join(str(error).split("Config search path")[0].split()) or first_line(causes[-1])
     if absent := ABSENT.match(message):
         name = absent[1] or absent[2]
         return f"{name}: {about_option(name)}"

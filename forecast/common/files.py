@@ -134,6 +134,8 @@ def parse_json(raw: bytes) -> Any:
         raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
     try:
         content = json.loads(raw)
+        if b"\\u" in raw:
+            json.dumps(content, ensure_ascii=False).encode()  # half a letter can be written nowhere
     except RecursionError:
         raise ValueError(DEEP) from None
     level = [content]

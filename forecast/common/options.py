@@ -9,6 +9,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from forecast.common.errors import InputError, first_line
 
+MOST = 2**53
+"""What a whole number may be: none that counts anything is larger."""
+
 
 def check_options(declared: Callable[..., Any], options: Mapping[str, Any], group: str) -> None:
     """Compare `options` with the plain types (int, float, bool, str, None, unions) that `declared` annotates.
@@ -28,6 +31,8 @@ def check_options(declared: Callable[..., Any], options: Mapping[str, Any], grou
         if not any(_fits(value, kind) for kind in kinds):
             names = " or ".join("null" if kind is NoneType else kind.__name__ for kind in kinds)
             raise InputError(f"{group}.{key}={value}: must be {names}")
+        if isinstance(value, int) and abs(value) > MOST:
+            raise InputError(f"{group}.{key}={value}: must be at most {MOST:,}")
 
 
 def check_least(value: float, least: float, key: str) -> None:

@@ -306,8 +306,17 @@ def _word(key: str, value: str) -> str:
     return shlex.quote(value_word(key, value))
 
 
+LONGEST_FILE_NAME = 250
+"""Bytes of a file's name that every usual system takes, an ending of the program's own included."""
+
+
 def _is_plain(name: str) -> bool:
-    return PurePath(name).name == name and name not in ("", ".", "..") and "\\" not in name and "\0" not in name
+    return (
+        PurePath(name).name == name
+        and name not in ("", ".", "..")
+        and not {"\\", "\0"} & set(name)
+        and len(name.encode(errors="replace")) <= LONGEST_FILE_NAME
+    )
 
 
 def _address(data: Mapping[str, Any]) -> str | None:

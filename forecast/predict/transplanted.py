@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from forecast.attention._parsing import Variant, label_of, parse
-from forecast.common.errors import InputError
-from forecast.common.files import look_up, read_json, sha256
+from forecast.common.errors import InputError, NotFiniteError
+from forecast.common.files import read_json, sha256
 from forecast.common.progress import progress
 from forecast.common.tables import Sheet
 from forecast.common.text import duration
@@ -160,11 +160,6 @@ def data_at(run: Run, source: Source, context_length: int | None, device: torch.
         If the look-back is too long for the data, or they do not give the run's own scaling.
     """
     config, trained = read_config(run.path), run.manifest()
-    cycles = look_up(trained, "data.cycles")
-    if isinstance(
-        cycles, list
-    ):  # which cycles a training part shows may have been said otherwise by an earlier version
-        source = replace(source, cycles=tuple(cycles))
     root, training = read_root(config), read_training(config["training"])
     data = ForecastData(
         source,
@@ -269,10 +264,15 @@ def _score(network: Informer, data: ForecastData, attention: str, *, trained: bo
 
     windows = data.parts["test"]
     scored = evaluate(forecaster, windows, data.evaluation_batch_size)
+    test = scored.sums.scaled()
+    if not all(map(math.isfinite, test.values())):
+        raise NotFiniteError(
+            f"the scores under {attention} are not finite: the weights of the run are damaged, or too large for it"
+        )
     return Scored(
         attention=attention,
         context_length=windows.context_length,
-        test=scored.sums.scaled(),
+        test=test,
         windows=len(windows),
         seconds_per_window=1 / scored.windows_per_s,
         trained=trained,

@@ -117,6 +117,10 @@ def read_checkpoint(path: Path, most_bytes: int | None = None) -> dict[str, Any]
     return content
 
 
+class OtherModel(ValueError):
+    """The weights of a checkpoint have other shapes than those of the model that its folder describes."""
+
+
 def newest_checkpoint(
     folder: Path, check: Callable[[dict[str, Any]], None] = lambda _: None, most_bytes: int | None = None
 ) -> dict[str, Any] | None:
@@ -135,23 +139,29 @@ def newest_checkpoint(
     Raises
     ------
     InputError
-        If the only ones that may be valid are of another version.
+        If the only ones that may be valid are of another version, or of another model.
     """
-    of_another_version: dict[Path, InputError] = {}
+    refused: dict[Path, tuple[InputError, str]] = {}
     for path in checkpoints(folder):
         try:
             content = read_checkpoint(path, most_bytes)
             check(content)
         except InputError as error:
-            of_another_version[path] = error
+            refused[path] = error, "written by another version of the program"
+        except OtherModel as error:
+            other = InputError(
+                f"{path}: {error}: the checkpoint and the configuration beside it are of different runs: put back what "
+                f"was there, or remove {folder} to begin again"
+            )
+            refused[path] = other, str(error)
         except ValueError as error:
             _put_aside(path, str(error))
         else:
-            for other in of_another_version:
-                _put_aside(other, "written by another version of the program")
+            for each, (_, why) in refused.items():
+                _put_aside(each, why)
             return content
-    for refused in of_another_version.values():
-        raise refused
+    for complaint, _ in refused.values():
+        raise complaint
     return None
 
 

@@ -170,6 +170,15 @@ TEXTS = (
 LISTS = ("data.targets", "data.channels")
 """Values that are lists of names."""
 
+WHOLE = (
+    *("seed", "processes", "data.rows", "data.season", "data.evaluation_stride", "model.steps", "model.best_step"),
+    *("config.horizon", "config.context_length", "config.training.batch_size"),
+)
+"""Values that are whole numbers, or null."""
+
+STEPS = "test.by_step"
+"""The one list of numbers: scores of each step of the horizon."""
+
 SHOWN = (
     *("command", "status", "config.horizon", "data.name", "data.windows.test", "model.steps", "model.best_step"),
     "speed",
@@ -184,8 +193,12 @@ SCORES = ("test.scaled.mse", "test.scaled.mae", "test.original.mse", "test.origi
 
 def wrong_kind(result: Mapping[str, Any]) -> str | None:
     """Return the path of a value that is of another kind than the program writes, None where there is none."""
+    for path in (*WHOLE, *TEXTS):
+        value = look_up(result, path)
+        if isinstance(value, Mapping) or (path in WHOLE and not isinstance(value, int | None)):
+            return path
     for path, value in flatten(result).items():
-        if _is_in(path, NUMBERS) and not _is_numbers(value):
+        if _is_in(path, NUMBERS) and not (_are_steps(value) if path == STEPS else _is_number(value)):
             return path
         if _is_in(path, TEXTS) and not (value is None or isinstance(value, str)):
             return path
@@ -210,9 +223,11 @@ def _is_in(path: str, groups: tuple[str, ...]) -> bool:
     return any(path == group or path.startswith(f"{group}.") for group in groups)
 
 
-def _is_numbers(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(_is_numbers(each) for each in value)
-    if isinstance(value, Mapping):
-        return all(map(_is_numbers, value.values()))
+def _is_number(value: Any) -> bool:
     return value is None or isinstance(value, (int, float))
+
+
+def _are_steps(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(step, Mapping) and all(map(_is_number, step.values())) for step in value
+    )

@@ -3,6 +3,7 @@
 import os
 import secrets
 import shlex
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from math import prod
@@ -16,7 +17,7 @@ from forecast import model
 from forecast.common.bounds import Room, check_sizes, shapes_of
 from forecast.common.cli import ran_out_of_memory
 from forecast.common.errors import InputError
-from forecast.common.files import read_with_digest, replacing, sha256, write_sealed
+from forecast.common.files import claimed, read_with_digest, replacing, sha256, write_sealed
 from forecast.common.options import check_options
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
@@ -296,6 +297,18 @@ def _make(folder: Path) -> None:
 def _plain(name: str) -> str:
     kept = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in name)
     return kept.strip(".") or "run"
+
+
+def clear_never_begun(parent: Path) -> None:
+    """Remove the folders below `parent` whose process was killed while it wrote the configuration, its first file."""
+    for folder in parent.iterdir():
+        left = list(folder.glob(f".{CONFIG}.*.tmp")) if folder.is_dir() and not folder.is_symlink() else []
+        if not left or len(left) != len(list(folder.iterdir())):
+            continue
+        with suppress(InputError, OSError), claimed(folder):  # a process that is at work there holds it
+            for file in left:
+                file.unlink()
+            folder.rmdir()
 
 
 def damage_of_finished(folder: Path) -> str | None:

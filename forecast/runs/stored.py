@@ -76,7 +76,7 @@ def check_stored(config: Mapping[str, Any], file: Path) -> None:
 def _check_node(node: Any, where: str, names: frozenset[str], file: Path) -> None:
     if not isinstance(node, Mapping) or TARGET not in node:
         raise InputError(f"{file}: {where}={node}: needs a {TARGET}")
-    if (name := node[TARGET]) not in names:
+    if not isinstance(name := node[TARGET], str) or name not in names:
         raise InputError(
             f"{file}: {where}.{TARGET}={name}: a folder may name {', '.join(sorted(names))}; if you trust it, give "
             "the whole command line of the run, and resume=auto"

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from forecast.common.errors import InputError, first_line
 from forecast.evaluation.significance import Evidence
-from forecast.runs.checkpoint import checkpoints, newest_checkpoint
+from forecast.runs.checkpoint import OtherModel, checkpoints, newest_checkpoint
 from forecast.runs.run import DAMAGE, RESULT, Run
 from forecast.training.callbacks.loop_state import EARLY, STEPS, TIME, load_optimizer
 from forecast.training.callbacks.speed import Speed
@@ -116,14 +116,14 @@ def check_weights(found: Any, wanted: Mapping[str, Tensor], what: str) -> None:
     Raises
     ------
     ValueError
-        If one is absent, of another shape or kind, or not finite.
+        If one is not finite; as `OtherModel` if one is absent, or of another shape or kind.
     """
     if not isinstance(found, dict) or found.keys() != wanted.keys():
-        raise ValueError(f"{what} are not those of this model")
+        raise OtherModel(f"{what} are not those of this model")
     for name, tensor in wanted.items():
         other = found[name]
         if not isinstance(other, Tensor) or (other.shape, other.dtype) != (tensor.shape, tensor.dtype):
-            raise ValueError(f"{what} are not those of this model ({name})")
+            raise OtherModel(f"{what} are not those of this model ({name})")
         if not torch.isfinite(other).all():
             raise ValueError(f"{what} are not finite ({name})")
 

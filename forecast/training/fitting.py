@@ -17,7 +17,7 @@ from lightning.pytorch.callbacks import Callback, Timer
 from lightning.pytorch.loggers import Logger
 from torch import Tensor
 
-from forecast.common.errors import InputError
+from forecast.common.errors import InputError, first_line
 from forecast.common.finite import check_validation
 from forecast.common.group import ALONE, Group
 from forecast.common.remarks import LEAF_SPEC
@@ -169,7 +169,10 @@ def fit(
         warnings.filterwarnings("ignore", message=LEAF_SPEC)
         if resumed is not None:  # few steps may be left to do
             warnings.filterwarnings("ignore", message="The number of training batches")
-        trainer.fit(task, datamodule=data)
+        try:
+            trainer.fit(task, datamodule=data)
+        except ModuleNotFoundError as error:  # of a callback: what the program needs is imported by now
+            raise InputError(f"callbacks: {first_line(error)}") from None
     best = keeper.best or Best(trainer.global_step, float("nan"), copy_weights(task))
     task.load_state_dict(best.weights)
     status = stopped_by(trainer)

@@ -25,7 +25,7 @@ from forecast.evaluation.scoring import score
 from forecast.model.informer import Informer
 from forecast.runs.results import PARTS, commit
 from forecast.runs.resume import Beginning, begin, newest_like
-from forecast.runs.run import CONFIG, Run
+from forecast.runs.run import CONFIG, Run, clear_never_begun
 from forecast.runs.settings import read_root
 from forecast.training.checkpoint_content import newest_state
 from forecast.training.final_figures import log_figures
@@ -214,6 +214,7 @@ def _new_folder(config: Mapping[str, Any], resume: Any, stack: ExitStack) -> Run
             raise InputError(f"{other}: another process has just begun this run: wait for it, or use resume=false")
         run = Run.create(root, name)
         stack.enter_context(claimed(run.path))
+        clear_never_begun(run.path.parent)
         write_sealed(run.path / CONFIG, config)
         return run
 

@@ -37,6 +37,8 @@ def test_a_value_of_the_declared_kind_passes(key: str, value: object) -> None:
     ("key", "value", "kind"),
     [
         ("whole", 3.0, "int"),
+        ("whole", 2**70, "at most 9,007,199,254,740,992"),
+        ("either", -(2**70), "at most 9,007,199,254,740,992"),
         ("whole", True, "int"),
         ("whole", "3", "int"),
         ("whole", None, "int"),

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from forecast.common.files import replacing, sha256, write_json
+from forecast.common.errors import InputError
+from forecast.common.files import read_json, replacing, sha256, write_json
 
 
 def write_half(path: Path, error: BaseException) -> None:
@@ -80,6 +81,17 @@ def test_json_is_read_back_as_it_was_and_what_is_not_finite_is_null(tmp_path: Pa
         "pair": [1, 2],
     }
     assert "Öl °C" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("text", ['{"a": "\\ud800"}', '{"\\uDFFF": 1}'])
+def test_half_a_letter_is_no_text(text: str, tmp_path: Path) -> None:
+    """It could be written nowhere: a whole letter beyond 16 bits has both halves."""
+    path = tmp_path / "result.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match="the file is damaged"):
+        read_json(path)
+    path.write_text(r'{"a": "\ud83d\ude00 \u00e9"}')
+    assert read_json(path) == {"a": "\N{GRINNING FACE} é"}
 
 
 def test_what_is_no_json_leaves_the_old_file(tmp_path: Path) -> None:

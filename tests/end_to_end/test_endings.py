@@ -1,6 +1,8 @@
 """How a training ends that cannot go on: by which line, with which exit code, and with what kept."""
 
+import errno
 import math
+import os
 import shutil
 import signal
 import subprocess
@@ -138,6 +140,15 @@ def test_another_fault_is_none_of_memory() -> None:
         assert not ran_out_of_memory(error)
         assert explain(error) is None
     assert ran_out_of_memory(RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"))
+
+
+@pytest.mark.parametrize("number", [errno.ENAMETOOLONG, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ELOOP])
+def test_a_name_that_stands_for_something_else_is_one_line(number: int) -> None:
+    known = explain(OSError(number, os.strerror(number), "a" * 1000))
+    assert known == (f"{'a' * 200}: {os.strerror(number)}: rename it or take it away", 2)
+    moved = explain(OSError(number, os.strerror(number), "of_the_program.tmp", None, "model.safetensors"))
+    assert moved is not None
+    assert moved[0].startswith("model.safetensors: ")
 
 
 def test_a_run_that_does_not_fit_into_memory_is_not_called_damaged(

@@ -28,6 +28,7 @@ from forecast.data.scaler import Scaler
 from forecast.data.series import Series
 from forecast.predict.__main__ import main as predict
 from forecast.predict.forecaster import Forecaster, load
+from forecast.predict.transplant import main as transplant
 from forecast.runs.run import Run
 from forecast.training import command_line
 from forecast.training.train import train
@@ -792,12 +793,12 @@ def test_a_run_that_made_one_series_of_several_forecasts_from_such_a_table(tmp_p
 # --- no forecast that is not finite
 
 
-def spoilt(run: Path, to: Path) -> Path:
-    """Return a copy of a run whose weights hold a NaN, with the hash of those weights."""
+def spoilt(run: Path, to: Path, value: float = math.nan) -> Path:
+    """Return a copy of a run whose weights hold such a value, with the hash of those weights."""
     copy = Path(shutil.copytree(run, to))
     weights = load_file(copy / "model.safetensors")
     for tensor in weights.values():
-        tensor.view(-1)[0] = math.nan
+        tensor.view(-1)[0] = value
     save_file(weights, copy / "model.safetensors")
     seal(copy)
     return copy
@@ -814,6 +815,17 @@ def test_weights_that_are_not_finite_write_no_forecast_alone_averaged_or_transpl
         assert error.startswith("error: ")
         assert error.count("\n") == 1
         assert not output.exists()
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf])
+def test_scores_that_are_no_numbers_are_not_written(
+    value: float, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, output = spoilt(tiny_run.path, tmp_path / "run", value), tmp_path / "scores.json"
+    words = ["--run", str(run), "--data", str(tiny_run.source), "--attention", "mean", "--quiet"]
+    assert transplant([*words, "--output", str(output)]) == 3
+    assert " are not finite: the weights of the run are damaged" in capsys.readouterr().err
+    assert not output.exists()
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

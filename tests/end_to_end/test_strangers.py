@@ -84,6 +84,7 @@ def test_nothing_that_a_folder_names_is_imported(where: str, tmp_path: Path, mon
         ("optimizer", {"_target_": "torch.optim.Optimizer"}),
         ("scheduler", {"_target_": "forecast.training.schedule.deepcopy"}),
         ("logger", {"_target_": "lightning.pytorch.loggers.CSVLogger"}),
+        ("logger", {"_target_": []}),
         ("callbacks", {"x": {"_target_": "lightning.pytorch.callbacks.OnExceptionCheckpoint", "dirpath": "/"}}),
         ("callbacks", {"x": 1}),
         ("attention", {"name": "full", "x": [{"_target_": "os.getpid"}]}),

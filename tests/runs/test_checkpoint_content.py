@@ -212,6 +212,21 @@ def test_where_all_are_of_another_version_they_are_kept(folder: Path) -> None:
     assert checkpoints(folder / "checkpoints") == there
 
 
+def test_where_all_are_of_another_model_the_folder_is_refused_and_they_are_kept(
+    folder: Path, made: Preparation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A configuration that was changed would else begin a training of another size."""
+    there = checkpoints(folder / "checkpoints")
+    for path in there:
+        content = read_checkpoint(path)
+        first_weight(lambda weight: torch.zeros(3, 3, 3))(content)
+        write_checkpoint(folder / "checkpoints", content["step"], content)
+    with pytest.raises(InputError, match=r"are of different runs: put back what was there, or remove .*checkpoints to"):
+        newest_state(Run(folder), made.task, made.callbacks, len(made.data.parts["validation"]))
+    assert checkpoints(folder / "checkpoints") == there
+    assert capsys.readouterr().err == ""
+
+
 def with_payload(path: Path, payload: bytes) -> None:
     path.write_bytes(MAGIC + hashlib.sha256(payload).hexdigest().encode() + b"\n" + payload)
 

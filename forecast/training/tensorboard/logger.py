@@ -146,7 +146,12 @@ class Board(TensorBoardLogger):
             self._check_folder()
             kept = {name: value for name, value in metrics.items() if name != "epoch"}
             self._scalars |= dict.fromkeys(kept)
-            super().log_metrics(kept, step)
+            try:
+                super().log_metrics(kept, step)
+            except ValueError as error:  # Lightning makes one of whatever stops a point, a full disk too
+                if isinstance(error.__cause__, OSError):
+                    raise error.__cause__ from None
+                raise
 
     def add_image(self, tag: str, pixels: np.ndarray, step: int) -> None:
         """Add a picture, shape (height, width, 3), uint8; at most 64 colours of it are kept."""

@@ -2,10 +2,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lightning.pytorch.callbacks import Callback
 
 from forecast.common.errors import InputError
 from forecast.training.callbacks.configured import configured
-from tests.support.small import changed, compose
+from forecast.training.train import train
+from tests.support.small import changed, compose, quick
 
 LEARNING_RATE = "lightning.pytorch.callbacks.LearningRateMonitor"
 
@@ -64,3 +66,17 @@ def test_nothing_that_a_folder_from_somebody_else_names_is_called(tmp_path: Path
     with pytest.raises(InputError, match="nothing is made within"):
         configured({"mine": {"_target_": LEARNING_RATE, "x": {"_target_": "os.makedirs", "name": str(made)}}})
     assert not made.exists()
+
+
+class Wanting(Callback):
+    """Needs a package that is not there, as it finds out when a training begins."""
+
+    def setup(self, *_: object, **__: object) -> None:
+        raise ModuleNotFoundError("nothing: `Wanting` needs it.\nHINT: pip install nothing")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_callback_that_lacks_its_package_is_one_line(tmp_path: Path) -> None:
+    config = quick(tmp_path / "outputs", f"+callbacks.mine._target_={__name__}.Wanting")
+    with pytest.raises(InputError, match=r"^callbacks: nothing: `Wanting` needs it\.$"):
+        train(config)

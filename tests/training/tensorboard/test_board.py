@@ -171,6 +171,16 @@ def test_a_full_disk_is_raised_once_and_its_thread_prints_nothing(
     assert capfd.readouterr().err == ""
 
 
+def test_a_disk_that_fails_at_a_point_is_raised_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    board = started(tmp_path, range(2), 1.0)
+    monkeypatch.setattr(board.experiment, "add_scalar", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
+    with pytest.raises(OSError, match="Input/output error"):
+        board.log_metrics({"train/loss": 1.0}, 3)
+    monkeypatch.setattr(board.experiment, "add_scalar", Mock(side_effect=TypeError("no number")))
+    with pytest.raises(ValueError, match="you tried to log"):
+        board.log_metrics({"train/loss": 1.0}, 3)
+
+
 def test_other_threads_still_say_what_they_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     printed = Mock()
     monkeypatch.setattr(threading, "excepthook", printed)

@@ -1,0 +1,29 @@
+"""Hydra's complaints in one line."""
+
+import pytest
+from hydra.errors import ConfigCompositionException
+
+from forecast.common.configuration import one_line
+
+
+def complaint(cause: BaseException) -> ConfigCompositionException:
+    """Return what Hydra raises of a cause, without a word of its own."""
+    try:
+        try:
+            raise cause
+        except BaseException as caught:
+            raise ConfigCompositionException from caught
+    except ConfigCompositionException as error:
+        return error
+
+
+def test_a_complaint_without_words_has_those_of_its_cause() -> None:
+    assert one_line(complaint(ValueError("the seed is no number"))) == "the seed is no number"
+    assert one_line(complaint(ValueError())) == "ValueError"
+
+
+@pytest.mark.parametrize("signal", [KeyboardInterrupt(), SystemExit(143)])
+def test_a_signal_while_hydra_composes_is_no_complaint(signal: BaseException) -> None:
+    with pytest.raises(type(signal)) as caught:
+        one_line(complaint(signal))
+    assert caught.value is signal
