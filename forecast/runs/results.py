@@ -193,7 +193,7 @@ SCORES = ("test.scaled.mse", "test.scaled.mae", "test.original.mse", "test.origi
 
 def wrong_kind(result: Mapping[str, Any]) -> str | None:
     """Return the path of a value that is of another kind than the program writes, None where there is none."""
-    for path in (*WHOLE, *TEXTS):
+    for path in (*WHOLE, *TEXTS, *LISTS, STEPS):
         value = look_up(result, path)
         if isinstance(value, Mapping) or (path in WHOLE and not isinstance(value, int | None)):
             return path
