@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from forecast.common.conf_files import about_option, configuration_folder, listed, nearest_choice
-from forecast.common.errors import InputError, first_line
+from forecast.common.errors import InputError, first_line, signal_behind
 from forecast.common.naming import named
 
 COMPLAINTS = (HydraException, OmegaConfBaseException)
@@ -107,12 +107,11 @@ def one_line(error: BaseException) -> str:
     """
     if isinstance(error, MissingMandatoryValue):
         return f"{error.full_key} is not given: set {error.full_key}=…, as in data=csv data.path=my.csv"
-    causes = [error]
-    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
-        causes.append(cause)
-    if stopped := next((cause for cause in causes if isinstance(cause, (KeyboardInterrupt, SystemExit))), None):
+    if (stopped := signal_behind(error)) is not None:
         raise stopped
-    message = " ".join(str(error).split("Config search path")[0].split()) or first_line(causes[-1])
+    message = " ".join(str(error).split("Config search path")[0].split())
+    if not message:
+        return first_line(error.__cause__ or error.__context__ or error)
     if absent := ABSENT.match(message):
         name = absent[1] or absent[2]
         return f"{name}: {about_option(name)}"

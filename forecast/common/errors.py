@@ -48,3 +48,18 @@ def first_line(error: BaseException) -> str:
     """Give what an error says first, in at most 200 letters."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__)[:200]
+
+
+def signal_behind(error: BaseException) -> KeyboardInterrupt | SystemExit | None:
+    """Return what a signal raised while `error` was on its way, or that `error` came of; None if there is none.
+
+    A library that is interrupted may fail as it cleans up, and raise that in its place.
+    """
+    seen: list[BaseException] = []
+    end: BaseException | None = error
+    while end is not None and end not in seen:
+        if isinstance(end, (KeyboardInterrupt, SystemExit)):
+            return end
+        seen.append(end)
+        end = end.__cause__ or end.__context__
+    return None

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from forecast.common.errors import Interrupted
+from forecast.common.errors import Interrupted, signal_behind
 from forecast.data.sources import resume_words
 from forecast.runs.checkpoint import checkpoints
 from forecast.runs.run import Run
@@ -48,8 +48,10 @@ class Interruption:
         """
         try:
             yield
-        except (KeyboardInterrupt, SystemExit) as end:
-            if (number := signal_of(end)) is None:
+        except (KeyboardInterrupt, SystemExit, RuntimeError) as error:
+            end = signal_behind(error)
+            number = None if end is None else signal_of(end)
+            if number is None:
                 raise
             raise Interrupted(self._line(), number) from None
 

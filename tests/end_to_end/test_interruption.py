@@ -55,6 +55,30 @@ def test_before_the_first_step_the_line_begins_again_there(
     assert (str(run.path), result["model"]["steps"]) == (folder, 2)
 
 
+@pytest.mark.parametrize(("end", "number"), ENDS)
+def test_a_library_that_fails_as_it_cleans_up_does_not_hide_the_signal(
+    config: dict[str, Any], end: BaseException, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lightning asks a loader for its length before that has begun, if a signal comes between the two."""
+
+    def cleans_up(*_: Any, **__: Any) -> None:
+        try:
+            raise end
+        except BaseException:
+            raise RuntimeError("Please call `iter(combined_loader)` first.")  # noqa: B904  # as Lightning does
+
+    monkeypatch.setattr(fitting, "_start", cleans_up)
+    with pytest.raises(Interrupted, match=r"^interrupted before the first step: no training is lost: ") as caught:
+        train(config)
+    assert caught.value.exit_code == 128 + number
+
+
+def test_a_fault_of_its_own_is_none_of_a_signal(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted(monkeypatch, fitting, "_start", RuntimeError("shapes differ"))
+    with pytest.raises(RuntimeError, match=r"^shapes differ$"):
+        train(config)
+
+
 def test_while_scoring_the_training_is_saved(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         interrupted(patch, training, "score", KeyboardInterrupt())
