@@ -61,7 +61,7 @@ def test_a_run_that_is_left_out_has_to_be_named() -> None:
     assert str(wrong).startswith("silent")
 
 
-@pytest.mark.parametrize("damage", {*DAMAGES}, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("damage", dict.fromkeys(DAMAGES), ids=lambda damage: damage.__name__)
 def test_damage_changes_the_file(damage: object, tmp_path: Path) -> None:
     for seed in range(20):
         path = tmp_path / f"{seed}.json"
