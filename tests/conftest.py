@@ -56,9 +56,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in by_hand]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # no process is left with one in the end
     for item in items:
-        if "tests/test_" in item.nodeid.replace("\\", "/"):
-            for text in LIGHTNING:
-                item.add_marker(pytest.mark.filterwarnings(text))
+        for text in LIGHTNING:
+            item.add_marker(pytest.mark.filterwarnings(text))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -148,7 +148,9 @@ class _Guard:
     def _process(self, event: str, arguments: tuple[Any, ...]) -> None:
         words = str(arguments[0] if arguments else "")
         if event == "ctypes.dlopen":
-            if arguments[0] is None or not _within(words, str(self.watch.root)):
+            if arguments[0] is None or "/" not in words:  # the system's own, which is looked for nowhere else
+                return
+            if not _within(words, str(self.watch.root)):
                 return
         elif event in ("subprocess.Popen", "os.posix_spawn", "os.exec") and Path(words).name in self.watch.programs:
             return

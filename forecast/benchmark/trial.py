@@ -176,10 +176,6 @@ def main(argument: str) -> None:
     print(json.dumps(asdict(try_here(ask))))
 
 
-if __name__ == "__main__":
-    main(sys.argv[1])
-
-
 STARTING = 120.0
 """Seconds that a process may take before its step begins: imports and building the model."""
 
@@ -351,3 +347,7 @@ def _ending(row: Row) -> str:
 
 def _length(value: int | None) -> str:
     return NONE if value is None else f"{value:,}"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

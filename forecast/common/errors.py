@@ -50,14 +50,15 @@ def first_line(error: BaseException) -> str:
     return (lines[0] if lines else type(error).__name__)[:200]
 
 
-def signal_behind(error: BaseException) -> KeyboardInterrupt | SystemExit | None:
+def signal_behind(error: BaseException, before: BaseException | None = None) -> KeyboardInterrupt | SystemExit | None:
     """Return what a signal raised while `error` was on its way, or that `error` came of; None if there is none.
 
-    A library that is interrupted may fail as it cleans up, and raise that in its place.
+    A library that is interrupted may fail as it cleans up, and raise that in its place. What `before` and the errors
+    behind it came of is none of it.
     """
     seen: list[BaseException] = []
     end: BaseException | None = error
-    while end is not None and end not in seen:
+    while end is not None and end is not before and end not in seen:
         if isinstance(end, (KeyboardInterrupt, SystemExit)):
             return end
         seen.append(end)

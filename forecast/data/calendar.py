@@ -168,7 +168,7 @@ def future_index(after: pd.Timestamp | pd.DatetimeIndex, frequency: str, horizon
     last = (times if zone is None else on_the_wall(times))[-1]
     try:  # the grid begins after `last` where that is off it
         grid = pd.date_range(last, periods=horizon + 1, freq=offset).as_unit("ns")
-    except (pd.errors.OutOfBoundsDatetime, OverflowError):
+    except (pd.errors.OutOfBoundsDatetime, pd.errors.OutOfBoundsTimedelta, OverflowError):
         raise InputError(f"{horizon} steps of {frequency} after {last} go beyond the year 2262") from None
     ahead = grid[grid > last][:horizon]
     return ahead if zone is None else from_the_wall(ahead, zone)

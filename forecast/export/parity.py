@@ -114,7 +114,13 @@ def _dates(forecaster: Forecaster) -> pd.DatetimeIndex:
         first = EARLY
     most = int((LAST - first) / step) - forecaster.horizon - 1  # the first is up to a step later
     rows = min(forecaster.context_length + RANDOM_WINDOWS - 1, most)
-    return future_index(pd.Timestamp(first), forecaster.frequency, rows)
+    while True:
+        try:
+            return future_index(pd.Timestamp(first), forecaster.frequency, rows)
+        except InputError:  # before version 3, pandas counts no 293 years in weeks
+            if rows <= forecaster.context_length:
+                raise
+            rows = max(forecaster.context_length, rows // 2)
 
 
 def windows_of(series: Series, forecaster: Forecaster, count: int) -> Context:

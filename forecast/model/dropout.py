@@ -84,4 +84,6 @@ def scale_of(p: float) -> float:
 
 def factors(kept: Tensor, p: float, dtype: torch.dtype) -> Tensor:
     """Give 0 for an element that is not kept, else what keeps the mean at 1."""
+    if torch.compiler.is_compiling():  # it makes one loop of both; version 2.11 cannot view a boolean
+        return kept.to(dtype).mul_(scale_of(p))
     return kept.view(torch.uint8).to(dtype).mul_(scale_of(p))  # from a byte it is six times as fast as from a boolean

@@ -77,6 +77,10 @@ def checkpoints(folder: Path) -> list[Path]:
     return sorted(folder.glob("step-*.ckpt"), reverse=True)
 
 
+class OtherModel(ValueError):
+    """A checkpoint is not of the model that its folder describes: its weights have other shapes, or it is too large."""
+
+
 def read_checkpoint(path: Path, most_bytes: int | None = None) -> dict[str, Any]:
     """Return the content of a checkpoint on the CPU, without executing anything that it names.
 
@@ -101,7 +105,7 @@ def read_checkpoint(path: Path, most_bytes: int | None = None) -> dict[str, Any]
         if not begins.startswith(MAGIC) or size <= 0:
             raise ValueError("it is no checkpoint, or cut short")
         if most_bytes is not None and size > most_bytes:
-            raise ValueError(f"it has {size:,} bytes, where {most_bytes:,} are the most that this model's has")
+            raise OtherModel(f"it has {size:,} bytes, where {most_bytes:,} are the most that this model's has")
         payload = file.read()
     if hashlib.sha256(payload).hexdigest().encode() != begins[len(MAGIC) : head - 1]:
         raise ValueError("its hash differs from what was written")
@@ -115,10 +119,6 @@ def read_checkpoint(path: Path, most_bytes: int | None = None) -> dict[str, Any]
     if not isinstance(content, dict):
         raise ValueError("it holds no group of values")
     return content
-
-
-class OtherModel(ValueError):
-    """The weights of a checkpoint have other shapes than those of the model that its folder describes."""
 
 
 def newest_checkpoint(

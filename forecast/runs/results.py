@@ -148,9 +148,12 @@ def device_name(device: torch.device) -> str:
 
 
 def command_line() -> str:
-    """Give the command that started this process, as it can be typed again."""
+    """Return the command that started this process, as it can be typed again."""
     import shlex
 
+    script = Path(sys.argv[0])
+    if script.name == "__main__.py":  # as `python -m forecast.training` is called
+        return shlex.join(["python", "-m", f"forecast.{script.parent.name}", *sys.argv[1:]])
     return shlex.join(["python", *sys.argv])
 
 

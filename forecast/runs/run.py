@@ -302,13 +302,14 @@ def _plain(name: str) -> str:
 def clear_never_begun(parent: Path) -> None:
     """Remove the folders below `parent` whose process was killed while it wrote the configuration, its first file."""
     for folder in parent.iterdir():
-        left = list(folder.glob(f".{CONFIG}.*.tmp")) if folder.is_dir() and not folder.is_symlink() else []
-        if not left or len(left) != len(list(folder.iterdir())):
-            continue
-        with suppress(InputError, OSError), claimed(folder):  # a process that is at work there holds it
-            for file in left:
-                file.unlink()
-            folder.rmdir()
+        with suppress(InputError, OSError):  # another process may remove it meanwhile, or be at work there
+            left = list(folder.glob(f".{CONFIG}.*.tmp")) if folder.is_dir() and not folder.is_symlink() else []
+            if not left or len(left) != len(list(folder.iterdir())):
+                continue
+            with claimed(folder):
+                for file in left:
+                    file.unlink()
+                folder.rmdir()
 
 
 def damage_of_finished(folder: Path) -> str | None:

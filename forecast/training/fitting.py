@@ -171,8 +171,10 @@ def fit(
             warnings.filterwarnings("ignore", message="The number of training batches")
         try:
             trainer.fit(task, datamodule=data)
-        except ModuleNotFoundError as error:  # of a callback: what the program needs is imported by now
-            raise InputError(f"callbacks: {first_line(error)}") from None
+        except ModuleNotFoundError as error:  # what the program itself needs is imported by now
+            if str(error.name).startswith("forecast"):
+                raise
+            raise InputError(f"a callback or logger needs a package that is not here: {first_line(error)}") from None
     best = keeper.best or Best(trainer.global_step, float("nan"), copy_weights(task))
     task.load_state_dict(best.weights)
     status = stopped_by(trainer)

@@ -1,6 +1,7 @@
 """What a training says that is interrupted where no step could be saved: what is kept, and how it goes on."""
 
 import signal
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -46,10 +47,11 @@ class Interruption:
         Interrupted
             With what is kept and the words that go on from there.
         """
+        before = sys.exception()
         try:
             yield
         except (KeyboardInterrupt, SystemExit, RuntimeError) as error:
-            end = signal_behind(error)
+            end = signal_behind(error, before)
             number = None if end is None else signal_of(end)
             if number is None:
                 raise

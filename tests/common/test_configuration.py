@@ -4,6 +4,7 @@ import pytest
 from hydra.errors import ConfigCompositionException
 
 from forecast.common.configuration import one_line
+from forecast.common.errors import signal_behind
 
 
 def complaint(cause: BaseException) -> ConfigCompositionException:
@@ -27,3 +28,11 @@ def test_a_signal_while_hydra_composes_is_no_complaint(signal: BaseException) ->
     with pytest.raises(type(signal)) as caught:
         one_line(complaint(signal))
     assert caught.value is signal
+
+
+def test_a_signal_that_was_dealt_with_before_is_behind_no_later_fault() -> None:
+    earlier, error = KeyboardInterrupt(), RuntimeError("shapes differ")
+    error.__context__ = earlier
+    assert signal_behind(error) is earlier
+    assert signal_behind(error, earlier) is None
+    assert signal_behind(RuntimeError()) is None

@@ -51,7 +51,11 @@ def forecast(run: Path, source: Path, output: Path) -> int:
 
 def dated(path: Path) -> pd.DataFrame:
     """Read a forecast back, the times as index."""
-    table = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, index_col=0)
+    table = (
+        pd.read_parquet(path)
+        if path.suffix == ".parquet"
+        else pd.read_csv(path, index_col=0, float_precision="round_trip")
+    )
     return table.set_index(pd.DatetimeIndex(table.index).as_unit("ns"))
 
 

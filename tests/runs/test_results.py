@@ -1,4 +1,5 @@
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -54,3 +55,15 @@ def test_the_commit_says_that_the_program_was_changed_and_not_that_a_record_grew
     assert results.commit() == clean  # this process has read the program before that
     results.commit.cache_clear()
     assert results.commit() == f"{clean}+changes"
+
+
+@pytest.mark.parametrize(
+    ("script", "command"),
+    [
+        ("/somewhere/forecast/training/__main__.py", "python -m forecast.training data=etth1"),
+        ("train.py", "python train.py data=etth1"),
+    ],
+)
+def test_the_command_can_be_typed_again(script: str, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", [script, "data=etth1"])
+    assert results.command_line() == command

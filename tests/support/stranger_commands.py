@@ -17,8 +17,8 @@ from typing import Any
 
 from benchmarks.chaos.guard import Watch
 
-PROGRAMS = ("git", "fc-list")
-"""What the program starts itself: for the commit that it is at, and matplotlib once for the fonts of a machine."""
+PROGRAMS = ("git", "fc-list", "ldconfig")
+"""What the program starts: for its commit, matplotlib once for the fonts of a machine, torch for a GPU's libraries."""
 
 
 class Asked:

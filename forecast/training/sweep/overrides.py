@@ -201,8 +201,9 @@ def sweep_configuration(arguments: Namespace) -> DictConfig | None:
         check_choices(arguments.overrides)
         config = compose_first(arguments, arguments.overrides)
     except COMPLAINTS as error:
+        line = one_line(error)  # which raises what a signal did
         if arguments.multirun:
-            raise InputError(one_line(error)) from None
+            raise InputError(line) from None
         return None  # Hydra says it again where the one run is composed
     mode = config.hydra.mode
     if arguments.multirun and mode == RunMode.RUN:
@@ -271,7 +272,8 @@ def _changes(override: Override) -> bool:
 def _composes(arguments: Namespace, overrides: Sequence[Override]) -> bool:
     try:
         compose_first(arguments, [str(override.input_line) for override in overrides])
-    except COMPLAINTS:
+    except COMPLAINTS as error:
+        one_line(error)  # which raises what a signal did
         return False
     return True
 

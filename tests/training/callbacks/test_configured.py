@@ -78,5 +78,5 @@ class Wanting(Callback):
 @pytest.mark.usefixtures("undrawn")
 def test_a_callback_that_lacks_its_package_is_one_line(tmp_path: Path) -> None:
     config = quick(tmp_path / "outputs", f"+callbacks.mine._target_={__name__}.Wanting")
-    with pytest.raises(InputError, match=r"^callbacks: nothing: `Wanting` needs it\.$"):
+    with pytest.raises(InputError, match=r"needs a package that is not here: nothing: `Wanting` needs it\.$"):
         train(config)
