@@ -51,11 +51,10 @@ def forecast(run: Path, source: Path, output: Path) -> int:
 
 def dated(path: Path) -> pd.DataFrame:
     """Read a forecast back, the times as index."""
-    table = (
-        pd.read_parquet(path)
-        if path.suffix == ".parquet"
-        else pd.read_csv(path, index_col=0, float_precision="round_trip")
-    )
+    if path.suffix == ".parquet":
+        table = pd.read_parquet(path)
+    else:  # every digit counts, and pandas before version 3 leaves the last ones to chance
+        table = pd.read_csv(path, index_col=0, dtype=object).astype(np.float64)
     return table.set_index(pd.DatetimeIndex(table.index).as_unit("ns"))
 
 
