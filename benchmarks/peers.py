@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchmarks.whole_models import add_task_options, call
 from forecast.attention._parsing import configured, parse
 from forecast.benchmark.machine import facts_of
 from forecast.benchmark.measure import WARM_UP
@@ -17,10 +18,10 @@ from forecast.benchmark.models import BEFORE, NUM_KNOWN, SEED, Drawn, Preset, Ta
 from forecast.benchmark.options import add_run_options, open_folder
 from forecast.benchmark.report import CASES, heading_of, tell, write_record, write_unfinished
 from forecast.benchmark.request import choose_device
-from forecast.common.cli import finish, ran_out_of_memory
+from forecast.common.cli import ran_out_of_memory
 from forecast.common.errors import InputError
 from forecast.common.memory import peak_bytes
-from forecast.common.options import positive, window
+from forecast.common.options import positive
 from forecast.common.progress import progress
 from forecast.common.tables import Row, Sheet
 from forecast.common.text import decimals, mebibytes, three_digits
@@ -32,7 +33,7 @@ LAG = BEFORE
 
 
 def version() -> str:
-    """Give the version of transformers.
+    """Return the version of transformers.
 
     Raises
     ------
@@ -49,7 +50,7 @@ def version() -> str:
 
 
 def configuration_of(preset: Preset, factor: int, task: Task) -> dict[str, Any]:
-    """Give the values of their configuration that stand for ours; what ours has not is off, or as small as it goes.
+    """Return the values of their configuration that stand for ours; what ours has not is off, or as small as it goes.
 
     Raises
     ------
@@ -90,7 +91,7 @@ def configuration_of(preset: Preset, factor: int, task: Task) -> dict[str, Any]:
 
 
 def build_theirs(configuration: Mapping[str, Any]) -> nn.Module:
-    """Give the model on the CPU, its weights the same at each call."""
+    """Return the model on the CPU, its weights the same at each call."""
     from transformers import InformerConfig, InformerForPrediction
 
     torch.manual_seed(SEED)
@@ -100,7 +101,7 @@ def build_theirs(configuration: Mapping[str, Any]) -> nn.Module:
 
 
 def their_peer(model: nn.Module, drawn: Drawn) -> Peer:
-    """Give the model with its windows, on their device, and torch's AdamW with the settings of our optimizer.
+    """Return the model with its windows, on their device, and torch's AdamW with the settings of our optimizer.
 
     Without the future values their `forward` decodes a single step, so the forecast is given them too; it is
     the parameters of a distribution for each step.
@@ -176,7 +177,7 @@ def hold(task: Task, passes: str, peers: tuple[Peer, Peer], precisions: Sequence
 
 
 def rows_of(contest: Contest) -> list[Row]:
-    """Give a row for each comparison that was measured; times in milliseconds, ratios pair by pair."""
+    """Return a row for each comparison that was measured; times in milliseconds, ratios pair by pair."""
     measured = {precision for _, precision in contest.seconds}
     return [_row(contest, *pair) for pair in COMPARED if measured.issuperset(pair)]
 
@@ -220,7 +221,7 @@ def _timed(run: Callable[[], object], device: torch.device) -> Callable[[], floa
 
 
 def _clean_peak(run: Callable[[], object], device: torch.device) -> int:
-    """Give the peak of a pass in which nothing that was there before is thrown away."""
+    """Return the peak of a pass in which nothing that was there before is thrown away."""
     gc.collect()
     return peak_bytes(run, device)
 
@@ -231,7 +232,7 @@ HEADINGS = (
 
 
 def peer_sheets(rows: Sequence[Row], differences: Sequence[str]) -> Iterator[Sheet]:
-    """Give a table of training steps and one of inference; what differs stands beneath the first."""
+    """Yield a table of training steps and one of inference; what differs stands beneath the first."""
     notes = {
         TRAINING: (
             "training step: forward, loss, backward and the update, without clipping; medians of the pairs, the least "
@@ -294,25 +295,11 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-PRECISIONS = ("fp32", "bf16")
-WINDOWS = [(96, 24), (336, 168)]
-PAPER = "informer:start_length=0"
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command line."""
     add_task_options(parser)
     parser.add_argument("--pairs", type=positive, default=7, help="passes of each model (%(default)s)")
     add_run_options(parser)
-
-
-def add_task_options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--windows", nargs="+", type=window, default=WINDOWS, help="look-back:horizon (96:24 336:168)")
-    add("--model", default=PAPER, help="a preset and what differs from its file (%(default)s)")
-    add("--dtypes", nargs="+", choices=PRECISIONS, default=list(PRECISIONS), help="bf16: under autocast; both")
-    add("--batch", type=positive, default=32, help="windows in a step (%(default)s)")
-    add("--channels", type=positive, default=7, help="series in a window (%(default)s)")
 
 
 def run(options: argparse.Namespace, arguments: Sequence[str]) -> None:
@@ -350,11 +337,7 @@ def run(options: argparse.Namespace, arguments: Sequence[str]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure as the command line says; return the exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
-    add_options(parser)
-    options = parser.parse_args(given)
-    return finish(lambda: run(options, given))
+    return call("benchmarks.peers", __doc__, add_options, run, arguments)
 
 
 if __name__ == "__main__":

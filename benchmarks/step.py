@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.peers import add_task_options
+from benchmarks.whole_models import add_task_options, call
 from forecast.attention._parsing import parse
 from forecast.benchmark.case import DTYPES
 from forecast.benchmark.machine import facts_of, product_rate
@@ -19,7 +19,6 @@ from forecast.benchmark.models import Preset, Task, build_ours, our_peer, parse_
 from forecast.benchmark.options import add_run_options, open_folder
 from forecast.benchmark.report import CASES, OPERATIONS, heading_of, tell, write_record, write_unfinished
 from forecast.benchmark.request import choose_device
-from forecast.common.cli import finish
 from forecast.common.options import positive
 from forecast.common.progress import progress
 from forecast.common.tables import Row, Sheet
@@ -53,7 +52,7 @@ class Operation:
 
 
 def breakdown(run: Callable[[], object], device: torch.device) -> list[Operation]:
-    """Give the operations of one pass, the longest first; on CUDA the time is that of the kernels they launch."""
+    """Return the operations of one pass, the longest first; on CUDA the time is that of the kernels they launch."""
     # The profiler's library announces each start and stop on the error stream, whatever is asked of it.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     on_gpu = device.type == "cuda"
@@ -73,7 +72,7 @@ def breakdown(run: Callable[[], object], device: torch.device) -> list[Operation
 
 
 def kind_of(name: str) -> str:
-    """Give what an operation is for: a product, the optimizer, or the rest."""
+    """Return what an operation is for: a product, the optimizer, or the rest."""
     return next((kind for kind, beginnings in KINDS.items() if name.startswith(beginnings)), REST)
 
 
@@ -140,7 +139,7 @@ def measure_step(
 
 
 def encoder_rows(network: Informer, run: Callable[[], object]) -> int:
-    """Give the tokens of all windows that come to the encoder when `run` runs the network."""
+    """Return the tokens of all windows that come to the encoder when `run` runs the network."""
     seen: list[int] = []
 
     def look(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
@@ -153,14 +152,14 @@ def encoder_rows(network: Informer, run: Callable[[], object]) -> int:
 
 
 def layer_product_rate(preset: Preset, rows: int, precision: str, device: torch.device) -> float:
-    """Give the operations a second of the fastest of an encoder layer's products: projection, into and out of d_ff."""
+    """Return the operations per second of an encoder layer's fastest product: projection, into d_ff, or out of it."""
     d_model, d_ff = preset.options["d_model"], preset.options["d_ff"]
     shapes = [(rows, d_model, d_model), (rows, d_model, d_ff), (rows, d_ff, d_model)]
     return max(product_rate(*shape, device, DTYPES[precision]) for shape in shapes)
 
 
 def _parts(peer: Peer, precision: str) -> dict[str, Callable[[], object]]:
-    """Give the parts of a step, to be run one after the other."""
+    """Return the parts of a step, to be run one after the other."""
     losses: list[Tensor] = []
 
     def forward() -> object:
@@ -189,7 +188,7 @@ OUTSIDE = "outside of operations"
 
 
 def figures_row(task: Task, precision: str, figures: StepFigures) -> Row:
-    """Give a step's row; times in milliseconds."""
+    """Return a step's row; times in milliseconds."""
     row: Row = {
         "look_back": task.context_length,
         "horizon": task.horizon,
@@ -214,7 +213,7 @@ def figures_row(task: Task, precision: str, figures: StepFigures) -> Row:
 
 
 def operation_rows(task: Task, precision: str, found: Sequence[Operation], step_seconds: float) -> list[Row]:
-    """Give a row for each operation, with its share of the step, and one for what no operation explains."""
+    """Return a row for each operation, with its share of the step, and one for what no operation explains."""
     outside = max(0.0, step_seconds - sum(operation.seconds for operation in found))
     return [
         {
@@ -234,7 +233,7 @@ def operation_rows(task: Task, precision: str, found: Sequence[Operation], step_
 
 
 def limit_sheet(rows: Sequence[Row]) -> Sheet:
-    """Give the table of the steps beside the limit."""
+    """Return the table of the steps beside the limit."""
     notes = (
         "limit: the fastest of the encoder layer's own products (projection, into d_ff, out of it) in the same "
         "arithmetic, timed right before the steps and right after; the higher of the two counts",
@@ -246,7 +245,7 @@ def limit_sheet(rows: Sequence[Row]) -> Sheet:
 
 
 def operation_sheets(rows: Sequence[Row], top: int) -> Iterator[Sheet]:
-    """Give for each step the `top` operations and, beneath, what the kinds come to."""
+    """Yield for each step the `top` operations and, beneath, what the kinds come to."""
     headings = ("operation", "kind", "calls", "ms", "% of the step")
     for key in dict.fromkeys(_step_of(row) for row in rows):
         shown = [row for row in rows if _step_of(row) == key]
@@ -327,11 +326,7 @@ def run(options: argparse.Namespace, arguments: Sequence[str]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure as the command line says; return the exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.step", description=__doc__)
-    add_options(parser)
-    options = parser.parse_args(given)
-    return finish(lambda: run(options, given))
+    return call("benchmarks.step", __doc__, add_options, run, arguments)
 
 
 if __name__ == "__main__":

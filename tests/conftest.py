@@ -143,7 +143,7 @@ def second_run(tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture(scope="session")
 def etth1_path() -> Path:
-    """Give the real ETTh1.csv beside the project."""
+    """Return the real ETTh1.csv beside the project."""
     path = ROOT.parent / "shared" / "data" / "ETTh1.csv"
     if not path.is_file():
         pytest.skip("ETTh1.csv is not beside the project")

@@ -58,7 +58,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _chosen(options: argparse.Namespace) -> "list[Cell]":
-    """Give the cells that pass all filters, in their order."""
+    """Return the cells that pass all filters, in their order."""
     from benchmarks.accuracy.cell import all_cells
 
     cells = all_cells()

@@ -22,30 +22,30 @@ class Cell:
 
     @property
     def key(self) -> Key:
-        """Give what tells the row from all others, as the record's text."""
+        """Return what tells the row from all others, as the record's text."""
         return self.dataset, str(self.horizon), self.attention, self.seed, self.recipe
 
     @property
     def name(self) -> str:
-        """Give the same in words."""
+        """Return the same in words."""
         return f"{self.dataset}-{self.horizon} {self.attention}, seed {self.seed}, {self.recipe}"
 
     @property
     def members(self) -> "list[Cell]":
-        """Give the runs that are averaged; none where this is a run by itself."""
+        """Return the runs that are averaged; none where this is a run by itself."""
         seeds = self.seed.split("+")
         return [replace(self, seed=seed, recipe=MAIN) for seed in seeds] if self.recipe == ENSEMBLE else []
 
     @property
     def words(self) -> list[str]:
-        """Give the words of the command line that trains it."""
+        """Return the words of the command line that trains it."""
         recipe = _recipes()[self.recipe]
         own = [f"horizon={self.horizon}", f"attention={self.attention}", f"seed={self.seed}"]
         return [*recipe.start.format(dataset=self.dataset).split(), *own, *recipe.words]
 
     @property
     def command(self) -> str:
-        """Give the command that makes the row."""
+        """Return the command that makes the row."""
         if not self.members:
             return shlex.join(["python", "train.py", *self.words])
         at = f"--dataset {self.dataset} --horizon {self.horizon} --attention {self.attention}"
@@ -53,7 +53,7 @@ class Cell:
 
     @property
     def turn(self) -> int:
-        """Give the place of its kind: `full` once everywhere, the others at both ends, then the rest."""
+        """Return the place of its kind: `full` once everywhere, the others at both ends, then the rest."""
         if self.recipe not in (MAIN, EVERYWHERE):
             return 5 if self.members else 4
         if self.attention == "full":
@@ -62,7 +62,7 @@ class Cell:
 
 
 def all_cells() -> list[Cell]:
-    """Give every row that the record is to have, in the order in which they are made."""
+    """Return every row that the record is to have, in the order in which they are made."""
     return sorted((cell for recipe in RECIPES for cell in _cells(recipe)), key=lambda cell: cell.turn)
 
 

@@ -19,7 +19,7 @@ from forecast.runs.run import RESULT, Run
 
 
 def score_ensemble(runs: Sequence[Run]) -> dict[str, Any]:
-    """Give a result as that of one run: the scores of the mean forecast, sizes and seconds of all together.
+    """Return a result as that of one run: the scores of the mean forecast, sizes and seconds of all together.
 
     Raises
     ------

@@ -26,7 +26,7 @@ class Filling:
 
 
 def missing(cells: Sequence[Cell], record: Path) -> list[Cell]:
-    """Give the cells that the record has no row of."""
+    """Return the cells that the record has no row of."""
     there = {key_of(row) for row in read_record(record)}
     return [cell for cell in cells if cell.key not in there]
 

@@ -12,7 +12,7 @@ STEPS = [recipe for recipe in RECIPES if recipe.name.startswith("ladder_")]
 
 
 def ladder_table(scores: Scores) -> Iterator[str]:
-    """Give the table of the steps that have rows, and of the recipe that they lead to; nothing without a step."""
+    """Yield the table of the steps that have rows, and of the recipe that they lead to; nothing without a step."""
     ((dataset, (horizon,)),) = LADDER.items()
     there = scores.where(dataset=dataset, horizon=horizon)
     rows = []

@@ -15,7 +15,7 @@ At = Callable[[int], Scores]
 
 
 def main_tables(scores: Scores) -> Iterator[str]:
-    """Give a table for each data set that has rows, and what they come to."""
+    """Yield a table for each data set that has rows, and what they come to."""
     shown = scores.where(recipe=MAIN)
     for dataset in (name for name in HORIZONS if name in shown.values("dataset")):
         yield _title(shown.where(dataset=dataset), dataset)
@@ -25,7 +25,7 @@ def main_tables(scores: Scores) -> Iterator[str]:
 
 
 def ordered(attentions: list[str]) -> list[str]:
-    """Give mechanisms in the tables' order: `full` first, the control last."""
+    """Return mechanisms in the tables' order: `full` first, the control last."""
     return sorted(attentions, key=lambda name: (name != "full", name == "mean", name))
 
 
@@ -62,7 +62,7 @@ def _of(at: At, attention: str, recipe: str) -> At:
 
 
 def _row(label: str, at: At, dataset: str, whose: str = "test") -> list[str]:
-    """Give a row; its mean over the horizons only where each of them has a run."""
+    """Return a row; its mean over the horizons only where each of them has a run."""
     found = [at(horizon) for horizon in HORIZONS[dataset]]
     means = [[each.mean(f"{whose}_{score}") for each in found] for score in ("mse", "mae")]
     whole = [fmean(mean.value for mean in row if mean is not None) for row in means if None not in row]
@@ -70,7 +70,7 @@ def _row(label: str, at: At, dataset: str, whose: str = "test") -> list[str]:
 
 
 def _against_ridge(scores: Scores) -> str:
-    """Give how `full` and the ridge compare over all cells of the sets that others have published on."""
+    """Return how `full` and the ridge compare over all cells of the sets that others have published on."""
     cells = [scores.where(dataset=dataset, horizon=horizon) for dataset in PUBLISHED for horizon in HORIZONS[dataset]]
     cells = [cell for cell in cells if cell.where(attention="full").rows]
     if not cells:

@@ -41,7 +41,7 @@ COLUMNS = (*KEY, *FACTS)
 
 
 def row_of(cell: Cell, result: Mapping[str, Any]) -> Record:
-    """Give the row of a run from its result; its command is the one to be typed, no commit says so."""
+    """Return the row of a run from its result; its command is the one to be typed, no commit says so."""
     facts = {column: look_up(result, path) for column, path in FACTS.items()}
     facts |= {"command": cell.command, "commit": result.get("commit") or "none"}
     if isinstance(facts["seconds"], float):
@@ -51,13 +51,13 @@ def row_of(cell: Cell, result: Mapping[str, Any]) -> Record:
 
 
 def key_of(row: Record) -> Key:
-    """Give what tells a row from all others."""
+    """Return what tells a row from all others."""
     dataset, horizon, attention, seed, recipe = (row[column] for column in KEY)
     return dataset, horizon, attention, seed, recipe
 
 
 def read_record(path: Path) -> list[Record]:
-    """Give the rows; none where there is no file yet.
+    """Return the rows; none where there is no file yet.
 
     Raises
     ------

@@ -22,7 +22,7 @@ class Mean:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Mean | None":
-        """Give the mean of some values, None of none."""
+        """Return the mean of some values, None of none."""
         return cls(fmean(values), stdev(values) if len(values) > 1 else math.nan, len(values)) if values else None
 
 
@@ -39,25 +39,25 @@ class Scores:
         self.rows = list(rows)
 
     def values(self, column: str) -> list[str]:
-        """Give what stands in a column, each text once."""
+        """Return what stands in a column, each text once."""
         return list(dict.fromkeys(row[column] for row in self.rows))
 
     def where(self, **wanted: str | int) -> "Scores":
-        """Give the rows that have these values in these columns."""
+        """Return the rows that have these values in these columns."""
         return Scores(row for row in self.rows if all(row[key] == str(value) for key, value in wanted.items()))
 
     def mean(self, column: str) -> Mean | None:
-        """Give a column's mean over the rows."""
+        """Return a column's mean over the rows."""
         return Mean.of([float(row[column]) for row in self.rows])
 
     @property
     def ridge(self) -> "Scores":
-        """Give the row whose run's own ridge stands for all: that of `full`, else of the first there is."""
+        """Return the row whose run's own ridge stands for all: that of `full`, else of the first there is."""
         main = self.where(recipe=MAIN)
         return Scores([*main.where(attention="full").rows, *main.rows][:1])
 
     def cell(self, whose: str = "test") -> str:
-        """Give MSE / MAE with their spread and, of several seeds, how many; nothing where there is no row."""
+        """Return MSE / MAE with their spread and, of several seeds, how many; nothing where there is no row."""
         mse, mae = self.mean(f"{whose}_mse"), self.mean(f"{whose}_mae")
         if mse is None or mae is None:
             return NONE
@@ -65,7 +65,7 @@ class Scores:
 
 
 def shown(mean: Mean | None) -> str:
-    """Give a mean with three decimals and its spread, if any, with four."""
+    """Return a mean with three decimals and its spread, if any, with four."""
     if mean is None:
         return NONE
     return f"{mean.value:.3f}" + ("" if math.isnan(mean.spread) else f" ± {mean.spread:.4f}")

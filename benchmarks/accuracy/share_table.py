@@ -11,7 +11,7 @@ VARIANTS = (MAIN, "no_linear_path", "no_linear_path_fitted", "pointwise")
 
 
 def share_table(scores: Scores) -> Iterator[str]:
-    """Give the table over the data sets and horizons that have a variant's row; nothing where there is none."""
+    """Yield the table over the data sets and horizons that have a variant's row; nothing where there is none."""
     places = [
         (dataset, horizon)
         for dataset, horizons in HORIZONS.items()

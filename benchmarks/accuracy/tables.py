@@ -17,7 +17,7 @@ EMPTY = "No run has been recorded yet."
 
 
 def tables(rows: Sequence[Record]) -> str:
-    """Give every table that there are rows for, as Markdown."""
+    """Return every table that there are rows for, as Markdown."""
     scores = Scores(rows)
     parts = [*main_tables(scores), *share_table(scores), *ladder_table(scores)]
     return "\n\n".join(parts) or EMPTY

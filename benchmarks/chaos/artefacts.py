@@ -1,4 +1,4 @@
-"""Open what a stranger made: a run folder or an exported file that attacks whoever reads it."""
+"""Open what a stranger made: a run folder or an exported file that attacks its reader."""
 
 import random
 import shutil
@@ -12,7 +12,7 @@ from benchmarks.chaos.scene import EVIL, SECRET, Attack, Scene, Server, forge, i
 from benchmarks.chaos.trial import Place, Verdict, complaint
 
 FORGED = 0.93
-"""Share of the attacks behind right hashes and digests, as whoever made the folder would put them there."""
+"""Share of the attacks behind right hashes and digests, as the maker of the folder would put them there."""
 
 RESUME = (*("resume",) * 9, "sweep")
 WEIGHTS = ("predict", "predict", "attention", "latest", "transplant", "export")

@@ -81,7 +81,7 @@ def special(bench: Bench) -> Malformed:
 
 
 def file_name(bench: Bench) -> Malformed:
-    """Give the file an odd name."""
+    """Return the file an odd name."""
     name = bench.random.choice(
         ["=cmd.csv", "a b.csv", "a\nb.csv", "x.CSV", "\x1b[31m.csv", "ü.csv", "'.csv", "x.csv.csv", "-.csv"]
     )

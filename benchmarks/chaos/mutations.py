@@ -52,7 +52,7 @@ def quoting(bench: Bench) -> Malformed:
 
 
 def ragged(bench: Bench) -> Malformed:
-    """Give one row more cells or fewer."""
+    """Return one row more cells or fewer."""
     lines = bench.text.splitlines()
     row = bench.row() + 1
     changes: list[Callable[[str], str]] = [
@@ -113,7 +113,7 @@ def small_oddity(bench: Bench) -> Malformed:
 
 
 def other_unit(bench: Bench) -> Malformed:
-    """Give a whole column in another unit: a training learns in it, a forecast from it is out of the range."""
+    """Return a whole column in another unit: a training learns in it, a forecast from it is out of the range."""
     factor = bench.random.choice([1e36, 1e20, -1e30, 1e25])
     column = bench.random.choice(["load", "oil"])
     return bench.table(

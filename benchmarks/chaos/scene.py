@@ -109,7 +109,7 @@ class Scene:
 
 
 def forge(run: Path, format_1: bool = False) -> None:
-    """Put the right sizes, hashes and digests into a run folder, as whoever made it would.
+    """Put the right sizes, hashes and digests into a run folder, as its maker would.
 
     Parameters
     ----------

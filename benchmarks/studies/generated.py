@@ -89,7 +89,7 @@ class Generated:
         return f"{self.maker.__name__.replace('_', ' ')}, {'hourly' if self.frequency == 'h' else 'daily'}"
 
     def frame(self, seed: int) -> pd.DataFrame:
-        """Give 4,000 hours or 2,000 days."""
+        """Return 4,000 hours or 2,000 days."""
         rng, rows, period = np.random.default_rng(seed), *((4000, 24) if self.frequency == "h" else (2000, 7))
         index = pd.date_range("2015-01-05", periods=rows, freq=self.frequency, name="date")
         columns = {f"series_{n}": self.maker(rng, np.arange(rows), period) for n in range(self.columns)}
@@ -113,7 +113,7 @@ DOZEN = (
 
 
 def configuration(series: Generated, seed: int, folder: Path, *words: str) -> dict[str, Any]:
-    """Give the configuration of `python train.py data=csv data.path=… <words>`, the file written into `folder`."""
+    """Return the configuration of `python train.py data=csv data.path=… <words>`, the file written into `folder`."""
     source = folder / f"{series.name.replace(', ', '_').replace(' ', '_')}_{seed}.csv"
     series.frame(seed).to_csv(source)
     return compose("data=csv", f"data.path={source}", f"output_dir={folder}", "training.progress=false", *words)
@@ -126,7 +126,7 @@ def train_on(series: Generated, seed: int, folder: Path, *words: str) -> dict[st
 
 
 def row_of(series: Generated, seed: int, result: dict[str, Any]) -> dict[str, Any]:
-    """Give test and validation MSE of the model and of the best baseline, and whether the run warned of it."""
+    """Return test and validation MSE of the model and of the best baseline, and whether the run warned of it."""
     baselines = {name: row for name, row in result["baselines"].items() if row}
     best = min(baselines, key=lambda name: baselines[name]["test"]["scaled"]["mse"])
     own, other = (row["test"]["scaled"]["mse"] for row in (result, baselines[best]))

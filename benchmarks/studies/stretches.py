@@ -31,7 +31,7 @@ LEVELS = {"last_patch": "last_patch", "window": "learned"}
 
 
 def stretches(path: Path) -> Iterator[pd.DataFrame]:
-    """Give the stretches of a file of hours; doubled hours become their mean, absent ones a straight line."""
+    """Yield the stretches of a file of hours; doubled hours become their mean, absent ones a straight line."""
     table = pd.read_csv(path)
     time, value = table.columns[:2]
     series = table.groupby(pd.to_datetime(table[time]))[value].mean().asfreq("h").interpolate()
@@ -41,7 +41,7 @@ def stretches(path: Path) -> Iterator[pd.DataFrame]:
 
 
 def configuration(source: Path, horizon: int, level: str, *words: str) -> dict[str, Any]:
-    """Give the configuration of ETTh1's recipe on the stretch in the file `source`."""
+    """Return the configuration of ETTh1's recipe on the stretch in the file `source`."""
     split = "data.split={train: 8640, validation: 2880, test: 2880}"
     model = [f"model.level={level}", f"model.queries={LEVELS[level]}"]
     place = [f"data.path={source}", f"output_dir={source.parent}", "training.progress=false"]
@@ -50,7 +50,7 @@ def configuration(source: Path, horizon: int, level: str, *words: str) -> dict[s
 
 @torch.inference_mode()
 def relative(network: Informer, windows: Windows) -> list[float]:
-    """Give the MSE of the mean at each share over that of the linear path."""
+    """Return the MSE of the mean at each share over that of the linear path."""
     sums = ShareSums.zeros(trust=1)
     for batch in windows.batches(256, range(len(windows))):
         sums.update(*network.forward_apart(*batch[:4]), batch.future, batch.future_observed)
@@ -72,7 +72,7 @@ def row_of(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """Give means over the stretches: the share that each part likes, and what two shares make of the test MSE.
+    """Return means over the stretches: the share that each part likes, and what two shares make of the test MSE.
 
     These are the share that was taken and the whole of what validation likes; the MSE is over the linear path's, and
     a parabola of the share.

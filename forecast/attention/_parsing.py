@@ -18,7 +18,7 @@ _REFERENCE = re.compile(r"\$\{|^defaults:", re.MULTILINE)
 
 
 def split_word(word: str, option: str, example: str) -> tuple[str, dict[str, Any]]:
-    """Give the name in a word and the values that stand after it.
+    """Return the name in a word and the values that stand after it.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def split_word(word: str, option: str, example: str) -> tuple[str, dict[str, Any
 
 
 def configured(group: str, name: str) -> dict[str, Any]:
-    """Give what `conf/<group>/<name>.yaml` says, its name aside.
+    """Return what `conf/<group>/<name>.yaml` says, its name aside.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def label_of(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def attention_arguments(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Give what `attention=<name>` hands to each mechanism, composed as for a training, plain values.
+    """Return what `attention=<name>` hands to each mechanism, composed as for a training, plain values.
 
     Raises
     ------

@@ -14,7 +14,7 @@ CausalAbility = Literal["strict", "values only", "no"]
 
 
 class Attention(nn.Module, ABC):
-    """Give each query a weighted mean of the values; a mechanism is a subclass alone in its file.
+    """A weighted mean of the values for each query; a mechanism is a subclass alone in its file.
 
     A subclass declares its abilities and its cost below and writes `attend` and `weigh`. It is handed
     checked masks and tensors in which everything masked is zero; what it returns for a query that is

@@ -56,7 +56,7 @@ class Subject:
         return self.forecaster.model
 
     def exported(self, path: Path) -> tuple[Captured, bytes]:
-        """Give what would be the file at `path`."""
+        """Return what would be the file at `path`."""
         if path.suffix not in self.files:
             captured = capture(self.model, self.architecture, masked=self.forecaster.policies.masks_past)
             content = WRITERS[path.suffix](captured, facts_of(self.manifest, captured.batch))
@@ -65,7 +65,7 @@ class Subject:
 
 
 def make_ready(name: str, subject: Subject, windows: Context) -> Form:
-    """Give the form called `name`, ready to forecast from `windows`, after its first pass."""
+    """Return the form called `name`, ready to forecast from `windows`, after its first pass."""
     try:
         make = _maker(name, subject, len(windows.past))
         started = perf_counter()
@@ -86,7 +86,7 @@ def make_ready(name: str, subject: Subject, windows: Context) -> Form:
 
 
 def _maker(name: str, subject: Subject, batch: int) -> Callable[[], Model]:
-    """Give what makes the form's model, which is timed; exporting comes before, and is not."""
+    """Return what makes the form's model, which is timed; exporting comes before, and is not."""
     if name == "eager":
         return lambda: subject.model
     if name == "compiled":
@@ -121,7 +121,7 @@ def rows_of(
     scale: Tensor,
     facts: Mapping[str, Any],
 ) -> list[Row]:
-    """Give the rows of `batch` windows.
+    """Return the rows of `batch` windows.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def write_report(folder: Path, rows: Sequence[Row], architecture: Architecture, 
 
 
 def sheet_of(rows: Sequence[Row], architecture: Architecture) -> Sheet:
-    """Give the table of all forms."""
+    """Return the table of all forms."""
     sizes = architecture.sizes
     channels = sizes.num_targets + sizes.num_past_covariates
     title = f"{sizes.context_length} steps of {channels} channels to {sizes.horizon} of {sizes.num_targets}"

@@ -260,7 +260,7 @@ def _timed(run: Callable[[], object], plan: Plan) -> Callable[[], float]:
 
 
 def memory_bytes(wanted_gib: float | None, device: torch.device) -> int:
-    """Give the bytes that were asked for, or those of the device: what a GPU has free, of a CPU four fifths of it.
+    """Return the bytes that were asked for, or those of the device: what a GPU has free, of a CPU four fifths of it.
 
     Raises
     ------

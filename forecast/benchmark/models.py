@@ -42,7 +42,7 @@ class Task:
         return f"{self.context_length:,} → {self.horizon:,}"
 
     def draw(self, device: torch.device) -> "Drawn":
-        """Give seeded windows, the same at each call."""
+        """Return seeded windows, the same at each call."""
         rows = BEFORE + self.context_length + self.horizon
         generator = torch.Generator().manual_seed(SEED)
         values = torch.randn(self.batch, rows, self.channels, generator=generator)
@@ -100,7 +100,7 @@ class Preset:
 
 
 def parse_preset(word: str) -> Preset:
-    """Give the preset that a word names.
+    """Return the preset that a word names.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def parse_preset(word: str) -> Preset:
 
 
 def build_ours(preset: Preset, variant: Variant, task: Task) -> Informer:
-    """Give the model on the CPU, its weights the same at each call.
+    """Return the model on the CPU, its weights the same at each call.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def build_ours(preset: Preset, variant: Variant, task: Task) -> Informer:
 
 
 def our_peer(network: Informer, drawn: Drawn) -> Peer:
-    """Give the model with its windows, on their device, and the optimizer of `conf/optimizer/adamw.yaml`."""
+    """Return the model with its windows, on their device, and the optimizer of `conf/optimizer/adamw.yaml`."""
     network.to(drawn.values.device)
     loss_of = loss_by_name(LOSS)
 
@@ -151,7 +151,7 @@ def our_peer(network: Informer, drawn: Drawn) -> Peer:
 
 
 def our_optimizer(parameters: Iterable[nn.Parameter]) -> Optimizer:
-    """Give the optimizer as a run without options has it."""
+    """Return the optimizer as a run without options has it."""
     settings = configured("optimizer", "adamw")
     made = locate(settings.pop("_target_"))
     assert callable(made)

@@ -103,7 +103,7 @@ def add_max_context_options(parser: argparse.ArgumentParser) -> None:
 
 
 def open_folder(wanted: Path | None) -> Path:
-    """Give the folder for the files, made if need be; what it holds stays until it is replaced.
+    """Return the folder for the files, made if need be; what it holds stays until it is replaced.
 
     Raises
     ------

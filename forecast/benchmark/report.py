@@ -106,7 +106,7 @@ class Sweep:
 
 
 def sweeps_of(rows: Sequence[Row]) -> Iterator[Sweep]:
-    """Give the sweeps among `rows`, in the order of the run."""
+    """Yield the sweeps among `rows`, in the order of the run."""
     swept = (row for row in rows if row["table"] == "lengths")
     for (passes, causal), members in groupby(swept, lambda row: (row["passes"], row["causal"])):
         yield Sweep(passes, causal, list(members))
@@ -205,7 +205,7 @@ def _draw(panel: Axes, sweep: Sweep, key: str, unit: float, name: str) -> None:
 
 
 def layer_sheets(rows: Sequence[Row]) -> Iterator[Sheet]:
-    """Give the table of each layout of the layer, projections included."""
+    """Yield the table of each layout of the layer, projections included."""
     layers = [row for row in rows if row["table"] == "layer"]
     for count, width in dict.fromkeys((row["heads"], row["head_dim"]) for row in layers):
         shown = [row for row in layers if (row["heads"], row["head_dim"]) == (count, width)]
@@ -216,7 +216,7 @@ def layer_sheets(rows: Sequence[Row]) -> Iterator[Sheet]:
 
 
 def sweep_sheets(sweep: Sweep) -> Iterator[Sheet]:
-    """Give a sweep's tables: the median and middle half of the time by length, and the peak memory."""
+    """Yield a sweep's tables: the median and middle half of the time by length, and the peak memory."""
     headings = ("tokens", *sweep.labels)
     by_length = [[row for row in sweep.rows if row["length"] == length] for length in sweep.lengths]
     times = [[f"{group[0]['length']:,}", *(_time(row) for row in group)] for group in by_length]
@@ -227,7 +227,7 @@ def sweep_sheets(sweep: Sweep) -> Iterator[Sheet]:
 
 
 def exponent_sheet(summaries: Sequence[Row], title: str) -> Sheet:
-    """Give the table of one sweep's exponents, measured beside what the declared cost lets expect."""
+    """Return the table of one sweep's exponents, measured beside what the declared cost lets expect."""
     headings = ("mechanism", "time", "expected", "measured", "memory", "expected", "measured", "fitted on")
     notes = (
         "expected of memory: as declared, and no less than 1, the output's own; an output that is a view of "
@@ -237,7 +237,7 @@ def exponent_sheet(summaries: Sequence[Row], title: str) -> Sheet:
 
 
 def crossing_sheet(summaries: Sequence[Row], title: str) -> Sheet:
-    """Give the table of where each mechanism passes the fused softmax, and how near it is to the machine's limits."""
+    """Return the table of where each mechanism passes the fused softmax, and how near it is to the machine's limits."""
     headings = (
         "mechanism", "faster than fused from", "at", "times fused", "counted GFLOP", "% product limit", "% copy limit",
     )  # fmt: skip
@@ -338,14 +338,14 @@ def write_record(folder: Path, head: str, sheets: Sequence[Sheet], files: Mappin
 
 
 def heading(row: Row, facts: Mapping[str, Any]) -> str:
-    """Give the lines above the attention benchmark's tables: the machine, its limits of this run, the command."""
+    """Return the lines above the attention benchmark's tables: the machine, its limits of this run, the command."""
     limits = f"matrix product {row['product_gflops']:,.0f} GFLOP/s, copy {row['copy_gbs']:,.1f} GB/s (read and write)"
     said = f"Measured limits of the machine in this run: {limits}."
     return heading_of("Attention: time and memory", facts, said)
 
 
 def heading_of(title: str, facts: Mapping[str, Any], *said: str) -> str:
-    """Give the lines above a run's tables: the machine, what has to be said of all of them, the command."""
+    """Return the lines above a run's tables: the machine, what has to be said of all of them, the command."""
     machine = (
         f"{facts['machine']}, torch {facts['torch']}, {facts['dtype']}, {facts['date']}, commit {facts['commit']}."
     )

@@ -71,17 +71,17 @@ def search(attempt: Callable[[int], Trial], *, shortest: int, longest: int, with
 
 
 def largest(trials: Sequence[Trial]) -> Trial | None:
-    """Give the trial of the largest look-back that fits, None where none does."""
+    """Return the trial of the largest look-back that fits, None where none does."""
     return max((trial for trial in trials if trial.fits), key=lambda trial: trial.look_back, default=None)
 
 
 def smallest_failed(trials: Sequence[Trial]) -> Trial | None:
-    """Give the trial of the smallest look-back that does not fit, None where all do."""
+    """Return the trial of the smallest look-back that does not fit, None where all do."""
     return min((trial for trial in trials if not trial.fits), key=lambda trial: trial.look_back, default=None)
 
 
 def _middle(trials: Sequence[Trial], within: float) -> int | None:
-    """Give the look-back in the middle of the gap, None where the search is over."""
+    """Return the look-back in the middle of the gap, None where the search is over."""
     found, failed = largest(trials), smallest_failed(trials)
     if found is None or failed is None:
         return None
@@ -103,12 +103,12 @@ class Ask:
     memory_bytes: int
 
     def to_json(self) -> str:
-        """Give it as text."""
+        """Return it as text."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "Ask":
-        """Give what `to_json` was made of."""
+        """Return what `to_json` was made of."""
         plain: Mapping[str, Any] = json.loads(text)
         parts = {"preset": Preset(**plain["preset"]), "variant": Variant(**plain["variant"])}
         return cls(**{**plain, **parts, "task": Task(**plain["task"])})
@@ -162,7 +162,7 @@ def limit_process(memory_bytes: int) -> None:
 
 
 def _step(ask: Ask, device: torch.device) -> tuple[int, float]:
-    """Give the peak in bytes and the seconds of the step."""
+    """Return the peak in bytes and the seconds of the step."""
     peer = our_peer(build_ours(ask.preset, ask.variant, ask.task), ask.task.draw(device))
     prepare_optimizer(peer)
     seconds = seconds_of(training_step(peer, ask.precision), device)
@@ -230,7 +230,7 @@ def run_module(module: str, argument: str, seconds: float) -> subprocess.Complet
 
 
 def died_of_memory(ended: subprocess.CompletedProcess[str]) -> bool:
-    """Tell whether a process ended since it had no memory left, whoever in it noticed."""
+    """Return whether a process ended because it ran out of memory."""
     return ended.returncode == -signal.SIGKILL or any(words in ended.stderr for words in _OUT_OF_MEMORY)
 
 
@@ -243,7 +243,7 @@ class Watch:
 
 
 def attempt_of(ask: Ask, limit: float, watch: Watch) -> Callable[[int], Trial]:
-    """Give what tries a look-back in place of that of `ask`.
+    """Return what tries a look-back in place of that of `ask`.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ HEADINGS = ("mechanism", "look-back that fits", "that does not", "peak MiB", "se
 
 
 def trial_row(variant: Variant, trial: Trial, facts: Mapping[str, Any]) -> Row:
-    """Give a trial's row."""
+    """Return a trial's row."""
     return {
         "mechanism": variant.label,
         "look_back": trial.look_back,
@@ -293,7 +293,7 @@ def trial_row(variant: Variant, trial: Trial, facts: Mapping[str, Any]) -> Row:
 
 
 def summary_row(variant: Variant, trials: Sequence[Trial], facts: Mapping[str, Any]) -> Row:
-    """Give a mechanism's row: the largest look-back that fits, with what its step took, and what came after it."""
+    """Return a mechanism's row: the largest look-back that fits, with what its step took, and what came after it."""
     found, failed = largest(trials), smallest_failed(trials)
     return {
         "mechanism": variant.label,
@@ -308,7 +308,7 @@ def summary_row(variant: Variant, trials: Sequence[Trial], facts: Mapping[str, A
 
 
 def context_sheet(rows: Sequence[Row], *, within: float, on_gpu: bool) -> Sheet:
-    """Give the table of the mechanisms' rows."""
+    """Return the table of the mechanisms' rows."""
     first = rows[0]
     where = (
         "allocated by torch on the GPU, whose own context comes on top"

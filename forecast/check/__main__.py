@@ -52,7 +52,7 @@ def _run(options: argparse.Namespace) -> list[str]:
 
 
 def _candidates(options: argparse.Namespace) -> "list[Candidate]":
-    """Give the mechanisms asked for, each once, or all of the folder."""
+    """Return the mechanisms asked for, each once, or all of the folder."""
     import torch
 
     from forecast.attention import available

@@ -57,7 +57,7 @@ class Candidate:
         dtype: torch.dtype = torch.float32,
         key_length: int = LEAST_KEY_LENGTH,
     ) -> Attention:
-        """Give the mechanism in evaluation mode; its parameters, if any, are the same at each call."""
+        """Return the mechanism in evaluation mode; its parameters, if any, are the same at each call."""
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
             mechanism = build(
@@ -79,7 +79,7 @@ class Candidate:
         value_width: int = HEAD_DIM,
         dtype: torch.dtype = torch.float32,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Give query (B, H, L, E), key (B, H, S, E) and value (B, H, S, V), standard normal, with gradients."""
+        """Return query (B, H, L, E), key (B, H, S, E) and value (B, H, S, V), standard normal, with gradients."""
         generator = torch.Generator().manual_seed(1)
         keys = length if key_length is None else key_length
 
@@ -90,11 +90,11 @@ class Candidate:
         return draw(length, HEAD_DIM), draw(keys, HEAD_DIM), draw(keys, value_width)
 
     def prefix(self, lengths: list[int], size: int) -> Tensor:
-        """Give the mask of valid lengths, shape (B, size)."""
+        """Return the mask of valid lengths, shape (B, size)."""
         return torch.arange(size, device=self.device) < torch.tensor(lengths, device=self.device)[:, None]
 
     def holes(self, batch: int, size: int) -> Tensor:
-        """Give a mask with holes, shape (batch, size), in which the first position is allowed."""
+        """Return a mask with holes, shape (batch, size), in which the first position is allowed."""
         mask = torch.rand(batch, size, generator=torch.Generator().manual_seed(2)) < 0.6
         mask[:, 0] = True
         return mask.to(self.device)

@@ -25,17 +25,17 @@ OBLONG = ((1, 6), (6, 1), (48, 14), (14, 48))
 
 
 def output_error(candidate: Candidate) -> float:
-    """Give the output of the oracle in float32, with and without holes in the mask."""
+    """Return the output of the oracle in float32, with and without holes in the mask."""
     return worst(error for error, _ in _errors(candidate))
 
 
 def gradient_error(candidate: Candidate) -> float:
-    """Give the gradients of the oracle in float32, those of parameters too."""
+    """Return the gradients of the oracle in float32, those of parameters too."""
     return worst(error for _, error in _errors(candidate))
 
 
 def _errors(candidate: Candidate) -> Iterator[tuple[float, float]]:
-    """Give the errors of output and gradients in each form."""
+    """Yield the errors of output and gradients in each form."""
     for causal in candidate.forms:
         attention = candidate.build(causal=causal)
         exact = exact_copy(attention)
@@ -134,7 +134,7 @@ def _filled(number: float | Tensor) -> Tensor:
 
 
 def _strain(candidate: Candidate, query: Tensor, key: Tensor, dtype: torch.dtype) -> float:
-    """Give the error against the oracle, infinite where a gradient is not finite."""
+    """Return the error against the oracle, infinite where a gradient is not finite."""
     errors = []
     for causal in candidate.forms:
         attention = candidate.build(causal=causal)

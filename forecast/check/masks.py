@@ -45,7 +45,7 @@ def mask_of_each_query(candidate: Candidate) -> float | None:
 
 
 def empty_row(candidate: Candidate) -> float:
-    """Give a query with nothing to attend zeros, exactly, and finite gradients (inf where they are not)."""
+    """Return a query with nothing to attend zeros, exactly, and finite gradients (inf where they are not)."""
     values = []
     for causal in candidate.forms:
         attention = candidate.build(causal=causal)
@@ -118,7 +118,7 @@ def _granted(request: Callable[[], object]) -> bool:
 
 
 def _pairs(candidate: Candidate, length: int) -> Tensor:
-    """Give a mask of one row a query, shape (2, length, length), in which each may attend to itself."""
+    """Return a mask of one row a query, shape (2, length, length), in which each may attend to itself."""
     pairs = torch.rand(2, length, length, generator=torch.Generator().manual_seed(3)) < 0.5
     return (pairs | torch.eye(length, dtype=torch.bool)).to(candidate.device)
 
@@ -165,12 +165,12 @@ def rest_of_batch(candidate: Candidate) -> float:
 
 
 def evaluation_repeats(candidate: Candidate) -> float:
-    """Give the same output for the same input in evaluation mode, bit for bit."""
+    """Return the same output for the same input in evaluation mode, bit for bit."""
     return worst(_two_passes(candidate, causal, training=False) for causal in candidate.forms)
 
 
 def training_repeats(candidate: Candidate) -> float | None:
-    """Give the same output twice in training mode too, where declared deterministic."""
+    """Return the same output twice in training mode too, where declared deterministic."""
     if not candidate.kind.deterministic:
         return None
     return worst(_two_passes(candidate, causal, training=True) for causal in candidate.forms)

@@ -10,23 +10,23 @@ from forecast.attention.base import Attention
 
 
 def exact_copy(attention: Attention) -> Attention:
-    """Give the mechanism in float64, with parameters of its own."""
+    """Return the mechanism in float64, with parameters of its own."""
     return deepcopy(attention).double()
 
 
 def exact_inputs(inputs: Iterable[Tensor]) -> list[Tensor]:
-    """Give the very same numbers in float64, as new leaves."""
+    """Return the very same numbers in float64, as new leaves."""
     return [x.detach().double().requires_grad_() for x in inputs]
 
 
 def map_times_values(exact: Attention, inputs: Sequence[Tensor], mask: Tensor | None = None) -> Tensor:
-    """Give the oracle: the attention map times the values, for inputs that are float64."""
+    """Return the oracle: the attention map times the values, for inputs that are float64."""
     query, key, value = inputs
     return exact.attention_map(query, key, mask) @ value
 
 
 def distance(found: Tensor, expected: Tensor) -> float:
-    """Give the largest difference, as a share of the largest number expected; infinite if shapes differ."""
+    """Return the largest difference, as a share of the largest number expected; infinite if shapes differ."""
     if found.shape != expected.shape:
         return torch.inf
     found, expected = found.detach().double(), expected.detach().double()
@@ -35,18 +35,18 @@ def distance(found: Tensor, expected: Tensor) -> float:
 
 
 def distances(found: Iterable[Tensor], expected: Iterable[Tensor]) -> float:
-    """Give `distance` for tensors taken together: the largest number expected in any of them counts."""
+    """Return `distance` for tensors taken together: the largest number expected in any of them counts."""
     pairs = list(zip(found, expected, strict=True))
     return distance(torch.cat([a.flatten() for a, _ in pairs]), torch.cat([b.flatten() for _, b in pairs]))
 
 
 def worst(values: Iterable[float]) -> float:
-    """Give the largest value; NaN if any is, which Python's max may lose."""
+    """Return the largest value; NaN if any is, which Python's max may lose."""
     return float(torch.tensor(list(values), dtype=torch.float64).max())
 
 
 def gradients(output: Tensor, inputs: Sequence[Tensor], module: nn.Module | None = None) -> tuple[Tensor, ...]:
-    """Give the gradients of a sum of the output with fixed uneven weights, for inputs and parameters.
+    """Return the gradients of a sum of the output with fixed uneven weights, for inputs and parameters.
 
     What the output does not depend on has a gradient of zeros.
     """

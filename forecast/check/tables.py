@@ -17,7 +17,7 @@ END = "<!-- /mechanisms -->"
 
 
 def declaration(candidate: Candidate) -> list[str]:
-    """Give what a mechanism declares, a cell for each of `HEADINGS`."""
+    """Return what a mechanism declares, a cell for each of `HEADINGS`."""
     kind = candidate.kind
     return [
         kind.time_cost,
@@ -31,7 +31,7 @@ def declaration(candidate: Candidate) -> list[str]:
 
 
 def markdown(candidates: Sequence[Candidate]) -> str:
-    """Give the declarations as a Markdown table."""
+    """Return the declarations as a Markdown table."""
     rows = [[f"`{candidate.name}`", *declaration(candidate)] for candidate in candidates]
     return table(["`attention=`", *HEADINGS], rows)
 
@@ -65,7 +65,7 @@ def print_tables(candidates: Sequence[Candidate], findings: Sequence[Sequence[Fi
 
 
 def declared_table(candidates: Sequence[Candidate]) -> Table:
-    """Give a row a mechanism."""
+    """Return a row a mechanism."""
     table = Table("attention", *HEADINGS)
     for candidate in candidates:
         table.add_row(candidate.name, *declaration(candidate))
@@ -73,7 +73,7 @@ def declared_table(candidates: Sequence[Candidate]) -> Table:
 
 
 def measured_table(findings: Sequence[Sequence[Finding]]) -> Table:
-    """Give a row a check, a column a mechanism."""
+    """Return a row a check, a column a mechanism."""
     table = Table("check")
     for heading in ("bound", *(row[0].mechanism for row in findings)):
         table.add_column(heading, justify="right")
@@ -83,14 +83,14 @@ def measured_table(findings: Sequence[Sequence[Finding]]) -> Table:
 
 
 def failure(finding: Finding) -> str:
-    """Give the line for a promise that is not kept."""
+    """Return the line for a promise that is not kept."""
     check = finding.check
     what = finding.error or f"{short(finding.value)} is not within {short(check.bound)}"
     return f"fail: attention={finding.mechanism}: {check.name}: {what} (promised: {check.promise})"
 
 
 def short(value: float | None) -> str:
-    """Give a value in seven characters at most."""
+    """Return a value in seven characters at most."""
     if value is None:
         return NOT_PROMISED
     return f"{value:.0f}" if float(value).is_integer() else f"{value:.1e}"

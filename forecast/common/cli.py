@@ -111,7 +111,7 @@ def finish(tool: Callable[[], None]) -> int:
 
 
 def explain(error: Exception) -> tuple[str, int] | None:
-    """Give the line and the exit code of what is nobody's bug, None for a fault of the program."""
+    """Return the line and the exit code of what is nobody's bug, None for a fault of the program."""
     if isinstance(error, NAMED):
         return str(error), error.exit_code
     if ran_out_of_memory(error):

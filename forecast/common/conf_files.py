@@ -9,7 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 
 
 def configuration_folder() -> Path:
-    """Give the folder of the configuration: inside the package when installed, beside it in a checkout."""
+    """Return the folder of the configuration: inside the package when installed, beside it in a checkout."""
     package = Path(__file__).resolve().parents[1]
     inside = package / "conf"
     return inside if inside.is_dir() else package.parent / "conf"

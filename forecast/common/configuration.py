@@ -52,7 +52,7 @@ def check_hydra_words(words: Iterable[str]) -> None:
 
 
 def compose_words(words: Sequence[str], folder: Path | None = None) -> DictConfig:
-    """Give the configuration that the words of one training compose to, from `folder` if given.
+    """Return the configuration that the words of one training compose to, from `folder` if given.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def compose_words(words: Sequence[str], folder: Path | None = None) -> DictConfi
 
 
 def plain_values(config: DictConfig) -> dict[str, Any]:
-    """Give the configuration as plain values, interpolations resolved, a user's own data named.
+    """Return the configuration as plain values, interpolations resolved, a user's own data named.
 
     Raises
     ------

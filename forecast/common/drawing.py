@@ -17,7 +17,7 @@ def _font() -> ImageFont.FreeTypeFont:
 
 
 def colored(values: np.ndarray, colors: str, low: float, high: float) -> np.ndarray:
-    """Give the colours of a table (n, m), those beyond `low` and `high` as of these: (n, m, 3), uint8, NaN white."""
+    """Return the colours of a table (n, m), those beyond `low` and `high` as of these: (n, m, 3), uint8, NaN white."""
     shares = np.clip((values - low) / (high - low), 0, 1)
     painted = matplotlib.colormaps[colors](np.nan_to_num(shares), bytes=True)[..., :3]
     return np.where(np.isnan(values)[..., None], np.uint8(255), painted)
@@ -58,5 +58,5 @@ class Drawing:
             self.write((box[2] + 3, box[3] - share * (box[3] - box[1])), label)
 
     def pixels(self) -> np.ndarray:
-        """Give the picture: (height, width, 3), uint8."""
+        """Return the picture: (height, width, 3), uint8."""
         return np.asarray(self._image)

@@ -45,7 +45,7 @@ class ProcessFailed(Exception):
 
 
 def first_line(error: BaseException) -> str:
-    """Give what an error says first, in at most 200 letters."""
+    """Return what an error says first, in at most 200 letters."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__)[:200]
 

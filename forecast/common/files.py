@@ -185,13 +185,13 @@ def _finite(content: Any) -> Any:
 
 
 def sha256(path: Path) -> str:
-    """Give the file's SHA-256, in hexadecimal."""
+    """Return the file's SHA-256, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def flatten(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Give the values under dotted paths; a list is a value."""
+    """Return the values under dotted paths; a list is a value."""
     flat: dict[str, Any] = {}
     for key, value in content.items():
         flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
@@ -199,7 +199,7 @@ def flatten(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def look_up(content: Any, path: str) -> Any:
-    """Give the value at a dotted path, None where there is none."""
+    """Return the value at a dotted path, None where there is none."""
     for part in path.split("."):
         content = content.get(part) if isinstance(content, Mapping) else None
     return content

@@ -52,7 +52,7 @@ class Group:
         return self.place.rank == 0
 
     def share(self, count: int) -> range:
-        """Give this process's part of `count` positions; in order of rank the parts are all of them, each once."""
+        """Return this process's part of `count` positions; in order of rank the parts are all of them, each once."""
         return range(self.rank * count // self.size, (self.rank + 1) * count // self.size)
 
     def connect(self) -> None:
@@ -73,7 +73,7 @@ class Group:
             torch.set_num_threads(self._threads)
 
     def hand_out(self, content: Content | None = None) -> Content:
-        """Give to all what the process that leads gives."""
+        """Return to all what the process that leads gives."""
         self.connect()
         self.told = True
         box = [content]
@@ -82,14 +82,14 @@ class Group:
         return box[0]  # type: ignore[return-value]  # what leads gives something
 
     def gather(self, content: Content) -> list[Content]:
-        """Give to all what each of them gives, by rank."""
+        """Return to all what each of them gives, by rank."""
         gathered: list[Any] = [content] * self.size
         if self.size > 1:
             distributed.all_gather_object(gathered, content)
         return gathered
 
     def collect(self, content: Content) -> list[Content] | None:
-        """Give to the process that leads what each of them gives, by rank; None to the others."""
+        """Return to the process that leads what each of them gives, by rank; None to the others."""
         if self.size == 1:
             return [content]
         collected: list[Any] | None = [None] * self.size if self.leads else None
@@ -97,7 +97,7 @@ class Group:
         return collected
 
     def total(self, tensor: Tensor) -> Tensor:
-        """Give the sum over all of them, added in order of rank, so that it is the same number for all."""
+        """Return the sum over all of them, added in order of rank, so that it is the same number for all."""
         if self.size == 1:
             return tensor
         own = tensor.detach().cpu().contiguous()
@@ -106,7 +106,7 @@ class Group:
         return reduce(add, pieces).to(tensor.device)
 
     def summed(self, tensor: Tensor) -> Tensor:
-        """Give the sum over all of them without leaving the device, no gradient going through it."""
+        """Return the sum over all of them without leaving the device, no gradient going through it."""
         if self.size == 1:
             return tensor
         copy = tensor.detach().clone()
@@ -114,7 +114,7 @@ class Group:
         return copy
 
     def largest(self, number: int) -> int:
-        """Give the largest of all numbers."""
+        """Return the largest of all numbers."""
         if self.size == 1:
             return number
         tensor = torch.tensor(number)

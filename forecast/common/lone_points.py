@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 
 
 def lone_points(values: np.ndarray | Sequence[float]) -> np.ndarray:
-    """Give which of the values (n,) are finite between two that are not, booleans (n,); the ends count as such."""
+    """Return which of the values (n,) are finite between two that are not, booleans (n,); the ends count as such."""
     finite = np.pad(np.isfinite(np.asarray(values, dtype=float)), 1)
     alone: np.ndarray = finite[1:-1] & ~finite[:-2] & ~finite[2:]
     return alone

@@ -15,7 +15,7 @@ _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Give back what earlier work in this process left behind, and forget the peak so far.
+    """Free what earlier work in this process left, and reset the peak.
 
     Both as far as the system lets it: what a process holds for itself, its libraries among it, stays in the
     peak of a CPU.
@@ -36,7 +36,7 @@ def reset_peak_memory(device: torch.device) -> None:
 
 
 def peak_memory_mib(device: torch.device) -> float:
-    """Give the peak in MiB: bytes allocated on a CUDA device, else the process's resident set."""
+    """Return the peak in MiB: bytes allocated on a CUDA device, else the process's resident set."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
     if _STATUS.is_file():

@@ -28,7 +28,7 @@ class Place:
 
 
 def started_place(environment: Mapping[str, str]) -> Place | None:
-    """Give the place that torchrun or srun gave this process, None where neither of them started several.
+    """Return the place that torchrun or srun gave this process, None where neither of them started several.
 
     References
     ----------
@@ -44,7 +44,7 @@ def started_place(environment: Mapping[str, str]) -> Place | None:
 
 
 def find_place(started: Place | None, local_size: int, nodes: int) -> Place:
-    """Give the place of a process that leads, of `local_size` processes on each of `nodes` machines.
+    """Return the place of a process that leads, of `local_size` processes on each of `nodes` machines.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def _of_srun(environment: Mapping[str, str]) -> Place:
 
 
 def _srun_address(environment: Mapping[str, str]) -> str:
-    """Give host and port, as Lightning does: the first machine, and a port that follows from the job's number."""
+    """Return host and port, as Lightning does: the first machine, and a port that follows from the job's number."""
     from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 
     nodes = environment.get("SLURM_STEP_NODELIST") or environment["SLURM_JOB_NODELIST"]

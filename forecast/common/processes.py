@@ -11,12 +11,12 @@ from typing import Any
 
 
 def python(module: str, *arguments: str) -> list[str]:
-    """Give the command that runs `module` in a new process of this interpreter."""
+    """Return the command that runs `module` in a new process of this interpreter."""
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Give this process's environment for one that is to import what this one would, and `more`."""
+    """Return this process's environment for one that is to import what this one would, and `more`."""
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
     return {**os.environ, "PYTHONPATH": paths, **more}
 
@@ -33,7 +33,7 @@ def end_with_the_starter(clean_up: Callable[[], None] = lambda: None) -> None:
 
 
 def child_environment(threads: int | None = None) -> dict[str, str]:
-    """Give a Python process this very package and `threads` to compute with, as many as it likes if None."""
+    """Return a Python process this very package and `threads` to compute with, as many as it likes if None."""
     paths = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
     own = {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
     return {**os.environ, **own, **({} if threads is None else {"OMP_NUM_THREADS": str(threads)})}
@@ -72,7 +72,7 @@ class StopRequest:
             self._before = {each: signal.signal(each, self._note) for each in SIGNALS if is_heard(each)}
 
     def forget(self) -> None:
-        """Give the signals back to whoever had them."""
+        """Restore the previous signal handlers."""
         for each, handler in self._before.items():
             signal.signal(each, handler)
         self._before = {}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Give a table, a cell of each row for each heading."""
+    """Return a table, a cell of each row for each heading."""
     lines = ["| " + " | ".join(row) + " |" for row in (headings, *rows)]
     return "\n".join([lines[0], "|" + "---|" * len(headings), *lines[1:]])
 
@@ -26,7 +26,7 @@ def inert(text: str) -> str:
 
 
 def between(text: str, begin: str, end: str) -> str:
-    """Give what stands between two marks, without the empty lines around it."""
+    """Return what stands between two marks, without the empty lines around it."""
     return text.partition(begin)[2].partition(end)[0].strip()
 
 

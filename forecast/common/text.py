@@ -8,39 +8,39 @@ NONE = "-"
 
 
 def three_digits(value: float | None) -> str:
-    """Give three digits, or all before the point where there are more."""
+    """Return three digits, or all before the point where there are more."""
     if value is None:
         return NONE
     return f"{value:,.0f}" if value >= 99.5 else f"{value:.3g}"
 
 
 def spread(value: float) -> str:
-    """Give two digits, or all before the point where there are more."""
+    """Return two digits, or all before the point where there are more."""
     return f"{value:,.0f}" if value >= 9.5 else f"{value:.2g}"
 
 
 def mebibytes(value: float | None) -> str:
-    """Give bytes as MiB."""
+    """Return bytes as MiB."""
     return NONE if value is None else three_digits(value / 2**20)
 
 
 def decimals(value: float | None) -> str:
-    """Give two places."""
+    """Return two places."""
     return NONE if value is None else f"{value:,.2f}"
 
 
 def per_cent(value: float | None) -> str:
-    """Give a share in per cent, one place."""
+    """Return a share in per cent, one place."""
     return NONE if value is None else f"{100 * value:.1f}"
 
 
 def heads_of(count: int, width: int) -> str:
-    """Give heads and their width in words."""
+    """Return heads and their width in words."""
     return f"{count} {'head' if count == 1 else 'heads'} of {width}"
 
 
 def duration(seconds: float | None) -> str:
-    """Give seconds in the unit that suits them."""
+    """Return seconds in the unit that suits them."""
     if seconds is None:
         return NONE
     for unit, size in (("h", 3600), ("min", 60), ("s", 1)):
@@ -50,7 +50,7 @@ def duration(seconds: float | None) -> str:
 
 
 def from_to(numbers: Sequence[float], shown_as: Callable[[float], str]) -> str:
-    """Give the least and the greatest number, once where they are shown alike."""
+    """Return the least and the greatest number, once where they are shown alike."""
     least, most = shown_as(min(numbers)), shown_as(max(numbers))
     return least if least == most else f"{least} to {most}"
 

@@ -50,7 +50,7 @@ def _whole(seconds: float) -> float:
 
 
 def span_of(times: pd.DatetimeIndex, frequency: str) -> pd.Timedelta:
-    """Give how long these rows are on a calendar on the wall, from the first to the one that would follow the last."""
+    """Return how long these rows last in local time, from the first to the one that would follow the last."""
     if not len(times):
         return pd.Timedelta(0)
     end = future_index(times, frequency, 1)[0].tz_localize(None)
@@ -58,7 +58,7 @@ def span_of(times: pd.DatetimeIndex, frequency: str) -> pd.Timedelta:
 
 
 def check_cycles(names: Sequence[str], frequency: str) -> tuple[str, ...]:
-    """Give the cycles that a user names, for rows at this step.
+    """Return the cycles that a user names, for rows at this step.
 
     Raises
     ------
@@ -104,7 +104,7 @@ _PHASES: dict[str, Callable[[pd.DatetimeIndex], pd.Index]] = {
 
 
 def seasonal_period(frequency: str) -> int:
-    """Give the number of steps in the season of the seasonal naive forecast, at least 1.
+    """Return the number of steps in the season of the seasonal naive forecast, at least 1.
 
     The season is the day for steps below a day, the week for days, the year for weeks and longer; where the
     step does not divide it, the fewest steps that fill up to seven seasons, else the nearest number of steps.
@@ -150,7 +150,7 @@ def _steps_in(season: int, step: int) -> int:
 
 
 def future_index(after: pd.Timestamp | pd.DatetimeIndex, frequency: str, horizon: int) -> pd.DatetimeIndex:
-    """Give the `horizon` times that follow `after`, or the last of several, the first of them one step after it.
+    """Return the `horizon` times that follow `after`, or the last of several, the first of them one step after it.
 
     Days and longer are steps of the local calendar: where a clock change skips the hour at which they begin, that
     day begins when the clock goes on, and where it comes twice, at the first.
@@ -228,7 +228,7 @@ MONTHS = CalendarPart(
 
 
 def calendar_part(frequency: str) -> CalendarPart | None:
-    """Give the hour for steps below a day, the weekday below a week, the month below a year; None beyond."""
+    """Return the hour for steps below a day, the weekday below a week, the month below a year; None beyond."""
     cycles = calendar_cycles(frequency)
     if "hour_of_day" in cycles:
         return HOURS

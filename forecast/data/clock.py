@@ -36,18 +36,18 @@ class Clock:
 
     @classmethod
     def of(cls, index: pd.DatetimeIndex, frequency: str) -> "Clock":
-        """Give the clock of these times."""
+        """Return the clock of these times."""
         zone = None if index.tz is None else str(index.tz)
         begins = day_begins(index) if _is_daily(frequency) else MIDNIGHT
         return cls(zone if _is_readable(zone) else UNKNOWN, frequency, begins)
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> "Clock":
-        """Give the clock that the `data` of a manifest describe."""
+        """Return the clock that the `data` of a manifest describe."""
         return cls(facts.get("time_zone", UNKNOWN), facts["frequency"], facts.get("day_begins", MIDNIGHT))
 
     def facts(self) -> dict[str, Any]:
-        """Give what a manifest says of it beside the frequency."""
+        """Return what a manifest says of it beside the frequency."""
         return {"time_zone": self.zone} | ({} if self.begins == MIDNIGHT else {"day_begins": self.begins})
 
     def __post_init__(self) -> None:
@@ -82,7 +82,7 @@ class Clock:
             )
 
     def face(self, index: pd.DatetimeIndex) -> pd.DatetimeIndex:
-        """Give the same instants as this clock shows them; days that begin as in training keep their own dates."""
+        """Return the same instants as this clock shows them; days that begin as in training keep their own dates."""
         if self.zone == UNKNOWN or (_is_daily(self.frequency) and self._shows_dates(index)):
             return index
         return self._converted(index)

@@ -24,7 +24,7 @@ from forecast.data.windows import Batch, Windows, start_rows
 
 
 def training_targets(rows: range, first_origin: int | None, context_length: int, horizon: int) -> range:
-    """Give the training part's target rows, from `first_origin` on where that is given.
+    """Return the training part's target rows, from `first_origin` on where that is given.
 
     With the same first origin, runs of every look-back train on the same targets.
 
@@ -183,7 +183,7 @@ class ForecastData(lightning.LightningDataModule):
             self.parts[part], self.left_out[part] = self._cut(table, rows, part)
 
     def _recipes(self, raw: np.ndarray, columns: list[str]) -> list[Recipe]:
-        """Give how the table comes about: z-scores, calendar and, where values were filled, which were measured."""
+        """Return how the table comes about: z-scores, calendar and, where values were filled, which were measured."""
         series, rows, cycles = self.source.series, len(raw), self.cycles
         recipes = [
             Recipe(rows, len(columns), np.float32, lambda piece: self.scaler.transform(raw[piece])),
@@ -195,7 +195,7 @@ class ForecastData(lightning.LightningDataModule):
         return recipes
 
     def _cut(self, table: Windows, targets: range, part: str) -> tuple[Windows, int]:
-        """Give the windows of a part, and how many are left out."""
+        """Return the windows of a part, and how many are left out."""
         starts = start_rows(targets, table.context_length, table.horizon, part=part)
         step = 1 if part == "train" else self.evaluation_stride
         if table.observed is None:
@@ -246,7 +246,7 @@ class ForecastData(lightning.LightningDataModule):
         }
 
     def train_dataloader(self) -> ShuffledBatches:
-        """Give this process's part of the run's batches, from `first_step` to `total_steps`."""
+        """Return this process's part of the run's batches, from `first_step` to `total_steps`."""
         return ShuffledBatches(
             self.parts["train"],
             self.batch_size,
@@ -258,16 +258,16 @@ class ForecastData(lightning.LightningDataModule):
         )
 
     def val_dataloader(self) -> EvaluationBatches:
-        """Give this process's part of the validation windows."""
+        """Return this process's part of the validation windows."""
         windows = self.parts["validation"]
         return EvaluationBatches(windows, self.evaluation_batch_size, self.group.share(len(windows)))
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
-        """Give the batch as it is: it is on the device already."""
+        """Return the batch as it is: it is on the device already."""
         return batch
 
     def manifest(self) -> dict[str, Any]:
-        """Give what prediction needs to know of the data: roles, time, repairs, scaler."""
+        """Return what prediction needs to know of the data: roles, time, repairs, scaler."""
         series = self.source.series
         return {
             "data": {

@@ -64,7 +64,7 @@ def is_daily(step: int | None) -> bool:
 
 
 def resolve_frequency(times: pd.DatetimeIndex, frequency: str | None, source: str) -> str:
-    """Give the frequency of sorted times without duplicates: the one named, else the one that most rows keep.
+    """Return the frequency of sorted times without duplicates: the one named, else the one that most rows keep.
 
     A step of fixed length is spelled in its largest unit (60min is h), weeks with their day (W-SUN), so that
     equal steps have equal names.
@@ -79,7 +79,7 @@ def resolve_frequency(times: pd.DatetimeIndex, frequency: str | None, source: st
 
 
 def shown_frequency(times: pd.DatetimeIndex) -> str | None:
-    """Give the step that most rows keep, as `resolve_frequency` names it; None where there is none."""
+    """Return the step that most rows keep, as `resolve_frequency` names it; None where there is none."""
     try:
         return _infer(times, "")
     except InputError:
@@ -87,7 +87,7 @@ def shown_frequency(times: pd.DatetimeIndex) -> str | None:
 
 
 def _one_name(alias: str) -> str:
-    """Give the alias, quarters by the one name of the four that mean the same (QS-APR is QS-JAN)."""
+    """Return the alias, quarters by the one name of the four that mean the same (QS-APR is QS-JAN)."""
     match = re.fullmatch(r"(\d*B?Q[SE]-)(\w{3})", alias)
     if not match:
         return alias
@@ -104,7 +104,7 @@ def _name_step(step: int, times: pd.DatetimeIndex) -> str:
 
 
 def _infer(times: pd.DatetimeIndex, source: str) -> str:
-    """Give the frequency that most rows keep, so that a gap or a stray row can then be named."""
+    """Return the frequency that most rows keep, so that a gap or a stray row can then be named."""
     if len(times) < 3:
         raise InputError(f"{source} has {len(times)} row(s), too few to tell the step: name it in data.frequency")
     local = times.tz_localize(None)
@@ -132,7 +132,7 @@ def _most_common(times: pd.DatetimeIndex) -> tuple[int, float]:
 
 
 def _monthly(times: pd.DatetimeIndex, step: int) -> str | None:
-    """Give the alias of steps of whole months, None where the dates are not at the ends of months."""
+    """Return the alias of steps of whole months, None where the dates are not at the ends of months."""
     months = round(step / (30.436875 * _DAY))
     month = _MONTHS[times[0].month - 1]
     for share, side in ((np.mean(times.day == 1), "S"), (np.mean(times.is_month_end), "E")):
@@ -154,7 +154,7 @@ _INSTANT = pd.Timedelta(1, "ns")
 
 
 def on_the_wall(times: pd.DatetimeIndex) -> pd.DatetimeIndex:
-    """Give what a calendar on the wall has, times without a zone.
+    """Return what a calendar on the wall has, times without a zone.
 
     The first instant after a clock change stands for the time of day that most of `times` have, where that was
     skipped; of times that are all of this kind, for midnight.
@@ -172,23 +172,23 @@ def on_the_wall(times: pd.DatetimeIndex) -> pd.DatetimeIndex:
 
 
 def from_the_wall(times: pd.DatetimeIndex, zone: tzinfo) -> pd.DatetimeIndex:
-    """Give the instants of times on the wall: one that was skipped is when the clock goes on, of two the first."""
+    """Return the instants of times on the wall: one that was skipped is when the clock goes on, of two the first."""
     return times.tz_localize(zone, ambiguous=np.ones(len(times), dtype=bool), nonexistent="shift_forward")
 
 
 def day_begins(times: pd.DatetimeIndex) -> str:
-    """Give the time of day on the wall that most of `times` have, such as 06:00:00."""
+    """Return the time of day on the wall that most of `times` have, such as 06:00:00."""
     return str(pd.Timestamp(_most_common_hour(on_the_wall(times).asi8 % _DAY)).time())
 
 
 def _most_common_hour(nanoseconds: np.ndarray) -> int:
-    """Give the one that comes most often, the smallest of several; 0 of none."""
+    """Return the one that comes most often, the smallest of several; 0 of none."""
     values, counts = np.unique(nanoseconds, return_counts=True)
     return int(values[counts.argmax()]) if len(values) else 0
 
 
 def grid_places(times: pd.DatetimeIndex, frequency: str, rows: np.ndarray, source: str) -> np.ndarray:
-    """Give each time's place on the grid of the frequency, shape (N,), the first at 0.
+    """Return each time's place on the grid of the frequency, shape (N,), the first at 0.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ def refuse_gaps(times: pd.DatetimeIndex, places: np.ndarray, frequency: str, row
 
 
 def whole_grid(times: pd.DatetimeIndex, places: np.ndarray, frequency: str) -> pd.DatetimeIndex:
-    """Give every time of the grid from the first to the last of `times`, which stay as they are."""
+    """Return every time of the grid from the first to the last of `times`, which stay as they are."""
     offset: BaseOffset = frequency_offset(frequency)
     step = fixed_step(offset)
     plain, count = _plain(times, step), int(places[-1]) + 1
@@ -264,7 +264,7 @@ def whole_grid(times: pd.DatetimeIndex, places: np.ndarray, frequency: str) -> p
 
 
 def _plain(times: pd.DatetimeIndex, step: int | None) -> pd.DatetimeIndex:
-    """Give times without a zone: those of the local calendar for days and longer, of UTC for shorter steps."""
+    """Return times without a zone: those of the local calendar for days and longer, of UTC for shorter steps."""
     if times.tz is None:
         return times
     if is_daily(step):

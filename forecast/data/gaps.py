@@ -10,7 +10,7 @@ from forecast.data.windows import Windows
 
 
 def causal_starts(starts: Tensor, context_length: int, observed: Tensor, *, part: str) -> Tensor:
-    """Give those of `starts` (W,) whose last context row was measured in every channel.
+    """Return those of `starts` (W,) whose last context row was measured in every channel.
 
     A fill between two neighbours knows the later one. Where the context's last row was measured, no gap of the
     context reaches the origin, and every neighbour of its fills stands before it. This last row is the same

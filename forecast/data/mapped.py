@@ -42,14 +42,14 @@ class Recipe:
         return self.rows * self.width * np.dtype(self.dtype).itemsize
 
     def pieces(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """Give the rows in their order, a piece at a time with its place, contiguous and of type `dtype`."""
+        """Yield the rows in their order, a piece at a time with its place, contiguous and of type `dtype`."""
         step = max(1, PIECE_CELLS // max(1, self.width))
         for first in range(0, self.rows, step):
             piece = slice(first, min(first + step, self.rows))
             yield piece, np.ascontiguousarray(self.make(piece), dtype=self.dtype)
 
     def in_memory(self) -> Tensor:
-        """Give the whole array."""
+        """Return the whole array."""
         whole = np.empty((self.rows, self.width), dtype=self.dtype)
         for piece, content in self.pieces():
             whole[piece] = content
@@ -122,7 +122,7 @@ class MappedFile:
 
     @classmethod
     def open(cls, address: Address, recipes: Sequence[Recipe]) -> "MappedFile | None":
-        """Give the file that another process wrote, None where this one cannot see it or it is another."""
+        """Return the file that another process wrote, None where this one cannot see it or it is another."""
         try:
             handle = os.open(address.path, os.O_RDWR)
         except OSError:
@@ -134,7 +134,7 @@ class MappedFile:
 
 
 def _layout(recipes: Sequence[Recipe]) -> tuple[list[int], int]:
-    """Give where each array begins, in bytes, and the size of the file."""
+    """Return where each array begins, in bytes, and the size of the file."""
     offsets, end = [], ALIGNMENT
     for recipe in recipes:
         offsets.append(end)

@@ -72,7 +72,7 @@ class ShuffledBatches:
             yield batch
 
     def indices(self, number: int) -> Tensor:
-        """Give the windows (B,) of batch `number`, counted from the start of the run, of all processes together."""
+        """Return the windows (B,) of batch `number`, counted from the start of the run, of all processes together."""
         position, stop = number * self.batch_size, (number + 1) * self.batch_size
         pieces = []
         while position < stop:
@@ -83,7 +83,7 @@ class ShuffledBatches:
         return torch.cat(pieces)
 
     def _own(self, number: int) -> Tensor:
-        """Give this process's windows of batch `number`, where they can be looked up."""
+        """Return this process's windows of batch `number`, where they can be looked up."""
         index = self.indices(number)[self.rank :: self.processes]
         device = self.windows.starts.device
         # a copy from pageable memory would wait until the device has done all it was given

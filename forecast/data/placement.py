@@ -55,7 +55,7 @@ class Placement:
         return f"table of {_mib(self.table_bytes)} {where}{asked}; {self.device} has {there} free"
 
     def facts(self) -> dict[str, Any]:
-        """Give what a result says of it."""
+        """Return what a result says of it."""
         return {
             "where": "mapped" if self.mapped else "device",
             "wanted": self.wanted,
@@ -89,7 +89,7 @@ class Placing:
     address: Address | None = None
 
     def choose(self, table_bytes: int) -> Placement:
-        """Give the placement of a table of so many bytes.
+        """Return the placement of a table of so many bytes.
 
         Raises
         ------
@@ -107,7 +107,7 @@ class Placing:
         return Placement(self.wanted, self.device, table_bytes, free)
 
     def file(self, recipes: Sequence[Recipe]) -> MappedFile:
-        """Give the arrays in the file of the run, made here if need be.
+        """Return the arrays in the file of the run, made here if need be.
 
         Raises
         ------

@@ -91,7 +91,7 @@ Rows = tuple[pd.DatetimeIndex, np.ndarray, np.ndarray]
 
 
 def one_row_a_time(table: Rows, how: str, source: str, time_column: str) -> tuple[Rows, tuple[str, ...]]:
-    """Give the rows in order of time, doubled times made one as `how` says, and notes on what was changed.
+    """Return the rows in order of time, doubled times made one as `how` says, and notes on what was changed.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def one_row_a_time(table: Rows, how: str, source: str, time_column: str) -> tupl
 
 
 def _merge(column: np.ndarray, starts: np.ndarray, how: str) -> np.ndarray:
-    """Give one value for each group of rows, which begin at `starts`; NaN where a group has none."""
+    """Return one value for each group of rows, which begin at `starts`; NaN where a group has none."""
     seen = ~np.isnan(column)
     if how == "mean":
         total = np.add.reduceat(np.where(seen, column, 0.0), starts)
@@ -165,7 +165,7 @@ class Filled(NamedTuple):
 
 
 def whole_table(table: Rows, how: str, *, columns: list[str], frequency: str, source: str) -> Filled:
-    """Give the table with a row for every time of the grid and a value in every cell.
+    """Return the table with a row for every time of the grid and a value in every cell.
 
     Rows before the first at which every column has had a value could only be filled from what came later:
     they are left out.
@@ -236,7 +236,7 @@ def _refuse_mostly_missing(
 def _start(
     times: pd.DatetimeIndex, observed: np.ndarray, columns: list[str], source: str
 ) -> tuple[int, tuple[str, ...]]:
-    """Give the first row at which every column has had a value, with a note where it is not the very first."""
+    """Return the first row at which every column has had a value, with a note where it is not the very first."""
     some = observed.any(0)
     if not some.all():
         name = columns[int(np.argmin(some))]
@@ -250,11 +250,11 @@ def _start(
 
 
 def _last(column: np.ndarray, seen: np.ndarray, times: pd.DatetimeIndex) -> np.ndarray:
-    """Give the last value seen at each time; NaN before the first."""
+    """Return the last value seen at each time; NaN before the first."""
     return np.asarray(column[np.maximum.accumulate(np.where(seen, np.arange(len(seen)), 0))])
 
 
 def _line(column: np.ndarray, seen: np.ndarray, times: pd.DatetimeIndex) -> np.ndarray:
-    """Give a straight line over each gap, level after the last value (and before the first, which is left out)."""
+    """Return a straight line over each gap, level after the last value (and before the first, which is left out)."""
     since = (times.asi8 - times.asi8[0]).astype(np.float64)
     return np.where(seen, column, np.interp(since, since[seen], column[seen]))

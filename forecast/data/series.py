@@ -194,7 +194,7 @@ class Series:
         return self.frame if self.observed is None else self.frame.where(self.observed)
 
     def observed_of(self, columns: Sequence[str], rows: slice | None = None) -> np.ndarray | None:
-        """Give the columns of `observed`, in their order; of all rows, or of those of a slice."""
+        """Return the columns of `observed`, in their order; of all rows, or of those of a slice."""
         if self.observed is None:
             return None
         names = list(self.frame.columns)

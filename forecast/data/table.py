@@ -101,7 +101,7 @@ def _text_bytes(path: Path) -> bytes:
 
 
 def _read_header(content: bytes, path: Path) -> list[str]:
-    """Give the column names, checked, without blanks around them; an empty one is called `Unnamed: 0`."""
+    """Return the column names, checked, without blanks around them; an empty one is called `Unnamed: 0`."""
     records = csv.reader(io.StringIO(content[:1_000_000].decode("utf-8-sig", errors="ignore"), newline=""))
     header: list[str] = []
     try:

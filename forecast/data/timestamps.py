@@ -58,7 +58,7 @@ def holds_times(column: pd.Series) -> bool:
 
 
 def parse_times(column: pd.Series, rows: np.ndarray, where: str) -> tuple[pd.DatetimeIndex, tuple[str, ...]]:
-    """Give the times of the column in nanoseconds, in the order of the rows, and notes on how they were read.
+    """Return the times of the column in nanoseconds, in the order of the rows, and notes on how they were read.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def _parse_text(text: pd.Series, rows: np.ndarray, where: str) -> tuple[pd.Datet
 
 
 def _patterns(form: re.Match[str]) -> dict[str, str]:
-    """Give the patterns that the form may be read by, under the words that a note calls them."""
+    """Return the patterns that the form may be read by, under the words that a note calls them."""
     mark, time = form["mark"], ""
     if form["hour"]:
         half = form["half"] or ""

@@ -16,7 +16,7 @@ _END = object()
 
 
 def ahead(items: Iterable[Item]) -> Iterator[Item]:
-    """Give `items` in their order, each made by one thread in the background while the one before is in use.
+    """Yield `items` in their order, each made by one thread in the background while the one before is in use.
 
     At most one is made ahead. What making one raises is raised where that one is asked for.
     """
@@ -49,7 +49,7 @@ class Batch(NamedTuple):
 
 
 def start_rows(targets: range, context_length: int, horizon: int, *, part: str) -> Tensor:
-    """Give the first context row (W,) of every window whose targets lie wholly in `targets`.
+    """Return the first context row (W,) of every window whose targets lie wholly in `targets`.
 
     The context may reach back before the part: the first target of a later part is the same date at every
     context length. Windows whose context would begin before row 0 do not exist; only the first part of a
@@ -128,7 +128,7 @@ class Windows:
         return self.values.device if self.mapped_for is None else self.mapped_for
 
     def to(self, device: torch.device | str) -> "Windows":
-        """Give the same windows with their batches on `device`, and with their table there too unless it is mapped."""
+        """Return the same windows with their batches on `device`; their table goes there too unless it is mapped."""
         if self.mapped_for is not None:
             return replace(self, mapped_for=torch.device(device))
         observed = None if self.observed is None else self.observed.to(device)
@@ -141,12 +141,12 @@ class Windows:
         )
 
     def every(self, step: int) -> "Windows":
-        """Give every `step`-th window, the last one included."""
+        """Return every `step`-th window, the last one included."""
         offset = (len(self) - 1) % step
         return replace(self, starts=self.starts[offset::step])
 
     def values_at(self, rows: Tensor) -> Tensor:
-        """Give the z-scores (…, C_in) of `rows` (…,), numbers of rows of the table, on `device`."""
+        """Return the z-scores (…, C_in) of `rows` (…,), numbers of rows of the table, on `device`."""
         return self.values[rows.to(self.values.device)].to(self.device)
 
     def batch(self, index: Tensor) -> Batch:
@@ -154,13 +154,13 @@ class Windows:
         return self._cut(self._gather(index))
 
     def batches(self, batch_size: int, share: range | None = None) -> Iterator[Batch]:
-        """Give every window, or those at the positions `share`, once and in order; the last batch may be smaller."""
+        """Return every window, or those at the positions `share`, once and in order; the last batch may be smaller."""
         share = range(len(self)) if share is None else share
         positions = torch.arange(share.start, share.stop, device=self.starts.device)
         return self.stream(positions.split(batch_size) if share else ())
 
     def stream(self, indices: Iterable[Tensor]) -> Iterator[Batch]:
-        """Give the batch of each of `indices` in turn; of a mapped table the next one is read in the meantime."""
+        """Return the batch of each of `indices` in turn; of a mapped table the next one is read in the meantime."""
         gathered = map(self._gather, indices)
         return map(self._cut, gathered if self.mapped_for is None else ahead(gathered))
 
@@ -197,12 +197,12 @@ class Windows:
 
 
 def _every_slice(table: Tensor, length: int) -> Tensor:
-    """Give the `length` rows from each row on, shape (N - length + 1, length, C): a view."""
+    """Return the `length` rows from each row on, shape (N - length + 1, length, C): a view."""
     return table.unfold(0, length, 1).transpose(1, 2)
 
 
 def _taken(table: Tensor, index: Tensor, pinned: bool) -> Tensor:
-    """Give the rows `index` (B,) of `table`, copied once, into memory that a GPU reads by itself if `pinned`."""
+    """Return the rows `index` (B,) of `table`, copied once, into memory that a GPU reads by itself if `pinned`."""
     if not pinned:
         return table.index_select(0, index)
     place = torch.empty((len(index), *table.shape[1:]), dtype=table.dtype, pin_memory=True)
@@ -210,6 +210,6 @@ def _taken(table: Tensor, index: Tensor, pinned: bool) -> Tensor:
 
 
 def spread(count: int, wanted: int) -> torch.Tensor:
-    """Give `wanted` positions in the middles of as many equal pieces of `count`; all of them if there are fewer."""
+    """Return `wanted` positions in the middles of as many equal pieces of `count`; all of them if there are fewer."""
     wanted = min(count, wanted)
     return (2 * torch.arange(wanted) + 1) * count // (2 * wanted)

@@ -9,13 +9,13 @@ from forecast.data.windows import Batch, Windows
 
 
 def last_value(batch: Batch) -> Tensor:
-    """Give the last target value of the context for every step, shape (B, h, C_out)."""
+    """Return the last target value of the context for every step, shape (B, h, C_out)."""
     return batch.past[:, -1:, : batch.future.shape[2]].expand_as(batch.future)
 
 
 @dataclass(frozen=True)
 class SeasonalNaive:
-    """Give for every step the newest value before the origin at the same place in the season.
+    """Forecast each step by the newest value before the origin at the same place in the season.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class SeasonalNaive:
     period: int
 
     def __call__(self, batch: Batch) -> Tensor:
-        """Give the forecast (B, h, C_out)."""
+        """Return the forecast (B, h, C_out)."""
         step = torch.arange(self.windows.horizon, device=batch.origin.device)
         back = step % self.period - self.period  # within the season that ends at the origin
         rows = batch.origin[:, None] + back  # (B, h)

@@ -20,7 +20,7 @@ class PartErrors:
 
 
 def errors_by_part(evaluation: Evaluation, data: ForecastData) -> PartErrors | None:
-    """Give the errors of the first target by the time that was forecast, over all windows with residuals.
+    """Return the errors of the first target by the time that was forecast, over all windows with residuals.
 
     None for steps of a year and longer.
     """

@@ -53,17 +53,17 @@ class Evaluation:
     load: Load = UNKNOWN
 
     def original(self, scale: np.ndarray) -> Scores:
-        """Give the scores in original units and, where units were given, the relative ones."""
+        """Return the scores in original units and, where units were given, the relative ones."""
         return self.sums.original(scale) | ({} if self.relative is None else self.relative.scores(self.sums))
 
     def by_step(self, scale: np.ndarray) -> list[Scores]:
-        """Give all scores of each horizon step, the first step first."""
+        """Return all scores of each horizon step, the first step first."""
         rows = self.sums.by_step(scale)
         more: list[Scores] = [{}] * len(rows) if self.relative is None else self.relative.by_step(self.sums)
         return [row | other for row, other in zip(rows, more, strict=True)]
 
     def by_series(self, names: list[str], scale: np.ndarray) -> dict[str, Scores]:
-        """Give all scores of each series."""
+        """Return all scores of each series."""
         rows = self.sums.by_series(names, scale)
         more: list[Scores] = [{}] * len(rows) if self.relative is None else self.relative.by_series(self.sums)
         return {name: row | other for (name, row), other in zip(rows.items(), more, strict=True)}
@@ -148,7 +148,7 @@ def _evaluate_share(
 
 
 def _timed(forecaster: Forecaster, batch: Batch) -> tuple[Tensor, float]:
-    """Give the forecasts and the seconds that they took, without the gathering of the batch before them."""
+    """Return the forecasts and the seconds that they took, without the gathering of the batch before them."""
     _wait_for(batch.past.device)
     started = time.perf_counter()
     forecast = forecaster(batch)
@@ -162,12 +162,12 @@ def _wait_for(device: torch.device) -> None:
 
 
 def residual_step(windows: int, horizon: int, num_targets: int) -> int:
-    """Give k: residuals are kept of every k-th of so many windows, the first included."""
+    """Return k: residuals are kept of every k-th of so many windows, the first included."""
     return -(-windows * horizon * num_targets // MAX_RESIDUALS)
 
 
 def _put_together(own: Evaluation, group: Group) -> Evaluation:
-    """Give the evaluation of all windows from that of each process's share, in order of time."""
+    """Return the evaluation of all windows from that of each process's share, in order of time."""
     sums = own.sums.over(group)
     relative = None if own.relative is None else own.relative.over(group)
     parts = group.collect((own.origin, own.mse, own.mae, own.residuals, own.windows_per_s))
@@ -194,7 +194,7 @@ class Row:
     test: Evaluation
 
     def scores(self, scale: np.ndarray) -> dict[str, dict[str, Scores]]:
-        """Give both parts' scores on z-scores and in original units."""
+        """Return both parts' scores on z-scores and in original units."""
         return {
             part: {"scaled": evaluation.sums.scaled(), "original": evaluation.original(scale)}
             for part, evaluation in vars(self).items()

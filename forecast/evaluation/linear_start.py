@@ -41,7 +41,7 @@ class LinearMaps:
     start: LinearMap | None
 
     def to(self, device: torch.device | str) -> "LinearMaps":
-        """Give the same maps on another device."""
+        """Return the same maps on another device."""
         start = None if self.start is None else self.start.to(device)
         return LinearMaps(self.baseline.to(device), start)
 
@@ -81,7 +81,7 @@ def fit_maps(
 
 
 def naive_maps(look_back: int, horizon: int, period: int) -> list[LinearMap]:
-    """Give the naive forecasts as maps (look_back, horizon), a season's where the look-back holds one."""
+    """Return the naive forecasts as maps (look_back, horizon), a season's where the look-back holds one."""
     mean = torch.zeros(look_back, horizon)
     last = mean.clone()
     last[-1] = 1
@@ -103,7 +103,7 @@ def choose_start(
     stride: int = 1,
     batch_size: int = 256,
 ) -> LinearMap:
-    """Give the map that the linear path starts from: the best naive forecast, or `ridge` where that is surely better.
+    """Return the map that the linear path starts from: the best naive forecast, or `ridge` where that is surely better.
 
     All are scored on `validation`. In a part shorter than `ENOUGH` horizons something fits by chance, on a random
     walk above all: there the last windows of `train` are added, which score a map that is fitted on those whose
@@ -142,19 +142,19 @@ def choose_start(
 
 
 def _errors(trial: _Trial, naive: list[LinearMap], batch_size: int) -> Tensor:
-    """Give the windows' MSE of the ridge and of each naive map, shape (1 + maps, windows), NaN without a target."""
+    """Return the windows' MSE of the ridge and of each naive map, shape (1 + maps, windows), NaN without a target."""
     scored = [evaluate(each, trial.windows, batch_size).mse for each in (trial.ridge, *naive)]
     return torch.stack([torch.from_numpy(mse) for mse in scored])
 
 
 def _within(train: Windows, ridge: Ridge) -> list[_Trial]:
-    """Give the trial of the last windows of the training part, none where there are no windows before them."""
+    """Return the trial of the last windows of the training part, none where there are no windows before them."""
     early, late = in_turn(train, ridge.every)
     return [_Trial(late, refit(early, ridge), ridge.every)] if len(early) else []
 
 
 def in_turn(train: Windows, every: int) -> tuple[Windows, Windows]:
-    """Give of every so manieth window the first ones and the last, without those in between that share targets."""
+    """Return of every so manieth window the first ones and the last, without those in between that share targets."""
     thinned, first = train.every(every), int(train.starts[int(EARLY * len(train))])
     masks = (thinned.starts <= first - train.horizon, thinned.starts >= first)
     early, late = (replace(thinned, starts=thinned.starts[mask]) for mask in masks)

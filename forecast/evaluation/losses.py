@@ -18,7 +18,7 @@ Loss = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 
 def loss_by_name(name: str) -> Loss:
-    """Give `loss(forecast, future, observed)`, the mean over observed targets of z-scores.
+    """Return `loss(forecast, future, observed)`, the mean over observed targets of z-scores.
 
     "mse" is the squared error, "mae" the absolute one, "huber" half the square below 1 and linear above.
 

@@ -34,7 +34,7 @@ class ErrorSums:
 
     @classmethod
     def zeros(cls, horizon: int, num_targets: int, device: torch.device | str = "cpu") -> "ErrorSums":
-        """Give sums over nothing."""
+        """Return sums over nothing."""
         return cls(*(torch.zeros(horizon, num_targets, dtype=torch.float64, device=device) for _ in range(3)))
 
     def update(self, forecast: Tensor, future: Tensor, observed: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -53,18 +53,18 @@ class ErrorSums:
         return squared.sum((1, 2)) / targets, absolute.sum((1, 2)) / targets
 
     def over(self, group: Group) -> "ErrorSums":
-        """Give the sums over the windows of all processes, the same digits on each of them."""
+        """Return the sums over the windows of all processes, the same digits on each of them."""
         if group.size == 1:
             return self
         return ErrorSums(*group.total(torch.stack([self.squared, self.absolute, self.count])))
 
     def scaled(self) -> Scores:
-        """Give MSE, MAE and RMSE of the z-scores over all counted targets (the papers' numbers)."""
+        """Return MSE, MAE and RMSE of the z-scores over all counted targets (the papers' numbers)."""
         count = self.count.sum()
         return _row(self.squared.sum() / count, self.absolute.sum() / count)
 
     def original(self, scale: np.ndarray) -> Scores:
-        """Give MSE, MAE and RMSE in original units; `scale` (C,) is one standard deviation of each series.
+        """Return MSE, MAE and RMSE in original units; `scale` (C,) is one standard deviation of each series.
 
         Series of different units are averaged as numbers: read them by series where that matters.
         """
@@ -73,7 +73,7 @@ class ErrorSums:
         return _row((self.squared * factor.square()).sum() / count, (self.absolute * factor).sum() / count)
 
     def by_step(self, scale: np.ndarray | None = None) -> list[Scores]:
-        """Give the scores of each horizon step, the first step first: on z-scores and, given `scale`, `_original`."""
+        """Return the scores of each horizon step, the first step first: on z-scores and, given `scale`, `_original`."""
         count = self.count.sum(1)
         rows = _rows(self.squared.sum(1) / count, self.absolute.sum(1) / count)
         if scale is None:
@@ -83,7 +83,7 @@ class ErrorSums:
         return _with_original(rows, _rows(squared / count, absolute / count))
 
     def by_series(self, names: list[str], scale: np.ndarray) -> dict[str, Scores]:
-        """Give the scores of each series, on z-scores and (`_original`) in its own unit."""
+        """Return the scores of each series, on z-scores and (`_original`) in its own unit."""
         count = self.count.sum(0)
         mse, mae = self.squared.sum(0) / count, self.absolute.sum(0) / count
         factor = torch.as_tensor(scale, dtype=torch.float64, device=self.squared.device)
@@ -107,7 +107,7 @@ def _with_original(rows: list[Scores], original: list[Scores]) -> list[Scores]:
 
 
 def skill(mse: float, reference: float) -> float:
-    """Give 1 - mse / reference, of z-scores: 1 is perfect, 0 is no better than the reference, below 0 is worse.
+    """Return 1 - mse / reference, of z-scores: 1 is perfect, 0 is no better than the reference, below 0 is worse.
 
     NaN where the reference makes no error that z-scores in float32 could tell from none.
 
@@ -146,7 +146,7 @@ class Units:
 
 
 def seasonal_error(values: np.ndarray, period: int, observed: np.ndarray | None = None) -> np.ndarray:
-    """Give the mean absolute difference of each series from itself one season before, shape (C,).
+    """Return the mean absolute difference of each series from itself one season before, shape (C,).
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ class RelativeSums:
 
     @classmethod
     def zeros(cls, units: Units, horizon: int, device: torch.device | str = "cpu") -> "RelativeSums":
-        """Give sums over nothing."""
+        """Return sums over nothing."""
         level, symmetric = torch.zeros(2, horizon, len(units.mean), dtype=torch.float64, device=device)
         return cls(units, level, symmetric)
 
@@ -205,19 +205,19 @@ class RelativeSums:
         self.symmetric += symmetric.sum(0)
 
     def _in_units(self, scores: Tensor) -> Tensor:
-        """Give the values, float64; one that a z-score in float32 cannot tell from zero is zero."""
+        """Return the values, float64; one that a z-score in float32 cannot tell from zero is zero."""
         mean, scale = (torch.as_tensor(each, device=scores.device) for each in (self.units.mean, self.units.scale))
         values = scores.double() * scale + mean
         return torch.where(values.abs() <= torch.finfo(torch.float32).eps * mean.abs(), 0.0, values)
 
     def over(self, group: Group) -> "RelativeSums":
-        """Give the sums over the windows of all processes, the same digits on each of them."""
+        """Return the sums over the windows of all processes, the same digits on each of them."""
         if group.size == 1:
             return self
         return RelativeSums(self.units, *group.total(torch.stack([self.level, self.symmetric])))
 
     def scores(self, errors: ErrorSums) -> Scores:
-        """Give sMAPE and WAPE in per cent and MASE as a ratio; `errors` are the sums over the same targets.
+        """Return sMAPE and WAPE in per cent and MASE as a ratio; `errors` are the sums over the same targets.
 
         Notes
         -----
@@ -240,11 +240,11 @@ class RelativeSums:
         return self._rows(errors, dim=(0, 1))[0]
 
     def by_step(self, errors: ErrorSums) -> list[Scores]:
-        """Give the same for each horizon step, the first step first."""
+        """Return the same for each horizon step, the first step first."""
         return self._rows(errors, dim=(1,))
 
     def by_series(self, errors: ErrorSums) -> list[Scores]:
-        """Give the same for each series."""
+        """Return the same for each series."""
         return self._rows(errors, dim=(0,))
 
     def _rows(self, errors: ErrorSums, dim: tuple[int, ...]) -> list[Scores]:
@@ -258,7 +258,7 @@ class RelativeSums:
         return [dict(zip(RELATIVE, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def _mase(self, absolute: Tensor, count: Tensor, dim: tuple[int, ...]) -> Tensor:
-        """Give each series' own ratio, over the steps together where `dim` holds 0, and their mean where it holds 1."""
+        """Return each series' own ratio, over all steps where `dim` holds 0, and their mean where it holds 1."""
         if 0 in dim:
             absolute, count = absolute.sum(0, keepdim=True), count.sum(0, keepdim=True)
         unit = torch.as_tensor(self.units.seasonal_error, device=absolute.device)

@@ -40,11 +40,11 @@ class LinearMap:
         return self.weight.shape[0]
 
     def to(self, device: torch.device | str) -> Self:
-        """Give the same map on another device."""
+        """Return the same map on another device."""
         return replace(self, weight=self.weight.to(device))
 
     def __call__(self, batch: Batch) -> Tensor:
-        """Give the forecast (B, h, C_out)."""
+        """Return the forecast (B, h, C_out)."""
         past = batch.past[:, -self.look_back :, : batch.future.shape[2]]
         mean = past.mean(1, keepdim=True)
         weight = self.weight.to(past)
@@ -103,7 +103,7 @@ class _NormalEquations:
         return cls(gram, cross * (rows / targets.clamp(min=1)), energy)
 
     def squared_error(self, weight: Tensor) -> float:
-        """Give the sum over the rows, which have to have all of their targets."""
+        """Return the sum over the rows, which have to have all of their targets."""
         fitted = (weight * (self.gram @ weight)).sum() - 2 * (weight * self.cross).sum()
         return float(fitted + self.energy)
 
@@ -148,7 +148,7 @@ def fit_ridge(train: Windows, validation: Windows) -> Ridge:
 
 
 def _parted(windows: Windows) -> tuple[Windows, Windows]:
-    """Give the windows all of whose targets were measured, and the others."""
+    """Return the windows all of whose targets were measured, and the others."""
     if windows.observed is None:
         return windows, replace(windows, starts=windows.starts[:0])
     absent = (~windows.observed[:, : windows.num_targets]).any(1)
@@ -165,7 +165,7 @@ def refit(train: Windows, ridge: Ridge) -> Ridge:
 
 
 def _thinning(train: Windows) -> int:
-    """Give k: of so many windows every k-th is fitted on."""
+    """Return k: of so many windows every k-th is fitted on."""
     look_back = _look_back(train)
     operations = len(train) * train.num_targets * look_back * (look_back + train.horizon)
     return max(1, round(operations / FIT_OPERATIONS))

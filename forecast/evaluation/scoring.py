@@ -14,7 +14,7 @@ from forecast.model.informer import Informer
 
 
 def score(network: Informer, data: ForecastData, ridge: Ridge, group: Group = ALONE) -> dict[str, Row | None]:
-    """Give each forecaster's evaluations of the validation and test parts, in float32.
+    """Return each forecaster's evaluations of the validation and test parts, in float32.
 
     `linear_path` is None where the model has none; `seasonal_naive` where the training part is shorter than
     a season. The processes of `group` share the windows; the one that leads has them all in the end.
@@ -45,7 +45,7 @@ def score(network: Informer, data: ForecastData, ridge: Ridge, group: Group = AL
 
 
 def units_of(data: ForecastData) -> Units:
-    """Give the targets' units, and the seasonal naive forecast's error one season ahead within the training part."""
+    """Return the targets' units, and the seasonal naive forecast's error one season ahead within the training part."""
     targets, rows = data.source.targets, slice(data.split.train.start, data.split.train.stop)
     values = data.source.series.frame[targets].to_numpy(np.float64)[rows]
     observed = data.source.series.observed_of(targets)

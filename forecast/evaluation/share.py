@@ -14,7 +14,7 @@ SHARES = tuple(tenths / 10 for tenths in range(11))
 
 
 def independent_blocks(windows: Windows) -> float:
-    """Give what the windows with a measured target come to in windows that share none, as many as fit side by side.
+    """Return what the windows with a measured target come to in windows that share none, as many as fit side by side.
 
     Each counts for the part of a horizon h from its first target to the next window's, 1 at the most and 1/h where
     windows follow one another; the last counts as the least of them.
@@ -27,7 +27,7 @@ def independent_blocks(windows: Windows) -> float:
 
 
 def trust(blocks: float, prior: float) -> float:
-    """Give what is taken of the share that validation likes best: n / (n + prior) of n independent blocks of windows.
+    """Return what is taken of the share that validation likes best: n / (n + prior) of n independent blocks of windows.
 
     A ridge regression of the linear path's error on the difference of the two forecasts, with a penalty that weighs as
     much as `prior` blocks, shrinks an optimum by that; here an optimum beyond 1 is 1 before it is shrunk.
@@ -73,7 +73,7 @@ class ShareSums:
 
     @classmethod
     def zeros(cls, trust: float, device: torch.device | str = "cpu") -> "ShareSums":
-        """Give sums over nothing."""
+        """Return sums over nothing."""
         shapes: tuple[tuple[int, ...], ...] = ((3,), (len(SHARES),), ())
         squared, absolute, count = (torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes)
         return cls(squared, absolute, count, trust)
@@ -99,7 +99,7 @@ class ShareSums:
         return products / counts.to(products)[:, None]
 
     def over(self, group: Group) -> "ShareSums":
-        """Give the sums over the windows of all processes, the same digits on each of them."""
+        """Return the sums over the windows of all processes, the same digits on each of them."""
         if group.size == 1:
             return self
         whole = group.total(torch.cat([self.squared, self.absolute, self.count[None]]))
@@ -121,7 +121,7 @@ class ShareSums:
         return 1.0, 2 * self.share, self.share**2
 
     def scaled(self) -> Scores:
-        """Give MSE and MAE of the z-scores at that share."""
+        """Return MSE and MAE of the z-scores at that share."""
         mse = (self.squared @ self.squared.new_tensor(self.weights)) / self.count
         return {"mse": float(mse), "mae": float(self.absolute[self._best] / self.count)}
 
@@ -133,7 +133,7 @@ class ShareSums:
 
 
 def percent(share: float) -> str:
-    """Give a share as it is printed; one that is there never as none."""
+    """Return a share as it is printed; one that is there never as none."""
     return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
 
 

@@ -28,7 +28,7 @@ class WindowErrors:
         self._numbers.append(numbers)
 
     def mse(self, weights: Sequence[float], group: Group) -> Tensor:
-        """Give each window's MSE in order of time, shape (n,), float64, those of all processes on each of them."""
+        """Return each window's MSE in order of time, shape (n,), float64, those of all processes on each of them."""
         own = (
             torch.cat(self._origins).cpu(),
             torch.cat(self._numbers).cpu() @ torch.tensor(weights, dtype=torch.float64),
@@ -68,13 +68,13 @@ class Evidence:
         return mse + self.allowance(windows) < self.mse
 
     def allowance(self, windows: Tensor) -> float:
-        """Give what the mean of `windows` (n,) less the start's may be off by; infinite below `FEWEST` blocks."""
+        """Return what the mean of `windows` (n,) less the start's may be off by; infinite below `FEWEST` blocks."""
         means = block_means(windows - self.start, self.overlap)
         return allowance(means, self.confidence) if len(means) >= FEWEST else math.inf
 
 
 def block_means(difference: Tensor, overlap: int) -> Tensor:
-    """Give the means of blocks of at least `overlap` windows, of differences (n,) in order of time; of fewer, one.
+    """Return the means of blocks of at least `overlap` windows, of differences (n,) in order of time; of fewer, one.
 
     A block shares no target with the next block but one; NaN is left out.
     """
@@ -86,7 +86,7 @@ def block_means(difference: Tensor, overlap: int) -> Tensor:
 
 
 def allowance(means: Tensor, confidence: float) -> float:
-    """Give what the mean of at least two blocks may be off by, one way.
+    """Return what the mean of at least two blocks may be off by, one way.
 
     They are taken for independent (batch means), and their mean's quantile from Student's t.
 
@@ -106,14 +106,14 @@ def surely_below_zero(means: Tensor, confidence: float, fewest: int = FEWEST) ->
 
 
 def autocovariances(series: np.ndarray) -> np.ndarray:
-    """Give the autocovariance at every lag from 0 to n - 1, each over n."""
+    """Return the autocovariance at every lag from 0 to n - 1, each over n."""
     count = len(series)
     spectrum = np.fft.rfft(series - series.mean(), 2 * count)
     return np.asarray(np.fft.irfft(np.abs(spectrum) ** 2, 2 * count)[:count] / count)
 
 
 def block_length(series: np.ndarray) -> float:
-    """Give the block length that makes the circular block bootstrap's variance of the mean most precise.
+    """Return the block length that makes the circular block bootstrap's variance of the mean most precise.
 
     Notes
     -----
@@ -138,7 +138,7 @@ def block_length(series: np.ndarray) -> float:
 
 
 def _last_lag(correlation: np.ndarray) -> int:
-    """Give the lag after which the autocorrelation stays within what chance gives for a run of lags."""
+    """Return the lag after which the autocorrelation stays within what chance gives for a run of lags."""
     count = len(correlation)
     small = np.abs(correlation[1:]) < 2 * math.sqrt(math.log10(count) / count)
     run = min(len(small), max(5, math.ceil(math.sqrt(math.log10(count)))))
@@ -175,7 +175,7 @@ class Interval:
 
 
 def mean_interval(series: np.ndarray, overlap: int, *, level: float = LEVEL, draws: int = DRAWS) -> Interval | None:
-    """Give the interval for the mean of `series`, None where it is too short for one.
+    """Return the interval for the mean of `series`, None where it is too short for one.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def mean_interval(series: np.ndarray, overlap: int, *, level: float = LEVEL, dra
 
 
 def _means(series: np.ndarray, block: int, draws: int) -> np.ndarray:
-    """Give the means of `draws` series of the same length, put together from blocks that wrap around the end."""
+    """Return the means of `draws` series of the same length, put together from blocks that wrap around the end."""
     count = len(series)
     whole, rest = divmod(count, block)
     ends = np.concatenate([[0.0], np.cumsum(np.concatenate([series, series[:block]]))])

@@ -19,7 +19,7 @@ class Captured:
 
 
 def capture(model: OriginalUnits, architecture: Architecture, *, masked: bool) -> Captured:
-    """Give the graph of `model`, for one window at a time where it cannot be had for any number.
+    """Return the graph of `model`, for one window at a time where it cannot be had for any number.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def capture(model: OriginalUnits, architecture: Architecture, *, masked: bool) -
 def example_of(
     model: OriginalUnits, architecture: Architecture, batch: int, *, masked: bool
 ) -> tuple[torch.Tensor, ...]:
-    """Give inputs to capture with: the training means, since a .pt2 keeps them, and nobody's own rows."""
+    """Return inputs to capture with: the training means, since a .pt2 keeps them, and nobody's own rows."""
     sizes, device = architecture.sizes, model.mean.device
     past = model.mean.expand(batch, sizes.context_length, -1).clone()
     context = Context(
@@ -63,7 +63,7 @@ def example_of(
 
 
 def words_of(architecture: Architecture) -> str:
-    """Give the words of the command line that the architecture was made by."""
+    """Return the words of the command line that the architecture was made by."""
     mechanisms = architecture.mechanisms
     said = f"model={architecture.preset} attention={mechanisms.encoder['name']}"
     if mechanisms.decoder["name"] != mechanisms.encoder["name"]:

@@ -27,7 +27,7 @@ _PIECE = 8
 
 @torch.inference_mode()
 def largest_difference(model: Model, exported: Model, windows: Context, scale: Tensor, batch: int | None) -> float:
-    """Give the largest |exported - model| / `scale` over all steps, series and windows; NaN where one is.
+    """Return the largest |exported - model| / `scale` over all steps, series and windows; NaN where one is.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def largest_difference(model: Model, exported: Model, windows: Context, scale: T
 
 
 def pieces(count: int, batch: int | None) -> Iterator[slice]:
-    """Give the windows to compute together: `batch` of them, or one and then up to eight."""
+    """Yield the windows to compute together: `batch` of them, or one and then up to eight."""
     yield slice(0, batch or 1)
     for start in range(batch or 1, count, batch or _PIECE):
         yield slice(start, start + (batch or _PIECE))
@@ -59,7 +59,7 @@ FIRST, EARLY, LAST = datetime(2024, 1, 1), datetime(1700, 1, 1), datetime(2261, 
 
 
 def series_of(run: Run, forecaster: Forecaster, source: Path | None) -> tuple[Series, str]:
-    """Give rows for the run's forecaster, and where they are from, in words.
+    """Return rows for the run's forecaster, and where they are from, in words.
 
     Those of the file `source`, or without one what the run was trained on: the simulation, or the file where it
     lies in the data folder or in the run folder. Where neither can be had they are drawn at random.
@@ -106,7 +106,7 @@ def random_series(forecaster: Forecaster) -> Series:
 
 
 def _dates(forecaster: Forecaster) -> pd.DatetimeIndex:
-    """Give the dates of the random rows: at long steps from early on, and no more than 64 bits of time hold."""
+    """Return the dates of the random rows: at long steps from early on, and no more than 64 bits of time hold."""
     first = FIRST
     one, two = future_index(pd.Timestamp(first), forecaster.frequency, 2).to_pydatetime()
     step = two - one
@@ -124,6 +124,6 @@ def _dates(forecaster: Forecaster) -> pd.DatetimeIndex:
 
 
 def windows_of(series: Series, forecaster: Forecaster, count: int) -> Context:
-    """Give at most `count` windows, spread evenly, that of the last rows among them."""
+    """Return at most `count` windows, spread evenly, that of the last rows among them."""
     stops = np.unique(np.linspace(len(series.frame), forecaster.context_length, count).astype(int))
     return stack([forecaster.context(series, int(stop))[0] for stop in stops])

@@ -19,7 +19,7 @@ from forecast.runs.run import WEIGHTS
 
 
 def facts_of(manifest: Mapping[str, Any], batch: int | None) -> dict[str, Any]:
-    """Give what a file says of itself: the run's manifest, with the weights alone of its files."""
+    """Return what a file says of itself: the run's manifest, with the weights alone of its files."""
     kept = {key: manifest[key] for key in ("format", "architecture", "data", "scaler")}
     return {
         **kept,
@@ -29,14 +29,14 @@ def facts_of(manifest: Mapping[str, Any], batch: int | None) -> dict[str, Any]:
 
 
 def to_pt2(captured: Captured, facts: Mapping[str, Any]) -> bytes:
-    """Give the content of a .pt2 file."""
+    """Return the content of a .pt2 file."""
     content = BytesIO()
     save(captured.program, content, extra_files={FACTS: json.dumps(facts)})
     return sealed(content.getvalue(), ".pt2")
 
 
 def to_onnx(captured: Captured, facts: Mapping[str, Any]) -> bytes:
-    """Give the content of an .onnx file.
+    """Return the content of an .onnx file.
 
     Raises
     ------

@@ -32,7 +32,7 @@ def pays(length: int, few: int, head_dim: int) -> bool:
 
 @torch.no_grad()
 def sampled_scores(tokens: Tensor, weights: Projections, positions: Tensor, heads: int) -> Tensor:
-    """Give the products of all queries with the keys at `positions` (U,), shape (B, H, L, U), tokens (B, L, D)."""
+    """Return the products of all queries with the keys at `positions` (U,), shape (B, H, L, U), tokens (B, L, D)."""
     keys = functional.linear(tokens[:, positions], weights.key, weights.key_bias)  # (B, U, H·E)
     keys = keys.unflatten(2, (heads, -1)).permute(2, 0, 1, 3).flatten(1, 2)  # (H, B·U, E)
     by_token = _by_batch(keys @ weights.query.unflatten(0, (heads, -1)), tokens)  # (B, H·U, D)
@@ -109,12 +109,12 @@ def _attend(tokens: Tensor, weights: Projections, chosen: Tensor) -> Tensor:
 
 
 def _shares(tokens: Tensor, asked: tuple[Tensor, Tensor]) -> Tensor:
-    """Give the softmax of the chosen queries over all keys, (B, H·u, L)."""
+    """Return the softmax of the chosen queries over all keys, (B, H·u, L)."""
     return torch.baddbmm(asked[1], asked[0], tokens.transpose(1, 2)).softmax(2)
 
 
 def _ask(tokens: Tensor, weights: Projections, chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """Give what makes a chosen query's score of a token: its factors (B, H·u, D), and what is added (B, H·u, 1)."""
+    """Return what makes a chosen query's score of a token: its factors (B, H·u, D), and what is added (B, H·u, 1)."""
     heads = chosen.shape[1]
     rows = tokens.flatten(0, 1).index_select(0, _places(tokens, chosen)).unflatten(0, (heads, -1))  # (H, B·u, D)
     width = weights.query.shape[0] // heads
@@ -126,7 +126,7 @@ def _ask(tokens: Tensor, weights: Projections, chosen: Tensor) -> tuple[Tensor, 
 
 
 def _mix(tokens: Tensor, shares: Tensor, weights: Projections, chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """Give what all have, (B, 1, D), and what each head adds for its chosen ones, (H, B·u, D)."""
+    """Return what all have, (B, 1, D), and what each head adds for its chosen ones, (H, B·u, D)."""
     heads = chosen.shape[1]
     by_head = weights.value.unflatten(0, (heads, -1))  # (H, E, D)
     mean = functional.linear(tokens.mean(1, keepdim=True), weights.value)  # (B, 1, H·E)
@@ -138,19 +138,19 @@ def _mix(tokens: Tensor, shares: Tensor, weights: Projections, chosen: Tensor) -
 
 
 def _put(rest: Tensor, rows: Tensor, places: Tensor, length: int) -> Tensor:
-    """Give (B, L, D): `rest` everywhere, and at `places` what the heads add to it."""
+    """Return (B, L, D): `rest` everywhere, and at `places` what the heads add to it."""
     output = rest.repeat(1, length, 1)
     output.flatten(0, 1).index_add_(0, places, rows.flatten(0, 1))
     return output
 
 
 def _places(tokens: Tensor, chosen: Tensor) -> Tensor:
-    """Give the rows of tokens, seen as (B·L, D), that are chosen, head by head: (H·B·u,)."""
+    """Return the rows of tokens, seen as (B·L, D), that are chosen, head by head: (H·B·u,)."""
     first = torch.arange(tokens.shape[0], device=chosen.device) * tokens.shape[1]
     return (chosen + first[:, None, None]).transpose(0, 1).flatten()
 
 
 def _by_batch(rows: Tensor, tokens: Tensor) -> Tensor:
-    """Give (H, B·u, ·) as (B, H·u, ·)."""
+    """Return (H, B·u, ·) as (B, H·u, ·)."""
     by_window: Tensor = rows.unflatten(1, (tokens.shape[0], -1))  # (H, B, u, ·)
     return by_window.transpose(0, 1).flatten(1, 2)

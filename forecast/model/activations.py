@@ -6,7 +6,7 @@ from torch.utils.checkpoint import checkpoint
 
 
 def run_layer(layer: nn.Module, *tokens: Tensor, checkpointing: bool) -> Tensor:
-    """Give what `layer` makes of `tokens`; with `checkpointing` it is computed again in the backward pass.
+    """Return what `layer` makes of `tokens`; with `checkpointing` it is computed again in the backward pass.
 
     Dropout and ProbSparse draw the same numbers the second time, so the gradients are the same.
 

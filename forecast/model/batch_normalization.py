@@ -20,7 +20,7 @@ class BatchNorm(nn.BatchNorm1d):
     """
 
     def forward(self, features: Tensor) -> Tensor:
-        """Give the normalised features."""
+        """Return the normalised features."""
         if not (self.training and _several()):
             normed: Tensor = super().forward(features)
             return normed
@@ -28,7 +28,7 @@ class BatchNorm(nn.BatchNorm1d):
             return self._over_all(features.float()).to(features.dtype)
 
     def over_tokens(self, tokens: Tensor) -> Tensor:
-        """Give the normalised tokens, (B, L, D) to the same."""
+        """Return the normalised tokens, (B, L, D) to the same."""
         if self.training and _several():
             channels_first: Tensor = self(tokens.transpose(1, 2))
             return channels_first.transpose(1, 2)

@@ -14,7 +14,7 @@ from forecast.model.informer import Informer
 
 
 def compiled(call: Callable[..., Any], **how: Any) -> Callable[..., Any]:
-    """Give `call` compiled for each shape by itself, as if nothing had been compiled before in this process.
+    """Return `call` compiled for each shape by itself, as if nothing had been compiled before in this process.
 
     Otherwise the jobs of a sweep would use up torch's limit of compilations of one function together.
     """
@@ -23,7 +23,7 @@ def compiled(call: Callable[..., Any], **how: Any) -> Callable[..., Any]:
 
 
 def compiler_for(device: torch.device) -> dict[str, Any]:
-    """Give torch.compile's arguments for a training on `device`.
+    """Return torch.compile's arguments for a training on `device`.
 
     Random numbers are those that the eager step draws, so that compiling changes the rounding alone. On a GPU
     both passes are recorded as CUDA graphs: a step of many small kernels is bound by their launches.
@@ -98,7 +98,7 @@ class CompiledForward:
         self._graphs = _graphs_so_far()
 
     def __call__(self, *inputs: Tensor | None) -> Any:
-        """Give what `call` gives, to rounding."""
+        """Return what `call` gives, to rounding."""
         if self._on_gpu:
             self.network.zero_grad()  # gradients of the last step lie in memory that the graphs use again
             torch.compiler.cudagraph_mark_step_begin()

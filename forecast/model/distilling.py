@@ -35,7 +35,7 @@ class Distilling(nn.Module):
 
     @staticmethod
     def output_length(length: int) -> int:
-        """Give the number of tokens that are left of `length`."""
+        """Return the number of tokens that are left of `length`."""
         return (length + 1) // 2
 
     def forward(self, tokens: Tensor) -> Tensor:

@@ -23,13 +23,13 @@ class Dropout(nn.Module):
         return self.drop(values, self.draw(values))
 
     def draw(self, like: Tensor) -> Tensor | None:
-        """Give which elements of such a tensor are kept, booleans; None where all are, and where torch draws itself."""
+        """Return which elements of such a tensor are kept, booleans; None where all are or torch draws itself."""
         if not self.training or self.p == 0 or like.device.type != "cpu":
             return None
         return draw(like.shape) >= threshold(self.p)
 
     def drop(self, values: Tensor, kept: Tensor | None) -> Tensor:
-        """Give what is left of `values` by what `draw` gave."""
+        """Return what is left of `values` by what `draw` gave."""
         if kept is None:
             acts = self.training and values.device.type != "cpu"
             return functional.dropout(values, self.p) if acts else values
@@ -39,7 +39,7 @@ class Dropout(nn.Module):
         return dropped
 
     def extra_repr(self) -> str:
-        """Give the probability, for the printed model."""
+        """Return the probability, for the printed model."""
         return f"p={self.p}"
 
 
@@ -59,13 +59,13 @@ class _Dropped(torch.autograd.Function):
 
 
 def draw(shape: torch.Size) -> Tensor:
-    """Give random integers of 16 bits on the CPU."""
+    """Return random integers of 16 bits on the CPU."""
     count = shape.numel()
     return _random_words((count + 3) // 4).view(torch.int16)[:count].view(shape)
 
 
 def _random_words(count: int) -> Tensor:
-    """Give `count` numbers of 64 random bits, shape (count,), int64."""
+    """Return `count` numbers of 64 random bits, shape (count,), int64."""
     lowest = -(2**63)
     if torch.compiler.is_compiling():  # torch.compile takes no draw in place; this one's highest bit is the other
         return torch.randint(lowest, -(lowest + 1), (count,)) ^ lowest
@@ -73,17 +73,17 @@ def _random_words(count: int) -> Tensor:
 
 
 def threshold(p: float) -> int:
-    """Give what a random integer of 16 bits is below with probability `p`, to 2^-16."""
+    """Return what a random integer of 16 bits is below with probability `p`, to 2^-16."""
     return round(p * 65536) - 32768
 
 
 def scale_of(p: float) -> float:
-    """Give the factor that keeps the mean where elements are dropped with the probability that `p` is met to."""
+    """Return the factor that keeps the mean where elements are dropped with the probability that `p` is met to."""
     return 65536 / (32768 - threshold(p))
 
 
 def factors(kept: Tensor, p: float, dtype: torch.dtype) -> Tensor:
-    """Give 0 for an element that is not kept, else what keeps the mean at 1."""
+    """Return 0 for an element that is not kept, else what keeps the mean at 1."""
     if torch.compiler.is_compiling():  # it makes one loop of both; version 2.11 cannot view a boolean
         return kept.to(dtype).mul_(scale_of(p))
     return kept.view(torch.uint8).to(dtype).mul_(scale_of(p))  # from a byte it is six times as fast as from a boolean

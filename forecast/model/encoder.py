@@ -34,13 +34,13 @@ class Residual(nn.Module):
         return normed
 
     def add(self, tokens: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """Give the sum, without the norm that may follow it."""
+        """Return the sum, without the norm that may follow it."""
         added: Tensor = self.dropout(sublayer(self.norm(tokens) if self.norm_first else tokens))
         return tokens + added
 
 
 def transform(tokens: Tensor, before: Residual, residual: Residual, feed_forward: FeedForward) -> Tensor:
-    """Give what `residual` makes of `feed_forward`; `tokens` are those that `before` has summed."""
+    """Return what `residual` makes of `feed_forward`; `tokens` are those that `before` has summed."""
     if residual.norm_first:
         return feed_forward.after(residual.norm, tokens, adds_normed=False)
     normed: Tensor = residual.norm(feed_forward.after(before.norm, tokens, adds_normed=True))

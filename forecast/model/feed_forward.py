@@ -26,7 +26,7 @@ class FeedForward(nn.Sequential):
         self.p = dropout
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Give what the map makes of tokens; what its end drops is drawn first, as it is by pieces."""
+        """Return what the map makes of tokens; what its end drops is drawn first, as it is by pieces."""
         *inner, end = self
         assert isinstance(end, Dropout)
         kept = end.draw(tokens)
@@ -35,7 +35,7 @@ class FeedForward(nn.Sequential):
         return end.drop(tokens, kept)
 
     def after(self, norm: nn.LayerNorm, tokens: Tensor, *, adds_normed: bool) -> Tensor:
-        """Give `norm(tokens)`, or `tokens`, plus what the map makes of `norm(tokens)`.
+        """Return `norm(tokens)`, or `tokens`, plus what the map makes of `norm(tokens)`.
 
         On a CPU all of it is done for some tokens at a time, and for the gradient only `tokens` and what
         comes before the GELU are held: the rest is made anew from them.
@@ -107,6 +107,6 @@ class _Transform(torch.autograd.Function):
 
 
 def _pieces(into: Tensor, *tensors: Tensor) -> Any:
-    """Give tensors (N, D) some rows at a time: fours, so that no random word is begun in one and ends in the next."""
+    """Return tensors (N, D) some rows at a time: fours, so that no random word is begun in one and ends in the next."""
     size = 4 * max(1, PIECE_ELEMENTS // (4 * into.shape[0]))
     return zip(*(tensor.split(size) for tensor in tensors), strict=True)

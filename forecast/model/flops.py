@@ -11,14 +11,14 @@ from forecast.model.informer import Informer, in_evaluation
 
 
 def flops_per_window(network: Informer, windows: Windows) -> int:
-    """Give the operations of one window's forward pass in evaluation mode; the network's mode is left as it was."""
+    """Return the operations of one window's forward pass in evaluation mode; the network's mode is left as it was."""
     batch = windows.batch(torch.zeros(1, dtype=torch.int64, device=windows.starts.device))
     with in_evaluation(network):
         return operations(lambda: network(batch.past, batch.past_known, batch.future_known, batch.past_observed))
 
 
 def operations(call: Callable[[], Any]) -> int:
-    """Give the operations of what `call` computes, without gradients.
+    """Return the operations of what `call` computes, without gradients.
 
     A multiplication with its addition counts as 2. Counted are the products of matrices, convolutions and
     the fused softmax attention; what works number by number (softmax, norms, means) is not.
@@ -28,7 +28,7 @@ def operations(call: Callable[[], Any]) -> int:
 
 
 def training_operations(call: Callable[[], Any]) -> int:
-    """Give the operations of what `call` computes, its backward pass included if it makes one; see `operations`."""
+    """Return the operations of what `call` computes, its backward pass included if it makes one; see `operations`."""
     aten = torch.ops.aten  # torch counts the fused kernels of other devices itself
     fused = {
         aten._scaled_dot_product_flash_attention_for_cpu: _fused_softmax,
@@ -54,7 +54,7 @@ class _NoModules:
 
 
 def _fused_softmax(query: torch.Size, key: torch.Size, value: torch.Size, *_: Any, **__: Any) -> int:
-    """Give the operations of QKᵀ and of the weights times V; a causal mask saves none, as in torch's own count."""
+    """Return the operations of QKᵀ and of the weights times V; a causal mask saves none, as in torch's own count."""
     pairs, width, value_width = _sizes(query, value)
     return 2 * pairs * (width + value_width)
 
@@ -62,13 +62,13 @@ def _fused_softmax(query: torch.Size, key: torch.Size, value: torch.Size, *_: An
 def _fused_softmax_backward(
     gradient: torch.Size, query: torch.Size, key: torch.Size, value: torch.Size, *_: Any, **__: Any
 ) -> int:
-    """Give the operations of QKᵀ, made anew, and of the four products of the gradients, as in torch's own count."""
+    """Return the operations of QKᵀ, made anew, and of the four products of the gradients, as in torch's own count."""
     pairs, width, value_width = _sizes(query, value)
     return 2 * pairs * (3 * width + 2 * value_width)
 
 
 def _sizes(query: torch.Size, value: torch.Size) -> tuple[int, int, int]:
-    """Give the pairs of a query and a key over all heads, and the widths of query and value."""
+    """Return the pairs of a query and a key over all heads, and the widths of query and value."""
     *batch, num_queries, width = query
     num_keys, value_width = value[-2:]
     return torch.Size(batch).numel() * num_queries * num_keys, width, value_width

@@ -16,23 +16,23 @@ class Tokens(Protocol):
     """What makes tokens of a window and a forecast of tokens: `StepTokens`, `PatchTokens`."""
 
     def source(self, past: Tensor, past_known: Tensor) -> Tensor:
-        """Give the encoder's tokens."""
+        """Return the encoder's tokens."""
 
     def queries(self, past: Tensor, past_known: Tensor, future_known: Tensor) -> Tensor:
-        """Give the decoder's tokens."""
+        """Return the decoder's tokens."""
 
     def read_out(self, decoded: Tensor) -> Tensor:
-        """Give the forecast (B, h, C_out)."""
+        """Return the forecast (B, h, C_out)."""
 
 
 class Normalization(Protocol):
     """What takes a window's level off and puts it back."""
 
     def normalize(self, past: Tensor, observed: Tensor | None) -> tuple[Tensor, Statistics]:
-        """Give the context as the model sees it."""
+        """Return the context as the model sees it."""
 
     def restore(self, forecast: Tensor, statistics: Statistics) -> Tensor:
-        """Give the forecast as z-scores of the training part."""
+        """Return the forecast as z-scores of the training part."""
 
 
 class Informer(nn.Module):
@@ -85,7 +85,7 @@ class Informer(nn.Module):
     def forward(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
     ) -> Tensor:
-        """Give the forecast (B, h, C_out), z-scores of the training part.
+        """Return the forecast (B, h, C_out), z-scores of the training part.
 
         Parameters
         ----------
@@ -118,7 +118,7 @@ class Informer(nn.Module):
     def forward_apart(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Give the forecasts of the encoder-decoder and of the linear path, (B, h, C_out) each; it must have one."""
+        """Return the forecasts of the encoder-decoder and of the linear path, (B, h, C_out) each; it must have one."""
         seen, statistics = self.normalization.normalize(past, past_observed)
         decoded = self._decode(seen, past_known, future_known)
         return self.normalization.restore(decoded, statistics), self.forward_linear_path(past, past_observed)
@@ -126,7 +126,7 @@ class Informer(nn.Module):
     def learners(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        """Give the forecasts (B, h, C_out) that learn, each from a loss of its own.
+        """Return the forecasts (B, h, C_out) that learn, each from a loss of its own.
 
         Of a weighted mean they are the encoder-decoder's and, unless its weights are held, the linear path's.
         """
@@ -147,7 +147,7 @@ class Informer(nn.Module):
         self.decoder.activation_checkpointing = wanted
 
     def forward_linear_path(self, past: Tensor, past_observed: Tensor | None = None) -> Tensor:
-        """Give the forecast of the linear path alone (B, h, C_out); the model must have one."""
+        """Return the forecast of the linear path alone (B, h, C_out); the model must have one."""
         assert self.linear_path is not None
         whole = past if past_observed is None else held(past, past_observed)
         forecast: Tensor = self.linear_path(whole[..., : self.num_targets])

@@ -8,12 +8,12 @@ from torch.nn import functional
 
 
 def observed_mean(past: Tensor, observed: Tensor) -> Tensor:
-    """Give the mean over a window's observed steps, shape (B, 1, C) of a context (B, T, C); 0 where there is none."""
+    """Return the mean over a window's observed steps, shape (B, 1, C) of a context (B, T, C); 0 where there is none."""
     return torch.where(observed, past, 0).sum(1, keepdim=True) / observed.sum(1, keepdim=True).clamp(min=1)
 
 
 def held(past: Tensor, observed: Tensor) -> Tensor:
-    """Give the context (B, T, C) with each unobserved value as the last observed one before it.
+    """Return the context (B, T, C) with each unobserved value as the last observed one before it.
 
     What has none before it in the window becomes the mean of those that were observed, 0 where none was.
     """
@@ -63,7 +63,7 @@ class WindowNormalization(nn.Module):
         self.newest = newest
 
     def normalize(self, past: Tensor, observed: Tensor | None) -> tuple[Tensor, Statistics]:
-        """Give the normalised context (B, T, C) and its statistics; unobserved values become the window's mean."""
+        """Return the normalised context (B, T, C) and its statistics; unobserved values become the window's mean."""
         if observed is None:
             mean = past.mean(1, keepdim=True)
             centred = past - mean
@@ -79,7 +79,7 @@ class WindowNormalization(nn.Module):
         return (centred - rise) / deviation, Statistics(mean + rise, deviation)
 
     def _rise(self, centred: Tensor, observed: Tensor | None) -> Tensor:
-        """Give by how much the newest observed steps lie above the window's mean (B, 1, C); 0 where there are none."""
+        """Return how far the newest observed steps lie above the window's mean (B, 1, C); 0 where there are none."""
         assert self.newest is not None
         if observed is None:
             return centred[:, -self.newest :].mean(1, keepdim=True)
@@ -88,7 +88,7 @@ class WindowNormalization(nn.Module):
         return observed_mean(centred, observed & (after < self.newest))
 
     def restore(self, forecast: Tensor, statistics: Statistics) -> Tensor:
-        """Give the forecast (B, h, C_out) on the scale of the context's first C_out channels."""
+        """Return the forecast (B, h, C_out) on the scale of the context's first C_out channels."""
         targets = forecast.shape[2]
         return forecast * statistics.deviation[..., :targets] + statistics.level[..., :targets]
 
@@ -97,12 +97,12 @@ class NoNormalization(nn.Module):
     """Leaves the z-scores of the training part as they are; unobserved values become the mean of the others."""
 
     def normalize(self, past: Tensor, observed: Tensor | None) -> tuple[Tensor, Statistics]:
-        """Give the context (B, T, C) and statistics that change nothing."""
+        """Return the context (B, T, C) and statistics that change nothing."""
         if observed is not None:
             past = torch.where(observed, past, observed_mean(past, observed))
         neutral = past.new_zeros(1, 1, past.shape[2])
         return past, Statistics(neutral, neutral + 1)
 
     def restore(self, forecast: Tensor, statistics: Statistics) -> Tensor:
-        """Give `forecast` itself."""
+        """Return `forecast` itself."""
         return forecast

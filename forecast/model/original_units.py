@@ -35,7 +35,7 @@ class OriginalUnits(nn.Module):
     def forward(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
     ) -> Tensor:
-        """Give the forecast (B, h, C_out), float64; `past` is (B, T, C_in), float64, the rest as the network's."""
+        """Return the forecast (B, h, C_out), float64; `past` is (B, T, C_in), float64, the rest as the network's."""
         scaled = ((past - self.mean) / self.scale).to(torch.float32)
         forecast: Tensor = self.network(scaled, past_known, future_known, past_observed)
         targets = forecast.shape[2]
@@ -56,21 +56,21 @@ class Context(NamedTuple):
     past_observed: Tensor | None
 
     def rows(self, chosen: slice) -> "Context":
-        """Give some of the windows."""
+        """Return some of the windows."""
         return self.each(lambda part: part[chosen])
 
     def to(self, device: torch.device) -> "Context":
-        """Give the same windows on `device`."""
+        """Return the same windows on `device`."""
         return self.each(lambda part: part.to(device))
 
     def each(self, change: Callable[[Tensor], Tensor]) -> "Context":
-        """Give the same parts, each changed alike."""
+        """Return the same parts, each changed alike."""
         observed = None if self.past_observed is None else change(self.past_observed)
         return Context(change(self.past), change(self.past_known), change(self.future_known), observed)
 
 
 def stack(windows: Sequence[Context]) -> Context:
-    """Give windows that all have, or all lack, `past_observed` as one."""
+    """Return windows that all have, or all lack, `past_observed` as one."""
     past, past_known, future_known, observed = zip(*windows, strict=True)
     together = None if observed[0] is None else torch.cat(observed)
     return Context(torch.cat(past), torch.cat(past_known), torch.cat(future_known), together)

@@ -91,7 +91,7 @@ def patch_informer(
     queries: str,
     linear_path: str | bool,
 ) -> Informer:
-    """Give the model of patches, window normalisation, learned horizon queries and a linear path.
+    """Return the model of patches, window normalisation, learned horizon queries and a linear path.
 
     `stride` is `patch_length` where it is None. `level` is "last_patch" or "window", whose mean a window is counted
     from; `queries` "last_patch", learned ones that carry its token, or "learned", those alone. `linear_path` is
@@ -167,7 +167,7 @@ def informer(
     start_length: int,
     distil: bool,
 ) -> Informer:
-    """Give the paper's model: a token a step, distilling, a start token, a causal decoder."""
+    """Return the paper's model: a token a step, distilling, a start token, a causal decoder."""
     if not 0 <= start_length <= sizes.context_length:
         raise InputError(
             f"model.start_length {start_length} must be between 0 and context_length {sizes.context_length}"

@@ -10,7 +10,7 @@ from forecast.model.dropout import Dropout
 
 
 def positions(length: int, d_model: int, like: Tensor) -> Tensor:
-    """Give sinusoidal positions, shape (length, d_model), on the device and in the dtype of `like`.
+    """Return sinusoidal positions, shape (length, d_model), on the device and in the dtype of `like`.
 
     Computed, not looked up: there is no longest sequence. The angles are in float32 in any case.
 
@@ -88,19 +88,19 @@ class StepTokens(nn.Module):
         self.head = nn.Linear(d_model, num_targets)
 
     def source(self, past: Tensor, past_known: Tensor) -> Tensor:
-        """Give the encoder's tokens (B, T, D)."""
+        """Return the encoder's tokens (B, T, D)."""
         tokens: Tensor = self.past(past, past_known)
         return tokens
 
     def queries(self, past: Tensor, past_known: Tensor, future_known: Tensor) -> Tensor:
-        """Give the decoder's tokens (B, start_length + h, D): known past, then zeros."""
+        """Return the decoder's tokens (B, start_length + h, D): known past, then zeros."""
         first = past.shape[1] - self.start_length
         values = functional.pad(past[:, first:], (0, 0, 0, self.horizon))
         tokens: Tensor = self.future(values, torch.cat([past_known[:, first:], future_known], 1))
         return tokens
 
     def read_out(self, decoded: Tensor) -> Tensor:
-        """Give the forecast (B, h, C_out) from the decoder's last h tokens."""
+        """Return the forecast (B, h, C_out) from the decoder's last h tokens."""
         forecast: Tensor = self.head(decoded[:, -self.horizon :])
         return forecast
 
@@ -171,7 +171,7 @@ class PatchTokens(nn.Module):
         self.dropout = Dropout(dropout)
 
     def source(self, past: Tensor, past_known: Tensor) -> Tensor:
-        """Give the encoder's tokens, (B C_out, L, D) or (B, C_in L, D)."""
+        """Return the encoder's tokens, (B C_out, L, D) or (B, C_in L, D)."""
         tokens = self.values(self._patches(past))  # (B, C_in, N, D)
         tokens = tokens + positions(tokens.shape[2], tokens.shape[3], tokens)
         if self.known is not None:
@@ -186,7 +186,7 @@ class PatchTokens(nn.Module):
         return dropped
 
     def queries(self, past: Tensor, past_known: Tensor, future_known: Tensor) -> Tensor:
-        """Give the decoder's tokens, (B C_out, M, D) or (B, C_out M, D)."""
+        """Return the decoder's tokens, (B C_out, M, D) or (B, C_out M, D)."""
         tokens = self.query + positions(self.num_queries, self.query.shape[1], self.query)  # (M, D)
         tokens = tokens.expand(past.shape[0], -1, -1)
         if self.known is not None:
@@ -204,7 +204,7 @@ class PatchTokens(nn.Module):
         return tokens.flatten(0, 1)
 
     def read_out(self, decoded: Tensor) -> Tensor:
-        """Give the forecast (B, h, C_out)."""
+        """Return the forecast (B, h, C_out)."""
         patches: Tensor = self.head(decoded)  # (B C_out, M, P) or (B, C_out M, P)
         series = patches.reshape(-1, self.num_targets, self.num_queries * self.patch_length)
         return series.transpose(1, 2)[:, : self.horizon]  # (B, h, C_out)

@@ -25,7 +25,7 @@ class Candidate:
 
 
 def candidates_of(overrides: Sequence[str], mechanisms: Sequence[str]) -> list[Candidate]:
-    """Give what is to be planned: `mechanisms`, else those that an override `attention=…` names, else all.
+    """Return what is to be planned: `mechanisms`, else those that an override `attention=…` names, else all.
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ class StepClock(Callback):
         return len(self._steps[WARM_UP:])
 
     def pace(self, prepare: float) -> Pace:
-        """Give the means, since a training lasts as long as the sum; `prepare`: the seconds before the training."""
+        """Return the means, since a training lasts as long as the sum; `prepare`: the seconds before the training."""
         waits = [given - asked for given, asked in zip(self._given, self._asked, strict=True)]
         step = fmean(self._steps[WARM_UP:])
         followed = {validation.after for validation in self.validations}
@@ -118,7 +118,7 @@ class StepClock(Callback):
         )
 
     def _beside(self, validation: "_Validation", window: float) -> float:
-        """Give the seconds from the step before a validation to the step after it, less its windows."""
+        """Return the seconds from the step before a validation to the step after it, less its windows."""
         after = validation.after
         over = self._asked[after] if after < len(self._asked) else self._finished
         return over - self._ended[after - 1] - validation.windows * window
@@ -139,7 +139,7 @@ class _Validation:
         self.windows += size
 
     def timed(self) -> tuple[float, int]:
-        """Give seconds and windows of the batches, without the first, which warms up, where others have as many."""
+        """Return seconds and windows of the batches, without the first, which warms up, where others have as many."""
         first = 1 if sum(self._sizes[1:]) >= self._sizes[0] else 0
         return self._ends[-1] - self._ends[first], sum(self._sizes[first:])
 

@@ -43,7 +43,7 @@ def measure(candidate: Candidate, put: Put, seconds: float, memory: int, first: 
 
 
 def estimate(candidate: Candidate, answers: Sequence[Answer], memory: int) -> Row:
-    """Give the row of a mechanism: the medians of its rounds, and of the keys in BY_ROUND what each round had.
+    """Return the row of a mechanism: the medians of its rounds, and of the keys in BY_ROUND what each round had.
 
     Of whole numbers the median is the lower of two; what one of the rounds does not know is None.
 
@@ -64,7 +64,7 @@ def estimate(candidate: Candidate, answers: Sequence[Answer], memory: int) -> Ro
 
 
 def try_sizes(candidate: Candidate, row: Row, put: Put, memory: int) -> list[Row]:
-    """Give what became of a step at the largest batch, and of one at the largest look-back."""
+    """Return what became of a step at the largest batch, and of one at the largest look-back."""
     config = candidate.config
     if config is None:
         return []
@@ -92,7 +92,7 @@ def _round(candidate: Candidate, answer: Answer, memory: int) -> Row:
 
 
 def _middle(values: Sequence[Any]) -> Any:
-    """Give the median of numbers, None where one is not known, and of what is no number the last."""
+    """Return the median of numbers, None where one is not known, and of what is no number the last."""
     if None in values:
         return None
     if all(type(each) is int for each in values):

@@ -18,17 +18,17 @@ class Line:
 
     @classmethod
     def through(cls, first: tuple[int, int], second: tuple[int, int]) -> "Line":
-        """Give the line through two points of windows and bytes."""
+        """Return the line through two points of windows and bytes."""
         window = max(0.0, (second[1] - first[1]) / (second[0] - first[0]))
         return cls(second[1] - window * second[0], window)
 
     @classmethod
     def proportional(cls, windows: int, held: int) -> "Line":
-        """Give the line through a point and none: too much beyond the point, where some of it is fixed."""
+        """Return the line through a point and none: too much beyond the point, where some of it is fixed."""
         return cls(0.0, held / windows)
 
     def at(self, windows: int) -> float:
-        """Give the bytes of so many windows."""
+        """Return the bytes of so many windows."""
         return self.fixed + self.window * windows
 
 
@@ -50,7 +50,7 @@ class Level:
     evaluation: Line
 
     def transient(self, batch: int, evaluation_batch: int) -> float:
-        """Give the bytes of the larger of the two passes."""
+        """Return the bytes of the larger of the two passes."""
         return max(self.step.at(batch), self.evaluation.at(evaluation_batch))
 
 
@@ -76,18 +76,18 @@ class Footprint:
     levels: Sequence[Level]
 
     def peak(self, context_length: int, batch: int, evaluation_batch: int) -> float:
-        """Give the bytes to expect at the peak of a training."""
+        """Return the bytes to expect at the peak of a training."""
         more = self._at(context_length, lambda level: level.held) - self._at(self.look_back, lambda level: level.held)
         step = self._at(context_length, lambda level: level.step.at(batch))
         evaluation = self._at(context_length, lambda level: level.evaluation.at(evaluation_batch))
         return self.base + more + self.factor * max(step, evaluation)
 
     def largest_batch(self, evaluation_batch: int, memory: float, most: int) -> int:
-        """Give the largest batch of which a step fits at the configured look-back, at most `most`, 0 for none."""
+        """Return the largest batch of which a step fits at the configured look-back, at most `most`, 0 for none."""
         return _largest(lambda batch: self.peak(self.look_back, batch, evaluation_batch) <= memory, most)
 
     def largest_look_back(self, batch: int, evaluation_batch: int, memory: float, most: int) -> int | None:
-        """Give the longest look-back that fits, at most `most`, 0 for none.
+        """Return the longest look-back that fits, at most `most`, 0 for none.
 
         None where there are fewer than three points: a line through two would miss what grows with the square.
         """
@@ -96,7 +96,7 @@ class Footprint:
         return _largest(lambda length: self.peak(length, batch, evaluation_batch) <= memory, most)
 
     def _at(self, context_length: int, value: Callable[[Level], float]) -> float:
-        """Give a value of a level that was measured, or the one to expect at another look-back."""
+        """Return a value of a level that was measured, or the one to expect at another look-back."""
         measured = {level.context_length: value(level) for level in self.levels}
         if context_length in measured:
             return measured[context_length]
@@ -104,13 +104,13 @@ class Footprint:
 
 
 def calibrated(measured: float, base: float, transient: float) -> float:
-    """Give the factor that makes a measured peak of `base` and what torch allocated in a pass, within reason."""
+    """Return the factor that makes a measured peak of `base` and what torch allocated in a pass, within reason."""
     least, most = 1.0, 1.5  # a small pass is lost in what libraries take beside it, and says nothing
     return min(most, max(least, (measured - base) / transient)) if transient > 0 else 1.0
 
 
 def _extrapolate(points: Sequence[tuple[int, float]], x: int) -> float:
-    """Give the parabola through three points; the line through the last two where it would bend down."""
+    """Return the parabola through three points; the line through the last two where it would bend down."""
     scale = points[-1][0]
     ratios, values = [length / scale for length, _ in points], [value for _, value in points]
     coefficients = np.polyfit(ratios, values, FIT_DEGREE)
@@ -120,7 +120,7 @@ def _extrapolate(points: Sequence[tuple[int, float]], x: int) -> float:
 
 
 def _largest(fits: Callable[[int], bool], most: int) -> int:
-    """Give the largest number from 1 to `most` that fits, 0 for none, where all below one that fits fit too."""
+    """Return the largest number from 1 to `most` that fits, 0 for none, where all below one that fits fit too."""
     low, high = 0, most + 1
     while high - low > 1:
         middle = (low + high) // 2

@@ -37,12 +37,12 @@ class Ask:
     memory_bytes: int
 
     def to_json(self) -> str:
-        """Give it as text."""
+        """Return it as text."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "Ask":
-        """Give what `to_json` was made of."""
+        """Return what `to_json` was made of."""
         return cls(**json.loads(text))
 
 
@@ -77,12 +77,12 @@ class Answer:
     disturbed: bool | None = None
 
     def to_json(self) -> str:
-        """Give it as text."""
+        """Return it as text."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "Answer":
-        """Give what `to_json` was made of."""
+        """Return what `to_json` was made of."""
         plain: Mapping[str, Any] = json.loads(text)
         parts: dict[str, Callable[..., Any]] = {"length": Length, "pace": Pace, "footprint": _footprint}
         made = {key: make(**plain[key]) for key, make in parts.items() if plain[key] is not None}

@@ -31,7 +31,7 @@ class Length:
     scores_start: bool
 
     def validations(self, steps: int) -> int:
-        """Give the validations of a training of so many steps, the one after its last step among them."""
+        """Return the validations of a training of so many steps, the one after its last step among them."""
         interval = min(steps, self.interval)
         return -(-steps // interval)
 
@@ -80,25 +80,25 @@ class Pace:
         return self.step + self.wait + self.between
 
     def validation_seconds(self, length: Length) -> float:
-        """Give the time of one validation."""
+        """Return the time of one validation."""
         return self.validation + length.validation * self.window
 
     def epoch_seconds(self, length: Length) -> float:
-        """Give the time of a pass over the training windows, with the validations that fall into it."""
+        """Return the time of a pass over the training windows, with the validations that fall into it."""
         validations = length.epoch_steps / length.interval
         return length.epoch_steps * self.loop + validations * self.validation_seconds(length)
 
     def fit_seconds(self, length: Length, steps: int) -> float:
-        """Give the time from the first step to the end of the last validation of a training of `steps` steps."""
+        """Return the time from the first step to the end of the last validation of a training of `steps` steps."""
         validations = length.validations(steps) * self.validation_seconds(length)
         return self.first + steps * self.loop + validations + self.first_validation
 
     def training_seconds(self, length: Length) -> float:
-        """Give the time of the training that was asked for; `training.max_time` ends it sooner."""
+        """Return the time of the training that was asked for; `training.max_time` ends it sooner."""
         whole = self.fit_seconds(length, length.steps)
         return whole if length.max_seconds is None else min(whole, length.max_seconds)
 
     def result_seconds(self, length: Length) -> float:
-        """Give the time from the data to the scores: the training, and the model's passes before and after it."""
+        """Return the time from the data to the scores: the training, and the model's passes before and after it."""
         scored = length.validation * (1 + length.scores_start) + length.test
         return self.prepare + self.training_seconds(length) + scored * self.window

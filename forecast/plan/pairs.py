@@ -25,7 +25,7 @@ class Pair:
 
     @classmethod
     def of(cls, plan: Answer, run: Answer) -> "Pair":
-        """Give the pair; the plan's time is that of as many steps as the training made.
+        """Return the pair; the plan's time is that of as many steps as the training made.
 
         Raises
         ------
@@ -44,12 +44,12 @@ class Pair:
         return cls({TIME: seconds, PEAK: plan.peak_mib}, {TIME: run.seconds, PEAK: run.peak_mib})
 
     def ratio(self, what: str) -> float:
-        """Give plan over training."""
+        """Return plan over training."""
         return self.foretold[what] / self.real[what]
 
 
 def compare(pairs: Sequence[Pair], what: str) -> dict[str, Any]:
-    """Give the ratios of a mechanism's pairs, their median, and whether it is near enough to 1."""
+    """Return the ratios of a mechanism's pairs, their median, and whether it is near enough to 1."""
     ratios = [pair.ratio(what) for pair in pairs]
     foretold, reals = [pair.foretold[what] for pair in pairs], [pair.real[what] for pair in pairs]
     return {
@@ -64,7 +64,7 @@ def compare(pairs: Sequence[Pair], what: str) -> dict[str, Any]:
 
 
 def rank(compared: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Give the mechanisms by rising medians, as foretold and as they were, and the pairs that are not in order.
+    """Return the mechanisms by rising medians, as foretold and as they were, and the pairs that are not in order.
 
     Of such a pair `apart` is by how much the real medians differ, as a share of the smaller, `alike` in how many of the
     `turns` the trainings stood as their medians do (where that is about half, they were not told apart either), and

@@ -26,7 +26,7 @@ FRACTIONS, MULTIPLES = (1, 1 / 2, 1 / 4, 3 / 4), (1, 2, 4, 1 / 2, 1 / 4, 3 / 4)
 
 
 def measure_levels(made: Preparation, shrink: int = 1) -> list[Level]:
-    """Give the levels of the look-back and two others, by rising look-back; those that do not work are left out.
+    """Return the levels of the look-back and two others, by rising look-back; those that do not work are left out.
 
     Of a longer look-back the batches are smaller, as many tokens, and what is fixed is counted for each window.
 
@@ -56,7 +56,7 @@ def measure_levels(made: Preparation, shrink: int = 1) -> list[Level]:
 
 
 def _lengths(made: Preparation, shrink: int) -> list[int]:
-    """Give the look-backs to try, the configuration's first, whole tokens long, as far as the table is.
+    """Return the look-backs to try, the configuration's first, whole tokens long, as far as the table is.
 
     Shorter ones where batches shrink: what fits is shorter then.
     """
@@ -72,7 +72,7 @@ def _lengths(made: Preparation, shrink: int) -> list[int]:
 
 
 def peer_of(made: Preparation, windows: Windows, batch: int) -> Peer:
-    """Give the model of this look-back with a batch of the windows, the optimizer's state made.
+    """Return the model of this look-back with a batch of the windows, the optimizer's state made.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def _level(made: Preparation, windows: Windows, shrink: int, longer: int = 1) ->
 
 
 def _two(largest: int) -> tuple[int, int]:
-    """Give the half of a batch and the batch; one window and two where there is no half."""
+    """Return the half of a batch and the batch; one window and two where there is no half."""
     return (largest // 2, largest) if largest > 1 else (1, 2)
 
 

@@ -18,7 +18,7 @@ CHECKED = ("mechanism", "what", "plan", "training", "plan / training", "of each 
 
 
 def plan_sheet(rows: Sequence[Row], facts: Mapping[str, Any]) -> Sheet:
-    """Give the table of the mechanisms."""
+    """Return the table of the mechanisms."""
     notes = [
         f"step: from one to the next; training: {facts['steps']:,} steps and their validations; to the result: with "
         "what comes before and with the scores of all windows",
@@ -38,7 +38,7 @@ def plan_sheet(rows: Sequence[Row], facts: Mapping[str, Any]) -> Sheet:
 
 
 def check_sheet(check: Mapping[str, Any]) -> Sheet:
-    """Give the table of a plan held against trainings."""
+    """Return the table of a plan held against trainings."""
     cells = [
         [label, what, show(each["foretold"]), show(each["real"]), decimals(each["median"]), _list(each["ratios"])]
         for label, compared in check["mechanisms"].items()
@@ -89,7 +89,7 @@ def _orders(rows: Sequence[Row], rounds: int) -> list[str]:
 
 
 def _chain(rows: Sequence[Row], key: str) -> str:
-    """Give the mechanisms by rising medians; LESS where all before it are always less than all after it."""
+    """Return the mechanisms by rising medians; LESS where all before it are always less than all after it."""
     known = sorted((row for row in rows if row[key] is not None), key=lambda row: float(row[key]))
     rounds = [row[BY_ROUND[key]] for row in known]
     chain = [row["mechanism"] for row in known[:1]]
@@ -100,7 +100,7 @@ def _chain(rows: Sequence[Row], key: str) -> str:
 
 
 def _room(facts: Mapping[str, Any]) -> str:
-    """Give the memory that the estimates fill, and that of which it is a part."""
+    """Return the memory that the estimates fill, and that of which it is a part."""
     memory, room = facts["memory_gib"], facts["room_gib"]
     return f"{room:.2f} GiB" + (f" of {memory:.2f} GiB" if room < memory else "")
 
@@ -120,7 +120,7 @@ def _cells(row: Row) -> list[str]:
 
 
 def _range(seconds: Sequence[float] | None) -> str:
-    """Give the least and the most, the unit once where it is the same."""
+    """Return the least and the most, the unit once where it is the same."""
     if seconds is None:
         return NONE
     told = from_to(seconds, duration)

@@ -180,7 +180,7 @@ def _length(made: Preparation) -> Length:
 
 
 def _longest(made: Preparation) -> int:
-    """Give the longest look-back that leaves the training part a window, that of `first_origin` if it is set."""
+    """Return the longest look-back that leaves the training part a window, that of `first_origin` if it is set."""
     longest = len(made.data.split.train) - made.data.parts["train"].horizon
     first = made.settings.first_origin
     return longest if first is None else min(longest, first)

@@ -156,7 +156,7 @@ def _file_of(forecaster: "Forecaster") -> str:
 
 
 def _transplanted(folder: "Run", attention: str) -> "Forecaster":
-    """Give the forecaster of a run under another attention, and say so."""
+    """Return the forecaster of a run under another attention, and say so."""
     from forecast.predict.forecaster import Forecaster
     from forecast.predict.transplanted import trained_attention
 

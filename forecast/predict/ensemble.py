@@ -24,7 +24,7 @@ class Ensemble:
 
     @classmethod
     def load(cls, paths: Sequence[str | os.PathLike[str]]) -> "Ensemble":
-        """Give the ensemble of the finished runs at `paths`.
+        """Return the ensemble of the finished runs at `paths`.
 
         Raises
         ------
@@ -55,7 +55,7 @@ class Ensemble:
 
 
 def _apart(first: Forecaster, other: Forecaster) -> str:
-    """Give the first thing in which two forecasters differ that may not be averaged, nothing if they may."""
+    """Return the first thing in which two forecasters differ that may not be averaged, nothing if they may."""
     for name in ALIKE:
         ours, theirs = getattr(first, name), getattr(other, name)
         if ours != theirs:

@@ -39,7 +39,7 @@ class Expected:
         return [*self.targets, *self.past_covariates]
 
     def check(self, frame: pd.DataFrame, source: str) -> Series:
-        """Give `frame` as a series, repaired as in training; `source` names it in messages.
+        """Return `frame` as a series, repaired as in training; `source` names it in messages.
 
         Raises
         ------
@@ -76,7 +76,7 @@ class Expected:
             )
 
     def _ends_in_gap(self, series: Series) -> list[str]:
-        """Give a note where a column has no value in the last row."""
+        """Return a note where a column has no value in the last row."""
         if series.observed is None or series.observed[-1].all():
             return []
         ends = [int(np.argmax(seen[::-1])) if seen.any() else len(seen) for seen in series.observed.T]
@@ -91,7 +91,7 @@ class Expected:
         return [f"ends in a gap: {name!r} has no value in the last {most} rows{others}: {told}"]
 
     def _at_frequency(self, frame: pd.DataFrame, source: str, time_column: str | None) -> Series:
-        """Give the series at the step that its rows keep; a few rows may keep training's step and another."""
+        """Return the series at the step that its rows keep; a few rows may keep training's step and another."""
         read = partial(
             series_from_frame,
             frame,

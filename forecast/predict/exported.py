@@ -111,14 +111,14 @@ class Exported(ABC):
     def __call__(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
     ) -> Tensor:
-        """Give the forecast (B, h, C_out), float64; the arguments are the parts of a `Context`."""
+        """Return the forecast (B, h, C_out), float64; the arguments are the parts of a `Context`."""
         if past_observed is None:
             past_observed = torch.ones_like(past, dtype=torch.bool)
         return self.compute(dict(zip(INPUTS, (past, past_known, future_known, past_observed), strict=True)))
 
     @abstractmethod
     def compute(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Give the forecast from the inputs by name, some of which the model may not have."""
+        """Return the forecast from the inputs by name, some of which the model may not have."""
 
     def check_made_from(self, run: Run) -> None:
         """Refuse a file made of other weights than those of `run`.
@@ -153,7 +153,7 @@ class ExportedProgram(Exported):
         self.module = program.module()
 
     def compute(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Give the forecast; torch computes it."""
+        """Return the forecast; torch computes it."""
         forecast: Tensor = self.module(*(inputs[name] for name in self.names))
         return forecast
 
@@ -172,7 +172,7 @@ class OnnxModel(Exported):
         self.names = [entry.name for entry in self.session.get_inputs()]
 
     def compute(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Give the forecast; its inputs are on the CPU."""
+        """Return the forecast; its inputs are on the CPU."""
         (forecast,) = self.session.run([OUTPUT], {name: inputs[name].numpy() for name in self.names})
         return torch.from_numpy(forecast)
 
@@ -182,7 +182,7 @@ FORMATS: dict[str, Callable[[bytes], Exported]] = {".onnx": OnnxModel, ".pt2": E
 
 
 def open_exported(path: Path) -> Exported:
-    """Give the model in the file at `path`.
+    """Return the model in the file at `path`.
 
     A .pt2 is a program that torch runs, unpickling parts of it: it is as trustworthy as the person who made it. The
     digest at a file's end finds damage, not a forger.
@@ -200,7 +200,7 @@ def open_exported(path: Path) -> Exported:
 
 
 def open_bytes(content: bytes, path: Path) -> Exported:
-    """Give the model whose file is, or will be, at `path`; as `open_exported`."""
+    """Return the model whose file is, or will be, at `path`; as `open_exported`."""
     require(path)
     check_sealed(content, path)
     try:
@@ -215,7 +215,7 @@ def open_bytes(content: bytes, path: Path) -> Exported:
 
 
 def _faults(path: Path) -> tuple[type[Exception], ...]:
-    """Give what opening something else raises."""
+    """Return what opening something else raises."""
     if path.suffix != ".onnx":
         return (*DAMAGE, zipfile.BadZipFile)
     from onnxruntime.capi import onnxruntime_pybind11_state as state

@@ -56,7 +56,7 @@ class Forecaster:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], attention: str | None = None) -> "Forecaster":
-        """Give the forecaster of the finished run at `path`, its weights under another `attention` if one is given.
+        """Return the forecaster of the finished run at `path`, its weights under another `attention` if one is given.
 
         Raises
         ------
@@ -73,7 +73,7 @@ class Forecaster:
 
     @classmethod
     def load_exported(cls, path: Path, run: str | os.PathLike[str] | None = None) -> "Forecaster":
-        """Give the forecaster of a file that `forecast.export` wrote, which carries all that it needs.
+        """Return the forecaster of a file that `forecast.export` wrote, which carries all that it needs.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class Forecaster:
 
     @classmethod
     def _of(cls, manifest: dict[str, Any], model: Callable[[Scaler], Model], where: Path) -> "Forecaster":
-        """Give the forecaster that a manifest describes; `where` names it in messages."""
+        """Return the forecaster that a manifest describes; `where` names it in messages."""
         if look_up(manifest, "data.missing") == "mask" and "time_zone" not in manifest["data"]:
             raise InputError(f"{where}: is of an earlier version, whose models took gaps otherwise: train it again")
         try:
@@ -179,7 +179,7 @@ class Forecaster:
         return pd.DataFrame(values, index=dates.rename(self.time_column), columns=self.targets)
 
     def context(self, series: Series, stop: int | None = None) -> tuple[Context, pd.DatetimeIndex]:
-        """Give what the model takes to forecast what follows row `stop - 1` of `series`, and the dates of that.
+        """Return what the model takes to forecast what follows row `stop - 1` of `series`, and the dates of that.
 
         `stop` is at least `context_length`; None is the end.
         """
@@ -238,7 +238,7 @@ def _transplanted(run: Run, attention: str) -> Informer:
 
 
 def load(path: str | os.PathLike[str]) -> Forecaster:
-    """Give the forecaster of the finished run at `path`, or of a file that `forecast.export` wrote.
+    """Return the forecaster of the finished run at `path`, or of a file that `forecast.export` wrote.
 
     "latest" is the finished run under outputs/ that was begun last; the forecaster's `path` says which.
     """

@@ -32,7 +32,7 @@ OPTION = "--attention"
 
 
 def attention_named(word: str) -> Variant:
-    """Give the mechanism that a word such as `full` or `probsparse:factor=9` names.
+    """Return the mechanism that a word such as `full` or `probsparse:factor=9` names.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def attention_named(word: str) -> Variant:
 
 
 def trained_attention(run: Run) -> str:
-    """Give the self-attention that a run was trained with, in words: its decoder's too where that is another one."""
+    """Return the self-attention that a run was trained with, in words: its decoder's too where that is another one."""
     mechanisms = Architecture.from_dict(run.manifest()["architecture"]).mechanisms
     encoder, decoder = (_label(each) for each in (mechanisms.encoder, mechanisms.decoder))
     return encoder if encoder == decoder else f"{encoder} (decoder {decoder})"
@@ -54,7 +54,7 @@ def _label(mechanism: Mapping[str, Any]) -> str:
 
 
 def changed(architecture: Architecture, attention: Variant | None, context_length: int | None) -> Architecture:
-    """Give the architecture with another self-attention, in encoder and decoder as the word of train.py has it.
+    """Return the architecture with another self-attention, in encoder and decoder as the word of train.py has it.
 
     What is None stays as it was; cross-attention always does.
     """
@@ -68,7 +68,7 @@ def changed(architecture: Architecture, attention: Variant | None, context_lengt
 
 
 def transplant(run: Run, attention: Variant | None = None, context_length: int | None = None) -> Informer:
-    """Give the run's weights in the model of another attention or look-back, on the CPU, ready to forecast.
+    """Return the run's weights in the model of another attention or look-back, on the CPU, ready to forecast.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def same_source(run: Run, file: Path | None = None) -> Source:
 
 
 def data_at(run: Run, source: Source, context_length: int | None, device: torch.device) -> ForecastData:
-    """Give the windows of the run's series, with its split and scaling, at a look-back or at the run's own.
+    """Return the windows of the run's series, with its split and scaling, at a look-back or at the run's own.
 
     They are to be forecast on `device`, but are not there yet.
 
@@ -284,7 +284,7 @@ HEADINGS = ("attention", "look-back", "test windows", "MSE", "MAE", "MSE against
 
 
 def sheet_of(run: Run, scored: Sequence[Scored]) -> Sheet:
-    """Give the table, the run as it was trained first."""
+    """Return the table, the run as it was trained first."""
     notes = (
         "MSE, MAE: on z-scores, of all test windows; a window: of a batch of forecasts, measured in this process; no "
         "weight was trained anew",

@@ -32,7 +32,7 @@ from forecast.report.text import counted, interval_told, listed, named, quality_
 
 
 def headline(section: Section, comparisons: Comparisons) -> str:
-    """Give the sentence on the longest look-back at which another mechanism was timed beside the reference.
+    """Return the sentence on the longest look-back at which another mechanism was timed beside the reference.
 
     Of those that train clearly faster it names the fastest that is not shown to err more; if all are, the fastest.
     """
@@ -57,17 +57,17 @@ def headline(section: Section, comparisons: Comparisons) -> str:
 
 
 def timed_pairs(comparisons: Comparisons) -> list[Comparison]:
-    """Give the comparisons of mechanisms with the reference, the control aside, whose training can be compared too."""
+    """Return the comparisons with the reference whose training can be compared too, without the control."""
     return [each for each in pairs_of(comparisons) if times_cheaper(TRAINING, each.setting, each.against) is not None]
 
 
 def pairs_of(comparisons: Comparisons) -> list[Comparison]:
-    """Give the comparisons of mechanisms with the reference, the control aside."""
+    """Return the comparisons of mechanisms with the reference, the control aside."""
     return [each for each in comparisons.reference.values() if each.setting.mechanism not in (REFERENCE, CONTROL)]
 
 
 def _without(section: Section, comparisons: Comparisons) -> str:
-    """Give the sentence where there is nothing to say of speed."""
+    """Return the sentence where there is nothing to say of speed."""
     if section.reference is None:
         return f"On {section.title} no run has attention={REFERENCE}, with which the others would be compared."
     if all(setting.mechanism in (REFERENCE, CONTROL) for setting in section.settings):
@@ -171,7 +171,7 @@ def _arm_words(section: Section, arm: str, pairs: Sequence[Comparison], faster: 
 
 
 def answer(section: Section, comparisons: Comparisons) -> list[str]:
-    """Give the sentences, the most asked for first; names stand in backticks."""
+    """Return the sentences, the most asked for first; names stand in backticks."""
     return [
         headline(section, comparisons),
         _budget(section),
@@ -185,7 +185,7 @@ def answer(section: Section, comparisons: Comparisons) -> list[str]:
 
 
 def _budget(section: Section) -> str:
-    """Give how much training there was, and whether it can speak of quality."""
+    """Return how much training there was, and whether it can speak of quality."""
     runs = [run for setting in section.settings for run in setting.runs]
     steps = from_to([run.number("model.steps") for run in runs], "{:,.0f}".format)
     over = from_to([passes(run) for run in runs], shown)

@@ -11,12 +11,12 @@ from forecast.runs.reading import FinishedRun
 
 
 def windows_seen(run: FinishedRun) -> int:
-    """Give the training windows that the steps of a run took, those seen twice counted twice."""
+    """Return the training windows that the steps of a run took, those seen twice counted twice."""
     return int(run.number("model.steps")) * int(run.number("config.training.batch_size"))
 
 
 def passes(run: FinishedRun) -> float:
-    """Give how many times over the training windows were seen."""
+    """Return how many times over the training windows were seen."""
     return windows_seen(run) / run.number("data.windows.train")
 
 
@@ -95,7 +95,7 @@ NOT_TOLD_KEYS = (
 
 
 def facts_of(section: Section) -> list[Fact]:
-    """Give the facts, those that were compared first; of the configuration's other keys those that differ."""
+    """Return the facts, those that were compared first; of the configuration's other keys those that differ."""
     look_backs = [f"{each:,}" for each in section.look_backs]
     facts = [
         Fact("mechanism", COMPARED if len(section.arms) > 1 else EQUAL, ", ".join(section.arms)),
@@ -107,7 +107,7 @@ def facts_of(section: Section) -> list[Fact]:
 
 
 def _options(section: Section) -> list[Fact]:
-    """Give the keys of the configuration that differ."""
+    """Return the keys of the configuration that differ."""
     runs = [run for setting in section.settings for run in setting.runs]
     keys = sorted({key for run in runs for key in flatten(run.config)})
     kept = [key for key in keys if not key.startswith(NOT_TOLD) and key not in NOT_TOLD_KEYS]
@@ -124,7 +124,7 @@ def _told(name: str, section: Section, told: Told) -> Fact:
 
 
 def _fact(name: str, section: Section, values: Mapping[tuple[str, int], Iterable[Any]]) -> Fact:
-    """Give a fact from its values by the key of the setting, one or more each."""
+    """Return a fact from its values by the key of the setting, one or more each."""
     held: dict[str, set[tuple[str, int]]] = {}
     numbers = []
     for key, found in values.items():

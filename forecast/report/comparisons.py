@@ -36,7 +36,7 @@ class Windows:
 
 
 def read_windows(setting: Setting) -> Windows:
-    """Give the test windows that all runs of a setting have scored."""
+    """Return the test windows that all runs of a setting have scored."""
     read = []
     for run in setting.runs:
         errors = _read(run)
@@ -47,7 +47,7 @@ def read_windows(setting: Setting) -> Windows:
 
 
 def _read(run: FinishedRun) -> "pd.Series[float] | str":
-    """Give a run's errors, or what is wrong with them."""
+    """Return a run's errors, or what is wrong with them."""
     path = run.folder / ERRORS
     if not path.is_file():
         return f"has no {ERRORS}"
@@ -70,7 +70,7 @@ ONE_FORECAST = "both forecasts are the linear path's"
 
 
 def error(setting: Setting) -> float:
-    """Give the test MSE to nine digits: the same forecasts by way of another mean over seeds are no better."""
+    """Return the test MSE to nine digits: the same forecasts by way of another mean over seeds are no better."""
     return float(f"{setting.mean(MSE):.9g}")
 
 
@@ -266,7 +266,7 @@ class Baseline:
 
 
 def baselines_of(section: Section) -> list[Baseline]:
-    """Give the baselines, one row for each score that one has: the linear one may change with the look-back.
+    """Return the baselines, one row for each score that one has: the linear one may change with the look-back.
 
     The linear one is fitted on a look-back of its own, no longer than it can take: that is the one it is told by.
     """

@@ -56,7 +56,7 @@ class Content:
 
 
 def make_content(title: str, found: Found) -> Content:
-    """Give what there is to say of the runs."""
+    """Return what there is to say of the runs."""
     sections = sections_of(found.runs)
     chapters = [
         _chapter(section, f"{place}-" if len(sections) > 1 else "") for place, section in enumerate(sections, 1)

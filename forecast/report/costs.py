@@ -46,16 +46,16 @@ class Cost:
     stretch: str | None = None
 
     def values(self, setting: Setting) -> np.ndarray:
-        """Give the cost of each run, NaN where it was not measured."""
+        """Return the cost of each run, NaN where it was not measured."""
         values = setting.values(self.path)
         return 1000 / values if self.rate else values
 
     def of(self, setting: Setting) -> float:
-        """Give the median over the seeds: a clock errs upwards, and now and then by much."""
+        """Return the median over the seeds: a clock errs upwards, and now and then by much."""
         return float(np.median(self.values(setting)))
 
     def bar(self, setting: Setting) -> tuple[float, float]:
-        """Give how far the cheapest seed lies below that median, and the dearest above."""
+        """Return how far the cheapest seed lies below that median, and the dearest above."""
         values = self.values(setting)
         return self.of(setting) - float(values.min()), float(values.max()) - self.of(setting)
 
@@ -84,7 +84,7 @@ COSTS = (TRAINING, INFERENCE, MEMORY)
 
 
 def main_conditions(section: Section) -> str:
-    """Give the conditions of most runs of a section; of as many, the first in order."""
+    """Return the conditions of most runs of a section; of as many, the first in order."""
     counted = Counter(setting.conditions for setting in section.settings for _ in setting.runs)
     return min(counted, key=lambda told: (-counted[told], told))
 
@@ -98,7 +98,7 @@ def compared_in_turn(section: Section, cost: Cost) -> bool:
 
 
 def comparable(section: Section, cost: Cost) -> dict[tuple[str, int], float]:
-    """Give the cost of each setting that ran under the main conditions and measured it.
+    """Return the cost of each setting that ran under the main conditions and measured it.
 
     A time is that in turn where all have one, else that of the runs themselves, but for those that were disturbed.
     """
@@ -130,7 +130,7 @@ def rounds_cheaper(cost: Cost, setting: Setting, against: Setting) -> np.ndarray
 
 
 def times_cheaper(cost: Cost, setting: Setting, against: Setting) -> float | None:
-    """Give how many times less `setting` costs than `against`, None where that cannot be said.
+    """Return how many times less `setting` costs than `against`, None where that cannot be said.
 
     Below 1 it costs more. Times are those in turn where there are some: both saw the same machine. It cannot be said
     where the conditions differ, one was not measured, or other processes disturbed one.
@@ -159,12 +159,12 @@ def clearly_cheaper(cost: Cost, setting: Setting, against: Setting) -> bool:
 
 
 def costs_by_look_back(section: Section, arm: str, cost: Cost) -> dict[int, float]:
-    """Give an arm's cost at each look-back, rising, where it may be compared."""
+    """Return an arm's cost at each look-back, rising, where it may be compared."""
     return {look_back: value for (name, look_back), value in sorted(comparable(section, cost).items()) if name == arm}
 
 
 def crossing_of(section: Section, arm: str, cost: Cost) -> float | None:
-    """Give the look-back from which `arm` stays cheaper than the reference, None where it is not at the longest.
+    """Return the look-back from which `arm` stays cheaper than the reference, None where it is not at the longest.
 
     Between two look-backs that were measured it lies on the straight lines of log cost on log look-back; the
     shortest one means that or below.
@@ -174,7 +174,7 @@ def crossing_of(section: Section, arm: str, cost: Cost) -> float | None:
 
 
 def crossing_words(section: Section, arm: str, cost: Cost) -> str:
-    """Give the crossing as a table says it; none where it is not clearly cheaper at the longest look-back of both."""
+    """Return the crossing as a table says it; none where it is not clearly cheaper at the longest look-back of both."""
     own, reference = _pair(section, arm, cost)
     told = crossing_text(own, reference)
     if crossing(own, reference) is None:
@@ -196,7 +196,7 @@ Key = TypeVar("Key")
 
 
 def non_dominated(points: Mapping[Key, tuple[float, float]]) -> list[Key]:
-    """Give the points of which no other is at least as low in both numbers and lower in one, by rising first."""
+    """Return the points of which no other is at least as low in both numbers and lower in one, by rising first."""
     kept = [
         key
         for key, (first, second) in points.items()
@@ -206,7 +206,7 @@ def non_dominated(points: Mapping[Key, tuple[float, float]]) -> list[Key]:
 
 
 def front(section: Section, cost: Cost) -> list[tuple[str, int]]:
-    """Give the keys of the settings that are not dominated in a cost and the test MSE, the cheapest first."""
+    """Return the keys of the settings that are not dominated in a cost and the test MSE, the cheapest first."""
     costs = comparable(section, cost)
     errors = {setting.key: error(setting) for setting in section.settings}
     return non_dominated({key: (value, errors[key]) for key, value in costs.items()})

@@ -23,7 +23,7 @@ from forecast.runs.reading import Found
 
 
 def text(content: Content) -> str:
-    """Give the Markdown; its pictures are the files beside it."""
+    """Return the Markdown; its pictures are the files beside it."""
     pieces = [f"# {inert(content.title)}", ""]
     for chapter in content.chapters:
         pieces += [f"## {inert(chapter.section.title)}", "", *(f"{inert(sentence)}\n" for sentence in chapter.answer)]
@@ -38,7 +38,7 @@ def text(content: Content) -> str:
 
 
 def rows(content: Content) -> list[dict[str, Any]]:
-    """Give a row a setting and a baseline: all numbers with their spreads, verdicts, commands."""
+    """Return a row a setting and a baseline: all numbers with their spreads, verdicts, commands."""
     found: list[dict[str, Any]] = []
     for chapter in content.chapters:
         found += [_setting_row(chapter, setting) for setting in chapter.section.settings]
@@ -180,7 +180,7 @@ _CODE = re.compile(r"`([^`]*)`")
 
 
 def page(content: Content) -> str:
-    """Give the page; its own policy lets a browser load nothing and run nothing but what is in it."""
+    """Return the page; its own policy lets a browser load nothing and run nothing but what is in it."""
     digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     chapters = list(content.chapters)
@@ -249,7 +249,7 @@ def _anchor(place: int) -> str:
 
 
 def _text(words: str) -> str:
-    """Give text as HTML, what stands in backticks as code."""
+    """Return text as HTML, what stands in backticks as code."""
     return _CODE.sub(r"<code>\1</code>", escape(words))
 
 

@@ -48,7 +48,7 @@ BESIDE: tuple[Place, ...] = tuple(
 
 
 def new_panel(title: str) -> Axes:
-    """Give an empty panel in a figure of its own."""
+    """Return an empty panel in a figure of its own."""
     figure = Figure(figsize=(WIDTH, ABOVE + PANEL + BELOW), dpi=DPI)
     FigureCanvasAgg(figure)
     panel = figure.subplots()
@@ -61,7 +61,7 @@ def new_panel(title: str) -> Axes:
 
 
 def png(panel: Axes, named: Sequence[Named] = (), lines: Sequence[NamedLine] = ()) -> bytes:
-    """Give the panel's figure as a PNG, its legend beneath, and names beside its points and lines.
+    """Return the panel's figure as a PNG, its legend beneath, and names beside its points and lines.
 
     The places are worked out here: a layout engine would draw everything twice to find the same ones.
     """
@@ -135,7 +135,7 @@ def _markers(panel: Axes) -> Iterator[Bbox]:
 
 
 def _along(panel: Axes) -> tuple[Place, ...]:
-    """Give where a line's name may stand, the first preferred: left, right or in its middle, above or below."""
+    """Return where a line's name may stand, the first preferred: left, right or in its middle, above or below."""
     wide = panel.bbox.width * 72 / DPI
     return tuple(
         {"position": (across, 2 * up), "ha": ha, "va": "bottom" if up > 0 else "top"}
@@ -145,7 +145,7 @@ def _along(panel: Axes) -> tuple[Place, ...]:
 
 
 def _common(one: BboxBase, other: BboxBase) -> float:
-    """Give the area that two boxes share, in square pixels."""
+    """Return the area that two boxes share, in square pixels."""
     shared = Bbox.intersection(one, other)
     return shared.width * shared.height if shared else 0.0
 

@@ -11,7 +11,7 @@ from forecast.runs.reading import FinishedRun, InTurn
 
 
 def conditions_of(run: FinishedRun) -> str:
-    """Give what a run's costs were measured on and with: what changes them and none of its scores, or is told so."""
+    """Return what a run's costs were measured on and with: what changes them and none of its scores, or is told so."""
     training = run.config["training"]
     processes = int(run.result.get("processes", 1))
     words = [
@@ -79,15 +79,15 @@ class Setting:
         )
 
     def values(self, path: str) -> np.ndarray:
-        """Give the number of each run at a dotted path of its result."""
+        """Return the number of each run at a dotted path of its result."""
         return np.array([run.number(path) for run in self.runs])
 
     def mean(self, path: str) -> float:
-        """Give the mean over the seeds, NaN where a run lacks the number."""
+        """Return the mean over the seeds, NaN where a run lacks the number."""
         return float(self.values(path).mean())
 
     def spread(self, path: str) -> float:
-        """Give the standard deviation over the seeds (n - 1), NaN of a single one."""
+        """Return the standard deviation over the seeds (n - 1), NaN of a single one."""
         return float(self.values(path).std(ddof=1)) if len(self.runs) > 1 else float("nan")
 
 
@@ -135,15 +135,15 @@ class Section:
         return self._arm_of(CONTROL)
 
     def of(self, arm: str) -> list[Setting]:
-        """Give the settings of an arm, by rising look-back."""
+        """Return the settings of an arm, by rising look-back."""
         return [each for each in self.settings if each.arm == arm]
 
     def at(self, arm: str | None, look_back: int) -> Setting | None:
-        """Give the setting of an arm at a look-back."""
+        """Return the setting of an arm at a look-back."""
         return next((each for each in self.settings if each.key == (arm, look_back)), None)
 
     def nearest(self, mechanism: str, setting: Setting) -> Setting | None:
-        """Give the setting of a mechanism at the same look-back that differs least, in its conditions above all."""
+        """Return the setting of a mechanism at the same look-back that differs least, in its conditions above all."""
         words = set(setting.arm.split(", "))
 
         def distance(each: Setting) -> tuple[bool, int, str]:
@@ -158,7 +158,7 @@ class Section:
 
 
 def sections_of(runs: Sequence[FinishedRun]) -> list[Section]:
-    """Give the sections, those with most runs first, runs that differ in their seed alone as one setting."""
+    """Return the sections, those with most runs first, runs that differ in their seed alone as one setting."""
     alike: dict[str, list[FinishedRun]] = {}
     for run in runs:
         alike.setdefault(data_key(run.result), []).append(run)

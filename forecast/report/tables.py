@@ -42,7 +42,7 @@ LOWEST = ", the lowest"
 
 
 def equal_sheet(section: Section) -> Sheet:
-    """Give the table of what was held equal and what was not."""
+    """Return the table of what was held equal and what was not."""
     cells = [[fact.name, fact.state, fact.values] for fact in facts_of(section)]
     notes = (
         "other keys of the configuration are listed where they differ; what is not listed was the same in all, "
@@ -52,7 +52,7 @@ def equal_sheet(section: Section) -> Sheet:
 
 
 def comparison_sheet(comparisons: Comparisons) -> Sheet | None:
-    """Give the table of paired comparisons, None where there is nothing to compare."""
+    """Return the table of paired comparisons, None where there is nothing to compare."""
     headings = (
         *("mechanism", "look-back", "against", "MSE, % more", "interval, %", "level, %", "verdict"),
         *("windows", "block, windows"),
@@ -109,7 +109,7 @@ def _seeds_note(seeds: SeedSpread) -> str:
 
 
 def command_sheet(section: Section) -> Sheet:
-    """Give the command behind each run."""
+    """Return the command behind each run."""
     cells = [
         [setting.arm, f"{setting.look_back:,}", str(run.result["seed"]), run.name, f"`{run.result['command']}`"]
         for setting in section.settings
@@ -119,7 +119,7 @@ def command_sheet(section: Section) -> Sheet:
 
 
 def left_out_sheet(left_out: Sequence[tuple[str, str]]) -> Sheet | None:
-    """Give the table of what is not in the report, None where everything is."""
+    """Return the table of what is not in the report, None where everything is."""
     cells = [[name, why] for name, why in left_out]
     return Sheet(LEFT_OUT, ("folder", "why"), cells) if cells else None
 
@@ -129,7 +129,7 @@ HEADINGS = {"rmse": "RMSE", "smape": "sMAPE, %", "wape": "WAPE, %", "mase": "MAS
 
 
 def score_paths(results: Iterable[dict[str, Any]]) -> dict[str, str]:
-    """Give column → dotted path of every score of the test and validation parts, those of the sweep's table first.
+    """Return column → dotted path of every score of the test and validation parts, those of the sweep's table first.
 
     A score in original units ends in `_original` where z-scores have one of the same name.
     """
@@ -144,12 +144,12 @@ def score_paths(results: Iterable[dict[str, Any]]) -> dict[str, str]:
 
 
 def number_paths(section: Section) -> dict[str, str]:
-    """Give column → dotted path of every number of a section's runs."""
+    """Return column → dotted path of every number of a section's runs."""
     return score_paths(run.result for setting in section.settings for run in setting.runs) | FIGURES
 
 
 def more_scores(section: Section) -> dict[str, str]:
-    """Give heading → dotted path of the test scores that come beside MSE and MAE in the printed table."""
+    """Return heading → dotted path of the test scores that come beside MSE and MAE in the printed table."""
     names = {
         column.removeprefix("test_"): path
         for column, path in number_paths(section).items()
@@ -174,7 +174,7 @@ _BUSY_NOTE = f"{MARK}: other processes took processors that the run needed; such
 
 
 def result_sheet(section: Section) -> Sheet:
-    """Give the table of the settings and the baselines: errors, costs, and where they are not dominated."""
+    """Return the table of the settings and the baselines: errors, costs, and where they are not dominated."""
     more = more_scores(section)
     fronts = {cost.key: front(section, cost) for cost in COSTS}
     weighs = any(not np.isnan(setting.values(SHARE)).all() for setting in section.settings)
@@ -237,7 +237,7 @@ def _letters(setting: Setting, fronts: dict[str, list[tuple[str, int]]]) -> str:
 
 
 def range_sheet(section: Section) -> Sheet | None:
-    """Give the table of what the seeds' costs range over; None where no setting has several."""
+    """Return the table of what the seeds' costs range over; None where no setting has several."""
     settings = [each for arm in section.arms for each in section.of(arm) if len(each.runs) > 1]
     if not settings:
         return None
@@ -250,13 +250,13 @@ def range_sheet(section: Section) -> Sheet | None:
 
 
 def _with_range(cost: Cost, setting: Setting) -> str:
-    """Give the median over the seeds, with the least and the greatest where they are not shown alike."""
+    """Return the median over the seeds, with the least and the greatest where they are not shown alike."""
     told, over = shown(cost.of(setting)), from_to(cost.values(setting).tolist(), shown)
     return told if told in (over, NONE) else f"{told} ({over})"
 
 
 def front_sheet(section: Section) -> Sheet:
-    """Give the table of the settings that are not dominated, by cost, the cheapest first."""
+    """Return the table of the settings that are not dominated, by cost, the cheapest first."""
     settings = {setting.key: setting for setting in section.settings}
     cells = []
     for cost in COSTS:
@@ -269,7 +269,7 @@ def front_sheet(section: Section) -> Sheet:
 
 
 def crossing_sheet(section: Section) -> Sheet | None:
-    """Give the table of where each mechanism begins to cost less than the reference; None where there is none."""
+    """Return the table of where each mechanism begins to cost less than the reference; None where there is none."""
     reference = section.reference
     if reference is None or not any(len(costs_by_look_back(section, reference, cost)) > 1 for cost in COSTS):
         return None
@@ -326,7 +326,7 @@ class Line:
 
 
 def transplant_sheet(section: Section) -> Sheet | None:
-    """Give the table of transplants, means over the seeds that have them; None where no run of the section has any."""
+    """Return the table of transplants, means over the seeds that have them; None where no run has any."""
     cells, damaged = [], []
     for setting in section.settings:
         by_key: dict[tuple[int, str], list[Line]] = {}
@@ -349,7 +349,7 @@ def transplant_sheet(section: Section) -> Sheet | None:
 
 
 def lines_of(run: FinishedRun) -> list[Line] | None:
-    """Give the transplants of a run, none where none was tried; None where their file cannot be read."""
+    """Return the transplants of a run, none where none was tried; None where their file cannot be read."""
     try:
         content = read_json(run.folder / TRANSPLANT)
         if content is None:

@@ -11,22 +11,22 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def shown(value: float) -> str:
-    """Give three digits, a dash for NaN."""
+    """Return three digits, a dash for NaN."""
     return NONE if math.isnan(value) else three_digits(value)
 
 
 def score(value: float) -> str:
-    """Give four decimals, a dash for NaN."""
+    """Return four decimals, a dash for NaN."""
     return NONE if math.isnan(value) else f"{value:.4f}"
 
 
 def with_spread(value: float, spread: float) -> str:
-    """Give a score with its spread over the seeds, where there are several."""
+    """Return a score with its spread over the seeds, where there are several."""
     return score(value) if math.isnan(spread) else f"{value:.4f} ± {spread:.4f}"
 
 
 def signed(value: float) -> str:
-    """Give one decimal with its sign, up to four where fewer would hide on which side of 0 it lies; a dash for NaN."""
+    """Return one decimal with its sign, up to four where fewer would hide the side of 0; a dash for NaN."""
     if math.isnan(value):
         return NONE
     places = next((each for each in range(1, 5) if round(value, each)), 0)
@@ -34,30 +34,30 @@ def signed(value: float) -> str:
 
 
 def interval_words(comparison: Comparison) -> str:
-    """Give the interval of a difference, in per cent, with signs; a dash where none was made."""
+    """Return the interval of a difference, in per cent, with signs; a dash where none was made."""
     low, high = comparison.range_per_cent
     return NONE if math.isnan(low) else f"{signed(low)} to {signed(high)}"
 
 
 def level_words(comparison: Comparison) -> str:
-    """Give the level of the interval, in per cent."""
+    """Return the level of the interval, in per cent."""
     return f"{100 * comparison.level:.6g}"
 
 
 def interval_told(comparison: Comparison) -> str:
-    """Give the interval as a sentence has it in brackets: its level, and whether it may be too narrow."""
+    """Return the interval as a sentence has it in brackets: its level, and whether it may be too narrow."""
     capped = comparison.interval is not None and comparison.interval.capped
     told = f"{level_words(comparison)} % interval {interval_words(comparison)} %"
     return told + (", perhaps too narrow: few windows" if capped else "")
 
 
 def named(setting: Setting) -> str:
-    """Give a setting's name in a sentence."""
+    """Return a setting's name in a sentence."""
     return f"`{setting.arm}` at look-back {setting.look_back:,}"
 
 
 def listed(words: Sequence[str]) -> str:
-    """Give words as a list in a sentence."""
+    """Return words as a list in a sentence."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
@@ -76,5 +76,5 @@ def quality_words(comparison: Comparison) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """Give a number of things."""
+    """Return a number of things."""
     return f"{number:,} {what}" + ("" if number == 1 else "s")

@@ -73,7 +73,7 @@ def write_checkpoint(folder: Path, step: int, content: dict[str, Any]) -> Path:
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """Give the checkpoint files of `folder`, the newest step first."""
+    """Return the checkpoint files of `folder`, the newest step first."""
     return sorted(folder.glob("step-*.ckpt"), reverse=True)
 
 

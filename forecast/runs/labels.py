@@ -9,7 +9,7 @@ from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
 
 
 def told_apart(labels: Sequence[str], facts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Give each label, with as few facts behind it as tell it from the others of the same label.
+    """Return each label, with as few facts behind it as tell it from the others of the same label.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def told_apart(labels: Sequence[str], facts: Sequence[Mapping[str, Any]]) -> lis
 
 
 def _words(facts: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Give the words of each thing: a fact is used where more things differ with it than without it."""
+    """Return the words of each thing: a fact is used where more things differ with it than without it."""
     used: list[str] = []
     seen: list[tuple[Hashable, ...]] = [() for _ in facts]
     for key in dict.fromkeys(key for each in facts for key in each):
@@ -39,14 +39,14 @@ def _words(facts: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 
 def behind(label: str, words: Sequence[str]) -> str:
-    """Give a label with words behind it; the words alone where it is empty."""
+    """Return a label with words behind it; the words alone where it is empty."""
     if not words:
         return label
     return f"{label} ({', '.join(words)})" if label else " ".join(words)
 
 
 def shown(value: Any) -> str:
-    """Give a value as a command line has it."""
+    """Return a value as a command line has it."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -58,7 +58,7 @@ INPUTS = ("past_covariates", "known_covariates", "calendar")
 
 
 def data_key(result: dict[str, Any]) -> str:
-    """Give what runs have in common that forecast the same series of the same table, as far and as often ahead."""
+    """Return what runs have in common that forecast the same series of the same table, as far and as often ahead."""
     data, config = result["data"], result["config"]["data"]
     told = {key: value for key, value in config.items() if key not in (*NOT_SCORED, *INPUTS)}
     if not told.get("missing_values"):
@@ -90,7 +90,7 @@ OF_GROUPS = {
 
 
 def arms(configs: Sequence[Config]) -> list[str]:
-    """Give each configuration's name among the others: its mechanism, and as few words as tell it from the rest.
+    """Return each configuration's name among the others: its mechanism, and as few words as tell it from the rest.
 
     What differs only where earlier words differ too is left out: the table of what was held equal has it.
     """
@@ -120,7 +120,7 @@ def _columns(configs: Sequence[Config]) -> Iterator[Column]:
 
 
 def _of(name: str | None, names: Sequence[str | None], flat: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give the options of the groups of one name: keys of other names are not theirs."""
+    """Return the options of the groups of one name: keys of other names are not theirs."""
     return [each for each, its in zip(flat, names, strict=True) if its == name]
 
 
@@ -131,7 +131,7 @@ def _kept(group: str, value: Any) -> Any:
 
 
 def _name(value: Any) -> str | None:
-    """Give what a group's options are called, "" if nothing; a value that is no group is called itself."""
+    """Return what a group's options are called, "" if nothing; a value that is no group is called itself."""
     if not isinstance(value, Mapping):
         return None if value is None else _shown(value)
     return next((str(value[key]).rpartition(".")[2] for key in NAMES if key in value), "")

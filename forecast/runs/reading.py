@@ -49,7 +49,7 @@ class FinishedRun:
         return config
 
     def number(self, path: str) -> float:
-        """Give the number at a dotted path of the result, NaN where there is none."""
+        """Return the number at a dotted path of the result, NaN where there is none."""
         value = look_up(self.result, path)
         return float("nan") if value is None else float(value)
 
@@ -63,7 +63,7 @@ class Found:
 
 
 def read_runs(roots: Sequence[Path]) -> Found:
-    """Give the runs in and below `roots`, in the order of their names; each configuration and seed counts once.
+    """Return the runs in and below `roots`, in the order of their names; each configuration and seed counts once.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def _turns_of(sweep: Path, left_out: list[tuple[str, str]]) -> Turns:
 
 
 def _names(roots: Sequence[Path]) -> dict[Path, str]:
-    """Give the run folders, each once, with their names: below the root where there is but one."""
+    """Return the run folders, each once, with their names: below the root where there is but one."""
     names: dict[Path, str] = {}
     seen: set[Path] = set()
     for root in roots:

@@ -23,7 +23,7 @@ PARTS = ("validation", "test")
 def assemble(
     rows: Mapping[str, Row | None], *, targets: list[str], scale: np.ndarray, facts: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Give the content of `result.json`.
+    """Return the content of `result.json`.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def assemble(
 
 
 def _by_step(rows: Mapping[str, Row | None], scale: np.ndarray) -> list[Scores]:
-    """Give the model's test scores of each step, with its skill at that step."""
+    """Return the model's test scores of each step, with its skill at that step."""
     model, naive = rows["model"], rows["seasonal_naive"]
     assert model is not None
     steps = model.test.by_step(scale)
@@ -66,7 +66,7 @@ def _by_step(rows: Mapping[str, Row | None], scale: np.ndarray) -> list[Scores]:
 
 
 def _by_series(rows: Mapping[str, Row | None], targets: list[str], scale: np.ndarray) -> dict[str, Scores]:
-    """Give the model's test scores of each series, with its skill there."""
+    """Return the model's test scores of each series, with its skill there."""
     model, naive = rows["model"], rows["seasonal_naive"]
     assert model is not None
     series = model.test.by_series(targets, scale)
@@ -77,7 +77,7 @@ def _by_series(rows: Mapping[str, Row | None], targets: list[str], scale: np.nda
 
 
 def window_errors(row: Row, index: pd.DatetimeIndex) -> pd.DataFrame:
-    """Give a row a window: part, origin (its first target's time), mse and mae on z-scores."""
+    """Return a row a window: part, origin (its first target's time), mse and mae on z-scores."""
     frames = []
     for part, evaluation in vars(row).items():
         columns = {"origin": index[evaluation.origin], "mse": evaluation.mse, "mae": evaluation.mae}
@@ -90,7 +90,7 @@ QUANTILES = np.linspace(0.005, 0.995, 199)
 
 
 def residual_quantiles(evaluation: Evaluation) -> dict[str, torch.Tensor]:
-    """Give `levels` (Q,) and `quantiles` (Q, h, C_out) of future minus forecast, as z-scores.
+    """Return `levels` (Q,) and `quantiles` (Q, h, C_out) of future minus forecast, as z-scores.
 
     They are NaN for a step of a series that was never measured.
     """
@@ -106,7 +106,7 @@ def residual_quantiles(evaluation: Evaluation) -> dict[str, torch.Tensor]:
 
 
 def versions() -> dict[str, str]:
-    """Give the versions of Python and of what the numbers depend on."""
+    """Return the versions of Python and of what the numbers depend on."""
     packages = ("torch", "lightning", "numpy", "pandas", "scikit-learn", "hydra-core")
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 
@@ -117,7 +117,7 @@ PROGRAM = (":/forecast", ":/conf", ":/train.py", ":/pyproject.toml")
 
 @cache
 def commit() -> str | None:
-    """Give the commit that the package's checkout stands at, `+changes` after it where files of the program differ.
+    """Return the commit that the package's checkout stands at, `+changes` after it where files of the program differ.
 
     Asked for at a process's first run, and the same for all later ones: what is committed while a process works is not
     what it works with. None where the package is not part of a checkout of its own, as after an installation.
@@ -138,7 +138,7 @@ def commit() -> str | None:
 
 
 def device_name(device: torch.device) -> str:
-    """Give the GPU's name, or the processor's with the number of threads used."""
+    """Return the GPU's name, or the processor's with the number of threads used."""
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
     information = Path("/proc/cpuinfo")

@@ -198,7 +198,7 @@ def _within(key: str, group: str) -> bool:
 
 
 def newest_like(config: Mapping[str, Any]) -> Path | None:
-    """Give the newest folder of this configuration, its length included."""
+    """Return the newest folder of this configuration, its length included."""
     parent = Run.parent(Path(str(config["output_dir"])), str(config["data"]["name"]))
     for path in sorted(parent.glob(f"*/{CONFIG}"), reverse=True):
         try:
@@ -212,7 +212,7 @@ def newest_like(config: Mapping[str, Any]) -> Path | None:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Give the configuration that a run folder was made with.
+    """Return the configuration that a run folder was made with.
 
     Raises
     ------
@@ -232,7 +232,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def differences(wanted: Mapping[str, Any], stored: Mapping[str, Any], *, budget: bool = False) -> list[str]:
-    """Give a line for each value that makes another run of it: trainer and logger do not.
+    """Return a line for each value that makes another run of it: trainer and logger do not.
 
     Parameters
     ----------

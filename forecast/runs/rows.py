@@ -70,7 +70,7 @@ COLUMNS = [
 
 
 def read_jobs(sweep: Path) -> pd.DataFrame:
-    """Give a row a job, in the order of their names: what was swept, the numbers, the status, the folder.
+    """Return a row a job, in the order of their names: what was swept, the numbers, the status, the folder.
 
     A job is finished, has failed (then `error` says why and its numbers are empty), or is unfinished. One that
     failed for the finished run of another that its folder holds has a row beside that one's. A finished job is a
@@ -82,7 +82,7 @@ def read_jobs(sweep: Path) -> pd.DataFrame:
 
 
 def read_folders(folders: Iterable[Path]) -> pd.DataFrame:
-    """Give the rows of `read_jobs` of these folders, in their order; they need not be of one sweep."""
+    """Return the rows of `read_jobs` of these folders, in their order; they need not be of one sweep."""
     rows = [row for folder in folders for row in _read_job(folder)]
     first: dict[tuple[str, int], dict[str, Any]] = {}
     for row in rows:
@@ -95,7 +95,7 @@ def read_folders(folders: Iterable[Path]) -> pd.DataFrame:
 
 
 def figures_of(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the numbers of a result by their columns, None where it has none."""
+    """Return the numbers of a result by their columns, None where it has none."""
     return {name: look_up(result, path) for name, path in (SCORES | FIGURES).items()}
 
 
@@ -149,7 +149,7 @@ def _rows_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def summarise(jobs: pd.DataFrame) -> pd.DataFrame:
-    """Give a row a configuration: the means over its seeds, their standard deviations (`_sd`, n - 1), and n.
+    """Return a row a configuration: the means over its seeds, their standard deviations (`_sd`, n - 1), and n.
 
     The baselines follow, each once where it scores the same in all jobs, and then the jobs that did not finish.
     """
@@ -178,7 +178,7 @@ def summarise(jobs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _apart(groups: Sequence[pd.DataFrame]) -> list[str]:
-    """Give the words of each configuration, with what it ran on, in or with where the words are those of others."""
+    """Return the words of each configuration, with what it ran on, in or with where the words are those of others."""
     words = [max(group["configuration"], key=len) for group in groups]  # some may have been asked for with fewer
     first = [group.iloc[0] for group in groups]
     ran = [{key: job[key] for key in ("device", "precision")} for job in first]
@@ -187,7 +187,7 @@ def _apart(groups: Sequence[pd.DataFrame]) -> list[str]:
 
 
 def _baselines(finished: pd.DataFrame) -> list[dict[str, Any]]:
-    """Give a row a baseline, or one for each score that it has where data, horizon or look-back differ."""
+    """Return a row a baseline, or one for each score that it has where data, horizon or look-back differ."""
     rows = []
     for name in ("last_value", "seasonal_naive", "linear"):
         alike: dict[str, list[pd.Series]] = {}
@@ -207,7 +207,7 @@ def _baselines(finished: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _what_it_is(result: dict[str, Any]) -> dict[str, Any]:
-    """Give what makes a run another than one of another seed: its configuration, what it ran on, in and with.
+    """Return what makes a run another than one of another seed: its configuration, what it ran on, in and with.
 
     `forecasts` is what it forecast, which runs of other configurations may share.
     """
@@ -221,7 +221,7 @@ def _what_it_is(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def natural(folder: Path) -> list[Any]:
-    """Give what sorts folders by their names, numbers in them by their size."""
+    """Return what sorts folders by their names, numbers in them by their size."""
     return [(not piece.isdecimal(), int(piece) if piece.isdecimal() else piece) for piece in _PIECES.split(folder.name)]
 
 

@@ -141,7 +141,7 @@ class Run:
 
     @staticmethod
     def parent(root: Path, name: str) -> Path:
-        """Give the folder of the runs on the data called `name`."""
+        """Return the folder of the runs on the data called `name`."""
         return root / _plain(name)
 
     @property
@@ -250,7 +250,7 @@ class Run:
             raise ValueError(f"{CALIBRATION} is of {found[0]} steps and {found[-1]} targets")
 
     def load_model(self) -> Informer:
-        """Give the trained model on the CPU, ready to forecast.
+        """Return the trained model on the CPU, ready to forecast.
 
         Raises
         ------

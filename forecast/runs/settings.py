@@ -59,19 +59,19 @@ class TrainingSettings:
     compile: bool
 
     def total_steps(self, num_windows: int) -> int:
-        """Give the length of the run in steps: `max_epochs` or `max_steps`, whichever comes first."""
+        """Return the length of the run in steps: `max_epochs` or `max_steps`, whichever comes first."""
         passes = float("inf") if self.max_epochs is None else self.max_epochs * num_windows / self.batch_size
         steps = passes if self.max_steps is None else min(passes, self.max_steps)
         return max(1, round(steps))
 
     def validation_interval(self, num_windows: int) -> int:
-        """Give the steps from one validation to the next; one more follows the last step."""
+        """Return the steps from one validation to the next; one more follows the last step."""
         per_epoch = num_windows / self.batch_size
         return max(1, round(per_epoch / self.validations_per_epoch))
 
 
 def read_root(config: Mapping[str, Any]) -> Root:
-    """Give the root keys, checked.
+    """Return the root keys, checked.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def check_resume(value: Any) -> None:
 
 
 def read_training(config: Mapping[str, Any]) -> TrainingSettings:
-    """Give the `training` group, checked.
+    """Return the `training` group, checked.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def read_training(config: Mapping[str, Any]) -> TrainingSettings:
 
 
 def parse_time(text: str) -> timedelta:
-    """Give the duration that dd:hh:mm:ss says.
+    """Return the duration that dd:hh:mm:ss says.
 
     Raises
     ------
@@ -209,7 +209,7 @@ class TrainerSettings:
 
 
 def read_trainer(trainer: Mapping[str, Any]) -> TrainerSettings:
-    """Give the `trainer` group, checked.
+    """Return the `trainer` group, checked.
 
     Raises
     ------
@@ -236,7 +236,7 @@ def read_trainer(trainer: Mapping[str, Any]) -> TrainerSettings:
 
 
 def choose_device(trainer: Mapping[str, Any], local_rank: int = 0) -> torch.device:
-    """Give the device of a machine's process `local_rank`: CUDA where there is one, else the CPU, for "auto".
+    """Return the device of a machine's process `local_rank`: CUDA where there is one, else the CPU, for "auto".
 
     Raises
     ------
@@ -248,7 +248,7 @@ def choose_device(trainer: Mapping[str, Any], local_rank: int = 0) -> torch.devi
 
 
 def count_processes(trainer: Mapping[str, Any]) -> tuple[int, int]:
-    """Give how many processes the `trainer` group asks for on each machine, and how many machines.
+    """Return how many processes the `trainer` group asks for on each machine, and how many machines.
 
     Raises
     ------
@@ -303,7 +303,7 @@ products save: a step in bf16 took 2.1 times as long as in float32 at width 64, 
 
 
 def choose_precision(wanted: str, device: torch.device, width: object) -> str:
-    """Give Lightning's name of the precision to train in; "auto" is bf16 where a model of this width gains from it.
+    """Return Lightning's name of the precision to train in; "auto" is bf16 where a model of this width gains from it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What the configuration of a run folder may say, whoever wrote it: plain values, and names of a closed list."""
+"""What the configuration of a run folder may say, whatever its origin: plain values, and names of a closed list."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -36,7 +36,7 @@ STRETCHES = {"train": "training", "inference": "inference"}
 
 
 def title(result: Mapping[str, Any]) -> str:
-    """Give the line above the table: the data, and what was scored."""
+    """Return the line above the table: the data, and what was scored."""
     windows, every = result["data"]["windows"]["test"], result["data"].get("evaluation_stride", 1)
     scored = f"all {windows:,} test windows" if every == 1 else f"{windows:,} test windows, 1 in {every}"
     return f"{result['data']['name']}: {scored}, horizon {result['config']['horizon']}"
@@ -67,7 +67,7 @@ def row_name(row: str, result: Mapping[str, Any]) -> str:
 
 
 def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
-    """Give a row a forecaster, by `HEADINGS`: its scores on the test part."""
+    """Return a row a forecaster, by `HEADINGS`: its scores on the test part."""
     rows = {"model": result, "linear_path": result["linear_path"], **result["baselines"]}
     naive = result["baselines"]["seasonal_naive"]
     cells = []
@@ -85,7 +85,7 @@ def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
 
 
 def result_table(result: Mapping[str, Any]) -> Table:
-    """Give the rows as a table for a terminal."""
+    """Return the rows as a table for a terminal."""
     table = Table(title=escape(title(result)), caption=caption(result))
     table.add_column(HEADINGS[0], no_wrap=True)
     for heading in HEADINGS[1:]:
@@ -96,7 +96,7 @@ def result_table(result: Mapping[str, Any]) -> Table:
 
 
 def speed_line(speed: Mapping[str, float | None]) -> str:
-    """Give the speed figures of a result that were measured, in one line; a training that was not timed is said."""
+    """Return the speed figures of a result that were measured, in one line; a training that was not timed is said."""
     # None where it was not measured, absent in an older result
     measured = {name: value for name, value in speed.items() if value is not None and not math.isnan(value)}
 
@@ -129,7 +129,7 @@ def _busy(speed: Mapping[str, float | None]) -> list[str]:
 
 
 def warning(result: Mapping[str, Any]) -> str | None:
-    """Give a line where a baseline is better than the model on the validation part, None where none is."""
+    """Return a line where a baseline is better than the model on the validation part, None where none is."""
     own = result["validation"]["scaled"]["mse"]
     scores = {name: row["validation"]["scaled"]["mse"] for name, row in result["baselines"].items() if row}
     name = min(scores, key=lambda name: scores[name])
@@ -180,7 +180,7 @@ def _not_drawn(picture: Path, targets: Sequence[str]) -> str | None:
 
 
 def summary(result: Mapping[str, Any]) -> str:
-    """Give the command, the data, the result table and the speed of a `result.json`."""
+    """Return the command, the data, the result table and the speed of a `result.json`."""
     data, model, speed = result["data"], result["model"], result["speed"]
     windows = ", ".join(f"{count:,} {part}" for part, count in data["windows"].items())
     if (every := data.get("evaluation_stride", 1)) > 1:

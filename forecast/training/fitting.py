@@ -199,7 +199,7 @@ def _is_over(resumed: dict[str, Any], total_steps: int) -> bool:
 
 
 def _kept(speed: Speed, probe: Probe | None) -> dict[str, Any]:
-    """Give the fields of `Fit` that callbacks hold: the speed, with the share of the fit that the probe took."""
+    """Return the fields of `Fit` that callbacks hold: the speed, with the share of the fit that the probe took."""
     figures = speed.figures()
     if probe is None:
         return {"speed": figures, "probe": None}
@@ -224,7 +224,7 @@ def _read_end(task: ForecastTask, speed: Speed, probe: Probe | None, resumed: di
 def _start(
     task: ForecastTask, data: ForecastData, device: torch.device, confidence: float | None
 ) -> tuple[Best, Evidence | None]:
-    """Give the weights before the first step with their validation MSE, and what it takes to leave them."""
+    """Return the weights before the first step with their validation MSE, and what it takes to leave them."""
     windows = data.parts["validation"]
     task.to(device).eval()
     scored = evaluate(task, windows, data.evaluation_batch_size, group=data.group)
@@ -238,7 +238,7 @@ def _start(
 
 
 def _fingerprint(data: ForecastData) -> str:
-    """Give a hash of what the training sees and of what brings it back to original units."""
+    """Return a hash of what the training sees and of what brings it back to original units."""
     digest = hashlib.sha256(json.dumps(data.manifest()).encode())
     train = data.parts["train"]
     for tensor in (train.values, train.known, train.observed, train.starts, data.parts["validation"].starts):

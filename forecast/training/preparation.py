@@ -71,7 +71,7 @@ def prepare(
     table: Address | None = None,
     before_maps: Callable[[ForecastData, Informer], None] = lambda data, network: None,
 ) -> Preparation:
-    """Give what the training that `config` describes is made of, the data where this process trains from.
+    """Return what the training that `config` describes is made of, the data where this process trains from.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from forecast.common.errors import InputError
 
 
 def one_cycle(optimizer: Optimizer, total_steps: int, *, warmup_fraction: float) -> LRScheduler:
-    """Give a rise to the optimizer's rate over `warmup_fraction` of the steps and a cosine fall to zero.
+    """Return a rise to the optimizer's rate over `warmup_fraction` of the steps and a cosine fall to zero.
 
     Raises
     ------
@@ -31,7 +31,7 @@ def one_cycle(optimizer: Optimizer, total_steps: int, *, warmup_fraction: float)
 
 
 def cosine(optimizer: Optimizer, total_steps: int, *, warmup_steps: int, final_factor: float) -> LRScheduler:
-    """Give a linear rise over `warmup_steps`, then a half cosine down to `final_factor` of the rate.
+    """Return a linear rise over `warmup_steps`, then a half cosine down to `final_factor` of the rate.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def cosine(optimizer: Optimizer, total_steps: int, *, warmup_steps: int, final_f
 
 
 def halving(optimizer: Optimizer, total_steps: int, *, periods: int) -> LRScheduler:
-    """Give a rate that is halved after each of `periods` equal parts of the run.
+    """Return a rate that is halved after each of `periods` equal parts of the run.
 
     Raises
     ------

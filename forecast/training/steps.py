@@ -44,14 +44,14 @@ class Peer:
         return sum(parameter.numel() for parameter in self.model.parameters() if parameter.requires_grad)
 
     def held_bytes(self, *, training: bool) -> int:
-        """Give the bytes held between two passes: weights and buffers, in training the optimizer's state too."""
+        """Return the bytes held between two passes: weights and buffers, in training the optimizer's state too."""
         state = [value for values in self.optimizer.state.values() for value in values.values()] if training else []
         held = [*self.model.parameters(), *self.model.buffers(), *(value for value in state if torch.is_tensor(value))]
         return sum(tensor.numel() * tensor.element_size() for tensor in held)
 
 
 def training_step(peer: Peer, precision: str) -> Callable[[], object]:
-    """Give what makes one step, forward, backward and update; the model is in training mode from here on."""
+    """Return what makes one step, forward, backward and update; the model is in training mode from here on."""
     peer.model.train()
 
     def step() -> object:
@@ -66,7 +66,7 @@ def training_step(peer: Peer, precision: str) -> Callable[[], object]:
 
 
 def inference(peer: Peer, precision: str) -> Callable[[], object]:
-    """Give what makes one batch of forecasts; the model is in evaluation mode from here on."""
+    """Return what makes one batch of forecasts; the model is in evaluation mode from here on."""
     peer.model.eval()
 
     def forecast() -> object:
@@ -95,7 +95,7 @@ def prepare_optimizer(peer: Peer) -> None:
 
 
 def evaluation_batch(made: "Preparation") -> int:
-    """Give the windows of the largest batch that a run evaluates: a part may hold fewer than the batch has room for."""
+    """Return the windows of the largest batch that a run evaluates: a part may hold fewer than a batch."""
     return min(made.settings.evaluation_batch_size, max(len(made.data.parts[part]) for part in ("validation", "test")))
 
 

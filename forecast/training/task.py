@@ -101,7 +101,7 @@ class ForecastTask(lightning.LightningModule):
         self._update_began = 0.0
 
     def forward(self, batch: Batch) -> Tensor:
-        """Give the forecast (B, h, C_out) of a batch."""
+        """Return the forecast (B, h, C_out) of a batch."""
         forecast: Tensor = self.network(*_inputs(batch))
         return forecast
 
@@ -113,7 +113,7 @@ class ForecastTask(lightning.LightningModule):
             torch.cuda.manual_seed(seed)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Give the loss of this process's part of a batch, weighed so that the mean over all is that of the batch."""
+        """Return the loss of this process's part of a batch, weighed so that the mean over all is that of the batch."""
         with self.arithmetic:
             loss = self.training_loss(batch)
         if self.group.size > 1 and batch.future_observed is not None:
@@ -127,7 +127,7 @@ class ForecastTask(lightning.LightningModule):
             super().backward(loss, *arguments, **options)
 
     def training_loss(self, batch: Batch) -> Tensor:
-        """Give the loss of a batch, that of each forecast which learns by itself; compiled where that is asked for."""
+        """Return the loss of a batch, of each forecast that learns alone; compiled where that is asked for."""
         forecasts = (self.network.learners if self.compiled is None else self.compiled)(*_inputs(batch))
         losses = [self.loss(forecast, batch.future, batch.future_observed) for forecast in forecasts]
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
@@ -221,7 +221,7 @@ class ForecastTask(lightning.LightningModule):
         self._update_began = now  # torch calls this twice where a step calls that of the class above it
 
     def _share_of(self, observed: Tensor) -> Tensor:
-        """Give the targets of this process over the mean of all: each may have another number to take a mean of."""
+        """Return the targets of this process over the mean of all: each may have another number to take a mean of."""
         return observed * self.group.size / self.group.summed(observed).clamp(min=1)
 
 
@@ -230,7 +230,7 @@ def _inputs(batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
 
 
 def step_seed(seed: int, step: int, rank: int) -> int:
-    """Give the seed of a step's randomness: dropout, sampling; another one on each process."""
+    """Return the seed of a step's randomness: dropout, sampling; another one on each process."""
     first = seed * SEED_STRIDE + step
     return first if rank == 0 else int(np.random.SeedSequence([first, rank]).generate_state(1)[0])
 

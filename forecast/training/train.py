@@ -174,7 +174,7 @@ def _fit_and_score(
 
 @contextmanager
 def _folder(beginning: Beginning, folder: Path | None, config: Mapping[str, Any]) -> Iterator[Run]:
-    """Give the run's folder, held by this process: the one that is gone on with, or a new one."""
+    """Yield the run's folder, held by this process: the one that is gone on with, or a new one."""
     if beginning.run is not None:
         yield beginning.run
         return

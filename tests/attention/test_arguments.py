@@ -13,7 +13,7 @@ from tests.support.small import ROOT, compose
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give a copy of conf/ that counts as the configuration."""
+    """Return a copy of conf/ that counts as the configuration."""
     shutil.copytree(ROOT / "conf", tmp_path / "conf")
     monkeypatch.setattr(arguments, "configuration_folder", lambda: tmp_path / "conf")
     return tmp_path / "conf"

@@ -8,17 +8,17 @@ from torch import Tensor
 
 
 def largest_tensor(call: Callable[[], Any]) -> int:
-    """Give the number of elements of the largest tensor that a function of torch gives in `call`."""
+    """Return the number of elements of the largest tensor that a function of torch gives in `call`."""
     return max(sizes_of(call), default=0)
 
 
 def number_of_steps(call: Callable[[], Any]) -> int:
-    """Give how many functions of torch are called in `call`."""
+    """Return how many functions of torch are called in `call`."""
     return len(sizes_of(call))
 
 
 def sizes_of(call: Callable[[], Any]) -> list[int]:
-    """Give the number of elements that each function of torch gives in `call`, 0 where it is no tensor."""
+    """Return the number of elements that each function of torch gives in `call`, 0 where it is no tensor."""
     sizes = []
 
     class Watch(torch.overrides.TorchFunctionMode):

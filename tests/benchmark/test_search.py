@@ -6,7 +6,7 @@ from forecast.benchmark.trial import Trial, largest, search, smallest_failed
 
 
 def up_to(most: int, tried: list[int]) -> Callable[[int], Trial]:
-    """Give an attempt that fits up to `most`."""
+    """Return an attempt that fits up to `most`."""
 
     def attempt(look_back: int) -> Trial:
         tried.append(look_back)

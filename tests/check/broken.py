@@ -37,7 +37,7 @@ class ByFeatures(Softmax):
     guard = 0.0
 
     def features(self, key: Tensor) -> Tensor:
-        """Give a weight a key, shape (B, H, S), from its first number."""
+        """Return a weight a key, shape (B, H, S), from its first number."""
         key = key[..., 0].to(at_least_float32(key))
         return (key - key.detach().amax(dim=-1, keepdim=True)).exp()
 

@@ -12,7 +12,7 @@ HOURS = pd.date_range("2016-07-01", periods=16, freq="h")
 
 
 def drawn(path: Path, past: list[float], *forecast: float) -> np.ndarray:
-    """Give the pixels of a forecast after twelve hours, of which three are drawn a step."""
+    """Return the pixels of a forecast after twelve hours, of which three are drawn a step."""
     table, steps = pd.DataFrame({"load": past}, index=HOURS[:12]), HOURS[12 : 12 + len(forecast)]
     draw_forecast(path, table, pd.DataFrame({"load": forecast}, index=steps))
     return np.asarray(Image.open(path))

@@ -19,7 +19,7 @@ EMPTY = np.empty((ROWS, 0))
 
 
 def make(piece: slice) -> np.ndarray:
-    """Give rows that say in every column which row they are."""
+    """Return rows that say in every column which row they are."""
     return np.repeat(np.arange(piece.start, piece.stop, dtype=np.float32)[:, None], WIDTH, axis=1)
 
 

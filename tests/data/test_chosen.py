@@ -9,7 +9,7 @@ LOOK_BACKS = (1, 24, 100)
 
 
 def trained_on(data: ForecastData) -> torch.Tensor:
-    """Give the first target row of each training window, in the order of training."""
+    """Return the first target row of each training window, in the order of training."""
     data.total_steps = 12
     return torch.cat([batch.origin for batch in data.train_dataloader()])
 

@@ -90,7 +90,7 @@ def test_moving_the_data_keeps_the_table_shared_and_its_masks() -> None:
 
 
 def gappy(missing: str, table: pd.DataFrame | None = None, **changes: Any) -> ForecastData:
-    """Give the data of a table with rows 100 to 109, 220 and 260 absent and a cell of row 30 empty."""
+    """Return the data of a table with rows 100 to 109, 220 and 260 absent and a cell of row 30 empty."""
     whole = (frame() if table is None else table).copy()
     whole.iloc[30, 1] = np.nan
     series = series_from_frame(

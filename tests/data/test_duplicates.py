@@ -9,7 +9,7 @@ HOW = ("mean", "first", "last")
 
 
 def table(seed: int = 0, rows: int = 400, columns: int = 3) -> Rows:
-    """Give rows in any order, many of them for the same time, a third of the cells empty."""
+    """Return rows in any order, many of them for the same time, a third of the cells empty."""
     draw = np.random.default_rng(seed)
     times = pd.DatetimeIndex(pd.date_range("2024-01-01", periods=150, freq="h")[draw.integers(0, 150, rows)])
     values = draw.standard_normal((rows, columns)) * 10.0 ** draw.integers(-3, 4, (rows, columns))

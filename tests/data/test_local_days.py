@@ -20,7 +20,7 @@ CASES = [
 
 
 def days(zone: str, hour: str) -> tuple[pd.DatetimeIndex, pd.DatetimeIndex]:
-    """Give a year of days on the wall and as instants."""
+    """Return a year of days on the wall and as instants."""
     wall = pd.date_range(f"2024-01-01 {hour}", periods=366, freq="D").as_unit("ns")
     return wall, from_the_wall(wall, pd.Timestamp(0, tz=zone).tz)
 

@@ -12,7 +12,7 @@ FILLS = tuple(word for word in MISSING if word != "error")
 
 
 def holed(frequency: str = "h", rows: int = 300, seed: int = 0) -> pd.DataFrame:
-    """Give a table of which rows are absent and cells empty, some at either end, some side by side."""
+    """Return a table of which rows are absent and cells empty, some at either end, some side by side."""
     draw = np.random.default_rng(seed)
     index = pd.date_range("2019-01-01", periods=rows, freq=frequency, name="date")
     table = pd.DataFrame(draw.standard_normal((rows, 3)), index=index, columns=["a", "b", "c"])

@@ -14,7 +14,7 @@ SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 
 
 def hourly(rows: int = 48, start: str = "2016-07-01") -> pd.DataFrame:
-    """Give a table with a date column and two value columns."""
+    """Return a table with a date column and two value columns."""
     date = pd.date_range(start, periods=rows, freq="h").strftime("%Y-%m-%d %H:%M:%S")
     return pd.DataFrame({"date": date, "load": np.arange(rows) + 0.5, "oil": np.arange(rows) ** 2 / 7})
 

@@ -39,7 +39,7 @@ pytestmark = [
 
 @pytest.fixture
 def config(tmp_path: Path) -> dict[str, Any]:
-    """Give a run of twelve steps that is saved after each of them and validates at the end alone."""
+    """Return a run of twelve steps that is saved after each of them and validates at the end alone."""
     return quick(tmp_path, "training.max_steps=6", "training.checkpoint_minutes=1e-9")
 
 

@@ -26,7 +26,7 @@ FIRST_VALIDATION, FIRST_TEST = 489, 560
 
 
 def prepared(table: pd.DataFrame, context_length: int = CONTEXT) -> ForecastData:
-    """Give the data as training sees them, past the reader that would refuse NaN."""
+    """Return the data as training sees them, past the reader that would refuse NaN."""
     frame = table.set_index("date")
     frame.index = pd.DatetimeIndex(frame.index, name="date")
     return as_data(Series(frame, "h"), context_length)
@@ -47,7 +47,7 @@ def as_data(series: Series, context_length: int) -> ForecastData:
 
 
 def spoilt(table: pd.DataFrame, first: int, value: float) -> pd.DataFrame:
-    """Give the table with every value from row `first` on replaced."""
+    """Return the table with every value from row `first` on replaced."""
     copy = table.copy()
     copy.loc[first:, ["load", "oil", "air"]] = value
     return copy
@@ -59,7 +59,7 @@ def same(one: Batch, other: Batch) -> bool:
 
 
 def before(windows: Windows, row: int) -> Windows:
-    """Give the windows whose origin is at most `row`, so that no context reaches it."""
+    """Return the windows whose origin is at most `row`, so that no context reaches it."""
     return replace(windows, starts=windows.starts[windows.starts + windows.context_length <= row])
 
 
@@ -153,7 +153,7 @@ IN_AND_AROUND_GAPS = [599, 600, 601, 603, 606, 607, 640, 641, 650, 652, 655, 656
 
 
 def holed(table: pd.DataFrame) -> pd.DataFrame:
-    """Give the table with rows 90 to 95, 600 to 605 and 640 absent, row 620 twice, and cells empty."""
+    """Return the table with rows 90 to 95, 600 to 605 and 640 absent, row 620 twice, and cells empty."""
     copy = table.copy()
     copy.loc[650:654, "air"] = np.nan
     copy.loc[[30, 665], "load"] = np.nan
@@ -161,7 +161,7 @@ def holed(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def repaired(table: pd.DataFrame, missing: str, context_length: int = CONTEXT) -> ForecastData:
-    """Give the data as training sees them, read as from a file and repaired."""
+    """Return the data as training sees them, read as from a file and repaired."""
     series = series_from_frame(holed(table), policies=Policies("mean", missing))
     assert len(series.frame) == ROWS
     return as_data(series, context_length)

@@ -20,7 +20,7 @@ COMMANDS = re.findall(r"^python .*mine.*$", SECTION, re.MULTILINE)
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """Give a copy of the program with the two files of the README in it."""
+    """Return a copy of the program with the two files of the README in it."""
     for folder in ("forecast", "conf"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "train.py", tmp_path)

@@ -63,7 +63,7 @@ def dated(path: Path) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def zoned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
-    """Give a run on hours of Berlin written with their offsets, of which there are two, and the table."""
+    """Return a run on hours of Berlin written with their offsets, of which there are two, and the table."""
     table = hourly()
     local = pd.date_range("2023-03-10", periods=len(table), freq="h", tz="Europe/Berlin")
     table["date"] = list(map(str, local))
@@ -210,7 +210,7 @@ LAST_GAP = [*range(660, 664), 690]
 
 
 def holed(table: pd.DataFrame) -> pd.DataFrame:
-    """Give the table with rows absent, one row twice, and a cell empty in the last two days."""
+    """Return the table with rows absent, one row twice, and a cell empty in the last two days."""
     copy = table.copy()
     copy.loc[680, "oil"] = np.nan
     return pd.concat([copy.drop(index=[*range(100, 110), *LAST_GAP]), copy.loc[[670]]])
@@ -571,7 +571,7 @@ class Hostile:
 
 
 def hostile_zip(canary: Path) -> bytes:
-    """Give a checkpoint as torch writes it, whose pickle is hostile."""
+    """Return a checkpoint as torch writes it, whose pickle is hostile."""
     file = io.BytesIO()
     torch.save({"state_dict": Hostile(canary)}, file)
     return file.getvalue()
@@ -579,7 +579,7 @@ def hostile_zip(canary: Path) -> bytes:
 
 @pytest.fixture
 def copied(tiny_run: TinyRun, tmp_path: Path) -> Path:
-    """Give a copy of the run that may be spoilt."""
+    """Return a copy of the run that may be spoilt."""
     return Path(shutil.copytree(tiny_run.path, tmp_path / "run"))
 
 
@@ -644,7 +644,7 @@ def test_weights_that_are_something_else_are_refused_unopened(
 
 
 def put(*keys: str, value: Any) -> Callable[[dict[str, Any]], None]:
-    """Give a change of one value of the manifest; `...` takes the key out."""
+    """Return a change of one value of the manifest; `...` takes the key out."""
 
     def change(manifest: dict[str, Any]) -> None:
         node = manifest

@@ -23,7 +23,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Path:
-    """Give a folder with a run of `full` and a run of `linear`."""
+    """Return a folder with a run of `full` and a run of `linear`."""
     root = tmp_path / "runs"
     for place, (name, train) in enumerate((("full", 100.0), ("linear", 300.0))):
         series = errors(0.4, place)

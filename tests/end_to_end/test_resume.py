@@ -27,7 +27,7 @@ STEPS = 12
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Give a run of 12 steps with dropout, a validation every third step, and a schedule."""
+    """Return a run of 12 steps with dropout, a validation every third step, and a schedule."""
     folder = tmp_path_factory.mktemp("resume")
     every = ["training.validations_per_epoch=8", "model.linear_path=zero", "optimizer.lr=0.01", "resume=auto"]
     return quick(folder / "outputs", *every)
@@ -35,7 +35,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def whole(config: dict[str, Any]) -> tuple[Run, dict[str, Any]]:
-    """Give the run that nothing interrupts."""
+    """Return the run that nothing interrupts."""
     return train(changed(config, resume=False))
 
 
@@ -205,7 +205,7 @@ def test_auto_begins_a_new_run_where_there_is_none_of_this_configuration(
 
 @pytest.fixture
 def stopped(config: dict[str, Any], tmp_path: Path) -> Path:
-    """Give the folder of a run that was stopped at step 7 of 12, with a checkpoint of step 6 too."""
+    """Return the folder of a run that was stopped at step 7 of 12, with a checkpoint of step 6 too."""
     with pytest.MonkeyPatch.context() as patch:
         interrupt(patch, "training_step", lambda task, _: task.global_step == 6)
         with pytest.raises(Interrupted):

@@ -23,7 +23,7 @@ WRITABLE = ("results", "temporary")
 
 @pytest.fixture(scope="module")
 def place(tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder to start the commands in, with run folders of a stranger below it."""
+    """Return a folder to start the commands in, with run folders of a stranger below it."""
     root = tmp_path_factory.mktemp("strangers")
     for name in (*WRITABLE, "private", "outputs"):
         (root / name).mkdir()
@@ -75,7 +75,7 @@ def _plant(path: Path, way: tuple[str, ...], value: Any) -> None:
 
 
 def commands(source: Path) -> list[tuple[list[str], int]]:
-    """Give the commands with the exit codes that they end with."""
+    """Return the commands with the exit codes that they end with."""
     unfinished = ("callback", "nested", "logger", "looked_up", "file", "fetched", "large")
     damaged = ("preset", "mechanism", "horizon")
     given = ["--input", str(source), "--output", "results/forecast.csv"]

@@ -32,7 +32,7 @@ PAYLOAD = "open({mark!r}, 'w').close()\nfrom lightning.pytorch.callbacks import 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Give the list of what is asked for by address, of which nothing is answered."""
+    """Return the list of what is asked for by address, of which nothing is answered."""
     requests: list[object] = []
 
     def refuse(_: object, address: object, *__: object, **___: object) -> None:

@@ -107,7 +107,7 @@ def typed(*words: str) -> Ended:
 
 @pytest.fixture(scope="session")  # the slow test that uses it comes long before the others
 def six(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
-    """Give the folder and the end of a sweep over three mechanisms and two seeds."""
+    """Return the folder and the end of a sweep over three mechanisms and two seeds."""
     root = tmp_path_factory.mktemp("six")
     with pytest.MonkeyPatch.context() as patch:
         leave_blank(patch)
@@ -126,7 +126,7 @@ def without_report(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], list[str]]:
-    """Give what puts a function in the place of the training; what it gives lists the jobs' folders."""
+    """Return what puts a function in the place of the training; what it gives lists the jobs' folders."""
 
     def replace(training: Callable[[dict[str, Any]], Any]) -> list[str]:
         called: list[str] = []
@@ -144,7 +144,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], list
 
 @pytest.fixture
 def returned(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Give the list of what the jobs give to Hydra."""
+    """Return the list of what the jobs give to Hydra."""
     values: list[float] = []
     monkeypatch.setattr(sweep, "run_job", lambda *job: values.append(sweep_job.run_job(*job)))
     return values
@@ -423,7 +423,7 @@ def test_other_words_for_a_job_that_failed_before_it_had_a_run_take_its_folder(f
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Give the time that a sweep is told, in seconds, to be moved."""
+    """Return the time that a sweep is told, in seconds, to be moved."""
     moved = [1000.0]
     for module in (sweep, sweep_job):
         monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: moved[0]))
@@ -661,7 +661,7 @@ def test_a_sweep_that_was_interrupted_and_went_on_has_the_report_of_one_that_was
 
 
 def without_times(row: dict[str, str]) -> dict[str, str]:
-    """Give a row of report.csv without what a clock, or the place of the folder, has a part in."""
+    """Return a row of report.csv without what a clock, or the place of the folder, has a part in."""
     timed = ("per_s", "_ms_", "seconds", "share", "peak_memory", "_cost", "not_dominated", "commands", "disturbed")
     timed += ("train_against", "inference_against")
     return {key: value for key, value in row.items() if not any(word in key for word in timed)}

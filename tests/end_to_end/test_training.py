@@ -39,19 +39,19 @@ SCORES = {"mse", "mae"}
 
 
 def scores(result: dict[str, Any]) -> dict[str, Any]:
-    """Give what a second run has to give again, digit for digit."""
+    """Return what a second run has to give again, digit for digit."""
     return {key: result[key] for key in ("validation", "test", "linear_path", "baselines", "model", "linear_fit")}
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> dict[str, Any]:
-    """Give the configuration of a run of 12 steps into an empty folder."""
+    """Return the configuration of a run of 12 steps into an empty folder."""
     return quick(tmp_path / "outputs")
 
 
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Any]:
-    """Give what runs `python train.py <words>` in this process: exit code, standard output, error stream."""
+    """Yield what runs `python train.py <words>` in this process: exit code, standard output, error stream."""
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     monkeypatch.chdir(tmp_path)
 
@@ -454,7 +454,7 @@ WRONG: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Give one configuration that `WRONG` is put into: composing takes longer than refusing."""
+    """Return one configuration that `WRONG` is put into: composing takes longer than refusing."""
     return quick(tmp_path_factory.mktemp("plain"))
 
 

@@ -16,7 +16,7 @@ from tests.support.examples import make_windows, split_windows
 
 
 def design(windows: Windows, look_back: int, every: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Give rows of context and horizon less the context's mean, built by slicing."""
+    """Return rows of context and horizon less the context's mean, built by slicing."""
     x, y = [], []
     table = windows.values.double().numpy()
     length = windows.context_length
@@ -87,13 +87,13 @@ def test_ridge_neither_fits_nor_forecasts_with_what_lies_past_the_origin(hostile
 
 
 def with_gaps(windows: Windows, share: float) -> Windows:
-    """Give the windows with a share of the values filled, by what is far from the truth."""
+    """Return the windows with a share of the values filled, by what is far from the truth."""
     observed = torch.rand(windows.values.shape, generator=torch.Generator().manual_seed(1)) >= share
     return replace(windows, observed=observed, values=windows.values.clone())
 
 
 def targets_of(windows: Windows) -> np.ndarray:
-    """Give which targets were measured, in the order of `design`."""
+    """Return which targets were measured, in the order of `design`."""
     assert windows.observed is not None
     length, horizon = windows.context_length, windows.horizon
     rows = [windows.observed[start + length :][:horizon, : windows.num_targets].T for start in windows.starts.tolist()]

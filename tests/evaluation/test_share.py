@@ -14,7 +14,7 @@ SIZES = (40, 6, 2)
 
 
 def forecasts(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Give two forecasts and the truth: each errs on its own, the second less."""
+    """Return two forecasts and the truth: each errs on its own, the second less."""
     generator = torch.Generator().manual_seed(seed)
     future = torch.randn(SIZES, generator=generator)
     decoded = future + torch.randn(SIZES, generator=generator)
@@ -81,7 +81,7 @@ def test_of_the_best_share_the_trusted_part_is_taken_with_the_scores_of_that() -
 
 
 def windows(rows: int, starts: Sequence[int], horizon: int, hidden: Sequence[int] = ()) -> Windows:
-    """Give windows that look one step back, over a table in which nothing was measured in the rows `hidden`."""
+    """Return windows that look one step back, over a table in which nothing was measured in the rows `hidden`."""
     observed = torch.ones(rows, 2, dtype=torch.bool)
     observed[list(hidden), 0] = False  # the target; the covariate beside it always is
     table = torch.zeros(rows, 2)

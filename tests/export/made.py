@@ -30,7 +30,7 @@ SIZES = {
 
 
 def made(preset: str, own: dict[str, Any], **changes: Any) -> tuple[OriginalUnits, Architecture]:
-    """Give a model in evaluation mode whose weights are all random, and its architecture."""
+    """Return a model in evaluation mode whose weights are all random, and its architecture."""
     decoder = FULL if own["name"] == "linformer" and preset == "informer" else own
     options = {**OPTIONS[preset], "encoder_layers": 2 if preset == "informer" else 1, **changes}  # two, to distil
     architecture = Architecture(preset, options, Mechanisms(own, decoder, FULL), SIZES[preset])
@@ -43,7 +43,7 @@ def made(preset: str, own: dict[str, Any], **changes: Any) -> tuple[OriginalUnit
 
 
 def windows(architecture: Architecture, count: int, *, masked: bool = False) -> Context:
-    """Give windows at the level of the model's units."""
+    """Return windows at the level of the model's units."""
     sizes, generator = architecture.sizes, torch.Generator().manual_seed(count)
 
     def normal(*shape: int) -> Tensor:
@@ -56,13 +56,13 @@ def windows(architecture: Architecture, count: int, *, masked: bool = False) -> 
 
 
 def described(captured: Captured, architecture: Architecture) -> dict[str, Any]:
-    """Give what a file of the graph says of itself."""
+    """Return what a file of the graph says of itself."""
     manifest = {"format": 1, "architecture": asdict(architecture), "data": {}, "scaler": {}}
     return facts_of({**manifest, "files": {WEIGHTS: {"sha256": "0"}}}, captured.batch)
 
 
 def farthest(found: Tensor, wanted: Tensor) -> float:
-    """Give the largest difference of two forecasts, in deviations."""
+    """Return the largest difference of two forecasts, in deviations."""
     assert found.shape == wanted.shape
     assert found.dtype == wanted.dtype == torch.float64
     return float(np.abs((found - wanted).detach().numpy() / SCALE[:2].numpy()).max())

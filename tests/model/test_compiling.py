@@ -41,7 +41,7 @@ def arguments() -> dict[str, dict[str, Any]]:
 
 
 def step(call: Callable[..., Tensor], model: nn.Module, *inputs: Tensor) -> list[Tensor]:
-    """Give loss and gradients of a step whose randomness is that of seed 3."""
+    """Return loss and gradients of a step whose randomness is that of seed 3."""
     torch.manual_seed(3)
     model.zero_grad()
     loss = call(*inputs).square().mean()
@@ -53,7 +53,7 @@ def step(call: Callable[..., Tensor], model: nn.Module, *inputs: Tensor) -> list
 
 
 def rotated(preset: str, step: int) -> list[Any]:
-    """Give a mechanism for each place of a model, so that each mechanism comes somewhere, or with 1 in all."""
+    """Return a mechanism for each place of a model, so that each mechanism comes somewhere, or with 1 in all."""
     names = attention.available()
     places = [[names[(first + place) % len(names)] for place in range(3)] for first in range(0, len(names), step)]
     return [pytest.param(preset, *three, id=f"{preset}-{'-'.join(three)}") for three in places]
@@ -98,7 +98,7 @@ def test_a_compiled_layer_draws_what_the_eager_one_draws(arguments: dict[str, di
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Give a run with all that draws and all that keeps statistics: dropout, ProbSparse, batch norm."""
+    """Return a run with all that draws and all that keeps statistics: dropout, ProbSparse, batch norm."""
     words = ["attention=probsparse", "attention.factor=1", "training.validations_per_epoch=8", "optimizer.lr=0.01"]
     return quick(tmp_path_factory.mktemp("compiling"), *words, model="informer")
 

@@ -89,7 +89,7 @@ def test_evaluation_drops_nothing_and_draws_nothing() -> None:
 
 
 def held_by(call: Callable[[], object]) -> int:
-    """Give the numbers that are held for the gradient, each once."""
+    """Return the numbers that are held for the gradient, each once."""
     storages: dict[int, int] = {}
 
     def look(tensor: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ def sizes(targets: int = 2, covariates: int = 1, known: int = 3, context: int = 
 
 
 def changed_at(before: Tensor, after: Tensor, axis: int) -> list[int]:
-    """Give the places along `axis` of (B, h, C) where two forecasts differ."""
+    """Return the places along `axis` of (B, h, C) where two forecasts differ."""
     others = [other for other in range(3) if other != axis]
     differs = (before - after).abs().amax(others) > 1e-6
     return [int(place) for place in differs.nonzero().flatten()]

@@ -16,7 +16,7 @@ PACE = Pace(step=0.7, wait=0.1, between=0.2, first=4.0, window=0.01, validation=
 
 
 def level(length: int, *, square: float = 0.0) -> Level:
-    """Give what a model holds that takes 1 MiB a window and step, `square` MiB a window and step squared."""
+    """Return what a model holds that takes 1 MiB a window and step, `square` MiB a window and step squared."""
     window = MIB * (length + square * length**2)
     return Level(length, held=10 * MIB, step=Line(0.0, window), evaluation=Line(0.0, window / 10))
 
@@ -25,6 +25,6 @@ FOOTPRINT = Footprint(look_back=20, base=100 * MIB, factor=1.0, levels=[level(5)
 
 
 def measured(**changed: Any) -> Answer:
-    """Give the answer of a mechanism whose steps take a second."""
+    """Return the answer of a mechanism whose steps take a second."""
     whole = Answer(length=LENGTH, pace=PACE, footprint=FOOTPRINT, longest=60, peak_mib=300.0, steps=6)
     return replace(whole, **changed)

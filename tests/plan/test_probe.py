@@ -93,7 +93,7 @@ def test_a_longer_look_back_takes_what_was_foretold(
 
 
 def _foretold(made: Preparation, length: int, batch: int, evaluation_batch: int) -> float:
-    """Give the bytes of the larger pass at a look-back, from what is measured near the configuration's own."""
+    """Return the bytes of the larger pass at a look-back, from what is measured near the configuration's own."""
     levels = [replace(level, held=0.0) for level in probe.measure_levels(made)]
     look_back = made.data.parts["train"].context_length
     return Footprint(look_back, 0.0, 1.0, levels).peak(length, batch, evaluation_batch)

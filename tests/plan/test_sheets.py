@@ -13,7 +13,7 @@ FACTS = {"data": "etth1", "context_length": 20, "horizon": 10, "batch": 10, "ste
 
 
 def row_of(label: str, *trainings: float) -> Row:
-    """Give the row of a mechanism whose training took so many seconds, by round, and a MiB for each."""
+    """Return the row of a mechanism whose training took so many seconds, by round, and a MiB for each."""
     config = {"training": {"batch_size": 10, "evaluation_batch_size": 4}, "context_length": 20}
     paces = [replace(PACE, step=0.0, wait=0.0, between=0.0, first=each - 16) for each in trainings]
     answers = [measured(pace=pace, peak_mib=each) for pace, each in zip(paces, trainings, strict=True)]

@@ -32,7 +32,7 @@ def data_folder(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def pointwise(tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a run of the paper's model on the same data, whose weights belong to no look-back."""
+    """Return a run of the paper's model on the same data, whose weights belong to no look-back."""
     folder = tmp_path_factory.mktemp("pointwise")
     data = ["data=csv", f"data.path={tiny_run.source}", "data.past_covariates=[air]"]
     run, _ = train(quick(folder, *data, "training.max_steps=2", model="informer"))

@@ -27,14 +27,14 @@ QUIET, BUSY = Load(50.0, 95.0, 0.5, 0.6), Load(50.0, 60.0, 35.0, 38.0)
 
 
 def correlated(seed: int, count: int = WINDOWS, phi: float = 0.98) -> np.ndarray:
-    """Give a series of mean 0 and variance 1, each value `phi` times the one before and a normal draw."""
+    """Return a series of mean 0 and variance 1, each value `phi` times the one before and a normal draw."""
     draws = np.random.default_rng(seed).standard_normal(count)
     draws[1:] *= np.sqrt(1 - phi**2)
     return np.asarray(lfilter([1.0], [1.0, -phi], draws))
 
 
 def errors(level: float, own: int, *, spread: float = 0.015, count: int = WINDOWS) -> np.ndarray:
-    """Give windows' errors about `level`: how hard each window is, the same for all, and what is a model's own."""
+    """Return windows' errors about `level`: how hard each window is, the same for all, and what is a model's own."""
     hard = np.exp(0.4 * correlated(999, count))
     return np.asarray(level * hard / hard.mean() * (1 + spread * correlated(own, count)))
 
@@ -56,7 +56,7 @@ def result_of(
     share: float | None = None,
     load: Mapping[str, Load] | None = None,
 ) -> dict[str, Any]:
-    """Give the content of a `result.json`: windows a second in training and inference, peak memory in MiB.
+    """Return the content of a `result.json`: windows a second in training and inference, peak memory in MiB.
 
     `load` is that of the machine, by `train` or `inference`; where it is not given the machine was quiet.
     """
@@ -136,7 +136,7 @@ def write_turns(
 
 
 def no_pictures(section: Section) -> Iterator[tuple[str, str, bytes]]:
-    """Give what stands for the pictures where they are not looked at: drawing them takes longer than all else."""
+    """Yield what stands for the pictures where they are not looked at: drawing them takes longer than all else."""
     for cost in ("train", "inference", "memory"):
         yield f"error-{cost}", f"Error against {cost}", b"a picture"
 

@@ -18,7 +18,7 @@ from tests.report.made import errors, no_pictures, result_of, write_run
 
 
 def said(root: Path, *settings: tuple[str, int, float, float], **more: Any) -> list[str]:
-    """Give the answer over runs: mechanism, look-back, milliseconds a window in training, error against 0.4."""
+    """Return the answer over runs: mechanism, look-back, milliseconds a window in training, error against 0.4."""
     for place, (mechanism, look_back, cost, error) in enumerate(settings):
         series = errors(0.4 * error, place)
         result = result_of(mechanism, look_back, mse=float(series.mean()), train=1000 / cost, **more)

@@ -115,7 +115,7 @@ def test_pictures_hold_every_arm_in_a_colour_of_its_own(made: Made) -> None:
 
 
 def _near(colours: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
-    """Give those of the palette that a picture has, drawn a tenth transparent or not."""
+    """Return those of the palette that a picture has, drawn a tenth transparent or not."""
     palette = [(0, 0, 0), (0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00)]
     return {
         own for own in palette if any(max(abs(a - b) for a, b in zip(own, each, strict=True)) < 30 for each in colours)

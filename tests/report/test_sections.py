@@ -9,7 +9,7 @@ from tests.report.made import result_of, write_run
 
 
 def section(root: Path, *runs: tuple[str, int, dict[str, Any]]) -> Section:
-    """Give the one section of runs of a mechanism and look-back, with what else their configurations have."""
+    """Return the one section of runs of a mechanism and look-back, with what else their configurations have."""
     for place, (mechanism, look_back, config) in enumerate(runs):
         write_run(root / str(place), result_of(mechanism, look_back, config=config))
     (found,) = sections_of(read_runs([root]).runs)

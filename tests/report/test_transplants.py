@@ -16,7 +16,7 @@ from tests.report import made
 
 
 def scored(attention: str, look_back: int, mse: float, seconds: float | None = 0.002, **more: Any) -> dict[str, Any]:
-    """Give a line of the file, as `python -m forecast.predict.transplant` writes it."""
+    """Return a line of the file, as `python -m forecast.predict.transplant` writes it."""
     return {
         **{"attention": attention, "context_length": look_back, "test": {"mse": mse, "mae": mse / 2}},
         **{"windows": 2000, "seconds_per_window": seconds, "trained": False, **more},

@@ -30,7 +30,7 @@ Spoil = Callable[[dict[str, Any]], Any]
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Give a run of twelve steps that validates twice, its start among the candidates."""
+    """Return a run of twelve steps that validates twice, its start among the candidates."""
     words = ["training.max_epochs=null", "training.validations_per_epoch=4", "training.start_confidence=0.9"]
     return quick(tmp_path_factory.mktemp("runs"), *words)
 
@@ -60,7 +60,7 @@ def stopped(config: dict[str, Any]) -> Path:
 
 @pytest.fixture
 def folder(stopped: Path, tmp_path: Path) -> Path:
-    """Give a copy that may be spoilt."""
+    """Return a copy that may be spoilt."""
     return Path(shutil.copytree(stopped, tmp_path / "copy"))
 
 
@@ -102,7 +102,7 @@ def nested(depth: int = 300) -> list[Any]:
 
 
 def shared(depth: int = 60) -> list[Any]:
-    """Give a list that is small in a file and has 2 to the power of `depth` parts for whoever walks over it."""
+    """Return a list that is small in a file and has 2 to the power of `depth` parts for whoever walks over it."""
     node: list[Any] = []
     for _ in range(depth):
         node = [node, node]

@@ -41,7 +41,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFram
 
 @pytest.fixture
 def made(trained: tuple[Path, pd.DataFrame], tmp_path: Path) -> tuple[Path, pd.DataFrame]:
-    """Give a copy, to be changed, and what it was trained on."""
+    """Return a copy, to be changed, and what it was trained on."""
     return shutil.copytree(trained[0], tmp_path / "run"), trained[1]
 
 

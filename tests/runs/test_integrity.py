@@ -29,7 +29,7 @@ SAVED = [name for name in NAMED if name not in ("input.csv", "trace.json.gz")]
 
 @pytest.fixture
 def copied(tiny_run: TinyRun, tmp_path: Path) -> Path:
-    """Give a copy of the run that may be spoilt."""
+    """Return a copy of the run that may be spoilt."""
     return Path(shutil.copytree(tiny_run.path, tmp_path / "runs" / "copy"))
 
 

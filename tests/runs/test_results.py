@@ -31,7 +31,7 @@ def test_the_quantiles_are_those_of_the_residuals_and_nan_where_nothing_was_meas
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Give a checkout with a committed program and record, which `commit` takes for its own."""
+    """Yield a checkout with a committed program and record, which `commit` takes for its own."""
     for name in ("forecast/runs/results.py", "benchmarks/results.csv"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text("as committed\n")

@@ -17,14 +17,14 @@ from tensorboard.plugins.hparams.list_session_groups import Handler
 
 
 def events(folder: Path) -> EventAccumulator:
-    """Give all that the event files of one run folder hold."""
+    """Return all that the event files of one run folder hold."""
     found = EventAccumulator(str(folder), size_guidance={"images": 0, "scalars": 0})
     found.Reload()
     return found
 
 
 def curve(folder: Path, tag: str) -> dict[int, float]:
-    """Give a scalar by step; fails where a step comes twice or out of order, or TensorBoard's readers differ."""
+    """Return a scalar by step; fails where a step comes twice or out of order, or TensorBoard's readers differ."""
     points = events(folder).Scalars(tag)
     steps = [point.step for point in points]
     assert steps == sorted(set(steps)), f"{tag}: {steps}"
@@ -35,25 +35,25 @@ def curve(folder: Path, tag: str) -> dict[int, float]:
 
 
 def last_scalars(folder: Path) -> dict[str, float]:
-    """Give each scalar's last value."""
+    """Return each scalar's last value."""
     found = events(folder)
     return {tag: found.Scalars(tag)[-1].value for tag in found.Tags()["scalars"]}
 
 
 def images(folder: Path, tag: str) -> dict[int, Image.Image]:
-    """Give the pictures under a tag by step."""
+    """Return the pictures under a tag by step."""
     found = events(folder).Images(tag)
     return {image.step: Image.open(io.BytesIO(image.encoded_image_string)).convert("RGB") for image in found}
 
 
 def texts(folder: Path, tag: str) -> dict[int, str]:
-    """Give the texts under a tag by step."""
+    """Return the texts under a tag by step."""
     found = events(folder).Tensors(f"{tag}/text_summary")
     return {entry.step: entry.tensor_proto.string_val[0].decode() for entry in found}
 
 
 def hparams_tab(folder: Path) -> dict[str, tuple[dict[str, Any], dict[str, float]]]:
-    """Give the lines of the HParams tab of all runs below `folder`: run → (hyper-parameters, metrics)."""
+    """Return the lines of the HParams tab of all runs below `folder`: run → (hyper-parameters, metrics)."""
     multiplexer = EventMultiplexer()
     multiplexer.AddRunsFromDirectory(str(folder))
     multiplexer.Reload()

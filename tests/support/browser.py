@@ -50,7 +50,7 @@ def open_page(path: Path, folder: Path, *options: str) -> Opened:
 
 
 def look(address: str, folder: Path, wanted: Sequence[str]) -> tuple[str, Path]:
-    """Give a page's elements once its scripts have run, and a picture of it; skip without Chromium.
+    """Return a page's elements once its scripts have run, and a picture of it; skip without Chromium.
 
     It is looked at again where some of the `wanted` words are not among its elements.
     """

@@ -57,7 +57,7 @@ def make_windows(
     observed: Tensor | None = None,
     seed: int = 0,
 ) -> Windows:
-    """Give windows over random numbers, no two of them alike."""
+    """Return windows over random numbers, no two of them alike."""
     generator = torch.Generator().manual_seed(seed)
     part = range(rows) if targets is None else targets
     return Windows(
@@ -79,7 +79,7 @@ def make_model(
     seed: int = 0,
     **changes: object,
 ) -> Informer:
-    """Give a small model in evaluation mode, all of whose weights are random: none of its paths is silent."""
+    """Return a small model in evaluation mode, all of whose weights are random: none of its paths is silent."""
     torch.manual_seed(seed)
     own = FULL if attention is None else attention
     model = build(preset, sizes, Mechanisms(encoder=own, decoder=own, cross=FULL), **{**OPTIONS[preset], **changes})
@@ -90,7 +90,7 @@ def make_model(
 
 
 def make_inputs(sizes: Sizes, batch: int = 2, *, seed: int = 1) -> tuple[Tensor, Tensor, Tensor]:
-    """Give `past`, `past_known` and `future_known` for a model of `sizes`."""
+    """Return `past`, `past_known` and `future_known` for a model of `sizes`."""
     generator = torch.Generator().manual_seed(seed)
     channels = sizes.num_targets + sizes.num_past_covariates
     return (
@@ -101,7 +101,7 @@ def make_inputs(sizes: Sizes, batch: int = 2, *, seed: int = 1) -> tuple[Tensor,
 
 
 def split_windows(rows: int = 300, **options: int) -> tuple[Windows, Windows]:
-    """Give windows of the first two thirds of a table, and of the rest."""
+    """Return windows of the first two thirds of a table, and of the rest."""
     cut = 2 * rows // 3
     return (
         make_windows(rows, targets=range(cut), **options),

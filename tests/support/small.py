@@ -45,7 +45,7 @@ QUICK = [
 
 
 def compose(*overrides: str) -> dict[str, Any]:
-    """Give the configuration of `python train.py <overrides>` as plain values."""
+    """Return the configuration of `python train.py <overrides>` as plain values."""
     return deepcopy(_composed(overrides))
 
 
@@ -59,14 +59,14 @@ def _composed(overrides: tuple[str, ...]) -> dict[str, Any]:
 
 
 def quick(folder: Path, *overrides: str, model: str = "patch_informer") -> dict[str, Any]:
-    """Give the configuration of a run of a few steps on 700 simulated hours, into `folder`."""
+    """Return the configuration of a run of a few steps on 700 simulated hours, into `folder`."""
     data = [] if any(word.startswith("data=") for word in overrides) else SIMULATED
     words = [*data, f"model={model}", *SMALL[model], *QUICK, *overrides]
     return {**compose(*words), "output_dir": str(folder)}
 
 
 def hourly(rows: int = 700, start: str = "2016-07-01", seed: int = 0) -> pd.DataFrame:
-    """Give a table with times and three columns that have a day in them, at very different levels."""
+    """Return a table with times and three columns that have a day in them, at very different levels."""
     hour = np.arange(rows)
     noise = np.random.default_rng(seed).standard_normal((rows, 3))
     day = np.sin(2 * np.pi * hour / 24)
@@ -87,7 +87,7 @@ def write(path: Path, table: pd.DataFrame) -> Path:
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Give the rows of a CSV file as text."""
+    """Return the rows of a CSV file as text."""
     return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
@@ -108,13 +108,13 @@ def rewrite(path: Path, content: dict[str, Any]) -> None:
 
 
 def snapshot(*folders: Path) -> dict[str, bytes | None]:
-    """Give every file below the folders with its content, and every folder."""
+    """Return every file below the folders with its content, and every folder."""
     found = [path for folder in folders for path in sorted(folder.rglob("*"))]
     return {str(path): path.read_bytes() if path.is_file() else None for path in found}
 
 
 def changed(config: dict[str, Any], **values: Any) -> dict[str, Any]:
-    """Give a copy with values replaced; a key inside a group is written `group__key`."""
+    """Return a copy with values replaced; a key inside a group is written `group__key`."""
     copy = deepcopy(config)
     for name, value in values.items():
         *groups, key = name.split("__")

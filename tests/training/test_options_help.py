@@ -19,7 +19,7 @@ CONF = ROOT / "conf"
 
 @pytest.fixture(scope="module")
 def shown() -> list[str]:
-    """Give the lines of the help of a run without words."""
+    """Return the lines of the help of a run without words."""
     return help_text(compose_words([])).splitlines()
 
 

@@ -11,7 +11,7 @@ from forecast.training.schedule import cosine, halving, one_cycle
 
 
 def rates(make: Callable[..., LRScheduler], total_steps: int, **options: float) -> list[float]:
-    """Give the rate of each step of a whole run."""
+    """Return the rate of each step of a whole run."""
     optimizer = SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
     scheduler = make(optimizer, total_steps, **options)
     found = []

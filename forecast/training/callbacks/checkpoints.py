@@ -31,7 +31,7 @@ class Best:
 
 
 def copy_weights(task: ForecastTask) -> dict[str, Tensor]:
-    """Give a copy of the weights on the CPU."""
+    """Return a copy of the weights on the CPU."""
     return {name: tensor.detach().cpu().clone() for name, tensor in task.state_dict().items()}
 
 
@@ -152,7 +152,7 @@ class Checkpoints(Callback):
     def on_exception(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, exception: BaseException
     ) -> None:
-        """Give the signals back."""
+        """Restore the previous signal handlers."""
         self.stop.forget()
 
     def _save(

@@ -13,7 +13,7 @@ METRICS = ("val/mse", "val/mae")
 
 
 def configured(nodes: Mapping[str, Any]) -> list[Callback]:
-    """Give the callbacks of the `callbacks` group.
+    """Return the callbacks of the `callbacks` group.
 
     Raises
     ------

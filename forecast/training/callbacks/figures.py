@@ -20,7 +20,7 @@ MOST_WINDOWS = 1_000
 
 
 def check_windows(windows: object) -> int:
-    """Give the number of windows.
+    """Return the number of windows.
 
     Raises
     ------
@@ -87,10 +87,10 @@ class Figures(Callback):
 
 
 def _measured(values: np.ndarray, observed: torch.Tensor | None) -> np.ndarray:
-    """Give the values of the first target (K, n), NaN where they were filled."""
+    """Return the values of the first target (K, n), NaN where they were filled."""
     return values if observed is None else np.where(observed[..., 0].cpu().numpy(), values, np.nan)
 
 
 def _first_target(data: ForecastData, values: torch.Tensor) -> np.ndarray:
-    """Give the first target of z-scores (K, n, C) in its unit, shape (K, n)."""
+    """Return the first target of z-scores (K, n, C) in its unit, shape (K, n)."""
     return data.scaler.inverse(values[..., :1].double().cpu().numpy(), data.source.targets[:1])[..., 0]

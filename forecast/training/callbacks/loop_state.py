@@ -17,7 +17,7 @@ STEPS, TIME, EARLY = "finished", "out of time", "stopped early"
 
 
 def states_of(trainer: lightning.Trainer) -> dict[str, Any]:
-    """Give what the callbacks hold that they would go on with, by their keys."""
+    """Return what the callbacks hold that they would go on with, by their keys."""
     states = ((callback.state_key, callback.state_dict()) for callback in _callbacks(trainer))
     return {key: deepcopy(state) for key, state in states if state}
 
@@ -51,7 +51,7 @@ def load_optimizer(optimizer: Optimizer, scheduler: LRScheduler, content: Mappin
 
 
 def stopped_by(trainer: lightning.Trainer) -> str | None:
-    """Give what ended the training, None while it goes on."""
+    """Return what ended the training, None while it goes on."""
     if trainer.global_step >= trainer.max_steps:
         return STEPS
     if not trainer.should_stop:

@@ -69,7 +69,7 @@ class Probe(Callback):
                 trainer.logger.add_text("probe/heads", table(self.last), trainer.global_step - 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """Give the last findings and the time taken, for a run that goes on."""
+        """Return the last findings and the time taken, for a run that goes on."""
         return {"last": self.last, "seconds": self.seconds}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -80,7 +80,7 @@ class Profile(Callback):
 
 
 def top_operations(profiler: profile) -> str:
-    """Give the operations with the most time of their own, as a Markdown table; the device's time where it has one."""
+    """Return the operations with the most self time as a Markdown table; the device's time where it has one."""
     operations = [each for each in profiler.key_averages() if not each.key.startswith("ProfilerStep")]
     on_device = any(_device_us(each) for each in operations)
     times = {each.key: _device_us(each) if on_device else each.self_cpu_time_total for each in operations}

@@ -55,7 +55,7 @@ class Timings:
     load: Load = field(default_factory=Load)
 
     def figures(self) -> dict[str, float]:
-        """Give the speed figures by name; NaN where the run was too short to measure.
+        """Return the speed figures by name; NaN where the run was too short to measure.
 
         `train_windows_per_s` is what a clock on the wall sees of the training loop: batches, steps, the
         loop's own work and progress bars are in; compiling, warm-up, validation, checkpoints and logging are out.
@@ -81,12 +81,12 @@ class Timings:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Give the state as plain numbers and one float32 tensor, so that any checkpoint may hold it."""
+        """Return the state as plain numbers and one float32 tensor, so that any checkpoint may hold it."""
         return {**asdict(self), "step_ms": torch.tensor(self.step_ms, dtype=torch.float32)}
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> "Timings":
-        """Give what `state_dict` was made of."""
+        """Return what `state_dict` was made of."""
         load = Load(**state["load"]) if "load" in state else UNKNOWN
         return cls(**{**state, "step_ms": state["step_ms"].tolist(), "load": load})
 
@@ -195,11 +195,11 @@ class Speed(Callback):
         self._settled = None
 
     def figures(self) -> dict[str, float]:
-        """Give the run's speed so far, as `Timings.figures` does."""
+        """Return the run's speed so far, as `Timings.figures` does."""
         return self.timings.figures()
 
     def state_dict(self) -> dict[str, Any]:
-        """Give the clocks as they stand."""
+        """Return the clocks as they stand."""
         self._halt()
         self._settle()
         return self.timings.state_dict()

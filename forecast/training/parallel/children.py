@@ -80,7 +80,7 @@ class Children:
         return self.folder / f"{rank}.txt"
 
     def _wait_for_failure(self) -> ProcessFailed | None:
-        """Give why a child failed, if one has or does so in a moment: a broken connection is noticed first."""
+        """Return why a child failed, if one has or does so in a moment: a broken connection is noticed first."""
         until = time.monotonic() + PATIENCE
         while (failure := self._failure()) is None and time.monotonic() < until:
             time.sleep(LOOK_EVERY / 5)

@@ -27,29 +27,29 @@ class Environment(ClusterEnvironment):
 
     @staticmethod
     def detect() -> bool:
-        """Give False: it is handed over, never looked for."""
+        """Return False: it is handed over, never looked for."""
         return False
 
     def world_size(self) -> int:
-        """Give the number of processes."""
+        """Return the number of processes."""
         return self.place.size
 
     def set_world_size(self, size: int) -> None:
         """Leave it as it is."""
 
     def global_rank(self) -> int:
-        """Give the number of this process."""
+        """Return the number of this process."""
         return self.place.rank
 
     def set_global_rank(self, rank: int) -> None:
         """Leave it as it is."""
 
     def local_rank(self) -> int:
-        """Give its number on its machine."""
+        """Return its number on its machine."""
         return self.place.local_rank
 
     def node_rank(self) -> int:
-        """Give the number of its machine."""
+        """Return the number of its machine."""
         return self.place.rank // self.place.local_size
 
 
@@ -61,7 +61,7 @@ class Processes(DDPStrategy):
 
 
 def spread(group: Group) -> dict[str, Any]:
-    """Give the trainer's options that spread it over `group`.
+    """Return the trainer's options that spread it over `group`.
 
     A mechanism may leave parameters unused (`mean` its queries and keys): the first step finds them. Buffers are
     not broadcast: what varies in training, the batch norm's statistics, is over all processes already.

@@ -35,7 +35,7 @@ class Team:
         return self
 
     def assemble(self, trainer: Mapping[str, Any]) -> Group:
-        """Give the processes that the `trainer` group asks for, started where nobody has done so.
+        """Return the processes that the `trainer` group asks for, started where nobody has done so.
 
         Raises
         ------

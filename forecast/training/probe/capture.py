@@ -31,7 +31,7 @@ See = Callable[[str, Attention, Captured], None]
 
 
 def places(network: Informer) -> dict[str, Attention]:
-    """Give the mechanisms by place, in the order of their calls: `encoder.0.self`, …, `decoder.0.cross`."""
+    """Return the mechanisms by place, in the order of their calls: `encoder.0.self`, …, `decoder.0.cross`."""
     found: dict[str, Attention] = {}
     for number, layer in enumerate(network.encoder.layers):
         assert isinstance(layer, EncoderLayer)
@@ -84,7 +84,7 @@ class Sample:
 
     @classmethod
     def of(cls, mechanism: Attention, call: Captured, budget: int = BUDGET) -> "Sample":
-        """Give a sample spread over the sequences and positions of a call.
+        """Return a sample spread over the sequences and positions of a call.
 
         A causal mechanism is looked at in as many of its first positions as have a square map in the
         budget: its answers there depend on nothing that comes after them.
@@ -102,5 +102,5 @@ class Sample:
         return cls(sequences.to(call.query.device), queries.to(call.query.device))
 
     def calls(self, call: Captured) -> Captured:
-        """Give the call of the sampled sequences alone, with all their queries."""
+        """Return the call of the sampled sequences alone, with all their queries."""
         return Captured(*(tensor[self.sequences] for tensor in call))

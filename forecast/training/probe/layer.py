@@ -97,13 +97,13 @@ MEASURES = ("distance", "entropy", "found")
 
 
 def record(findings: Mapping[str, Findings], step: int, windows: int) -> dict[str, Any]:
-    """Give plain values: after which step and on how many windows, and the findings by place."""
+    """Return plain values: after which step and on how many windows, and the findings by place."""
     layers = {place: asdict(found) for place, found in findings.items()}
     return {"step": step, "windows": windows, "layers": layers}
 
 
 def scalars(content: Mapping[str, Any]) -> dict[str, float]:
-    """Give the mean over the heads of each measure of a record: `probe/distance/encoder.0.self` and the like.
+    """Return the mean over the heads of each measure of a record: `probe/distance/encoder.0.self` and the like.
 
     What is not finite is left out.
     """
@@ -117,7 +117,7 @@ def scalars(content: Mapping[str, Any]) -> dict[str, float]:
 
 
 def table(content: Mapping[str, Any]) -> str:
-    """Give a record as Markdown, a row a head."""
+    """Return a record as Markdown, a row a head."""
     head = "| attention | mechanism | head | distance (mean's) | entropy (softmax's) | found (by chance) |"
     return "\n".join([head, "|---|---|---:|---:|---:|---:|", *_rows(content["layers"])])
 

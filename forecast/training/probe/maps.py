@@ -55,14 +55,14 @@ class AttentionMap:
 
 
 def shown_places(network: Informer) -> list[str]:
-    """Give the encoder's first and last self-attention, and the last layer's two of the decoder."""
+    """Return the encoder's first and last self-attention, and the last layer's two of the decoder."""
     encoder = [place for place in places(network) if place.startswith("encoder")]
     decoder = [place for place in places(network) if place.startswith("decoder")]
     return list(dict.fromkeys([*encoder[:1], *encoder[-1:], *decoder[-2:]]))
 
 
 def attention_maps(network: Informer, batch: Batch) -> dict[str, AttentionMap]:
-    """Give the maps of the batch's first sequence at `shown_places`.
+    """Return the maps of the batch's first sequence at `shown_places`.
 
     Explicit or implied, and of ProbSparse what its choice amounts to: the softmax for the queries that were
     chosen, the mean for the others. A place is left out where the map of some queries cannot be told from
@@ -81,7 +81,7 @@ def attention_maps(network: Informer, batch: Batch) -> dict[str, AttentionMap]:
 
 @torch.no_grad()
 def attention_map(mechanism: Attention, call: Captured) -> AttentionMap | None:
-    """Give the map of the first sequence of a call, None where it cannot be told."""
+    """Return the map of the first sequence of a call, None where it cannot be told."""
     call = Captured(*(tensor[:1] for tensor in call))
     _, num_heads, num_queries, _ = call.query.shape
     queries, keys = num_queries, call.key.shape[2]
@@ -110,7 +110,7 @@ def attention_map(mechanism: Attention, call: Captured) -> AttentionMap | None:
 
 
 def _rows(mechanism: Attention, call: Captured, queries: int, step: int) -> tuple[Tensor | None, Tensor | None]:
-    """Give the rows (1, H, n, S) of one of each `step` queries and, of ProbSparse, which of them were chosen."""
+    """Return the rows (1, H, n, S) of one of each `step` queries and, of ProbSparse, which of them were chosen."""
     device = call.query.device
     middles = (torch.arange(0, queries, step, device=device) + step // 2).clamp(max=queries - 1)
     if not isinstance(mechanism, ProbSparseAttention):
@@ -129,7 +129,7 @@ def _rows(mechanism: Attention, call: Captured, queries: int, step: int) -> tupl
 
 
 def token_names(network: Informer, place: str) -> tuple[str, str]:
-    """Give what a query and what a key is at `place`: "step", "patch", "2 steps" after distilling."""
+    """Return what a query and what a key is at `place`: "step", "patch", "2 steps" after distilling."""
     part, number, kind = place.split(".")
     patches = isinstance(network.tokens, PatchTokens)
     distilled = len(network.encoder.distilling)

@@ -11,13 +11,13 @@ from forecast.training.probe.capture import Captured
 
 
 def softmax_rows(call: Captured, queries: Tensor, causal: bool) -> Tensor:
-    """Give the rows σ(QKᵀ/√E) of the positions `queries` (n,), shape (B, H, n, S)."""
+    """Return the rows σ(QKᵀ/√E) of the positions `queries` (n,), shape (B, H, n, S)."""
     allowed = torch.arange(call.key.shape[2], device=queries.device) <= queries[:, None] if causal else None
     return softmax_weights(call.query[:, :, queries], call.key, allowed)
 
 
 def mean_rows(like: Tensor, queries: Tensor, causal: bool) -> Tensor:
-    """Give the rows of the plain mean of the allowed values, broadcastable to `like` (B, H, n, S)."""
+    """Return the rows of the plain mean of the allowed values, broadcastable to `like` (B, H, n, S)."""
     num_keys = like.shape[-1]
     if not causal:
         return like.new_full((1, 1, 1, num_keys), 1 / num_keys)
@@ -26,7 +26,7 @@ def mean_rows(like: Tensor, queries: Tensor, causal: bool) -> Tensor:
 
 
 def relative_distance(output: Tensor, exact: Tensor) -> Tensor:
-    """Give ‖output − exact‖₂ / ‖exact‖₂ of each head, shape (H,), float64.
+    """Return ‖output − exact‖₂ / ‖exact‖₂ of each head, shape (H,), float64.
 
     Both norms are over all sequences, queries and features of (B, H, n, V). 0: the same; 1: as far as an
     output of zeros; NaN or infinite where `exact` is zero.
@@ -44,7 +44,7 @@ AGREEMENT = 0.01
 
 
 def entropy(weights: Tensor, num_keys: Tensor) -> Tensor:
-    """Give −Σ p ln p / ln(keys), the mean over sequences and queries, of each head: shape (H,), 0 to 1.
+    """Return −Σ p ln p / ln(keys), the mean over sequences and queries, of each head: shape (H,), 0 to 1.
 
     p is |w| / Σ|w|: weights that may be negative, as Linformer's implied ones, count by their size. A query
     that may attend to one key only has no choice and is left out; NaN where none is left.
@@ -65,7 +65,7 @@ def entropy(weights: Tensor, num_keys: Tensor) -> Tensor:
 
 
 def implied_rows(mechanism: Attention, call: Captured, queries: Tensor, exact: Tensor) -> Tensor | None:
-    """Give the rows of the map that the mechanism's output was made with, shape (B, H, n, S).
+    """Return the rows of the map that the mechanism's output was made with, shape (B, H, n, S).
 
     None where the map of these queries alone does not give the output: a mechanism in which one query's
     weights hang on the others'. ProbSparse, which is of that kind, has its rows rebuilt from its choice. None, too,
@@ -102,7 +102,7 @@ def implied_rows(mechanism: Attention, call: Captured, queries: Tensor, exact: T
 
 
 def chosen_queries(mechanism: ProbSparseAttention, call: Captured) -> Tensor:
-    """Give which queries get the softmax, booleans (B, H, L), as in evaluation mode."""
+    """Return which queries get the softmax, booleans (B, H, L), as in evaluation mode."""
     chosen = mechanism.choose(call.query, call.key, None, None)
     return torch.zeros(call.query.shape[:3], dtype=torch.bool, device=chosen.device).scatter(2, chosen, True)
 
@@ -115,7 +115,7 @@ PIECE = 2**22
 
 
 def found_share(mechanism: ProbSparseAttention, call: Captured, budget: int = BUDGET) -> tuple[Tensor, float]:
-    """Give the share of the truly most informative queries that were chosen, of each head, and that of a blind choice.
+    """Return the share of the most informative queries that were chosen, for each head, and that of a random choice.
 
     The truth is the measure M(q) = max_j q·k_j − mean_j q·k_j over *all* keys that a query may attend. Where
     heads × queries × keys are beyond the budget only the first sequence's every k-th query is ranked, and
@@ -139,7 +139,7 @@ def found_share(mechanism: ProbSparseAttention, call: Captured, budget: int = BU
 
 
 def exact_measure(call: Captured, queries: Tensor, causal: bool) -> Tensor:
-    """Give M of the positions `queries` (n,) over all keys that each may attend, shape (B, H, n)."""
+    """Return M of the positions `queries` (n,) over all keys that each may attend, shape (B, H, n)."""
     dtype = at_least_float32(call.query)
     keys = call.key.to(dtype).transpose(-1, -2)  # (B, H, E, S)
     steps = torch.arange(keys.shape[3], device=queries.device)

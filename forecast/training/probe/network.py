@@ -10,7 +10,7 @@ from forecast.training.probe.layer import Findings, look_at
 
 
 def probe(network: Informer, batch: Batch) -> dict[str, Findings]:
-    """Give what each attention of `network` does on the windows of `batch`, by place; see `pass_by`."""
+    """Return what each attention of `network` does on the windows of `batch`, by place; see `pass_by`."""
     found: dict[str, Findings] = {}
 
     def see(place: str, mechanism: Attention, call: Captured) -> None:

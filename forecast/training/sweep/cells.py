@@ -22,7 +22,7 @@ EXPERIMENT = "experiment"
 
 
 def with_cells(jobs: pd.DataFrame) -> pd.DataFrame:
-    """Give finished jobs with the columns `cell` and `choice`: the same text is the same thing, and no other.
+    """Return finished jobs with the columns `cell` and `choice`: the same text is the same thing, and no other.
 
     A cell is what a run forecasts; two choices are two where any setting that is no cell's differs in one cell. Their
     names are the words of the command line, and behind them the settings in which two choices of a cell differ and
@@ -58,7 +58,7 @@ def _goes_with_data(jobs: pd.DataFrame) -> bool:
 
 
 def _parted(words: Iterable[str], experiments: bool) -> tuple[list[str], list[str]]:
-    """Give the words that say what is forecast, and the others."""
+    """Return the words that say what is forecast, and the others."""
     told = list(words)
     cell = [word for word in told if _is_of_a_cell(_key(word)) or (experiments and _root(word) == EXPERIMENT)]
     return cell, [word for word in told if word not in cell]
@@ -73,7 +73,7 @@ def _key(word: str) -> str:
 
 
 def _place(word: str) -> str:
-    """Give where in the configuration a word acts: of `attention@cross_attention=mean`, cross_attention."""
+    """Return where in the configuration a word acts: of `attention@cross_attention=mean`, cross_attention."""
     return word.lstrip("+~").split("=")[0].split("@")[-1]
 
 
@@ -82,7 +82,7 @@ def _root(word: str) -> str:
 
 
 def _longest(keys: Sequence[str], labels: Sequence[str]) -> list[str]:
-    """Give each thing the longest label of its key: some jobs may have been asked for with fewer words."""
+    """Return each thing the longest label of its key: some jobs may have been asked for with fewer words."""
     longest: dict[str, str] = {}
     for key, label in zip(keys, labels, strict=True):
         longest[key] = max(longest.get(key, ""), label, key=len)
@@ -90,14 +90,14 @@ def _longest(keys: Sequence[str], labels: Sequence[str]) -> list[str]:
 
 
 def _apart(keys: Sequence[str], labels: Sequence[str], facts_of: Callable[[str], dict[str, Any]]) -> list[str]:
-    """Give the labels, of which each key has one, told apart."""
+    """Return the labels, of which each key has one, told apart."""
     own = dict(zip(keys, labels, strict=True))
     names = dict(zip(own, told_apart(list(own.values()), [facts_of(key) for key in own]), strict=True))
     return [names[key] for key in keys]
 
 
 def _unsaid(cells: Sequence[str], settings: Sequence[str], words: Sequence[Sequence[str]]) -> list[str]:
-    """Give the keys of the settings in which two choices of a cell differ though their words on them are the same."""
+    """Return the keys of the settings in which two choices of a cell differ though their words on them are the same."""
     values = {setting: json.loads(setting) for setting in settings}
     met = {(cell, setting): said for cell, setting, said in zip(cells, settings, words, strict=True)}
     unsaid: dict[str, None] = {}
@@ -112,12 +112,12 @@ def _unsaid(cells: Sequence[str], settings: Sequence[str], words: Sequence[Seque
 
 
 def _on(key: str, words: Iterable[str]) -> list[str]:
-    """Give the words that settle a key: its own, those of a group that it is in, and those of an experiment."""
+    """Return the words that settle a key: its own, those of a group that it is in, and those of an experiment."""
     return [word for word in words if f"{key}.".startswith(f"{_place(word)}.") or _root(word) == EXPERIMENT]
 
 
 def _further(keys: Iterable[str], words: Sequence[str], setting: str) -> list[str]:
-    """Give words for those keys of a setting for which there is none among `words`."""
+    """Return words for those keys of a setting for which there is none among `words`."""
     values, own = json.loads(setting), {_place(word) for word in words}
     return [f"{key}={shown(values.get(key))}" for key in keys if key not in own]
 

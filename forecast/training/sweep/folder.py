@@ -14,7 +14,7 @@ from forecast.training.sweep.overrides import canonical, in_order, is_seed, pars
 
 
 def settled(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the configuration with the precision that it comes to on this machine, as the folders have it.
+    """Return the configuration with the precision that it comes to on this machine, as the folders have it.
 
     Raises
     ------
@@ -28,7 +28,7 @@ def settled(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def job_folder(named: Path, config: Mapping[str, Any], token: str = "") -> Path:
-    """Give the folder of the job with this configuration, among those beside `named`, or else `named`.
+    """Return the folder of the job with this configuration, among those beside `named`, or else `named`.
 
     Parameters
     ----------

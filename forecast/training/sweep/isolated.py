@@ -45,7 +45,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: Exception) -> "Failure":
-        """Give what is told of an exception."""
+        """Return what is told of an exception."""
         kind = type(error).__name__
         if (known := explain(error)) is not None:
             return cls(known[0], kind, known[1])
@@ -85,7 +85,7 @@ def record(failure: Failure, folder: Path, words: Sequence[str], token: str) -> 
 
 
 def marked(folder: Path, name: str, token: str) -> list[str]:
-    """Give the names of the jobs of the sweep in `folder` in which the command `token` has left the file `name`."""
+    """Return the names of the jobs of the sweep in `folder` in which the command `token` has left the file `name`."""
     found = [
         path.parent.name
         for path in folder.glob(f"*/{name}")
@@ -153,7 +153,7 @@ def _start(said: IO[bytes]) -> "subprocess.Popen[bytes]":
 
 
 def _hand_over(work: str, process: "subprocess.Popen[bytes]") -> bytes:
-    """Give the job its work, and give what it tells when it ends; its input stays open until then."""
+    """Return the job its work, and give what it tells when it ends; its input stays open until then."""
     assert process.stdin is not None
     assert process.stdout is not None
     try:

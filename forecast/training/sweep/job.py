@@ -112,7 +112,7 @@ def run_job(sweep: Sweep, config: DictConfig, teller: Teller) -> float:
 def _run(
     sweep: Sweep, config: dict[str, Any], overrides: Sequence[str], words: Sequence[str], folder: Path, teller: Teller
 ) -> Mapping[str, Any] | None:
-    """Give the result of a job, None where it is too late to begin it."""
+    """Return the result of a job, None where it is too late to begin it."""
     describe(folder, words, settled(config), sweep.token)
     before, damage = (folder / MANIFEST).is_file(), damage_of_finished(folder)
     before = before and damage is None
@@ -158,10 +158,10 @@ def _typed(argv: list[str]) -> Iterator[None]:
 
 
 def failures(sweep: Sweep) -> list[str]:
-    """Give the names of the jobs that failed under this very command."""
+    """Return the names of the jobs that failed under this very command."""
     return marked(sweep.folder, FAILED, sweep.token)
 
 
 def left(sweep: Sweep) -> list[str]:
-    """Give the names of the jobs that this very command did not begin since its time was over."""
+    """Return the names of the jobs that this very command did not begin since its time was over."""
     return marked(sweep.folder, LEFT, sweep.token)

@@ -35,29 +35,29 @@ LAUNCHER = ("hydra/launcher", "hydra.launcher.")
 
 
 def parse(words: Iterable[str]) -> list[Override]:
-    """Give the overrides that the words of a command line are."""
+    """Return the overrides that the words of a command line are."""
     return OverridesParser.create().parse_overrides(list(words))
 
 
 def canonical(override: Override) -> str:
-    """Give an override that sweeps nothing as one spelling of it."""
+    """Return an override that sweeps nothing as one spelling of it."""
     return f"{override.get_key_element()}={override.get_value_element_as_str()}"
 
 
 def sweep_name(words: Iterable[str]) -> str:
-    """Give a name that the same words find again, in whatever order and with whatever launcher."""
+    """Return a name that the same words find again, in whatever order and with whatever launcher."""
     kept = [word for word in words if not word.startswith((*LAUNCHER, "sweep."))]
     return f"sweep-{_hash(sorted(kept))}"
 
 
 def swept_words(words: Iterable[str], constants: Collection[str]) -> list[str]:
-    """Give those overrides of a job that other jobs of its sweep do not share, sorted, the seed last."""
+    """Return those overrides of a job that other jobs of its sweep do not share, sorted, the seed last."""
     found = [override for override in parse(words) if canonical(override) not in constants]
     return [canonical(override) for override in in_order(found)]
 
 
 def in_order(overrides: Iterable[Override]) -> list[Override]:
-    """Give the overrides sorted, the seed last."""
+    """Return the overrides sorted, the seed last."""
     return sorted(overrides, key=lambda each: (is_seed(each), canonical(each)))
 
 
@@ -67,7 +67,7 @@ def is_seed(override: Override) -> bool:
 
 
 def job_name(words: Sequence[str]) -> str:
-    """Give the name of the job that is known by these words, such as attention-full_seed-1.
+    """Return the name of the job that is known by these words, such as attention-full_seed-1.
 
     A short hash follows where a letter had to be replaced or the name cut, so that no two jobs share one.
     """
@@ -106,7 +106,7 @@ REFUSED = {
 
 
 def read_command_line() -> Namespace:
-    """Give the command line as Hydra's parser reads it, the overrides wherever they stand.
+    """Return the command line as Hydra's parser reads it, the overrides wherever they stand.
 
     Raises
     ------
@@ -187,7 +187,7 @@ def own_file_of_a_folder(arguments: Namespace) -> Iterator[None]:
 
 
 def sweep_configuration(arguments: Namespace) -> DictConfig | None:
-    """Give what `compose_first` makes of the command line where jobs are asked for, by -m or by what is composed.
+    """Return what `compose_first` makes of the command line where jobs are asked for, by -m or by what is composed.
 
     Raises
     ------
@@ -234,7 +234,7 @@ def check_choices(words: Sequence[str]) -> None:
 
 
 def compose_first(arguments: Namespace, words: Sequence[str]) -> DictConfig:
-    """Give the configuration of the words, each that sweeps at the first of its values."""
+    """Return the configuration of the words, each that sweeps at the first of its values."""
     if arguments.config_dir:
         words = [*words, f"hydra.searchpath=['file://{Path(arguments.config_dir).resolve()}']"]
     with initialize_config_dir(version_base="1.3", config_dir=str(configuration_folder())):
@@ -248,7 +248,7 @@ def compose_first(arguments: Namespace, words: Sequence[str]) -> DictConfig:
 
 
 def for_multirun(arguments: Namespace, words: Sequence[str]) -> list[str]:
-    """Give the words as a multirun of Hydra takes them.
+    """Return the words as a multirun of Hydra takes them.
 
     Hydra composes them once with what is swept left out, and there refuses an override of a key that only
     what is swept brings in, as in data=etth1,etth2 data.sha256=null. Such a word is given as ++data.sha256=null.
@@ -289,7 +289,7 @@ def _first(override: Override) -> str | None:
 
 
 def count_jobs(config: DictConfig, words: Sequence[str]) -> int | None:
-    """Give the number of jobs of a sweep over all values, None where that is found out as it goes.
+    """Return the number of jobs of a sweep over all values, None where that is found out as it goes.
 
     Parameters
     ----------

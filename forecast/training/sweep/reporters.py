@@ -54,7 +54,7 @@ class Lines:
 
 
 def cells(result: Mapping[str, Any], shown: Sequence[str]) -> dict[str, str]:
-    """Give the text of each figure of `shown`, empty where the result has none."""
+    """Return the text of each figure of `shown`, empty where the result has none."""
     row = {"row": "job", **figures_of(result)}
     return {key: cell(key, row) for key in shown}
 
@@ -123,7 +123,7 @@ class Board:
         self._states[name] = "left"
 
     def table(self) -> Table:
-        """Give the table as it stands, its newest rows if the terminal is too low for all."""
+        """Return the table as it stands, its newest rows if the terminal is too low for all."""
         rows = list(self._states.items())
         fitting = max(1, self.console.height - AROUND)
         table = Table(title=self._heading(), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)

@@ -54,7 +54,7 @@ def report_search(sweep: Path) -> None:
 
 
 def search_cells(jobs: pd.DataFrame) -> pd.DataFrame:
-    """Give a row a configuration and cell (horizon, data): means over its seeds, those of the best choice first.
+    """Return a row a configuration and cell (horizon, data): means over its seeds, those of the best choice first.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def _surely_worse(cells: pd.DataFrame) -> list[bool | None]:
 
 
 def _validation_errors(folders: Sequence[str]) -> pd.Series:
-    """Give the MSE of each validation window by its origin, the mean over runs; nothing where a run has none."""
+    """Return the MSE of each validation window by its origin, the mean over runs; nothing where a run has none."""
     tables = []
     for folder in folders:
         path = Path(folder) / ERRORS
@@ -108,13 +108,13 @@ def _validation_errors(folders: Sequence[str]) -> pd.Series:
 
 
 def _overlap(folder: Path) -> int:
-    """Give how many windows in a row share targets with the first of them."""
+    """Return how many windows in a row share targets with the first of them."""
     config = read_json(folder / RESULT)["config"]
     return math.ceil(int(config["horizon"]) / int(config["training"]["evaluation_stride"]))
 
 
 def ranking(cells: pd.DataFrame) -> pd.DataFrame:
-    """Give a row a choice, best first, as `_in_order` does, in how many cells it is surely worse, and can be told."""
+    """Return a row a choice, best first, as `_in_order` does, in how many cells it is surely worse, and can be told."""
     groups = cells.groupby("choice")[SURELY]
     ranked = _in_order(cells)
     return ranked.assign(
@@ -124,7 +124,7 @@ def ranking(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _in_order(cells: pd.DataFrame) -> pd.DataFrame:
-    """Give a row a choice, best first: cells and runs, mean, least and most of the ratio to the linear map.
+    """Return a row a choice, best first: cells and runs, mean, least and most of the ratio to the linear map.
 
     A choice that lacks a cell which others have comes after those that lack none: means over other cells do not
     compare.
@@ -142,7 +142,7 @@ def _in_order(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def search_table(ranked: pd.DataFrame, name: str) -> Table:
-    """Give the ranking as it is printed."""
+    """Return the ranking as it is printed."""
     table = Table(title=f"{name}: a search", caption=CAPTION, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("choice", overflow="fold")
     for heading in ("cells", "n", "of linear", "least", "most", "worse", "min"):

@@ -56,7 +56,7 @@ def check_words(overrides: Sequence[Override]) -> None:
 
 
 def read_sweep(config: DictConfig) -> SweepSettings:
-    """Give the `sweep` group of what all jobs share, checked with the keys that a sweep leaves no choice.
+    """Return the `sweep` group of what all jobs share, checked with the keys that a sweep leaves no choice.
 
     Raises
     ------

@@ -154,7 +154,7 @@ def _one_after_another(config: DictConfig) -> bool:
 
 
 def _telling(name: str, jobs: int | None, quiet: bool, shown: Sequence[str]) -> AbstractContextManager[Teller]:
-    """Give what shows the jobs: a table where they print nothing themselves and there is a terminal, else lines."""
+    """Return what shows the jobs: a table where they print nothing themselves and there is a terminal, else lines."""
     return Board(name, jobs, shown=shown) if quiet and sys.stdout.isatty() else nullcontext(Lines(shown))
 
 

@@ -71,7 +71,7 @@ def print_unfinished(jobs: pd.DataFrame) -> None:
 
 
 def sweep_table(rows: pd.DataFrame, jobs: pd.DataFrame, name: str) -> Table:
-    """Give the table that is printed: the configurations, the baselines, the jobs that did not finish."""
+    """Return the table that is printed: the configurations, the baselines, the jobs that did not finish."""
     done = int(jobs["of"].notna().sum())
     title = f"{name}: {done} of {int((jobs['status'] != 'repeat').sum())} jobs finished{_scored(jobs)}"
     table = Table(title=title, caption=CAPTION, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
@@ -97,7 +97,7 @@ def _scored(jobs: pd.DataFrame) -> str:
 
 
 def cell(name: str, row: Mapping[Any, Any]) -> str:
-    """Give the text of a figure of a row, empty where there is none."""
+    """Return the text of a figure of a row, empty where there is none."""
     value, spread = (row.get(key, math.nan) for key in (name, f"{name}_sd"))
     if value is None or math.isnan(value):
         return ""

@@ -61,7 +61,7 @@ class ForecastPanels:
         self._background: object = None
 
     def pixels(self, forecast: np.ndarray) -> np.ndarray:
-        """Give the picture with `forecast`, shape (K, h), original units: (height, width, 3), uint8.
+        """Return the picture with `forecast`, shape (K, h), original units: (height, width, 3), uint8.
 
         Only the forecast's own lines are drawn anew, unless one leaves its panel.
         """
@@ -86,7 +86,7 @@ class ForecastPanels:
 
 
 def errors_by_step(rows: Mapping[str, Sequence[Scores]]) -> np.ndarray:
-    """Give the test error of each row of a result at each step of the horizon: (height, width, 3), uint8.
+    """Return the test error of each row of a result at each step of the horizon: (height, width, 3), uint8.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def _leaves(panel: Axes, line: Line2D) -> bool:
 
 
 def pixels_of(canvas: FigureCanvasAgg) -> np.ndarray:
-    """Give what was drawn: (height, width, 3), uint8."""
+    """Return what was drawn: (height, width, 3), uint8."""
     return np.array(canvas.buffer_rgba(), dtype=np.uint8)[..., :3]
 
 
@@ -133,7 +133,7 @@ MOST_LABELS = 12
 
 
 def by_part(errors: PartErrors) -> np.ndarray:
-    """Give bars of the mean absolute error and a line of the bias: (height, width, 3), uint8."""
+    """Return bars of the mean absolute error and a line of the bias: (height, width, 3), uint8."""
     figure = Figure(figsize=(WIDTH, 2.6), dpi=DPI)
     figure.subplots_adjust(left=0.14, right=0.98, bottom=0.25, top=0.91)
     canvas = FigureCanvasAgg(figure)

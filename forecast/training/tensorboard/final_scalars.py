@@ -17,7 +17,7 @@ COMPARED = (
 
 
 def final_scalars(result: Mapping[str, Any]) -> dict[str, float]:
-    """Give the numbers of a `result.json`, under the same names for every run; those not finite are left out.
+    """Return the numbers of a `result.json`, under the same names for every run; those not finite are left out.
 
     `test/…` are the model's scores and `val_best/…` those of its weights on the validation part: on z-scores,
     where the name says so in original units, or relative. `test_baseline/…` are those of the other rows of

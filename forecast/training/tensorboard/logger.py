@@ -34,12 +34,12 @@ Value = bool | int | float | str
 
 
 def table_values(config: Mapping[str, Any]) -> dict[str, Value]:
-    """Give the values of a nested configuration by dotted name; lists as text, None as "null"."""
+    """Return the values of a nested configuration by dotted name; lists as text, None as "null"."""
     return {name: "null" if value is None else _plain(value) for name, value in flatten(config).items()}
 
 
 def session_start(config: Mapping[str, Any]) -> Any:
-    """Give the summary that says under which configuration a run began."""
+    """Return the summary that says under which configuration a run began."""
     from tensorboard.plugins.hparams import metadata, plugin_data_pb2
 
     info = plugin_data_pb2.SessionStartInfo(start_time_secs=time.time())
@@ -77,7 +77,7 @@ def table_columns(scalars: Sequence[str]) -> Any:
 
 
 def session_end() -> Any:
-    """Give the summary that says that a run has finished."""
+    """Return the summary that says that a run has finished."""
     from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2
 
     info = plugin_data_pb2.SessionEndInfo(status=api_pb2.STATUS_SUCCESS, end_time_secs=time.time())
@@ -98,7 +98,7 @@ def _summary(tag: str, content: Any) -> Any:
 
 
 FLUSH_SECONDS = 10
-"""Longest time that a point takes from the run to the file, for whoever looks on."""
+"""Seconds after which a point is in the file at the latest."""
 
 
 class _LeftToTheNextWrite:
@@ -211,7 +211,7 @@ class Board(TensorBoardLogger):
 
 
 def image_summary(tag: str, pixels: np.ndarray) -> Any:
-    """Give the entry of a picture; a third of the time and the bytes of `SummaryWriter.add_image`."""
+    """Return the entry of a picture; a third of the time and the bytes of `SummaryWriter.add_image`."""
     from tensorboard.compat.proto import summary_pb2
 
     file = io.BytesIO()
@@ -242,7 +242,7 @@ def check_logger(config: Mapping[str, Any]) -> None:
 
 
 def make_logger(config: Mapping[str, Any], folder: str, purge_step: int = 0) -> Logger:
-    """Give the logger, writing into `folder`.
+    """Return the logger, writing into `folder`.
 
     Parameters
     ----------

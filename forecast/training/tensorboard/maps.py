@@ -16,7 +16,7 @@ HIGHEST = 0.995
 
 
 def draw_map(place: str, shown: AttentionMap, query_token: str, key_token: str) -> np.ndarray:
-    """Give the picture of a map: (height, width, 3), uint8.
+    """Return the picture of a map: (height, width, 3), uint8.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def _describe(
 
 
 def _scale(weights: np.ndarray) -> tuple[float, float, str]:
-    """Give the ends of the scale and its colours: from 0 up, or from both sides of it where some are negative."""
+    """Return the ends of the scale and its colours: from 0 up, or from both sides of it where some are negative."""
     high = float(np.quantile(np.abs(weights), HIGHEST)) or float(np.abs(weights).max()) or 1.0
     return (-high, high, "PuOr") if weights.min() < -1e-6 * high else (0.0, high, "viridis")
 
@@ -110,7 +110,7 @@ TITLES = {
 
 
 def heads(record: Mapping[str, Any]) -> np.ndarray:
-    """Give each head's numbers of a probe's record, those above 1 in the colour of 1: (height, width, 3), uint8."""
+    """Return each head's numbers of a probe's record, those above 1 in the colour of 1: (height, width, 3), uint8."""
     tables = {
         measure: {place: found[measure] for place, found in record["layers"].items() if found[measure] is not None}
         for measure in TITLES

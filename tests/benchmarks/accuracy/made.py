@@ -13,7 +13,7 @@ def row(
     recipe: str = "main",
     **facts: str | float,
 ) -> Record:
-    """Give a row: MAE half a tenth above MSE, a ridge that scores 0.5 and 0.6, unless told otherwise."""
+    """Return a row: MAE half a tenth above MSE, a ridge that scores 0.5 and 0.6, unless told otherwise."""
     told = {
         "dataset": dataset,
         "horizon": horizon,

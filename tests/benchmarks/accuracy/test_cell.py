@@ -48,7 +48,7 @@ def test_an_average_is_of_the_main_runs_of_its_seeds() -> None:
 
 
 def kinds() -> Iterator[Cell]:
-    """Give a run of each recipe and of each data set: the others are words of the same kinds."""
+    """Yield a run of each recipe and of each data set: the others are words of the same kinds."""
     seen: set[str] = set()
     for cell in all_cells():
         if not {cell.dataset, cell.recipe} <= seen and not cell.members:

@@ -23,7 +23,7 @@ def data_folder(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def pair(tiny_run: TinyRun, second_run: Path) -> list[Run]:
-    """Give two runs that differ in their seed."""
+    """Return two runs that differ in their seed."""
     return [Run(tiny_run.path), Run(second_run)]
 
 

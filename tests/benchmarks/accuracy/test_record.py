@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
 @pytest.fixture
 def record(tmp_path: Path) -> Path:
-    """Give a record of one run."""
+    """Return a record of one run."""
     path = tmp_path / "results.csv"
     append(path, row(0.3))
     return path

@@ -16,7 +16,7 @@ Planted = Callable[..., list[str]]
 
 @pytest.fixture
 def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Planted]:
-    """Give what runs the script over reports that call `linear` what is said, and returns the sweeps it made."""
+    """Yield what runs the script over reports that call `linear` what is said, and returns the sweeps it made."""
     made: list[str] = []
     before = signal.getsignal(signal.SIGTERM)
 

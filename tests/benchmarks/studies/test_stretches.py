@@ -6,7 +6,7 @@ from forecast.evaluation.share import SHARES
 
 
 def row(stretch: int, taken: float, *, validation: float, test: float) -> dict[str, float | str]:
-    """Give a row whose MSE is least at `validation` and `test`, and 1 at a share of 0."""
+    """Return a row whose MSE is least at `validation` and `test`, and 1 at a share of 0."""
     likes = {"validation": validation, "test": test}
     curves = {
         f"{part}_at_{share:.1f}": 1 - like**2 + (share - like) ** 2 for part, like in likes.items() for share in SHARES

@@ -22,7 +22,7 @@ TAG = "1_forecasts/validation"
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Give a run with dropout, a validation every four steps, and a model that forecasts something of its own."""
+    """Return a run with dropout, a validation every four steps, and a model that forecasts something of its own."""
     own = ["model.dropout=0.2", "model.linear_path=zero", "attention=probsparse", "training.validations_per_epoch=6.5"]
     return quick(tmp_path_factory.mktemp("figures"), *own)
 

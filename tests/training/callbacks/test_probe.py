@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def probed(folder: Path) -> tuple[Any, dict[str, Any]]:
-    """Give a run with dropout, sampling and batch norm, validated every few steps."""
+    """Return a run with dropout, sampling and batch norm, validated every few steps."""
     return train(quick(folder, *OWN, "callbacks.probe.windows=2", model="informer"))
 
 

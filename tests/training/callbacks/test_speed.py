@@ -88,7 +88,7 @@ def run(speed: Speed, *extra: Callback, steps: int = WARM_UP_STEPS + MEASURED, *
 
 
 def loop_seconds(figures: dict[str, float]) -> float:
-    """Give the seconds that a measured step took in all."""
+    """Return the seconds that a measured step took in all."""
     return 16 / figures["train_windows_per_s"]
 
 

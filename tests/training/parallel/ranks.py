@@ -20,7 +20,7 @@ from tests.support.small import changed, hourly, quick, write
 
 
 def cases(folder: Path) -> dict[str, dict[str, Any]]:
-    """Give trainings without dropout by name: a plain descent, so that a step is the gradient itself."""
+    """Return trainings without dropout by name: a plain descent, so that a step is the gradient itself."""
     table = hourly()
     for first in range(60, 640, 47):  # each batch has its gaps, and the two halves of it not as many
         table.loc[first : first + first % 17, ["load", "oil"]] = None
@@ -41,7 +41,7 @@ def cases(folder: Path) -> dict[str, dict[str, Any]]:
 
 @patch.object(compiling, "compiler_for", lambda _: {"backend": "eager"})  # half a minute a case less
 def run(config: dict[str, Any], folder: Path, group: Group) -> dict[str, Any]:
-    """Give the weights at the start and after the last step, and every row's test score."""
+    """Return the weights at the start and after the last step, and every row's test score."""
     folder.mkdir(parents=True, exist_ok=True)
     made = prepare(config, group)
     start = {name: tensor.clone() for name, tensor in made.task.state_dict().items()}

@@ -38,7 +38,7 @@ def environment(path: str = "") -> dict[str, str]:
 
 
 def ended(folder: Path, *words: str, path: str = "") -> "subprocess.CompletedProcess[str]":
-    """Give how the command ended, typed in `folder`."""
+    """Return how the command ended, typed in `folder`."""
     return subprocess.run(
         typed(*words), cwd=folder, env=environment(path), capture_output=True, text=True, timeout=300, check=False
     )
@@ -46,7 +46,7 @@ def ended(folder: Path, *words: str, path: str = "") -> "subprocess.CompletedPro
 
 @contextmanager
 def running(folder: Path) -> Iterator["subprocess.Popen[str]"]:
-    """Give a training of two processes that has come as far as its first checkpoint."""
+    """Yield a training of two processes that has come as far as its first checkpoint."""
     words = [*SIMULATED, *SMALL["patch_informer"], *QUICK, *ENDLESS, *TWO, f"output_dir={folder}"]
     process = subprocess.Popen(
         typed(*words), cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -67,7 +67,7 @@ def wait_for(condition: Any, seconds: float) -> None:
 
 
 def children_of(process: int) -> list[int]:
-    """Give the trainings that `process` has started and that live."""
+    """Return the trainings that `process` has started and that live."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -89,13 +89,13 @@ def alive(process: int) -> bool:
 
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, dict[str, Any]]:
-    """Give a run of one process."""
+    """Return a run of one process."""
     return train(quick(tmp_path_factory.mktemp("one") / "outputs", "model.linear_path=zero", "optimizer.lr=0.01"))
 
 
 @pytest.fixture(scope="module")
 def again(one: tuple[Run, dict[str, Any]]) -> tuple[Path, "subprocess.CompletedProcess[str]"]:
-    """Give that run, its training kept and its results taken away, as two processes score it."""
+    """Return that run, its training kept and its results taken away, as two processes score it."""
     folder = one[0].path.parents[2] / "again"
     shutil.copytree(one[0].path, folder)
     for name in (MANIFEST, RESULT, "errors.parquet", "calibration.safetensors", "forecast.csv", "model.safetensors"):

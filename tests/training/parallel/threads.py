@@ -38,7 +38,7 @@ class ThreadGroup(Group):
 
 
 def together(size: int, work: Callable[[Group], Result]) -> list[Result]:
-    """Give what `work` gives in each of `size` threads."""
+    """Return what `work` gives in each of `size` threads."""
     board: list[Any] = [None] * size
     barrier = threading.Barrier(size)
     groups = [ThreadGroup(rank, size, board, barrier) for rank in range(size)]

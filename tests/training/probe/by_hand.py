@@ -12,7 +12,7 @@ from tests.attention.reference import REFERENCES, over_rows
 
 
 def weights(mechanism: Attention, arguments: dict[str, Any], query: Tensor, key: Tensor) -> Tensor:
-    """Give the map of a mechanism, as what it makes of values that are the unit vectors."""
+    """Return the map of a mechanism, as what it makes of values that are the unit vectors."""
     query, key = query.detach().double(), key.detach().double()
     if isinstance(mechanism, LinformerAttention):  # the one in `reference` takes seconds
         of_keys, of_values = (each.detach().double()[:, : key.shape[2]] for each in mechanism.parameters())
@@ -37,7 +37,7 @@ def distances(output: Tensor, exact: Tensor) -> list[float]:
 
 
 def entropies(rows: Tensor, num_keys: list[int]) -> list[float]:
-    """Give the mean over sequences and queries (B, H, n, S) of −Σ p ln p / ln(keys), of each head."""
+    """Return the mean over sequences and queries (B, H, n, S) of −Σ p ln p / ln(keys), of each head."""
     found = []
     for head in range(rows.shape[1]):
         each = []
@@ -51,7 +51,7 @@ def entropies(rows: Tensor, num_keys: list[int]) -> list[float]:
 
 
 def found_shares(query: Tensor, key: Tensor, rows: Tensor, causal: bool, ranked: list[int], wanted: int) -> list[float]:
-    """Give the share of the `wanted` best of the queries `ranked` that were chosen: whose row is not the mean."""
+    """Return the share of the `wanted` best of the queries `ranked` that were chosen: whose row is not the mean."""
     query, key = query.detach().double(), key.detach().double()
     shares: Tensor = torch.zeros(query.shape[:2], dtype=torch.float64)
     for b in range(query.shape[0]):
@@ -72,6 +72,6 @@ def _is_mean(row: Tensor, position: int, causal: bool) -> bool:
 
 
 def mean_output(value: Tensor, like: Tensor, causal: bool) -> Tensor:
-    """Give the plain mean of the allowed values for each query of `like`."""
+    """Return the plain mean of the allowed values for each query of `like`."""
     value = value.detach().double()
     return over_rows(lambda b, h, i: value[b, h, : i + 1 if causal else None].mean(0), like, value)

@@ -15,7 +15,7 @@ from tests.support.examples import make_model, make_windows
 
 
 def called(case: Case, **sizes: int) -> tuple[Captured, Tensor]:
-    """Give a call and its whole map, of the first sequence."""
+    """Return a call and its whole map, of the first sequence."""
     mechanism = case.build(num_heads=sizes.get("heads", 2))
     query, key, value = (tensor.detach().float() for tensor in tensors(**sizes))
     call = Captured(query, key, value, mechanism(query, key, value))

@@ -28,7 +28,7 @@ Runs = Callable[[str], dict[str, Any]]
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
-    """Give what trains in a child that runs a small program in the place of the training."""
+    """Return what trains in a child that runs a small program in the place of the training."""
 
     def run(program: str) -> dict[str, Any]:
         monkeypatch.setattr(apart, "CHILD", [sys.executable, "-S", "-c", BEGINS + program])

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.usefixtures("undrawn"), *(pytest.mark.filterwarnings(t
 
 
 def jobs(*rows: tuple[str, int, float, float], device: str = "x", **other: Any) -> pd.DataFrame:
-    """Give finished jobs: configuration, seed, validation MSE of the model and of the linear map.
+    """Return finished jobs: configuration, seed, validation MSE of the model and of the linear map.
 
     Their settings are the words; `other` ones stand in no word. What they forecast is the word of `data` or
     `experiment`, or else some file, at the horizon that a word or `other` says.

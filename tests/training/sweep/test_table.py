@@ -68,7 +68,7 @@ def unfinished(sweep: Path, name: str, error: str | None) -> None:
 
 @pytest.fixture
 def sweep(tmp_path: Path) -> Path:
-    """Give a sweep of a mechanism over three seeds and another with one."""
+    """Return a sweep of a mechanism over three seeds and another with one."""
     for seed, mse in TEST_MSE.items():
         job(tmp_path, "full", mse, seed=seed)
     job(tmp_path, "linear", 0.35)

@@ -36,7 +36,7 @@ def sweep(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def timer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Timer:
-    """Give what times a sweep by a small program, and returns what that was asked for, call by call."""
+    """Return what times a sweep by a small program, and returns what that was asked for, call by call."""
     asked = tmp_path / "asked.jsonl"
     monkeypatch.setattr(turns, "device_name", lambda device: "A processor, 64 threads")
 

@@ -20,7 +20,7 @@ BOARD = {"_target_": "forecast.training.tensorboard.logger.Board"}
 
 
 def started(folder: Path, steps: range, level: float, purge_step: int = 0) -> Board:
-    """Give a board as a run leaves it that stops after `steps`."""
+    """Return a board as a run leaves it that stops after `steps`."""
     board = make_logger(BOARD, str(folder), purge_step)
     assert isinstance(board, Board)
     board.begin_session({"seed": 1, "attention": {"name": "full"}})

@@ -25,7 +25,7 @@ SECONDS = 180
 
 @pytest.fixture(scope="session")
 def address(tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Give the address of `tensorboard --logdir` on a free port, the run's data read."""
+    """Yield the address of `tensorboard --logdir` on a free port, the run's data read."""
     log = tmp_path_factory.mktemp("tensorboard") / "log"
     words = ["--logdir", str(tiny_run.path.parent), "--host", "127.0.0.1", "--port", "0"]
     with log.open("w") as file:
