@@ -80,7 +80,7 @@ def read_runs(roots: Sequence[Path]) -> Found:
             alike.setdefault("" if result is None else data_key(result), []).append(folder)
     runs = []
     turns: dict[Path, Turns] = {}
-    for row in (row for folders in alike.values() for row in read_folders(folders).to_dict("records")):
+    for row in (row for folders in alike.values() for row in read_folders(folders, checked=True).to_dict("records")):
         folder = Path(row["folder"])
         if isinstance(row["of"], str):
             if folder.parent not in turns:

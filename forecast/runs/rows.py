@@ -81,9 +81,15 @@ def read_jobs(sweep: Path) -> pd.DataFrame:
     return read_folders(sorted(folders, key=natural))
 
 
-def read_folders(folders: Iterable[Path]) -> pd.DataFrame:
-    """Return the rows of `read_jobs` of these folders, in their order; they need not be of one sweep."""
-    rows = [row for folder in folders for row in _read_job(folder)]
+def read_folders(folders: Iterable[Path], *, checked: bool = False) -> pd.DataFrame:
+    """Return the rows of `read_jobs` of these folders, in their order; they need not be of one sweep.
+
+    Parameters
+    ----------
+    checked
+        Whether `damage` has been asked for all of them: it reads every byte of a finished run.
+    """
+    rows = [row for folder in folders for row in _read_job(folder, checked=checked)]
     first: dict[tuple[str, int], dict[str, Any]] = {}
     for row in rows:
         if row.get("of") is None:
@@ -116,8 +122,8 @@ def damage(folder: Path) -> str | None:
     return None if why is None else why.replace(f"{folder}/", "")
 
 
-def _read_job(folder: Path) -> list[dict[str, Any]]:
-    if (why := damage(folder)) is None:
+def _read_job(folder: Path, *, checked: bool) -> list[dict[str, Any]]:
+    if (why := None if checked else damage(folder)) is None:
         try:
             return _rows_of(folder)
         except (KeyError, TypeError, AttributeError):

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.common.files import flatten
+from forecast.common.files import flatten, sha256
 from forecast.report.sections import sections_of
 from forecast.runs.reading import NEEDED, read_runs
 from tests.conftest import TinyRun
@@ -25,6 +25,19 @@ def test_made_up_results_have_no_key_that_a_real_one_lacks(tiny_run: TinyRun) ->
     assert set(NEEDED) <= set(flatten(real)) | {"baselines.last_value"}
     (run,) = read_runs([tiny_run.path]).runs
     assert (run.name, run.result["test"]) == (tiny_run.path.name, real["test"])
+
+
+def test_each_file_of_a_run_is_hashed_once(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[str] = []
+
+    def counted(path: Path) -> str:
+        hashed.append(path.name)
+        return sha256(path)
+
+    monkeypatch.setattr("forecast.runs.integrity.sha256", counted)
+    read_runs([tiny_run.path])
+    assert "model.safetensors" in hashed
+    assert len(hashed) == len(set(hashed))
 
 
 def test_runs_are_found_at_any_depth_and_named_below_their_root(tmp_path: Path) -> None:
