@@ -10,6 +10,7 @@ from torch import Tensor
 from forecast.common.errors import InputError
 from forecast.common.files import read_json
 from forecast.data.datamodule import ForecastData
+from forecast.data.settings import DataSettings
 from forecast.data.sources import described_data, load_source
 from forecast.data.windows import Batch
 from forecast.evaluation.evaluate import evaluate
@@ -61,7 +62,7 @@ def data_of(config: Mapping[str, Any], folder: Path) -> ForecastData:
     """Return the data as the run of this configuration, in `folder`, had them."""
     training = config["training"]
     return ForecastData(
-        load_source(described_data(config["data"], folder, lambda path: f"put {path} into data/")),
+        load_source(DataSettings.parse(described_data(config["data"], folder, lambda path: f"put {path} into data/"))),
         config["data"]["split"],
         context_length=config["context_length"],
         horizon=config["horizon"],

@@ -21,7 +21,8 @@ from forecast.common.spreadsheet import write_frame
 from forecast.data.windows import Windows
 from forecast.evaluation.share import SHARES, ShareSums
 from forecast.model.informer import Informer
-from forecast.training.preparation import prepare
+from forecast.runs.settings import Settings
+from forecast.training.prepare import prepare
 from forecast.training.train import train
 from tests.support.small import compose
 
@@ -62,7 +63,7 @@ def row_of(config: dict[str, Any]) -> dict[str, Any]:
     """Train and give a row: the share that was taken, and on both parts the relative MSE at every share."""
     with redirect_stdout(StringIO()):
         run, result = train(config)
-        data = prepare(config).data
+        data = prepare(Settings.parse(config)).data
     network = run.load_model().eval()
     row = {"best_step": result["model"]["best_step"], "share": result["model"]["share"]}
     for part in ("validation", "test"):

@@ -13,6 +13,7 @@ from forecast.common.errors import InputError
 from forecast.common.files import read_json
 from forecast.data.calendar import future_index
 from forecast.data.series import Series
+from forecast.data.settings import SYNTHETIC, DataSettings
 from forecast.data.sources import lies_within, load_source
 from forecast.model.original_units import Context, stack
 from forecast.predict.forecaster import Forecaster, Model
@@ -75,9 +76,9 @@ def series_of(run: Run, forecaster: Forecaster, source: Path | None) -> tuple[Se
         path = read_json(run.path / RESULT)["data"]["path"]
         if path is not None and lies_within(Path(path), run.path):
             return forecaster.read(path), path
-        config = read_config(run.path)["data"]
-        if config["source"] == "synthetic":
-            return load_source(config).series, "the simulation"
+        data = DataSettings.parse(read_config(run.path)["data"])
+        if data.source == SYNTHETIC:
+            return load_source(data).series, "the simulation"
     except (OSError, LookupError, TypeError, ValueError):
         path = None
     why = f"{run.path} names no data that can be read here"

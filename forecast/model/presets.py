@@ -11,7 +11,7 @@ from torch import nn
 from forecast import attention
 from forecast.common.bounds import check_sizes
 from forecast.common.errors import InputError
-from forecast.common.options import check_least, check_options
+from forecast.common.settings import check_least, check_options
 from forecast.model.decoder import Decoder, DecoderLayer
 from forecast.model.distilling import Distilling
 from forecast.model.encoder import Encoder, EncoderLayer

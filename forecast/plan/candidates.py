@@ -9,7 +9,7 @@ from forecast import attention
 from forecast.attention._parsing import FUSED, parse, split_word
 from forecast.common.configuration import compose_words, plain_values
 from forecast.common.errors import InputError
-from forecast.runs.settings import read_root, read_trainer, read_training
+from forecast.runs.settings import Settings
 
 CHOICE = "attention="
 OPTION = "--mechanisms"
@@ -17,11 +17,16 @@ OPTION = "--mechanisms"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A mechanism under its label, with its configuration, or None and why there is none."""
+    """A mechanism under its label, with the settings of its training, or None and why there are none."""
 
     label: str
-    config: dict[str, Any] | None
+    settings: Settings | None
     why: str = ""
+
+    @property
+    def config(self) -> dict[str, Any] | None:
+        """The configuration as plain values, for the process that measures it."""
+        return None if self.settings is None else self.settings.plain
 
 
 def candidates_of(overrides: Sequence[str], mechanisms: Sequence[str]) -> list[Candidate]:
@@ -48,9 +53,9 @@ def candidates_of(overrides: Sequence[str], mechanisms: Sequence[str]) -> list[C
             raise InputError(f"{CHOICE}{name}: choose from {', '.join(attention.available())}")
     found = [_candidate(word, words) for word in dict.fromkeys(chosen or mechanisms or attention.available())]
     for candidate in found:
-        if candidate.config is not None:
-            _check(candidate.config)
-    if all(candidate.config is None for candidate in found):
+        if candidate.settings is not None:
+            _check(candidate.settings)
+    if all(candidate.settings is None for candidate in found):
         raise InputError(found[0].why)
     return found
 
@@ -60,18 +65,17 @@ def _candidate(word: str, overrides: Sequence[str]) -> Candidate:
     name, changed = split_word(word, OPTION, FUSED)
     own = [f"{CHOICE}{name}", *(f"attention.{key}={json.dumps(value)}" for key, value in changed.items())]
     try:
-        return Candidate(label, plain_values(compose_words([*overrides, *own])))
+        composed = plain_values(compose_words([*overrides, *own]))
     except InputError as refused:
         return Candidate(label, None, str(refused))
+    return Candidate(label, Settings.parse(composed))
 
 
-def _check(config: dict[str, Any]) -> None:
-    """Refuse a configuration that no training takes, and what a plan does not speak of."""
-    root = read_root(config)
-    read_training(config["training"])
-    trainer = read_trainer(config["trainer"])
-    if root.resume:
-        raise InputError(f"resume={root.resume}: a plan is of a training from its beginning: leave it out")
+def _check(settings: Settings) -> None:
+    """Refuse devices that are not there, and what a plan does not speak of."""
+    settings.trainer.device()
+    if settings.resume:
+        raise InputError(f"resume={settings.resume}: a plan is of a training from its beginning: leave it out")
     for key in ("devices", "num_nodes"):
-        if (value := getattr(trainer, key)) != 1:
+        if (value := getattr(settings.trainer, key)) != 1:
             raise InputError(f"trainer.{key}={value}: a plan is measured in one process: set it to 1")

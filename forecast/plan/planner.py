@@ -22,7 +22,6 @@ from forecast.plan.estimates import Put, estimate, measure, try_sizes
 from forecast.plan.messages import RUN, Answer, Ask, ask_child
 from forecast.plan.pairs import PEAK, TIME, Pair, compare, rank
 from forecast.plan.sheets import check_sheet, plan_sheet
-from forecast.runs.settings import choose_device
 
 
 def run(options: Namespace, arguments: Sequence[str]) -> None:
@@ -36,10 +35,10 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     if options.threads:
         torch.set_num_threads(options.threads)
     candidates = candidates_of(options.overrides, options.mechanisms)
-    config = next(candidate.config for candidate in candidates if candidate.config is not None)
+    settings = next(candidate.settings for candidate in candidates if candidate.settings is not None)
     # what is wrong with the data is said before any process is started
-    source = load_source(config["data"])
-    device = choose_device(config["trainer"])
+    source = load_source(settings.data)
+    device = settings.trainer.device()
     memory = memory_bytes(options.memory_gib, device)
     # of a GPU, what the driver takes and the allocator reserves is in no estimate
     room = int(SHARE * memory) if device.type == "cuda" else memory
@@ -60,10 +59,10 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     if not planned:
         raise InputError(rows[0]["why"].removeprefix(f"{REFUSED}: "))
     facts = {
-        "data": config["data"]["name"], "context_length": config["context_length"], "horizon": config["horizon"],
-        "batch": config["training"]["batch_size"], "rounds": options.rounds,
+        "data": settings.data.name, "context_length": settings.context_length, "horizon": settings.horizon,
+        "batch": settings.training.batch_size, "rounds": options.rounds,
         "memory_gib": memory / 2**30, "room_gib": room / 2**30,
-        **vars(planned[0].length), **facts_of(device, config["training"]["precision"], arguments, "forecast.plan"),
+        **vars(planned[0].length), **facts_of(device, settings.training.precision, arguments, "forecast.plan"),
     }  # fmt: skip
     check = _check({label: pairs for label, (_, pairs) in measured.items() if pairs}, options.check)
     sheets = [plan_sheet(rows, facts), *([] if check is None else [check_sheet(check)])]

@@ -12,7 +12,7 @@ from forecast.common.memory import peak_bytes
 from forecast.data.windows import Windows
 from forecast.evaluation.losses import loss_by_name
 from forecast.plan.footprint import Level, Line
-from forecast.training.preparation import Preparation
+from forecast.training.prepare import Preparation
 from forecast.training.steps import Peer, evaluation_batch, inference, precision_of, prepare_optimizer, training_step
 
 POINTS = 3
@@ -65,7 +65,7 @@ def _lengths(made: Preparation, shrink: int) -> list[int]:
     whole = windows.context_length
     few = whole // step < FEW_TOKENS or whole < FEW_HORIZONS * windows.horizon
     shares = MULTIPLES if few and shrink == 1 else FRACTIONS
-    batch = max(made.settings.batch_size, evaluation_batch(made))
+    batch = max(made.settings.training.batch_size, evaluation_batch(made))
     room = len(windows.values) - int(windows.starts[min(batch, len(windows)) - 1]) - windows.horizon
     others = (max(1, int(whole * share)) for share in shares[1:])
     return [whole, *dict.fromkeys(length - length % step for length in others if step <= length <= room)]
@@ -81,8 +81,8 @@ def peer_of(made: Preparation, windows: Windows, batch: int) -> Peer:
     """
     sizes = replace(made.architecture.sizes, context_length=windows.context_length)
     network = replace(made.architecture, sizes=sizes).build().to(made.device)
-    network.checkpoint_activations(made.settings.activation_checkpointing)
-    loss_of = loss_by_name(str(made.config["loss"]))
+    network.checkpoint_activations(made.settings.training.activation_checkpointing)
+    loss_of = loss_by_name(made.settings.loss)
     positions = torch.arange(batch, device=windows.starts.device) % len(windows)
     drawn = windows.batch(positions)
 
@@ -112,7 +112,7 @@ def _level(made: Preparation, windows: Windows, shrink: int, longer: int = 1) ->
             return Line.proportional(*point(max(1, largest // longer)))
         return Line.through(*map(point, _two(largest)))
 
-    step = line(_peak_of_step, made.settings.batch_size // shrink)
+    step = line(_peak_of_step, made.settings.training.batch_size // shrink)
     evaluation = line(_peak_of_evaluation, evaluation_batch(made) // shrink)
     return Level(windows.context_length, peer_of(made, windows, 1).held_bytes(training=True), step, evaluation)
 

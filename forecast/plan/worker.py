@@ -20,9 +20,9 @@ from forecast.plan.footprint import Footprint, calibrated
 from forecast.plan.messages import AGAIN, MEASURE, RUN, SMALL, STEP, Answer, Ask
 from forecast.plan.pace import Length
 from forecast.plan.probe import measure_levels, peer_of, step_of
-from forecast.runs.settings import parse_time
-from forecast.training.fitting import fit
-from forecast.training.preparation import Preparation, prepare
+from forecast.runs.settings import Settings
+from forecast.training.fit import fit
+from forecast.training.prepare import Preparation, prepare
 from forecast.training.tensorboard.logger import check_logger, log_start, make_logger
 from forecast.training.train import train
 
@@ -70,8 +70,8 @@ def measure(ask: Ask) -> Answer:
     levels = measure_levels(made)
     look_back = made.data.parts["train"].context_length
     (own,) = (level for level in levels if level.context_length == look_back)
-    validated = min(made.settings.evaluation_batch_size, len(made.data.parts["validation"]))
-    transient = own.transient(made.settings.batch_size, validated)
+    validated = min(made.data.evaluation_batch_size, len(made.data.parts["validation"]))
+    transient = own.transient(made.settings.training.batch_size, validated)
     factor = 1.0 if made.device.type == "cuda" else calibrated(peak * 2**20, idle * 2**20, transient)
     footprint = Footprint(look_back, peak * 2**20 - factor * transient, factor, levels)
     return replace(paced, footprint=footprint, longest=_longest(made))
@@ -96,7 +96,7 @@ def make_step(ask: Ask) -> Answer:
     """Make one step of the configuration and say what it took."""
     made = _prepared(ask)
     reset_peak_memory(made.device)
-    step_of(made, peer_of(made, made.data.parts["train"], made.settings.batch_size))
+    step_of(made, peer_of(made, made.data.parts["train"], made.settings.training.batch_size))
     peak = peak_memory_mib(made.device)
     fits = peak * 2**20 <= ask.memory_bytes
     return Answer("" if fits else f"{MEMORY}: took {peak / 2**10:,.2f} GiB", peak_mib=peak)
@@ -126,7 +126,7 @@ def _paced(ask: Ask) -> tuple[Preparation, Answer]:
 
 def _prepared(ask: Ask) -> Preparation:
     check_logger(ask.config["logger"])
-    made = prepare(_quiet(ask.config))
+    made = prepare(Settings.parse(_quiet(ask.config)))
     if made.device.type == "cuda":
         limit_cuda(ask.memory_bytes, made.device)
     else:
@@ -141,32 +141,23 @@ def _quiet(config: dict[str, Any]) -> dict[str, Any]:
 def _train_shortly(made: Preparation, clock: StepClock, folder: Path) -> Mapping[str, Any]:
     """Train on the data as they are, validate on a few batches, and give the figures of speed."""
     validation = made.data.parts["validation"]
-    size = made.settings.evaluation_batch_size
+    size = made.data.evaluation_batch_size
     least, most = EVALUATION_BATCHES
     batches = min(most, max(least, -(-EVALUATION_WINDOWS // size)))
     made.data.parts["validation"] = replace(validation, starts=validation.starts[: batches * size])
     made.task.total_steps = MOST
-    often = made.data.parts["train"].starts.numel() / made.settings.batch_size / FIRST_VALIDATION
-    logger = make_logger(made.config["logger"], str(folder))
-    log_start(logger, made.config)
-    outcome = fit(
-        made.task,
-        made.data,
-        folder / "checkpoints",
-        settings=replace(made.settings, validations_per_epoch=often, max_time=None),
-        precision=made.precision,
-        device=made.device,
-        trainer_options=made.config["trainer"],
-        callbacks=[*made.callbacks, clock],
-        logger=logger,
-        start_is_candidate=made.maps.start is not None,
-    )
+    often = made.data.parts["train"].starts.numel() / made.settings.training.batch_size / FIRST_VALIDATION
+    logger = make_logger(made.settings.logger, str(folder))
+    log_start(logger, made.settings.plain)
+    training = replace(made.settings.training, validations_per_epoch=often, max_time=None)
+    timed = replace(made, settings=replace(made.settings, training=training), callbacks=[*made.callbacks, clock])
+    outcome = fit(timed, folder / "checkpoints", logger)
     logger.finalize("success")
     return outcome.speed
 
 
 def _length(made: Preparation) -> Length:
-    parts, settings = made.data.parts, made.settings
+    parts, settings = made.data.parts, made.settings.training
     return Length(
         train=len(parts["train"]),
         validation=len(parts["validation"]),
@@ -174,7 +165,7 @@ def _length(made: Preparation) -> Length:
         batch=settings.batch_size,
         steps=made.task.total_steps,
         interval=settings.validation_interval(len(parts["train"])),
-        max_seconds=None if settings.max_time is None else parse_time(settings.max_time).total_seconds(),
+        max_seconds=None if settings.duration is None else settings.duration.total_seconds(),
         scores_start=made.maps.start is not None,
     )
 
@@ -182,7 +173,7 @@ def _length(made: Preparation) -> Length:
 def _longest(made: Preparation) -> int:
     """Return the longest look-back that leaves the training part a window, that of `first_origin` if it is set."""
     longest = len(made.data.split.train) - made.data.parts["train"].horizon
-    first = made.settings.first_origin
+    first = made.settings.training.first_origin
     return longest if first is None else min(longest, first)
 
 

@@ -19,14 +19,15 @@ from forecast.common.tables import Sheet
 from forecast.common.text import duration
 from forecast.data.datamodule import ForecastData
 from forecast.data.placement import Placing
-from forecast.data.sources import Source, check_data, described_data, load_source
+from forecast.data.settings import SYNTHETIC, DataSettings
+from forecast.data.sources import Source, described_data, load_source
 from forecast.data.windows import Batch
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.share import percent
 from forecast.model.informer import Informer
 from forecast.runs.resume import read_config
 from forecast.runs.run import DAMAGE, RESULT, Architecture, Run
-from forecast.runs.settings import exact_convolutions, read_root, read_training
+from forecast.runs.settings import Settings, exact_convolutions
 
 OPTION = "--attention"
 
@@ -129,11 +130,11 @@ def same_source(run: Run, file: Path | None = None) -> Source:
         If the file is gone, another one or not the folder's to name, or the run folder is damaged.
     """
     config, facts = read_config(run.path)["data"], _facts(run)
-    check_data(config)
-    if config["source"] == "synthetic":
+    settings = DataSettings.parse(config)
+    if settings.source == SYNTHETIC:
         if file is not None:
             raise InputError(f"--data {file}: {run.path} was trained on a simulation: leave it out")
-        return load_source(config)
+        return load_source(settings)
 
     def command(name: str) -> str:
         return f"python -m forecast.predict.transplant --run {shlex.quote(str(run.path))} --data {shlex.quote(name)} …"
@@ -146,7 +147,7 @@ def same_source(run: Run, file: Path | None = None) -> Source:
         raise InputError(f"{path}: the file that {run.path} was trained on is not there: put it back, or give --data")
     if sha256(path) != facts["sha256"]:
         raise InputError(f"{path}: not the file that {run.path} was trained on (its sha256 differs): put it back")
-    return load_source({**config, "path": str(path), "sha256": None})
+    return load_source(replace(settings, path=str(path), sha256=None))
 
 
 def data_at(run: Run, source: Source, context_length: int | None, device: torch.device) -> ForecastData:
@@ -159,16 +160,15 @@ def data_at(run: Run, source: Source, context_length: int | None, device: torch.
     InputError
         If the look-back is too long for the data, or they do not give the run's own scaling.
     """
-    config, trained = read_config(run.path), run.manifest()
-    root, training = read_root(config), read_training(config["training"])
+    settings, trained = Settings.parse(read_config(run.path)), run.manifest()
     data = ForecastData(
         source,
-        config["data"]["split"],
-        context_length=root.context_length if context_length is None else context_length,
-        horizon=root.horizon,
-        batch_size=training.batch_size,
-        evaluation_batch_size=training.evaluation_batch_size,
-        seed=root.seed,
+        settings.data.split,
+        context_length=settings.context_length if context_length is None else context_length,
+        horizon=settings.horizon,
+        batch_size=settings.training.batch_size,
+        evaluation_batch_size=settings.training.evaluation_batch_size,
+        seed=settings.seed,
         placing=Placing(device=device, folder=run.path),
     )
     made = json.loads(json.dumps(data.manifest()))

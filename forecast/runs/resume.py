@@ -10,12 +10,13 @@ from typing import Any
 
 from forecast.common.errors import InputError
 from forecast.common.files import claimed, flatten, read_json, sha256
-from forecast.common.options import TARGET
+from forecast.common.targets import TARGET
 from forecast.data.sources import described_data, expanded, lies_within, resume_command
 from forecast.runs.earlier import whole
 from forecast.runs.integrity import check_links
 from forecast.runs.results import lacking, wrong_kind
 from forecast.runs.run import CONFIG, MANIFEST, RESULT, Run
+from forecast.runs.settings import Settings
 from forecast.runs.stored import check_stored
 
 BUDGET = ("max_epochs", "max_steps", "max_time")
@@ -30,96 +31,101 @@ FREE_GROUPS = ("trainer", "logger")
 FREE = (*FREE_GROUPS, "resume", "output_dir", "sweep")
 FREE_TRAINING = (*BUDGET, "progress", "checkpoint_minutes", "profile", "activation_checkpointing", "data_placement")
 
-ANEW, ELSEWHERE = "begin a new run with resume=false", "remove that folder, or choose another sweep.name"
-"""How a run is begun anew: where it has a folder of its own, and where its folder is that of a job of a sweep."""
+RESTART_HINT, RESTART_JOB_HINT = "begin a new run with resume=false", "remove that folder, or choose another sweep.name"
+"""How a run is started again: where it has a folder of its own, and where its folder is that of a job of a sweep."""
 
 
 @dataclass
-class Beginning:
-    """What a run begins with.
+class StartState:
+    """What a run starts from.
 
     Parameters
     ----------
-    config
-        The configuration that holds: the folder's own where one is named.
+    settings
+        Those that hold: the folder's own where one is named.
     run
-        The folder, None until it is made; `newest_state` says what to go on from there.
+        The folder, None until it is made; `newest_state` says what is resumed there.
     result
         The content of the folder's `result.json` where the run is finished.
-    anew
-        How to begin the run anew where the folder cannot be gone on with.
+    restart_hint
+        How to start the run again where the folder cannot be resumed.
     """
 
-    config: dict[str, Any]
+    settings: Settings
     run: Run | None = None
     result: dict[str, Any] | None = None
-    anew: str = ANEW
+    restart_hint: str = RESTART_HINT
 
 
 @contextmanager
-def begin(
-    config: Mapping[str, Any], *, folder: Path | None = None, overrides: Sequence[str] | None = None
-) -> Iterator[Beginning]:
-    """Find out where the run that `config` describes begins, and hold its folder if there is one.
+def start_state(
+    settings: Settings, *, folder: Path | None = None, overrides: Sequence[str] | None = None
+) -> Iterator[StartState]:
+    """Find out where a run starts, and lock its folder if there is one.
 
     Parameters
     ----------
-    config
-        Plain values; its `resume` is false, "auto", or a run folder.
+    settings
+        Their `resume` is false, "auto", or a run folder.
     folder
         The very folder of the run, as in a sweep; it need not exist.
     overrides
-        What was given on the command line; None if `config` was made otherwise: it then counts as a whole.
+        What was given on the command line; None if the settings were made otherwise: they then count as a whole.
 
     Raises
     ------
     InputError
         If the folder is no run, holds another one, or is in use.
     """
-    wanted = dict(config)
-    resume = wanted.get("resume", False)
-    anew = ANEW if folder is None else ELSEWHERE
+    wanted, resume = settings, settings.resume
+    hint = RESTART_HINT if folder is None else RESTART_JOB_HINT
     taken = None
-    if folder is None and resume not in (False, "auto"):
-        folder = Path(str(resume))
-        taken = _of_folder(folder, wanted, overrides)
-        wanted = wanted if taken is None else taken
     if folder is None and resume == "auto":
-        folder = newest_like(wanted)
+        folder = newest_like(settings.plain)
+    elif folder is None and resume is not False:
+        folder = Path(str(resume))
+        taken = _of_folder(folder, settings.plain, overrides)
+        wanted = wanted if taken is None else Settings.parse(taken)
     with ExitStack() as stack:
         if folder is None or not (folder / CONFIG).is_file():
-            yield Beginning(wanted)
+            yield StartState(wanted)
             return
         stack.enter_context(claimed(folder))
         check_links(folder)
         stored = read_config(folder)
         if taken is not None:  # which file it is, and where it is fetched, is not the folder's to say
-            stored = {**stored, "data": taken["data"]}
+            stored = {**stored, "data": wanted.plain["data"]}
         finished = (folder / MANIFEST).is_file()
         named = resume not in (False, "auto")  # only then may the length be another
-        if differing := differences(wanted, stored, budget=finished or not named):
-            cure = ANEW if named else ELSEWHERE
+        if differing := differences(wanted.plain, stored, budget=finished or not named):
+            cure = RESTART_HINT if named else RESTART_JOB_HINT
             raise InputError(f"{folder}: holds another run: {'; '.join(differing[:3])}: {cure}")
-        own = None if taken is not None and not _names_data(overrides) else wanted["data"].get("path")
-        yield _finished(Run(folder), wanted, anew, own) if finished else _unfinished(Run(folder), wanted, stored, anew)
+        run = Run(folder)
+        if finished:
+            own = None if taken is not None and not _names_data(overrides) else wanted.data.path
+            yield StartState(wanted, run, result=_finished_result(run, hint, own))
+        else:
+            run.clear_temporary()
+            # what "auto" came to is kept
+            yield StartState(wanted.at_precision(stored["training"]["precision"]), run, restart_hint=hint)
 
 
-def _finished(run: Run, wanted: dict[str, Any], anew: str, own: str | None) -> Beginning:
+def _finished_result(run: Run, hint: str, own: str | None) -> dict[str, Any]:
     """Return the result of a finished run; `own` is the data file as the user, and not the folder, names it."""
     try:
         run.check()
-        result = read_json(run.path / RESULT)
+        result: dict[str, Any] = read_json(run.path / RESULT)
         if (key := wrong_kind(result) or lacking(result)) is not None:
             raise ValueError(f"{key} is not what the program writes")
         path, digest = result["data"]["path"], result["data"].get("sha256")
     except InputError as error:
-        raise InputError(f"{error}, or {anew}") from None
+        raise InputError(f"{error}, or {hint}") from None
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{run.path / RESULT}: not readable ({error}): the run folder is damaged: {anew}") from None
+        raise InputError(f"{run.path / RESULT}: not readable ({error}): the run folder is damaged: {hint}") from None
     file = _comparable(run, path, own)
     if file is not None and digest is not None and file.is_file() and sha256(file) != digest:
-        raise InputError(f"{file}: has changed since {run.path} was finished: {anew}")
-    return Beginning(wanted, run, result=result)
+        raise InputError(f"{file}: has changed since {run.path} was finished: {hint}")
+    return result
 
 
 def _comparable(run: Run, path: str | None, own: str | None) -> Path | None:
@@ -135,12 +141,6 @@ def _names_data(overrides: Sequence[str] | None) -> bool:
 
 def _key(override: str) -> str:
     return override.lstrip("+").split("=")[0]
-
-
-def _unfinished(run: Run, wanted: dict[str, Any], stored: Mapping[str, Any], anew: str) -> Beginning:
-    run.clear_temporary()
-    precision = stored["training"]["precision"]  # what "auto" came to is kept
-    return Beginning({**wanted, "training": {**wanted["training"], "precision": precision}}, run, anew=anew)
 
 
 def _of_folder(folder: Path, composed: dict[str, Any], overrides: Sequence[str] | None) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ from forecast.common.bounds import Room, check_sizes, shapes_of
 from forecast.common.cli import ran_out_of_memory
 from forecast.common.errors import InputError
 from forecast.common.files import claimed, read_with_digest, replacing, sha256, write_sealed
-from forecast.common.options import check_options
+from forecast.common.settings import check_options
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
 from forecast.runs.earlier import options_of

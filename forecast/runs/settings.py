@@ -1,8 +1,8 @@
-"""Settings of a run: root, training, trainer and precision."""
+"""Everything that a training is asked to be: the configuration, parsed and checked once."""
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,11 @@ import torch
 
 from forecast.common.conf_files import about_option
 from forecast.common.errors import InputError
-from forecast.common.options import check_least, check_options
+from forecast.common.naming import named
+from forecast.common.settings import option, options_of, read_options, settings
 from forecast.data.placement import PLACEMENTS
-from forecast.data.sources import check_data, check_seed, check_whole
+from forecast.data.settings import LARGEST_SEED, DataSettings
+from forecast.evaluation.losses import loss_by_name
 
 GROUPS = (
     *("data", "model", "attention", "cross_attention", "optimizer", "scheduler"),
@@ -22,41 +24,57 @@ GROUPS = (
 """The groups that every run needs; `decoder_attention` may be null."""
 
 
-@dataclass(frozen=True)
-class Root:
-    """The keys at the root of the configuration."""
-
-    context_length: int
-    horizon: int
-    seed: int
-    loss: str
-    output_dir: str
-    resume: bool | str
-
-
-@dataclass(frozen=True)
+@settings
 class TrainingSettings:
-    """The `training` group."""
+    """The `training` group: length, batches and arithmetic."""
 
-    max_epochs: float | None
-    max_steps: int | None
-    max_time: str | None
-    batch_size: int
-    evaluation_batch_size: int
-    evaluation_stride: int
-    first_origin: int | None
-    validations_per_epoch: float
-    precision: str
-    max_grad_norm: float | None
-    start_confidence: float | None
-    share_prior: float
-    linear_path_rate: float
-    checkpoint_minutes: float
-    progress: bool
-    profile: bool
-    activation_checkpointing: bool
-    data_placement: str
-    compile: bool
+    max_epochs: float | None = option(
+        "Passes over the training windows; null: `max_steps` alone ends the run.", unit="epochs", above=0
+    )
+    max_steps: int | None = option("Most training steps; null: `max_epochs` alone.", unit="steps", least=1)
+    max_time: str | None = option("Time after which training ends; the best weights so far count.", unit="dd:hh:mm:ss")
+    batch_size: int = option("Windows of a training step, of all processes together.", unit="windows", least=1)
+    evaluation_batch_size: int = option("Windows that are forecast at a time.", unit="windows", least=1)
+    evaluation_stride: int = option("Keep every n-th validation and test window, counted from the last.", least=1)
+    first_origin: int | None = option(
+        "Row of the first training target; null: the first with a whole look-back.", unit="row", least=1
+    )
+    validations_per_epoch: float = option("Validations in one pass over the training windows.", above=0)
+    precision: str = option("Arithmetic of training; auto: bf16-mixed where the model gains from it.")
+    max_grad_norm: float | None = option("Largest norm of the gradients; null: they are not clipped.", above=0)
+    start_confidence: float | None = option(
+        "Confidence of validation that trained weights beat the start; null: any better score is enough.",
+        least=0.5,
+        below=1,
+    )
+    share_prior: float = option(
+        "Shrinks the mixing weight by n / (n + share_prior), n independent validation windows; 0: no shrinkage.",
+        least=0,
+    )
+    linear_path_rate: float = option(
+        "Learning rate of the linear path, relative to the optimizer's; 0 keeps the closed form.", least=0
+    )
+    checkpoint_minutes: float = option("Longest time between two checkpoints.", unit="minutes", above=0)
+    progress: bool = option("Show progress bars.")
+    profile: bool = option("Record a trace of a few steps.")
+    activation_checkpointing: bool = option("Compute layers again in the backward pass: less memory, more time.")
+    data_placement: str = option("Where the table lies while training.", choices=PLACEMENTS)
+    compile: bool = option("Compile the training step.")
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> "TrainingSettings":
+        """Return the `training` group of a configuration, checked."""
+        result = cls(**read_options(cls, values, "training"))
+        if result.max_epochs is None and result.max_steps is None:
+            raise InputError("training.max_epochs=None and training.max_steps=None: give one of them: a run has an end")
+        if result.max_time is not None:
+            parse_time(result.max_time)
+        return result
+
+    @property
+    def duration(self) -> timedelta | None:
+        """The time after which training ends, None without a limit."""
+        return None if self.max_time is None else parse_time(self.max_time)
 
     def total_steps(self, num_windows: int) -> int:
         """Return the length of the run in steps: `max_epochs` or `max_steps`, whichever comes first."""
@@ -70,100 +88,8 @@ class TrainingSettings:
         return max(1, round(per_epoch / self.validations_per_epoch))
 
 
-def read_root(config: Mapping[str, Any]) -> Root:
-    """Return the root keys, checked.
-
-    Raises
-    ------
-    InputError
-        If one is of the wrong kind or out of its range.
-    """
-    for key in config:
-        if key not in (*Root.__annotations__, *GROUPS, "decoder_attention", "sweep"):
-            raise InputError(f"{key}: {about_option(str(key))}")
-    check_groups(config)
-    check_whole(config, Root.__annotations__, "")
-    values = {key: config[key] for key in Root.__annotations__}
-    for key, value in values.items():
-        if key == "resume":
-            check_resume(value)
-        elif not isinstance(value, Root.__annotations__[key]) or isinstance(value, bool):
-            raise InputError(f"{key}={value}: must be {Root.__annotations__[key].__name__}")
-    for key in ("context_length", "horizon"):
-        check_least(values[key], 1, key)
-    check_seed(values["seed"], "seed")
-    check_data(config["data"])
-    return Root(**values)
-
-
-def check_groups(config: Mapping[str, Any]) -> None:
-    """Refuse a configuration in which a group of options is absent, or none.
-
-    Raises
-    ------
-    InputError
-        Naming it.
-    """
-    for key in (*GROUPS, *(["decoder_attention"] if config.get("decoder_attention") is not None else [])):
-        if not isinstance(config.get(key), Mapping):
-            raise InputError(f"{key}={config.get(key)}: must be a group of options, as the files of conf/ are")
-
-
-def check_resume(value: Any) -> None:
-    """Refuse what says neither whether nor where to go on.
-
-    Raises
-    ------
-    InputError
-        Naming the three ways.
-    """
-    if value is not False and not (isinstance(value, str) and value):
-        raise InputError(f"resume={value}: choose false, auto (the newest run of this configuration), or a run folder")
-
-
-def read_training(config: Mapping[str, Any]) -> TrainingSettings:
-    """Return the `training` group, checked.
-
-    Raises
-    ------
-    InputError
-        If a value is of the wrong kind or out of its range.
-    """
-    check_options(TrainingSettings, config, "training")
-    check_whole(config, TrainingSettings.__annotations__, "training.")
-    settings = TrainingSettings(**config)
-    for key in ("max_steps", "batch_size", "evaluation_batch_size", "evaluation_stride", "first_origin"):
-        if getattr(settings, key) is not None:
-            check_least(getattr(settings, key), 1, f"training.{key}")
-    confidence = settings.start_confidence
-    if confidence is not None and not 0.5 <= confidence < 1:
-        raise InputError(f"training.start_confidence={confidence}: must be at least 0.5 and below 1, or null")
-    if not 0 <= settings.linear_path_rate < float("inf"):
-        raise InputError(f"training.linear_path_rate={settings.linear_path_rate}: must be at least 0 and finite")
-    if not 0 <= settings.share_prior < float("inf"):
-        raise InputError(f"training.share_prior={settings.share_prior}: must be at least 0 and finite")
-    for key in ("max_epochs", "validations_per_epoch", "max_grad_norm", "checkpoint_minutes"):
-        value = getattr(settings, key)
-        if value is not None and not 0 < value < float("inf"):
-            raise InputError(f"training.{key}={value}: must be above 0 and finite")
-    if settings.max_epochs is None and settings.max_steps is None:
-        raise InputError("training.max_epochs=None and training.max_steps=None: give one of them: a run has an end")
-    if settings.data_placement not in PLACEMENTS:
-        choices = f"{', '.join(PLACEMENTS[:-1])} or {PLACEMENTS[-1]}"
-        raise InputError(f"training.data_placement={settings.data_placement}: choose {choices}")
-    if settings.max_time is not None:
-        parse_time(settings.max_time)
-    return settings
-
-
 def parse_time(text: str) -> timedelta:
-    """Return the duration that dd:hh:mm:ss says.
-
-    Raises
-    ------
-    InputError
-        If it says none.
-    """
+    """Return the duration that dd:hh:mm:ss says."""
     pieces = text.split(":")
     if len(pieces) != 4 or not all(piece.isdecimal() and len(piece) < 7 for piece in pieces):
         raise InputError(f"training.max_time={text}: must be dd:hh:mm:ss, such as 00:00:10:00 for ten minutes")
@@ -192,100 +118,155 @@ PER_PROCESSOR = 4
 """Most processes of a CPU training for each processor of the machine. A run folder may ask for a million."""
 
 
-@dataclass(frozen=True)
+@settings
 class TrainerSettings:
-    """The `trainer` group: nothing that leaves out windows or changes how steps are counted.
+    """The `trainer` group: nothing that leaves out windows or changes how steps are counted."""
 
-    `devices` is the number of processes on each of `num_nodes` machines, "auto" one for each GPU there.
-    """
+    accelerator: str = option("Kind of device: auto, cpu or gpu.")
+    devices: int | str = option("Processes on each machine; auto: one for each GPU there.")
+    log_every_n_steps: int = option("Steps from one line of the log to the next.", unit="steps", least=1)
+    num_nodes: int = option("Machines that train together.", default=1, least=1)
+    benchmark: bool | None = option("Let cuDNN choose its fastest kernels.", default=None)
+    deterministic: bool | None = option("Refuse operations that are not deterministic.", default=None)
+    detect_anomaly: bool = option("Find the operation behind a gradient that is not finite; slow.", default=False)
 
-    accelerator: str
-    devices: int | str
-    log_every_n_steps: int
-    num_nodes: int = 1
-    benchmark: bool | None = None
-    deterministic: bool | None = None
-    detect_anomaly: bool = False
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> "TrainerSettings":
+        """Return the `trainer` group of a configuration, checked; whether the devices are there is asked later."""
+        for key, home in TRAINER_KEYS_OF_OURS.items():
+            if key in values:
+                raise InputError(f"trainer.{key}: is settled by {home}: set that instead")
+        result = cls(**read_options(cls, values, "trainer"))
+        if result.devices != "auto" and (not isinstance(result.devices, int) or result.devices < 1):
+            raise InputError(f"trainer.devices={result.devices}: must be auto or a whole number of at least 1")
+        if result.accelerator not in ("auto", "cpu", "gpu", "cuda"):
+            raise InputError(f"trainer.accelerator={result.accelerator}: choose auto, cpu or gpu")
+        return result
 
+    def device(self, local_rank: int = 0) -> torch.device:
+        """Return the device of a machine's process `local_rank`: CUDA where there is one, else the CPU, for "auto".
 
-def read_trainer(trainer: Mapping[str, Any]) -> TrainerSettings:
-    """Return the `trainer` group, checked.
-
-    Raises
-    ------
-    InputError
-        If it asks for what is not there, or for what is settled elsewhere.
-    """
-    for key, home in TRAINER_KEYS_OF_OURS.items():
-        if key in trainer:
-            raise InputError(f"trainer.{key}: is settled by {home}: set that instead")
-    check_options(TrainerSettings, trainer, "trainer")
-    check_whole(trainer, ("accelerator", "devices", "log_every_n_steps"), "trainer.")
-    settings = TrainerSettings(**trainer)
-    for key in ("log_every_n_steps", "num_nodes"):
-        check_least(getattr(settings, key), 1, f"trainer.{key}")
-    if settings.devices != "auto" and (not isinstance(settings.devices, int) or settings.devices < 1):
-        raise InputError(f"trainer.devices={settings.devices}: must be auto or a whole number of at least 1")
-    if settings.accelerator not in ("auto", "cpu", "gpu", "cuda"):
-        raise InputError(f"trainer.accelerator={settings.accelerator}: choose auto, cpu or gpu")
-    if settings.accelerator in ("gpu", "cuda") and not torch.cuda.is_available():
-        raise InputError(
-            f"trainer.accelerator={settings.accelerator}: torch finds no CUDA device here: use trainer=default"
-        )
-    return settings
-
-
-def choose_device(trainer: Mapping[str, Any], local_rank: int = 0) -> torch.device:
-    """Return the device of a machine's process `local_rank`: CUDA where there is one, else the CPU, for "auto".
-
-    Raises
-    ------
-    InputError
-        As `read_trainer` does.
-    """
-    cpu = read_trainer(trainer).accelerator == "cpu" or not torch.cuda.is_available()
-    return torch.device("cpu") if cpu else torch.device("cuda", local_rank)
-
-
-def count_processes(trainer: Mapping[str, Any]) -> tuple[int, int]:
-    """Return how many processes the `trainer` group asks for on each machine, and how many machines.
-
-    Raises
-    ------
-    InputError
-        As `read_trainer` does, and if there are not as many devices.
-    """
-    settings = read_trainer(trainer)
-    on_cpu = choose_device(trainer).type == "cpu"
-    if settings.devices == "auto":
-        if on_cpu:
+        Raises
+        ------
+        InputError
+            If a GPU is asked for and none is there.
+        """
+        available = torch.cuda.is_available()
+        if self.accelerator in ("gpu", "cuda") and not available:
             raise InputError(
-                "trainer.devices=auto: counts GPUs, and this trains on the CPU: say how many processes, "
-                "as in trainer.devices=2"
+                f"trainer.accelerator={self.accelerator}: torch finds no CUDA device here: use trainer=default"
             )
-        return torch.cuda.device_count(), settings.num_nodes
-    assert isinstance(settings.devices, int)
-    if on_cpu and settings.devices > (most := PER_PROCESSOR * (os.cpu_count() or 1)):
-        raise InputError(
-            f"trainer.devices={settings.devices}: a training on the CPU of this machine has at most {most} processes: "
-            "lower it"
+        on_cpu = self.accelerator == "cpu" or not available
+        return torch.device("cpu") if on_cpu else torch.device("cuda", local_rank)
+
+    def count_processes(self) -> tuple[int, int]:
+        """Return the number of processes on each machine, and of machines.
+
+        Raises
+        ------
+        InputError
+            If there are fewer devices.
+        """
+        on_cpu = self.device().type == "cpu"
+        if self.devices == "auto":
+            if on_cpu:
+                raise InputError(
+                    "trainer.devices=auto: counts GPUs, and this trains on the CPU: say how many processes, "
+                    "as in trainer.devices=2"
+                )
+            return torch.cuda.device_count(), self.num_nodes
+        assert isinstance(self.devices, int)
+        if on_cpu and self.devices > (most := PER_PROCESSOR * (os.cpu_count() or 1)):
+            raise InputError(
+                f"trainer.devices={self.devices}: a training on the CPU of this machine has at most {most} processes: "
+                "lower it"
+            )
+        if not on_cpu and self.devices > (found := torch.cuda.device_count()):
+            raise InputError(
+                f"trainer.devices={self.devices}: this process sees {found} CUDA devices: lower it, or let each "
+                "process see all of its machine's"
+            )
+        return self.devices, self.num_nodes
+
+
+@settings
+class Settings:
+    """A training's configuration: a field for each option at its root and for each group.
+
+    Groups that name what is made of them (`_target_`) or that a constructor checks stay plain mappings.
+    """
+
+    context_length: int = option("Length of the look-back.", unit="time steps", least=1)
+    horizon: int = option("Length of the forecast.", unit="time steps", least=1)
+    seed: int = option("Seed of the weights, the order of windows and dropout.", least=0, most=LARGEST_SEED)
+    loss: str = option("Training loss, on z-scores: mse, mae or huber.")
+    output_dir: str = option("Folder of all runs.")
+    resume: bool | str = option("false; auto: the newest run of this configuration; or a run folder.")
+    data: DataSettings
+    training: TrainingSettings
+    trainer: TrainerSettings
+    model: Mapping[str, Any]
+    attention: Mapping[str, Any]
+    decoder_attention: Mapping[str, Any] | None
+    cross_attention: Mapping[str, Any]
+    optimizer: Mapping[str, Any]
+    scheduler: Mapping[str, Any]
+    callbacks: Mapping[str, Any]
+    logger: Mapping[str, Any]
+    plain: dict[str, Any]
+    """The configuration as plain values, as `config.json` has it."""
+
+    @classmethod
+    def parse(cls, config: Mapping[str, Any]) -> "Settings":
+        """Return the settings of a composed configuration, plain values.
+
+        Raises
+        ------
+        InputError
+            Naming the option, its value, and what it should be.
+        """
+        config = named(config)
+        own = options_of(cls)
+        for key in config:
+            if key not in (*own, *GROUPS, "decoder_attention", "sweep"):
+                raise InputError(f"{key}: {about_option(str(key))}")
+        decoder = config.get("decoder_attention")
+        for key in (*GROUPS, *(["decoder_attention"] if decoder is not None else [])):
+            if not isinstance(config.get(key), Mapping):
+                raise InputError(f"{key}={config.get(key)}: must be a group of options, as the files of conf/ are")
+        if "resume" in config:
+            check_resume(config["resume"])
+        root = read_options(cls, {key: value for key, value in config.items() if key in own}, "")
+        loss_by_name(root["loss"])
+        return cls(
+            **root,
+            data=DataSettings.parse(config["data"]),
+            training=TrainingSettings.parse(config["training"]),
+            trainer=TrainerSettings.parse(config["trainer"]),
+            **{key: config[key] for key in GROUPS if key not in ("data", "training", "trainer")},
+            decoder_attention=decoder,
+            plain=config,
         )
-    if not on_cpu and settings.devices > (found := torch.cuda.device_count()):
-        raise InputError(
-            f"trainer.devices={settings.devices}: this process sees {found} CUDA devices: lower it, or let each "
-            "process see all of its machine's"
-        )
-    return settings.devices, settings.num_nodes
+
+    def at_precision(self, precision: str) -> "Settings":
+        """Return these settings with another `training.precision`."""
+        plain = {**self.plain, "training": {**self.plain["training"], "precision": precision}}
+        return replace(self, training=replace(self.training, precision=precision), plain=plain)
+
+    def settled(self, local_rank: int = 0) -> "Settings":
+        """Return these settings with the precision that "auto" comes to on the device of this machine."""
+        device = self.trainer.device(local_rank)
+        return self.at_precision(choose_precision(self.training.precision, device, self.model.get("d_model")))
+
+
+def check_resume(value: Any) -> None:
+    """Refuse what says neither whether nor where to resume."""
+    if value is not False and not (isinstance(value, str) and value):
+        raise InputError(f"resume={value}: choose false, auto (the newest run of this configuration), or a run folder")
 
 
 def check_one_process(trainer: Mapping[str, Any]) -> None:
-    """Refuse a job that would itself start processes.
-
-    Raises
-    ------
-    InputError
-        Naming the key and what a sweep has instead.
-    """
+    """Refuse a job of a sweep that would itself start processes."""
     for key in ("devices", "num_nodes"):
         if (value := trainer.get(key, 1)) != 1:
             raise InputError(

@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from forecast.common.errors import InputError
-from forecast.common.options import TARGET, check_plain
+from forecast.common.targets import TARGET, check_plain
 
 INTERPOLATION = "${"
 """Begins what OmegaConf would look up: an environment variable, for one."""

@@ -11,7 +11,7 @@ from forecast.data.windows import spread
 from forecast.evaluation.by_calendar import errors_by_part
 from forecast.evaluation.evaluate import Row
 from forecast.model.informer import Informer
-from forecast.training.fitting import Fit
+from forecast.training.fit import Fit
 from forecast.training.probe.maps import attention_maps, token_names
 from forecast.training.tensorboard.figures import by_part, errors_by_step
 from forecast.training.tensorboard.logger import Board

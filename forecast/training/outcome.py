@@ -15,43 +15,33 @@ from forecast.common.spreadsheet import write_frame
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.evaluation.evaluate import Row
-from forecast.evaluation.linear_start import LinearMaps
 from forecast.model.flops import flops_per_window
 from forecast.model.informer import Informer
 from forecast.runs import results
 from forecast.runs.run import ERRORS, RESULT, Run
-from forecast.training.fitting import Fit
+from forecast.training.fit import Fit
+from forecast.training.prepare import Preparation
 
 
 def write_outcome(
-    run: Run,
-    config: Mapping[str, Any],
-    data: ForecastData,
-    network: Informer,
-    rows: Mapping[str, Row | None],
-    maps: LinearMaps,
-    fit: Fit,
-    *,
-    trust: float,
-    precision: str,
-    device: torch.device,
-    processes: int,
+    run: Run, prepared: Preparation, rows: Mapping[str, Row | None], fit: Fit, *, processes: int
 ) -> dict[str, Any]:
     """Write errors, quantiles, the last test window's forecast, weights and result: all but the manifest.
 
-    Gives the content of `result.json`.
+    Return the content of `result.json`.
     """
+    data, network, config = prepared.data, prepared.network, prepared.settings.plain
     model = rows["model"]
     assert model is not None
-    ridge = maps.baseline
+    ridge, start = prepared.maps.baseline, prepared.maps.start
     facts = {
         "command": results.command_line(),
         "config": config,
-        "seed": config["seed"],
+        "seed": prepared.settings.seed,
         "status": fit.status,
-        "device": results.device_name(device),
+        "device": results.device_name(prepared.device),
         "processes": processes,
-        "precision": precision,
+        "precision": prepared.precision,
         "versions": results.versions(),
         "commit": results.commit(),
         "data": _data_facts(data, config),
@@ -60,10 +50,10 @@ def write_outcome(
             "steps": fit.steps,
             "best_step": fit.best_step,
             "share": network.share,
-            "share_trusted": trust if network.is_weighted else None,
+            "share_trusted": prepared.task.trust if network.is_weighted else None,
         },
         "linear_fit": {"look_back": ridge.look_back, "penalty": ridge.penalty, "every": ridge.every},
-        "linear_path_start": None if maps.start is None else maps.start.name,
+        "linear_path_start": None if start is None else start.name,
         "speed": {
             **fit.speed,
             "inference_windows_per_s": model.test.windows_per_s,

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 if TYPE_CHECKING:
-    from forecast.training.preparation import Preparation
+    from forecast.training.prepare import Preparation
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def prepare_optimizer(peer: Peer) -> None:
 
 def evaluation_batch(made: "Preparation") -> int:
     """Return the windows of the largest batch that a run evaluates: a part may hold fewer than a batch."""
-    return min(made.settings.evaluation_batch_size, max(len(made.data.parts[part]) for part in ("validation", "test")))
+    return min(made.data.evaluation_batch_size, max(len(made.data.parts[part]) for part in ("validation", "test")))
 
 
 def precision_of(made: "Preparation") -> str:

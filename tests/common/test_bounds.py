@@ -19,8 +19,9 @@ from forecast.model.presets import Mechanisms, Sizes
 from forecast.predict.forecaster import load
 from forecast.report.comparisons import _read as read_errors
 from forecast.runs.reading import FinishedRun
-from forecast.runs.resume import begin
+from forecast.runs.resume import start_state
 from forecast.runs.run import Architecture, Run
+from forecast.runs.settings import Settings
 from tests.conftest import TinyRun
 from tests.support.small import SMALL, compose, quick
 
@@ -101,11 +102,13 @@ def test_a_folder_starts_no_more_processes_than_the_machine_has_cores(key: str, 
     stored = {**config, "trainer": {**config["trainer"], key: value}}
     (tmp_path / "run" / "config.json").write_text(json.dumps(stored))
     word = f"resume={tmp_path / 'run'}"
-    with pytest.raises(InputError, match=rf"add trainer\.{key}="), begin(compose(word), overrides=[word]):
+    named = Settings.parse(compose(word))
+    with pytest.raises(InputError, match=rf"add trainer\.{key}="), start_state(named, overrides=[word]):
         pass
     words = [word, f"trainer.{key}=1"]
-    with begin({**stored, "resume": str(tmp_path / "run")}, overrides=words) as beginning:
-        assert beginning.run is not None
+    settings = Settings.parse({**stored, "resume": str(tmp_path / "run")})
+    with start_state(settings, overrides=words) as start:
+        assert start.run is not None
 
 
 def test_a_table_of_errors_that_would_fill_the_memory_is_not_read(

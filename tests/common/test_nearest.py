@@ -5,7 +5,7 @@ import pytest
 from forecast.common.conf_files import SYNONYMS, nearest_options, option_files
 from forecast.common.configuration import compose_words
 from forecast.common.errors import InputError
-from forecast.runs.settings import read_root
+from forecast.runs.settings import Settings
 from forecast.training.sweep.overrides import check_choices
 from tests.support.small import compose
 
@@ -34,7 +34,7 @@ def test_a_word_that_is_not_known_gets_the_nearest_that_is(word: str, line: str)
 
 def test_an_option_that_is_added_by_force_gets_the_nearest_too() -> None:
     with pytest.raises(InputError, match=r"^horizn: no such option: did you mean horizon\?$"):
-        read_root({**compose(), "horizn": 96})
+        Settings.parse({**compose(), "horizn": 96})
 
 
 @pytest.mark.parametrize("word", ["attention=3", "data=true", "attention@cross_attention=1.5"])

@@ -11,6 +11,7 @@ import pytest
 from forecast.common.errors import InputError
 from forecast.data.flaws import list_word
 from forecast.data.series import read_series
+from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
 from tests.data.test_series import hourly, shared
 from tests.support.small import compose, write
@@ -19,14 +20,14 @@ from tests.support.small import compose, write
 def words_of(path: Path, *words: str) -> list[str]:
     """Return the options that the refusal names, as a shell reads them."""
     with pytest.raises(InputError) as caught:
-        load_source(compose("data=csv", f"data.path={path}", *words)["data"])
+        load_source(DataSettings.parse(compose("data=csv", f"data.path={path}", *words)["data"]))
     text = str(caught.value)
     assert "\n" not in text
     return shlex.split(text.rpartition("train with ")[2])
 
 
 def accepted(path: Path, *words: str) -> int:
-    source = load_source(compose("data=csv", f"data.path={path}", *words)["data"])
+    source = load_source(DataSettings.parse(compose("data=csv", f"data.path={path}", *words)["data"]))
     assert np.isfinite(source.series.frame.to_numpy()).all()
     return len(source.series.frame)
 

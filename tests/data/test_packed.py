@@ -6,6 +6,7 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.data.download import locate
+from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
 from forecast.data.unpacking import LIMIT, content_sha256
 from tests.support.small import compose
@@ -28,9 +29,9 @@ def test_a_packed_table_named_by_its_path_is_known_by_either_hash(tmp_path: Path
     file.write_bytes(gzip.compress(ROWS))
     for known in (digest, hashlib.sha256(file.read_bytes()).hexdigest()):
         config = compose("data=csv", f"data.path={file}", f"data.sha256={known}")["data"]
-        assert len(load_source(config).series.frame) == 24
+        assert len(load_source(DataSettings.parse(config)).series.frame) == 24
     with pytest.raises(InputError, match=r"its sha256 is not data\.sha256"):
-        load_source({**config, "sha256": "0" * 64})
+        load_source(DataSettings.parse({**config, "sha256": "0" * 64}))
 
 
 def test_another_packed_table_is_refused(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from forecast.common.errors import InputError
 from forecast.data.repair import Policies
 from forecast.data.series import Series, read_series, series_from_frame
+from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
 from tests.data.test_series import shared
 from tests.support.small import compose, write
@@ -106,7 +107,7 @@ def test_doubled_times_without_a_column_that_names_series_keep_their_hint(name: 
 
 
 def load(path: Path, *words: str) -> Series:
-    return load_source(compose("data=csv", f"data.path={path}", *words)["data"]).series
+    return load_source(DataSettings.parse(compose("data=csv", f"data.path={path}", *words)["data"])).series
 
 
 def test_only_named_targets_and_a_named_policy_make_one_series_of_several(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from omegaconf import OmegaConf
 
 from forecast.common.errors import InputError
 from forecast.data.repair import Policies
-from forecast.data.sources import check_data, load_source
+from forecast.data.settings import DataSettings
+from forecast.data.sources import load_source
 from forecast.data.split import split_rows
 from forecast.data.synthetic import simulate_transformer
 from forecast.data.unpacking import find_file
@@ -61,7 +62,7 @@ def test_the_default_preset_is_what_the_simulation_makes() -> None:
 )
 def test_an_ett_preset_describes_the_real_file(name: str, test: tuple[int, int], beside: Callable[[str], Path]) -> None:
     beside(name)
-    source = load_source(config := compose(f"data={name}")["data"])
+    source = load_source(DataSettings.parse(config := compose(f"data={name}")["data"]))
     assert list(source.series.frame.columns) == ["HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT"]
     assert source.series.notes == ()
     assert split_rows(len(source.series.frame), **config["split"]).test == range(*test)
@@ -69,7 +70,7 @@ def test_an_ett_preset_describes_the_real_file(name: str, test: tuple[int, int],
 
 def test_the_weather_preset_mends_the_flaws_that_it_states(beside: Callable[[str], Path]) -> None:
     beside("weather")
-    series = load_source(compose("data=weather")["data"]).series
+    series = load_source(DataSettings.parse(compose("data=weather")["data"])).series
     assert series.notes == (
         "81 cells hold -9999 and count as empty (data.missing_values)",
         "1 times had more than one row: 2 rows became 1 by their first",
@@ -100,7 +101,7 @@ def test_a_preset_trains_on_its_file_and_forecasts_from_it(
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_passes_the_check_of_its_group_and_repairs_nothing_unasked(name: str) -> None:
     preset = compose(f"data={name}", *(["data.path=my.csv"] if name == "csv" else []))["data"]
-    check_data(preset)
+    DataSettings.parse(preset)
     if name not in ("pjme", "weather"):
         assert (preset["duplicates"], preset["missing"]) == ("error", "error")
     if name not in ("synthetic", "weather"):
@@ -118,7 +119,7 @@ def test_a_file_that_cannot_be_had_is_one_line_that_says_what_it_is_and_where_it
         assert config["url"].startswith("https://raw.githubusercontent.com/zhouhaoyi/ETDataset/main/ETT-small/ETT")
         config["url"] = "http://127.0.0.1:9/"
     with pytest.raises(InputError) as caught:
-        load_source(config)
+        load_source(DataSettings.parse(config))
     message = str(caught.value)
     assert "\n" not in message
     assert message.startswith(f"{config['file_name']} ({config['about']}) ")
@@ -139,7 +140,7 @@ def test_pjme_is_read_as_found_and_made_regular(monkeypatch: pytest.MonkeyPatch)
     if not (SHARED / config["file_name"]).is_file():
         pytest.skip("PJME_hourly.csv is not beside the project")
     monkeypatch.setenv("FORECAST_DATA_DIR", str(SHARED))
-    series = load_source(config).series
+    series = load_source(DataSettings.parse(config)).series
     assert len(pd.read_csv(SHARED / config["file_name"])) == 145_366
     assert series.notes == (
         "4 times had more than one row: 8 rows became 4 by their mean",

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data.sources import check_data
+from forecast.data.settings import DataSettings
 from tests.support.small import compose
 
 
@@ -15,7 +15,7 @@ def group(name: str, **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("duplicates", ["error", "mean", "first", "last"])
 @pytest.mark.parametrize("missing", ["error", "ffill", "interpolate", "mask"])
 def test_a_file_may_have_every_policy(duplicates: str, missing: str) -> None:
-    check_data(group("csv", duplicates=duplicates, missing=missing))
+    DataSettings.parse(group("csv", duplicates=duplicates, missing=missing))
 
 
 @pytest.mark.parametrize(
@@ -38,14 +38,14 @@ def test_a_file_may_have_every_policy(duplicates: str, missing: str) -> None:
 )
 def test_a_value_that_cannot_be_used_is_refused_by_name(key: str, value: Any, message: str) -> None:
     with pytest.raises(InputError, match=message if "[" not in str(value) else f"data.{key}=.*{message}"):
-        check_data(group("csv", **{key: value}))
+        DataSettings.parse(group("csv", **{key: value}))
 
 
 @pytest.mark.parametrize("value", ["NA", None, True, float("nan"), float("inf")])
 def test_a_missing_value_is_a_finite_number(value: Any) -> None:
-    check_data(group("csv", missing_values=[-9999, 1e20]))
+    DataSettings.parse(group("csv", missing_values=[-9999, 1e20]))
     with pytest.raises(InputError, match=r"^data\.missing_values holds .*: give the numbers"):
-        check_data(group("csv", missing_values=[value]))
+        DataSettings.parse(group("csv", missing_values=[value]))
 
 
 @pytest.mark.parametrize("key", ["duplicates", "missing", "missing_values"])
@@ -53,15 +53,15 @@ def test_the_policies_have_to_be_there(key: str) -> None:
     config = group("csv")
     del config[key]
     with pytest.raises(InputError, match=f"data.{key}: is missing"):
-        check_data(config)
+        DataSettings.parse(config)
 
 
 @pytest.mark.parametrize(("key", "value"), [("duplicates", "mean"), ("missing", "mask")])
 def test_the_simulation_has_nothing_to_repair(key: str, value: str) -> None:
     with pytest.raises(InputError, match=f"data.{key}={value}: the simulation lacks and doubles nothing: leave it at"):
-        check_data(group("synthetic", **{key: value}))
+        DataSettings.parse(group("synthetic", **{key: value}))
 
 
 def test_the_simulation_is_no_file_to_tell_about() -> None:
     with pytest.raises(InputError, match=r"data\.about: no option of data\.source=synthetic"):
-        check_data(group("synthetic", about="x"))
+        DataSettings.parse(group("synthetic", about="x"))

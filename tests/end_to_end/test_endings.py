@@ -23,6 +23,8 @@ from forecast.common.processes import ENDING, StopRequest, environment
 from forecast.predict.__main__ import main as predict
 from forecast.runs.checkpoint import checkpoints, read_checkpoint
 from forecast.runs.run import CONFIG, Run
+from forecast.runs.settings import Settings
+from forecast.training import start as starting
 from forecast.training import train as training
 from forecast.training.checkpoint_content import tensors_of
 from forecast.training.sweep.isolated import Failure
@@ -239,7 +241,7 @@ def test_of_several_that_begin_the_same_run_together_one_does(config: dict[str, 
         ready.wait()
         with ExitStack() as stack:
             try:
-                made.append(training._new_folder(config, "auto", stack))
+                made.append(starting._new_folder(Settings.parse(config), "auto", stack))
             except InputError as error:
                 refused.append(str(error))
             done.wait()
@@ -262,7 +264,7 @@ def test_a_run_that_another_began_while_the_data_were_read_is_left_to_it(
     def slowly(*arguments: Any, **options: Any) -> Any:
         made = original(*arguments, **options)
         with ExitStack() as stack:
-            training._new_folder(made.config, "auto", stack)
+            starting._new_folder(made.settings, "auto", stack)
         return made
 
     monkeypatch.setattr(training, "prepare", slowly)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from forecast.common.errors import Interrupted
-from forecast.training import fitting, preparation
+from forecast.training import fit as fitting
+from forecast.training import prepare as preparation
 from forecast.training import train as training
 from forecast.training.train import train
 from tests.support.small import ROOT, quick

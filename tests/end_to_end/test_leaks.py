@@ -9,6 +9,7 @@ import torch
 from forecast.data.datamodule import ForecastData
 from forecast.data.repair import Policies
 from forecast.data.series import Series, series_from_frame
+from forecast.data.settings import DataSettings
 from forecast.data.sources import Source
 from forecast.data.windows import Batch, Windows
 from forecast.evaluation.baselines import SeasonalNaive, last_value
@@ -262,7 +263,7 @@ def test_standard_borders_leave_the_same_windows_as_the_papers(etth1_path: Path,
     config = quick(tmp_path, "data=etth1", f"data.path={etth1_path}")
     for context_length in (96, 336):
         data = ForecastData(
-            load_source(config["data"]),
+            load_source(DataSettings.parse(config["data"])),
             config["data"]["split"],
             context_length=context_length,
             horizon=96,

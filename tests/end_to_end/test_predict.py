@@ -26,6 +26,7 @@ from forecast.data.clock import UNKNOWN, Clock
 from forecast.data.repair import Policies
 from forecast.data.scaler import Scaler
 from forecast.data.series import Series
+from forecast.data.settings import DataSettings
 from forecast.predict.__main__ import main as predict
 from forecast.predict.forecaster import Forecaster, load
 from forecast.predict.transplant import main as transplant
@@ -766,7 +767,7 @@ def test_training_leaves_out_rows_without_a_target_at_the_end_and_says_so(tiny_r
     known = tiny_run.table.copy()
     known.loc[len(known) - AHEAD :, ["load", "oil"]] = np.nan
     path = write(tmp_path / "known.csv", known)
-    series = load_source({**tiny_run.config["data"], "path": str(path)}).series
+    series = load_source(DataSettings.parse({**tiny_run.config["data"], "path": str(path)})).series
     assert len(series.frame) == len(known) - AHEAD
     assert series.observed is None
     assert series.notes[0].startswith(f"the last {AHEAD} rows have no target value, from ")

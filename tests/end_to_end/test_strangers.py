@@ -14,7 +14,7 @@ import pytest
 
 from forecast.common.configuration import compose_words
 from forecast.common.errors import InputError, Interrupted
-from forecast.common.options import resolve_name
+from forecast.common.targets import resolve_name
 from forecast.data.sources import described_data, resume_command, resume_words
 from forecast.report.__main__ import main as report
 from forecast.runs.stored import NAMES, check_stored

@@ -21,6 +21,7 @@ from omegaconf import OmegaConf
 from forecast.common.errors import InputError, Interrupted, NotFiniteError
 from forecast.common.files import claimed, look_up, write_json
 from forecast.common.processes import SIGNALS
+from forecast.runs.settings import Settings
 from forecast.training import command_line
 from forecast.training.sweep import job as sweep_job
 from forecast.training.sweep import sweep
@@ -131,9 +132,9 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], list
     def replace(training: Callable[[dict[str, Any]], Any]) -> list[str]:
         called: list[str] = []
 
-        def instead(config: dict[str, Any], *, folder: Path) -> Any:
+        def instead(settings: Settings, *, folder: Path) -> Any:
             called.append(folder.name)
-            mse = training(config)
+            mse = training(settings.plain)
             return None, {"validation": {"scaled": {"mse": mse}}, "speed": {"train_windows_per_s": 10 * mse}}
 
         monkeypatch.setattr(sweep_job, "train", instead)
@@ -556,14 +557,14 @@ def test_what_auto_comes_to_finds_no_job_of_another_precision(monkeypatch: pytes
     (tmp_path / "other").mkdir()
     write_json(tmp_path / "other" / "config.json", config)
     for precision, found in (("bf16-mixed", "other"), ("32-true", "job"), ("auto", "job")):
-        wanted = changed(config, training__precision=precision)
+        wanted = Settings.parse(changed(config, training__precision=precision))
         assert job_folder(tmp_path / "job", wanted) == tmp_path / found
 
 
 def test_a_group_that_is_none_is_refused_before_a_folder_is_looked_for(tmp_path: Path) -> None:
     for absent in ({"model": None}, {"model": "informer"}, {"training": None}):
         with pytest.raises(InputError, match="must be a group of options"):
-            job_folder(tmp_path / "job", {**quick(tmp_path), **absent})
+            job_folder(tmp_path / "job", Settings.parse({**quick(tmp_path), **absent}))
 
 
 # --- what ends a sweep
@@ -703,7 +704,7 @@ def test_no_job_starts_after_an_interruption(fake: Any, tmp_path: Path, raised: 
         (["seed=1,2", "sweep.objective=linear_path.test.scaled.mse"], "is of the test part"),
         (["seed=1,2", "sweep.objective=validation.mse"], "choose validation.scaled.mse"),
         (["seed=1,2", "sweep.objective=model.nonsense"], "sweep.objective=model.nonsense: no result has it"),
-        (["seed=1,2", "sweep.repeat_timing=-1"], "sweep.repeat_timing=-1: must be seconds, 0 or more"),
+        (["seed=1,2", "sweep.repeat_timing=-1"], "sweep.repeat_timing=-1: must be at least 0 and finite"),
         (["seed=1,2", "sweep.objective=speed"], "sweep.objective=speed: no result has it"),
         (["seed=1,2", "sweep.objective=model.steps.x"], "sweep.objective=model.steps.x: no result has it"),
         (["seed=1,2", "sweep.name=a/b"], "sweep.name=a/b"),

@@ -21,6 +21,7 @@ from forecast.attention.full import FullAttention
 from forecast.common.errors import InputError, NotFiniteError
 from forecast.common.files import read_json
 from forecast.common.processes import SIGNALS
+from forecast.data.settings import DataSettings
 from forecast.evaluation.evaluate import evaluate
 from forecast.model.informer import Informer
 from forecast.runs.checkpoint import newest_checkpoint, read_checkpoint
@@ -329,7 +330,7 @@ def test_scores_do_not_depend_on_the_evaluation_batch_size(tiny_run: TinyRun) ->
     from forecast.data.sources import load_source
 
     data = ForecastData(
-        load_source(tiny_run.config["data"]),
+        load_source(DataSettings.parse(tiny_run.config["data"])),
         tiny_run.config["data"]["split"],
         context_length=CONTEXT,
         horizon=HORIZON,

@@ -7,7 +7,8 @@ import torch
 from forecast.data.windows import Windows
 from forecast.evaluation.metrics import ErrorSums
 from forecast.evaluation.share import SHARES, ShareSums, independent_blocks, percent, trust
-from forecast.training.preparation import prepare
+from forecast.runs.settings import Settings
+from forecast.training.prepare import prepare
 from tests.support.small import quick
 
 SIZES = (40, 6, 2)
@@ -133,12 +134,12 @@ def test_the_share_is_to_a_tenth_that_of_a_ridge_regression(best: float) -> None
 @pytest.mark.parametrize("stride", [1, 5])
 def test_a_training_takes_what_its_validation_part_is_trusted_with(stride: int, tmp_path: Path) -> None:
     words = ["model.linear_path=weighted", f"training.evaluation_stride={stride}"]
-    made = prepare(quick(tmp_path / "outputs", *words, "training.share_prior=7"))
+    made = prepare(Settings.parse(quick(tmp_path / "outputs", *words, "training.share_prior=7")))
     windows = made.data.parts["validation"]
     n = len(windows) * stride / windows.horizon
     assert n > 1
     assert made.task.trust == pytest.approx(n / (n + 7))
-    assert prepare(quick(tmp_path / "outputs", *words, "training.share_prior=0")).task.trust == 1
+    assert prepare(Settings.parse(quick(tmp_path / "outputs", *words, "training.share_prior=0"))).task.trust == 1
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import torch
 from forecast.data.windows import Batch
 from forecast.evaluation.evaluate import evaluate
 from forecast.runs.checkpoint import newest_checkpoint
-from forecast.training.preparation import Preparation, prepare
+from forecast.runs.settings import Settings
+from forecast.training.prepare import Preparation, prepare
 from forecast.training.train import train
 from tests.support.small import SIMULATED, hourly, quick, write
 
@@ -18,7 +19,7 @@ WEIGHTED = [*SIMULATED, "model.linear_path=weighted", "model.dropout=0"]
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Preparation:
-    return prepare(quick(tmp_path_factory.mktemp("made") / "outputs", *WEIGHTED))
+    return prepare(Settings.parse(quick(tmp_path_factory.mktemp("made") / "outputs", *WEIGHTED)))
 
 
 def some(made: Preparation) -> Batch:
@@ -57,7 +58,7 @@ def test_the_path_stays_the_closed_form_only_at_a_rate_of_nothing(rate: float, t
     run, _ = train(config)
     last = newest_checkpoint(run.checkpoints)
     assert last is not None
-    path, start = last["network"]["network.linear_path.weight"], prepare(config).maps.start
+    path, start = last["network"]["network.linear_path.weight"], prepare(Settings.parse(config)).maps.start
     assert start is not None
     assert torch.equal(path, start.weight) == (rate == 0)
 
@@ -83,7 +84,7 @@ def test_validation_never_gives_a_mean_that_is_worse_than_the_closed_form(helps:
 
 
 def test_the_score_that_chooses_the_step_is_that_of_the_stored_mean(tmp_path: Path) -> None:
-    made = prepare(quick(tmp_path / "outputs", *WEIGHTED))
+    made = prepare(Settings.parse(quick(tmp_path / "outputs", *WEIGHTED)))
     task = made.task
     for batch in made.data.val_dataloader():
         with torch.no_grad():

@@ -23,7 +23,8 @@ from forecast.model.compiling import CompiledForward
 from forecast.model.encoder import Encoder, EncoderLayer
 from forecast.model.multi_head import MultiHeadAttention
 from forecast.model.presets import Mechanisms, Sizes
-from forecast.training.preparation import prepare
+from forecast.runs.settings import Settings
+from forecast.training.prepare import prepare
 from forecast.training.train import train
 from tests.support.boards import curve
 from tests.support.examples import OPTIONS, make_inputs
@@ -189,5 +190,5 @@ def test_many_runs_of_one_process_compile_one_after_the_other() -> None:
 def test_a_network_that_talks_to_other_processes_on_its_way_is_refused(config: dict[str, Any]) -> None:
     config = changed(config, training__compile=True)
     with pytest.raises(InputError, match=r"batch norm talks to all 2 processes.*model.distil=false"):
-        prepare(config, Group(Place(size=2, local_size=2)))
-    prepare(changed(config, model__distil=False), Group(Place(size=2, local_size=2)))
+        prepare(Settings.parse(config), Group(Place(size=2, local_size=2)))
+    prepare(Settings.parse(changed(config, model__distil=False)), Group(Place(size=2, local_size=2)))

@@ -1,11 +1,13 @@
 """Answers made by hand, with numbers that can be checked in the head."""
 
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from forecast.plan.footprint import Footprint, Level, Line
 from forecast.plan.messages import Answer
 from forecast.plan.pace import Length, Pace
+from forecast.runs.settings import Settings
 
 MIB = 2**20
 
@@ -28,3 +30,8 @@ def measured(**changed: Any) -> Answer:
     """Return the answer of a mechanism whose steps take a second."""
     whole = Answer(length=LENGTH, pace=PACE, footprint=FOOTPRINT, longest=60, peak_mib=300.0, steps=6)
     return replace(whole, **changed)
+
+
+def settings_of(config: dict[str, Any]) -> Settings:
+    """Return what a candidate has of its settings: the configuration as plain values."""
+    return cast(Settings, SimpleNamespace(plain=config))

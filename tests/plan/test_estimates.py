@@ -6,10 +6,10 @@ import pytest
 from forecast.plan.candidates import Candidate
 from forecast.plan.estimates import estimate, measure, try_sizes
 from forecast.plan.messages import Answer, Ask
-from tests.plan.made import FOOTPRINT, LENGTH, MIB, measured
+from tests.plan.made import FOOTPRINT, LENGTH, MIB, measured, settings_of
 
 CONFIG = {"training": {"batch_size": 10, "evaluation_batch_size": 4}, "context_length": 20}
-CANDIDATE = Candidate("full", CONFIG)
+CANDIDATE = Candidate("full", settings_of(CONFIG))
 MEMORY = 401 * MIB
 
 
@@ -102,6 +102,6 @@ def test_no_more_windows_are_evaluated_at_once_than_a_part_has() -> None:
     """A thousand would take 2,000 MiB; of 100 and 50 there are 200."""
     config = {**CONFIG, "training": {"batch_size": 10, "evaluation_batch_size": 1000}}
     answer = measured(length=replace(LENGTH, validation=100, test=50))
-    assert estimate(Candidate("full", config), [answer], MEMORY)["largest_batch"] == 15
+    assert estimate(Candidate("full", settings_of(config)), [answer], MEMORY)["largest_batch"] == 15
     answer = measured(length=replace(LENGTH, validation=100, test=151))
-    assert estimate(Candidate("full", config), [answer], MEMORY)["largest_batch"] == 0
+    assert estimate(Candidate("full", settings_of(config)), [answer], MEMORY)["largest_batch"] == 0

@@ -10,13 +10,14 @@ from forecast.common.errors import InputError
 from forecast.data.windows import Windows
 from forecast.plan import probe, worker
 from forecast.plan.footprint import Footprint
-from forecast.training.preparation import Preparation, prepare
+from forecast.runs.settings import Settings
+from forecast.training.prepare import Preparation, prepare
 from forecast.training.steps import Peer
 from tests.support.small import quick
 
 
 def made_of(folder: Path, *words: str, model: str = "patch_informer") -> Preparation:
-    return prepare(quick(folder, *words, model=model))
+    return prepare(Settings.parse(quick(folder, *words, model=model)))
 
 
 def lengths(made: Preparation) -> list[int]:

@@ -6,7 +6,7 @@ import pytest
 from forecast.plan.candidates import Candidate
 from forecast.plan.estimates import Row, estimate
 from forecast.plan.sheets import check_sheet, plan_sheet
-from tests.plan.made import MIB, PACE, measured
+from tests.plan.made import MIB, PACE, measured, settings_of
 
 FACTS = {"data": "etth1", "context_length": 20, "horizon": 10, "batch": 10, "steps": 250, "memory_gib": 1.0,
          "room_gib": 1.0}  # fmt: skip
@@ -17,7 +17,7 @@ def row_of(label: str, *trainings: float) -> Row:
     config = {"training": {"batch_size": 10, "evaluation_batch_size": 4}, "context_length": 20}
     paces = [replace(PACE, step=0.0, wait=0.0, between=0.0, first=each - 16) for each in trainings]
     answers = [measured(pace=pace, peak_mib=each) for pace, each in zip(paces, trainings, strict=True)]
-    row = estimate(Candidate(label, config), answers, 400 * MIB)
+    row = estimate(Candidate(label, settings_of(config)), answers, 400 * MIB)
     assert row["training_rounds"] == pytest.approx(trainings)
     return row
 
@@ -87,5 +87,8 @@ def test_rounds_on_a_busy_machine_are_named_and_put_no_training_before_another()
     assert "busy machine" not in notes(row_of("full", 29, 28, 27), row_of("mean", 21, 22, 23))
     answers = [measured(disturbed=each) for each in (True, False, None, True)]
     assert (
-        estimate(Candidate("mean", {"training": {"evaluation_batch_size": 8}}), answers, 2**40)["disturbed_rounds"] == 2
+        estimate(Candidate("mean", settings_of({"training": {"evaluation_batch_size": 8}})), answers, 2**40)[
+            "disturbed_rounds"
+        ]
+        == 2
     )

@@ -16,8 +16,9 @@ import torch
 from forecast.common.errors import InputError, Interrupted
 from forecast.runs.checkpoint import DIGITS, MAGIC, checkpoints, newest_checkpoint, read_checkpoint, write_checkpoint
 from forecast.runs.run import Run
+from forecast.runs.settings import Settings
 from forecast.training.checkpoint_content import newest_state
-from forecast.training.preparation import Preparation, prepare
+from forecast.training.prepare import Preparation, prepare
 from forecast.training.task import ForecastTask
 from forecast.training.train import train
 from tests.conftest import LIGHTNING
@@ -37,7 +38,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def made(config: dict[str, Any]) -> Preparation:
-    return prepare(config)
+    return prepare(Settings.parse(config))
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from forecast.common.errors import InputError
-from forecast.runs.settings import parse_time, read_root, read_training
+from forecast.runs.settings import Settings, TrainingSettings, parse_time
 from tests.support.small import compose
 
 CONFIG = compose()
@@ -17,9 +17,9 @@ def training(**changes: Any) -> dict[str, Any]:
 
 
 def test_the_root_of_the_configuration_is_read_as_it_stands() -> None:
-    root = read_root({**CONFIG, "context_length": 7, "horizon": 3, "seed": 0})
-    assert (root.context_length, root.horizon, root.seed) == (7, 3, 0)
-    assert (root.loss, root.output_dir) == (CONFIG["loss"], CONFIG["output_dir"])
+    settings = Settings.parse({**CONFIG, "context_length": 7, "horizon": 3, "seed": 0})
+    assert (settings.context_length, settings.horizon, settings.seed) == (7, 3, 0)
+    assert (settings.loss, settings.output_dir) == (CONFIG["loss"], CONFIG["output_dir"])
 
 
 @pytest.mark.parametrize(
@@ -40,14 +40,14 @@ def test_the_root_of_the_configuration_is_read_as_it_stands() -> None:
 )
 def test_a_root_value_that_cannot_be_used_is_refused_by_name(key: str, value: object) -> None:
     with pytest.raises(InputError, match=key):
-        read_root({**CONFIG, key: value})
+        Settings.parse({**CONFIG, key: value})
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**32 - 1])
 def test_a_seed_that_is_taken_is_taken_by_every_generator(seed: int) -> None:
     import lightning
 
-    assert read_root({**CONFIG, "seed": seed}).seed == seed
+    assert Settings.parse({**CONFIG, "seed": seed}).seed == seed
     with torch.random.fork_rng():
         lightning.seed_everything(seed, verbose=False)
 
@@ -77,7 +77,7 @@ def test_a_seed_that_is_taken_is_taken_by_every_generator(seed: int) -> None:
 )
 def test_a_training_value_that_cannot_be_used_is_refused_by_name(key: str, value: object) -> None:
     with pytest.raises(InputError, match=f"training.{key}"):
-        read_training(training(**{key: value}))
+        TrainingSettings.parse(training(**{key: value}))
 
 
 @pytest.mark.parametrize(
@@ -91,17 +91,17 @@ def test_a_training_value_that_cannot_be_used_is_refused_by_name(key: str, value
     ],
 )
 def test_the_length_of_a_run_is_counted_in_steps(changes: dict[str, Any], windows: int, steps: int) -> None:
-    assert read_training(training(**{"max_steps": None, **changes})).total_steps(windows) == steps
+    assert TrainingSettings.parse(training(**{"max_steps": None, **changes})).total_steps(windows) == steps
 
 
 @pytest.mark.parametrize(("per_epoch", "interval"), [(1, 10), (2, 5), (0.5, 20), (1000, 1)])
 def test_validations_come_as_often_in_an_epoch_as_asked(per_epoch: float, interval: int) -> None:
-    settings = read_training(training(batch_size=64, validations_per_epoch=per_epoch))
+    settings = TrainingSettings.parse(training(batch_size=64, validations_per_epoch=per_epoch))
     assert settings.validation_interval(640) == interval
 
 
 def test_what_may_be_left_out_may_be_null() -> None:
-    settings = read_training(training(max_steps=None, max_time=None, max_grad_norm=None))
+    settings = TrainingSettings.parse(training(max_steps=None, max_time=None, max_grad_norm=None))
     assert settings.max_steps is settings.max_time is settings.max_grad_norm is None
 
 
@@ -127,4 +127,4 @@ def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
 
 def test_a_placement_that_nobody_knows_is_refused() -> None:
     with pytest.raises(InputError, match=r"^training.data_placement=disk: choose auto, device or mapped$"):
-        read_training(training(data_placement="disk"))
+        TrainingSettings.parse(training(data_placement="disk"))

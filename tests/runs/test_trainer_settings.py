@@ -4,20 +4,20 @@ import pytest
 import torch
 
 from forecast.common.errors import InputError
-from forecast.runs.settings import TRAINER_KEYS_OF_OURS, choose_device, count_processes
+from forecast.runs.settings import TRAINER_KEYS_OF_OURS, TrainerSettings
 from tests.support.small import compose
 
 CONFIG = compose()
 
 
-def trainer(**changes: Any) -> dict[str, Any]:
-    return {**CONFIG["trainer"], **changes}
+def trainer(**changes: Any) -> TrainerSettings:
+    return TrainerSettings.parse({**CONFIG["trainer"], **changes})
 
 
 @pytest.mark.parametrize("key", TRAINER_KEYS_OF_OURS)
 def test_what_is_settled_outside_the_trainer_is_refused_there_with_its_home(key: str) -> None:
     with pytest.raises(InputError, match=rf"trainer\.{key}: is settled by {TRAINER_KEYS_OF_OURS[key]}"):
-        choose_device(trainer(**{key: 1}))
+        trainer(**{key: 1}).device()
 
 
 @pytest.mark.parametrize(
@@ -31,17 +31,17 @@ def test_what_is_settled_outside_the_trainer_is_refused_there_with_its_home(key:
 )
 def test_what_is_not_offered_is_refused(key: str, value: object) -> None:
     with pytest.raises(InputError, match=rf"trainer\.{key}"):
-        count_processes(trainer(**{key: value}))
+        trainer(**{key: value}).count_processes()
 
 
 @pytest.mark.parametrize(("devices", "nodes"), [(1, 1), (2, 1), (4, 3)])
 def test_on_the_processor_there_are_as_many_processes_as_are_asked_for(devices: int, nodes: int) -> None:
-    assert count_processes(trainer(accelerator="cpu", devices=devices, num_nodes=nodes)) == (devices, nodes)
+    assert trainer(accelerator="cpu", devices=devices, num_nodes=nodes).count_processes() == (devices, nodes)
 
 
 def test_on_the_processor_somebody_has_to_say_how_many() -> None:
     with pytest.raises(InputError, match=r"trainer\.devices=auto: counts GPUs"):
-        count_processes(trainer(accelerator="cpu", devices="auto"))
+        trainer(accelerator="cpu", devices="auto").count_processes()
 
 
 def test_each_process_of_a_machine_has_its_own_gpu_and_none_more_than_there_are(
@@ -49,26 +49,26 @@ def test_each_process_of_a_machine_has_its_own_gpu_and_none_more_than_there_are(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
-    assert count_processes(trainer(devices="auto", num_nodes=2)) == (4, 2)
-    assert count_processes(trainer(devices=3)) == (3, 1)
-    assert choose_device(trainer(), local_rank=2) == torch.device("cuda:2")
+    assert trainer(devices="auto", num_nodes=2).count_processes() == (4, 2)
+    assert trainer(devices=3).count_processes() == (3, 1)
+    assert trainer().device(local_rank=2) == torch.device("cuda:2")
     with pytest.raises(InputError, match=r"trainer\.devices=5: this process sees 4 CUDA devices"):
-        count_processes(trainer(devices=5))
+        trainer(devices=5).count_processes()
 
 
 def test_the_processor_is_used_where_it_is_asked_for_or_all_there_is() -> None:
-    assert choose_device(trainer(accelerator="cpu")).type == "cpu"
+    assert trainer(accelerator="cpu").device().type == "cpu"
     expected = "cuda" if torch.cuda.is_available() else "cpu"
-    assert choose_device(trainer(accelerator="auto")).type == expected
+    assert trainer(accelerator="auto").device().type == expected
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 @pytest.mark.parametrize("accelerator", ["gpu", "cuda"])
 def test_a_gpu_that_is_not_there_is_refused(accelerator: str) -> None:
     with pytest.raises(InputError, match="torch finds no CUDA device here: use trainer=default"):
-        choose_device(trainer(accelerator=accelerator))
+        trainer(accelerator=accelerator).device()
 
 
 def test_the_processes_on_a_processor_are_bounded() -> None:
     with pytest.raises(InputError, match=r"trainer\.devices=1000000: .* at most \d+ processes"):
-        count_processes(trainer(accelerator="cpu", devices=1_000_000))
+        trainer(accelerator="cpu", devices=1_000_000).count_processes()

@@ -10,7 +10,7 @@ from lightning.pytorch.loggers.logger import DummyLogger
 from forecast.common.drawing import WIDTH
 from forecast.training import final_figures
 from forecast.training.final_figures import log_figures
-from forecast.training.fitting import Fit
+from forecast.training.fit import Fit
 from forecast.training.tensorboard.logger import Board
 from tests.conftest import TinyRun
 from tests.support.boards import events

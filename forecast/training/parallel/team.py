@@ -1,14 +1,12 @@
 """The hold of the leading process on the others of its run: it gathers them, and lets none wait for ever."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
 
 from forecast.common.group import ALONE, Group
 from forecast.common.place import find_place, started_place
-from forecast.runs.settings import count_processes
+from forecast.runs.settings import TrainerSettings
 from forecast.training.parallel.children import Children
 
 
@@ -34,7 +32,7 @@ class Team:
             self.group.connect()  # the others are there already and wait
         return self
 
-    def assemble(self, trainer: Mapping[str, Any]) -> Group:
+    def assemble(self, trainer: TrainerSettings) -> Group:
         """Return the processes that the `trainer` group asks for, started where nobody has done so.
 
         Raises
@@ -42,7 +40,7 @@ class Team:
         InputError
             If it asks for what cannot be, or for others than were started.
         """
-        place = find_place(self._started, *count_processes(trainer))
+        place = find_place(self._started, *trainer.count_processes())
         if self._started is None and place.size > 1:
             self._children = Children(place.size)
             self.group = Group(replace(place, meeting=self._children.meeting))

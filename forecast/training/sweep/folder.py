@@ -9,26 +9,12 @@ from forecast.common.errors import InputError
 from forecast.common.files import claimed, read_json, write_sealed
 from forecast.runs.resume import differences, read_config
 from forecast.runs.run import CONFIG, JOB, MANIFEST, RESULT, Run
-from forecast.runs.settings import check_groups, choose_device, choose_precision, read_training
+from forecast.runs.settings import Settings
 from forecast.training.sweep.overrides import canonical, in_order, is_seed, parse
 
 
-def settled(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration with the precision that it comes to on this machine, as the folders have it.
-
-    Raises
-    ------
-    InputError
-        If what is needed of it cannot be used.
-    """
-    check_groups(config)
-    settings = read_training(config["training"])
-    precision = choose_precision(settings.precision, choose_device(config["trainer"]), config["model"].get("d_model"))
-    return {**config, "training": {**config["training"], "precision": precision}}
-
-
-def job_folder(named: Path, config: Mapping[str, Any], token: str = "") -> Path:
-    """Return the folder of the job with this configuration, among those beside `named`, or else `named`.
+def job_folder(named: Path, settings: Settings, token: str = "") -> Path:
+    """Return the folder of the job with these settings, among those beside `named`, or else `named`.
 
     Parameters
     ----------
@@ -41,10 +27,10 @@ def job_folder(named: Path, config: Mapping[str, Any], token: str = "") -> Path:
         If `named` holds another configuration, or what is needed of this one cannot be used.
     """
     there = (named / CONFIG).is_file()
-    differing = differences(config, stored_config(named), budget=True) if there else []
+    differing = differences(settings.plain, stored_config(named), budget=True) if there else []
     if there and not differing:
         return named
-    wanted = settled(config)
+    wanted = settings.settled().plain
     folders = {path.parent for name in (CONFIG, JOB) for path in named.parent.glob(f"*/{name}")}
     for folder in sorted(folders):
         if folder != named and _holds(folder, wanted, token):

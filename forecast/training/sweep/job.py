@@ -19,8 +19,8 @@ from forecast.common.errors import Interrupted
 from forecast.common.files import look_up, write_sealed
 from forecast.common.memory import reset_peak_memory
 from forecast.runs.run import CONFIG, FAILED, LEFT, MANIFEST, TRACEBACK, damage_of_finished
-from forecast.runs.settings import check_one_process
-from forecast.training.sweep.folder import clear_damaged, describe, job_folder, settled
+from forecast.runs.settings import Settings, check_one_process
+from forecast.training.sweep.folder import clear_damaged, describe, job_folder
 from forecast.training.sweep.isolated import Failure, JobFailed, marked, record, train_apart
 from forecast.training.sweep.overrides import job_name, swept_words
 from forecast.training.train import train
@@ -94,9 +94,10 @@ def run_job(sweep: Sweep, config: DictConfig, teller: Teller) -> float:
     try:
         plain = plain_values(config)
         check_trial(plain, overrides)
-        check_one_process(plain["trainer"])
-        folder = job_folder(folder, plain, sweep.token)
-        result = _run(sweep, plain, overrides, words, folder, teller)
+        settings = Settings.parse(plain)
+        check_one_process(settings.plain["trainer"])
+        folder = job_folder(folder, settings, sweep.token)
+        result = _run(sweep, settings, overrides, words, folder, teller)
         return math.nan if result is None else _objective(sweep, folder, result)
     except Interrupted as end:
         print(f"{folder.name}: {end}", file=sys.stderr, flush=True)
@@ -110,10 +111,10 @@ def run_job(sweep: Sweep, config: DictConfig, teller: Teller) -> float:
 
 
 def _run(
-    sweep: Sweep, config: dict[str, Any], overrides: Sequence[str], words: Sequence[str], folder: Path, teller: Teller
+    sweep: Sweep, settings: Settings, overrides: Sequence[str], words: Sequence[str], folder: Path, teller: Teller
 ) -> Mapping[str, Any] | None:
     """Return the result of a job, None where it is too late to begin it."""
-    describe(folder, words, settled(config), sweep.token)
+    describe(folder, words, settings.settled().plain, sweep.token)
     before, damage = (folder / MANIFEST).is_file(), damage_of_finished(folder)
     before = before and damage is None
     if not before and sweep.until is not None and time.time() >= sweep.until:
@@ -128,11 +129,11 @@ def _run(
         teller.starts(folder.name, HydraConfig.get().job.num + 1, again=(folder / CONFIG).is_file())
     argv = [sweep.script, *(word for word in overrides if not word.startswith("sweep."))]
     if sweep.isolate and not before:
-        result = train_apart(config, folder, argv)
+        result = train_apart(settings.plain, folder, argv)
     else:
         reset_peak_memory(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
         with _typed(argv):
-            _, result = train(config, folder=folder)
+            _, result = train(settings, folder=folder)
     (folder / FAILED).unlink(missing_ok=True)  # of a second process that wanted this folder meanwhile
     teller.finished(folder.name, result, before=before)
     return result

@@ -1,14 +1,13 @@
 """What a sweep is asked to be, checked before its first job."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from hydra.core.override_parser.types import Override, ValueType
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.common.errors import InputError
-from forecast.common.options import check_options
+from forecast.common.settings import option, read_options, settings
 from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
 from forecast.runs.rows import FIGURES
 from forecast.runs.settings import check_one_process
@@ -21,16 +20,20 @@ ONE_FOR_ALL = (*FREE, *(f"training.{key}" for key in FREE_TRAINING if key not in
 """Keys that a whole sweep has in common: a folder that differs in them alone is taken for the same run's."""
 
 
-@dataclass(frozen=True)
+@settings
 class SweepSettings:
-    """The `sweep` group."""
+    """The `sweep` group: what the jobs of a multirun have in common."""
 
-    name: str | None
-    objective: str
-    minutes: float | None
-    isolate: bool
-    search: bool
-    repeat_timing: float
+    name: str | None = option("Name of the sweep's folder; null: made from the command line.")
+    objective: str = option("The number of result.json that a search minimizes, none of the test part.")
+    minutes: float | None = option(
+        "Time after which no further job begins.", unit="minutes", above=0, null="null for no limit"
+    )
+    isolate: bool = option("Run each job in a process of its own.")
+    search: bool = option("Choose among the jobs: show validation alone, and rank it.")
+    repeat_timing: float = option(
+        "Time in which each setting is timed again, in turn with the others; 0: not at all.", unit="seconds", least=0
+    )
 
 
 def check_words(overrides: Sequence[Override]) -> None:
@@ -68,24 +71,17 @@ def read_sweep(config: DictConfig) -> SweepSettings:
     values: dict[str, Any] = {str(key): value for key, value in plain.items()}
     if isinstance(values.get("name"), (int, float)):  # sweep.name=2024 is meant as a word
         values["name"] = str(values["name"])
-    check_options(SweepSettings, values, "sweep")
-    settings = SweepSettings(**values)
-    if settings.name is not None and NAME.fullmatch(settings.name) is None:
+    sweep = SweepSettings(**read_options(SweepSettings, values, "sweep"))
+    if sweep.name is not None and NAME.fullmatch(sweep.name) is None:
         raise InputError(
-            f"sweep.name={settings.name}: must be 1 to {LONGEST} of the letters A-Z a-z 0-9 . _ -, the first no sign"
+            f"sweep.name={sweep.name}: must be 1 to {LONGEST} of the letters A-Z a-z 0-9 . _ -, the first no sign"
         )
-    _check_objective(settings.objective)
-    if settings.minutes is not None and not 0 < settings.minutes < float("inf"):
-        raise InputError(f"sweep.minutes={settings.minutes}: must be above 0 and finite, or null for no limit")
-    if not 0 <= settings.repeat_timing < float("inf"):
-        raise InputError(
-            f"sweep.repeat_timing={settings.repeat_timing}: must be seconds, 0 or more; 0 times nothing again"
-        )
+    _check_objective(sweep.objective)
     resume = config.get("resume")
     if resume not in (None, False, "auto"):
         raise InputError(f"resume={resume}: each job of a sweep resumes itself: leave it out")
     check_one_process({key: OmegaConf.select(config, f"trainer.{key}", default=1) for key in ("devices", "num_nodes")})
-    return settings
+    return sweep
 
 
 def _check_objective(path: str) -> None:

@@ -17,7 +17,7 @@ from forecast.common.configuration import COMPLAINTS, one_line
 from forecast.common.errors import InputError, Interrupted
 from forecast.common.place import started_place
 from forecast.report.__main__ import report_sweep
-from forecast.training.interruption import signal_of
+from forecast.training.start import signal_of
 from forecast.training.sweep.job import Sweep, Teller, failures, left, run_job
 from forecast.training.sweep.overrides import canonical, count_jobs, for_multirun, parse, put_overrides, sweep_name
 from forecast.training.sweep.reporters import OF_A_SEARCH, SHOWN, Board, Lines

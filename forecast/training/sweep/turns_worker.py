@@ -25,8 +25,9 @@ from forecast.evaluation.linear_start import LinearMaps
 from forecast.evaluation.ridge import Ridge
 from forecast.runs.resume import read_config
 from forecast.runs.run import CONFIG
+from forecast.runs.settings import Settings
 from forecast.runs.stored import check_stored
-from forecast.training.preparation import prepare
+from forecast.training.prepare import prepare
 from forecast.training.steps import Peer, evaluation_batch, inference, precision_of, training_step
 from forecast.training.sweep.turns import ROUNDS
 
@@ -171,8 +172,8 @@ def _passes(config: Mapping[str, Any]) -> dict[str, Passes]:
     if config["training"].get("compile"):
         raise InputError("its steps are compiled, and those that are timed here are not")
     no_map = Ridge(torch.zeros(1, int(config["horizon"])), "none", penalty=0.0, every=1)
-    made = prepare(config, maps=LinearMaps(no_map, None))
-    task, size, scored = made.task.to(made.device), made.settings.batch_size, evaluation_batch(made)
+    made = prepare(Settings.parse(config), maps=LinearMaps(no_map, None))
+    task, size, scored = made.task.to(made.device), made.settings.training.batch_size, evaluation_batch(made)
     taught, forecast = _batch(made.data.parts["train"], size), _batch(made.data.parts["test"], scored)
     optimizer = task.configure_optimizers()["optimizer"]
     for group in optimizer.param_groups:

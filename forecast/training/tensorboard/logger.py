@@ -17,8 +17,8 @@ from PIL import Image
 
 from forecast.common.errors import InputError
 from forecast.common.files import flatten, gone
-from forecast.common.options import TARGET, check_target, make
 from forecast.common.tables import inert
+from forecast.common.targets import TARGET, check_target, make
 from forecast.common.timing import Stopwatch
 from forecast.runs.summary import summary
 from forecast.training.tensorboard.final_scalars import COMPARED, final_scalars

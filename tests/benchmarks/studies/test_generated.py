@@ -8,7 +8,8 @@ from benchmarks.studies.generated import DOZEN, Generated, configuration
 from forecast.data.calendar import seasonal_period
 from forecast.evaluation.baselines import SeasonalNaive, last_value
 from forecast.evaluation.evaluate import evaluate
-from forecast.training.preparation import prepare
+from forecast.runs.settings import Settings
+from forecast.training.prepare import prepare
 
 WORSE = 1.05
 """Of the best baseline's test MSE: what the default may have."""
@@ -16,7 +17,7 @@ WORSE = 1.05
 
 @pytest.mark.parametrize("series", DOZEN, ids=lambda series: series.name)
 def test_the_default_starts_no_worse_than_the_best_baseline(series: Generated, tmp_path: Path) -> None:
-    made = prepare(configuration(series, 1, tmp_path))
+    made = prepare(Settings.parse(configuration(series, 1, tmp_path)))
     test, period = made.data.parts["test"], seasonal_period(made.data.source.series.frequency)
     assert made.maps.start is not None
     forecasters = [last_value, SeasonalNaive(test, period), made.maps.baseline, made.maps.start]

@@ -8,8 +8,9 @@ from PIL import ImageChops
 from safetensors.torch import load_file
 
 from forecast.common.errors import InputError
+from forecast.runs.settings import Settings
 from forecast.training.callbacks.figures import Figures
-from forecast.training.preparation import prepare
+from forecast.training.prepare import prepare
 from forecast.training.task import ForecastTask
 from forecast.training.train import train
 from tests.support.boards import curve, events, images
@@ -119,7 +120,7 @@ def test_what_was_filled_is_no_line_before_the_forecast_or_after(
 ) -> None:
     gap = range(511, 514)
     source = write(tmp_path / "hours.csv", hourly().drop(index=[*gap]))
-    data = prepare(quick(tmp_path, "data=csv", f"data.path={source}", f"data.missing={missing}")).data
+    data = prepare(Settings.parse(quick(tmp_path, "data=csv", f"data.path={source}", f"data.missing={missing}"))).data
     panels: dict[str, Any] = {}
     monkeypatch.setattr("forecast.training.callbacks.figures.ForecastPanels", lambda **given: panels.update(given))
     batch, _ = Figures(30)._prepare(data)

@@ -14,8 +14,9 @@ from forecast.common.place import Place
 from forecast.evaluation.scoring import score
 from forecast.model import compiling
 from forecast.runs.checkpoint import newest_checkpoint
-from forecast.training.fitting import fit
-from forecast.training.preparation import prepare
+from forecast.runs.settings import Settings
+from forecast.training.fit import fit
+from forecast.training.prepare import prepare
 from tests.support.small import changed, hourly, quick, write
 
 
@@ -43,21 +44,9 @@ def cases(folder: Path) -> dict[str, dict[str, Any]]:
 def run(config: dict[str, Any], folder: Path, group: Group) -> dict[str, Any]:
     """Return the weights at the start and after the last step, and every row's test score."""
     folder.mkdir(parents=True, exist_ok=True)
-    made = prepare(config, group)
+    made = prepare(Settings.parse(config), group)
     start = {name: tensor.clone() for name, tensor in made.task.state_dict().items()}
-    outcome = fit(
-        made.task,
-        made.data,
-        folder,
-        settings=made.settings,
-        precision=made.precision,
-        device=made.device,
-        trainer_options={**config["trainer"], "devices": group.size},
-        callbacks=made.callbacks,
-        logger=DummyLogger(),
-        start_is_candidate=made.maps.start is not None,
-        group=group,
-    )
+    outcome = fit(made, folder, DummyLogger(), group=group)
     rows = score(made.network.eval(), made.data, made.maps.baseline, group)
     if not group.leads:
         return {}

@@ -5,7 +5,7 @@ import pytest
 from lightning.pytorch.callbacks import Callback
 
 from forecast.common.errors import InputError
-from forecast.training.callbacks.configured import configured
+from forecast.training.prepare import make_callbacks
 from forecast.training.train import train
 from tests.support.small import changed, compose, quick
 
@@ -20,9 +20,9 @@ def nodes() -> dict[str, Any]:
 
 
 def test_the_default_group_gives_one_callback_a_node(nodes: dict[str, Any]) -> None:
-    names = [type(callback).__name__ for callback in configured(nodes)]
+    names = [type(callback).__name__ for callback in make_callbacks(nodes)]
     assert names == ["EarlyStopping", "LearningRateMonitor", "Figures", "Probe"]
-    assert configured({}) == []
+    assert make_callbacks({}) == []
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_would_fail_in_the_middle_of_a_run_is_refused_before_it(
     nodes: dict[str, Any], values: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(InputError) as caught:
-        configured(changed(nodes, **values))
+        make_callbacks(changed(nodes, **values))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -62,9 +62,9 @@ def test_what_would_fail_in_the_middle_of_a_run_is_refused_before_it(
 def test_nothing_that_a_folder_from_somebody_else_names_is_called(tmp_path: Path) -> None:
     made = tmp_path / "made"
     with pytest.raises(InputError, match="no callback"):
-        configured({"mine": {"_target_": "os.makedirs", "name": str(made)}})
+        make_callbacks({"mine": {"_target_": "os.makedirs", "name": str(made)}})
     with pytest.raises(InputError, match="nothing is made within"):
-        configured({"mine": {"_target_": LEARNING_RATE, "x": {"_target_": "os.makedirs", "name": str(made)}}})
+        make_callbacks({"mine": {"_target_": LEARNING_RATE, "x": {"_target_": "os.makedirs", "name": str(made)}}})
     assert not made.exists()
 
 

@@ -6,8 +6,8 @@ import logging
 import math
 import time
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,7 @@ from forecast.data.datamodule import ForecastData
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.significance import Evidence
 from forecast.model.compiling import CompiledForward
-from forecast.runs.resume import ANEW
-from forecast.runs.settings import TrainingSettings, parse_time
+from forecast.runs.resume import RESTART_HINT
 from forecast.training.callbacks.checkpoints import Best, Checkpoints, copy_weights
 from forecast.training.callbacks.loop_state import TIME, stopped_by
 from forecast.training.callbacks.probe import Probe
@@ -34,6 +33,7 @@ from forecast.training.callbacks.profile import Profile
 from forecast.training.callbacks.progress import StepProgress
 from forecast.training.callbacks.speed import Speed
 from forecast.training.parallel.strategy import leave_signals_alone, spread
+from forecast.training.prepare import Preparation
 from forecast.training.task import ForecastTask
 
 logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
@@ -58,23 +58,16 @@ class Fit:
 
 
 def fit(
-    task: ForecastTask,
-    data: ForecastData,
+    prepared: Preparation,
     folder: Path,
-    *,
-    settings: TrainingSettings,
-    precision: str,
-    device: torch.device,
-    trainer_options: Mapping[str, Any],
-    callbacks: Sequence[Callback],
     logger: Logger,
-    start_is_candidate: bool,
-    resumed: dict[str, Any] | None = None,
-    anew: str = ANEW,
-    again: str | None = None,
+    *,
     group: Group = ALONE,
+    resumed: dict[str, Any] | None = None,
+    restart_hint: str = RESTART_HINT,
+    resume_hint: str | None = None,
 ) -> Fit:
-    """Train `task`, then put its best weights by validation in place.
+    """Train, then put the best weights by validation in place.
 
     A model whose linear path starts from the closed form can be good before the first step: its start is
     a candidate too, and left only for what validation holds to be better by more than chance
@@ -84,14 +77,14 @@ def fit(
     ----------
     folder
         Of the checkpoints.
-    resumed
-        The content of the checkpoint to go on from; None begins anew.
-    anew
-        How the run is begun anew, for the line that says that it cannot be gone on with.
-    again
-        The words that go on with the run once it was interrupted; None: those that name its folder alone.
     group
         The processes that train together; all of them have to call this, each with its own task and data.
+    resumed
+        The content of the checkpoint to resume from; None starts at the first step.
+    restart_hint
+        How the run is started again from its first step, for the line that says that it cannot be resumed.
+    resume_hint
+        The words that resume an interrupted run; None: those that name its folder alone.
 
     Raises
     ------
@@ -102,38 +95,23 @@ def fit(
     InputError
         If the data are not those of the checkpoint.
     """
+    task, data, settings = prepared.task, prepared.data, prepared.settings.training
     fingerprint = _fingerprint(data)
-    for rank, other in enumerate(group.gather(fingerprint)):
-        if other != fingerprint:
-            raise InputError(
-                f"the data of process {rank} are not those of process {group.rank}: give all the same file"
-            )
-    if resumed is not None and resumed["data"] != fingerprint:
-        raise InputError(
-            f"{folder.parent}: the data are not those that this run began with: bring them back, or {anew}"
-        )
-    if resumed is not None and resumed["step"] > task.total_steps:
-        raise InputError(
-            f"{folder.parent}: has made {resumed['step']:,} steps, {task.total_steps:,} are asked for: "
-            f"give training.max_steps or max_epochs more, or {anew}"
-        )
+    _check_same_data(fingerprint, group)
+    if resumed is not None:
+        _check_resumed(resumed, fingerprint, task.total_steps, f"{folder.parent}", restart_hint)
     data.group = task.group = group
     data.total_steps = task.total_steps
     data.first_step = 0 if resumed is None else int(resumed["step"])
-    best, evidence, start_seconds = None, None, None
     shows_progress = settings.progress and group.leads
-    if start_is_candidate and resumed is None:
-        if shows_progress:
-            print(f"scoring the start on {len(data.parts['validation']):,} validation windows", flush=True)
-        began = time.monotonic()
-        best, evidence = _start(task, data, device, settings.start_confidence)
-        start_seconds = time.monotonic() - began
+    best, evidence, start_seconds = None, None, None
+    if prepared.maps.start is not None and resumed is None:
+        best, evidence, start_seconds = _start(prepared, shows_progress)
     speed = Speed(task.arithmetic)
     interval = min(task.total_steps, settings.validation_interval(len(data.parts["train"])))
     profiles = [Profile(folder.parent)] if settings.profile and group.leads else []
     shown = [StepProgress(interval, start_seconds)] if shows_progress else []
-    probe = next((callback for callback in callbacks if isinstance(callback, Probe)), None)
-    timer = Timer(None if settings.max_time is None else parse_time(settings.max_time), verbose=False)
+    probe = next((callback for callback in prepared.callbacks if isinstance(callback, Probe)), None)
     keeper = Checkpoints(
         folder,
         fingerprint=fingerprint,
@@ -142,32 +120,76 @@ def fit(
         evidence=evidence,
         resumed=resumed,
         after_save=speed.go_on,
-        again=f"resume={folder.parent}" if again is None else again,
+        again=resume_hint or f"resume={folder.parent}",
     )
+    timer = Timer(settings.duration, verbose=False)
+    callbacks = [speed, *prepared.callbacks, *shown, *profiles, timer, keeper]
+    trainer = _make_trainer(prepared, group, logger, callbacks, interval)
+    if resumed is not None and _is_over(resumed, task.total_steps):
+        return _read_end(task, speed, probe, resumed)
+    if settings.compile and data.first_step < task.total_steps:
+        task.to(prepared.device).train()
+        task.compiled = speed.compiled = CompiledForward(task.network, prepared.device, task.network.learners)
+        _make_ready(task.compiled, task, data, trainer)
+    _run_trainer(trainer, task, data, is_resumed=resumed is not None)
+    best = keeper.best or Best(trainer.global_step, float("nan"), copy_weights(task))
+    task.load_state_dict(best.weights)
+    status = stopped_by(trainer)
+    assert status is not None
+    return Fit(steps=trainer.global_step, best_step=best.step, status=status, **_kept(speed, probe))
+
+
+def _check_same_data(fingerprint: str, group: Group) -> None:
+    """Refuse processes that have read other data."""
+    for rank, other in enumerate(group.gather(fingerprint)):
+        if other != fingerprint:
+            raise InputError(
+                f"the data of process {rank} are not those of process {group.rank}: give all the same file"
+            )
+
+
+def _check_resumed(resumed: Mapping[str, Any], fingerprint: str, total_steps: int, where: str, hint: str) -> None:
+    """Refuse a checkpoint of other data, or of more steps than are asked for."""
+    if resumed["data"] != fingerprint:
+        raise InputError(f"{where}: the data are not those that this run began with: bring them back, or {hint}")
+    if resumed["step"] > total_steps:
+        raise InputError(
+            f"{where}: has made {resumed['step']:,} steps, {total_steps:,} are asked for: "
+            f"give training.max_steps or max_epochs more, or {hint}"
+        )
+
+
+def _make_trainer(
+    prepared: Preparation, group: Group, logger: Logger, callbacks: list[Callback], interval: int
+) -> lightning.Trainer:
+    """Return a trainer that counts the run in steps, and leaves files, bars and signals to this program."""
+    options = {
+        **asdict(prepared.settings.trainer),
+        **spread(group),
+        "accelerator": "gpu" if prepared.device.type == "cuda" else "cpu",
+    }
     trainer = lightning.Trainer(
-        **{**trainer_options, **spread(group), "accelerator": "gpu" if device.type == "cuda" else "cpu"},
-        precision=precision,  # type: ignore[arg-type]
-        max_steps=task.total_steps,
+        **options,
+        precision=prepared.precision,  # type: ignore[arg-type]
+        max_steps=prepared.task.total_steps,
         max_epochs=1,
         val_check_interval=interval,
         check_val_every_n_epoch=None,
         num_sanity_val_steps=0,
         logger=logger,
-        callbacks=[speed, *callbacks, *shown, *profiles, timer, keeper],
+        callbacks=callbacks,
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
     )
     leave_signals_alone(trainer)
-    if resumed is not None and _is_over(resumed, task.total_steps):
-        return _read_end(task, speed, probe, resumed)
-    if settings.compile and data.first_step < task.total_steps:
-        task.to(device).train()
-        task.compiled = speed.compiled = CompiledForward(task.network, device, task.network.learners)
-        _make_ready(task.compiled, task, data, trainer)
+    return trainer
+
+
+def _run_trainer(trainer: lightning.Trainer, task: ForecastTask, data: ForecastData, *, is_resumed: bool) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=LEAF_SPEC)
-        if resumed is not None:  # few steps may be left to do
+        if is_resumed:  # few steps may be left to do
             warnings.filterwarnings("ignore", message="The number of training batches")
         try:
             trainer.fit(task, datamodule=data)
@@ -175,11 +197,6 @@ def fit(
             if str(error.name).startswith("forecast"):
                 raise
             raise InputError(f"a callback or logger needs a package that is not here: {first_line(error)}") from None
-    best = keeper.best or Best(trainer.global_step, float("nan"), copy_weights(task))
-    task.load_state_dict(best.weights)
-    status = stopped_by(trainer)
-    assert status is not None
-    return Fit(steps=trainer.global_step, best_step=best.step, status=status, **_kept(speed, probe))
 
 
 def _make_ready(compiled: CompiledForward, task: ForecastTask, data: ForecastData, trainer: lightning.Trainer) -> None:
@@ -221,20 +238,22 @@ def _read_end(task: ForecastTask, speed: Speed, probe: Probe | None, resumed: di
     )
 
 
-def _start(
-    task: ForecastTask, data: ForecastData, device: torch.device, confidence: float | None
-) -> tuple[Best, Evidence | None]:
-    """Return the weights before the first step with their validation MSE, and what it takes to leave them."""
-    windows = data.parts["validation"]
-    task.to(device).eval()
+def _start(prepared: Preparation, shows_progress: bool) -> tuple[Best, Evidence | None, float]:
+    """Return the weights before the first step with their validation MSE, what it takes to leave them, and the time."""
+    task, data, confidence = prepared.task, prepared.data, prepared.settings.training.start_confidence
+    windows, began = data.parts["validation"], time.monotonic()
+    if shows_progress:
+        print(f"scoring the start on {len(windows):,} validation windows", flush=True)
+    task.to(prepared.device).eval()
     scored = evaluate(task, windows, data.evaluation_batch_size, group=data.group)
     task.train()  # Lightning trains in the mode it finds
     best = Best(step=0, mse=scored.sums.scaled()["mse"], weights=copy_weights(task))
     check_validation(best.mse, 0)
-    if confidence is None:
-        return best, None
-    start = torch.from_numpy(data.group.hand_out(scored.mse))  # of all windows on the process that leads
-    return best, Evidence(best.mse, start, math.ceil(windows.horizon / data.evaluation_stride), confidence)
+    evidence = None
+    if confidence is not None:
+        start = torch.from_numpy(data.group.hand_out(scored.mse))  # of all windows on the process that leads
+        evidence = Evidence(best.mse, start, math.ceil(windows.horizon / data.evaluation_stride), confidence)
+    return best, evidence, time.monotonic() - began
 
 
 def _fingerprint(data: ForecastData) -> str:

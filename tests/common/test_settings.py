@@ -4,7 +4,7 @@ from dataclasses import dataclass
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.common.options import check_least, check_options
+from forecast.common.settings import check_least, check_options
 
 
 @dataclass

@@ -1,0 +1,96 @@
+"""The `data` group of a configuration: where a series comes from, the roles of its columns, and its repair."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from forecast.common.errors import InputError
+from forecast.common.naming import LONGEST_NAME
+from forecast.common.settings import check_present, option, options_of, read_options, settings
+from forecast.common.text import is_plain
+from forecast.data.repair import Policies
+
+LARGEST_SEED = 2**32 - 1
+"""Largest seed that numpy and Lightning take."""
+
+SYNTHETIC, FILE = "synthetic", "file"
+
+
+@settings
+class DataSettings:
+    """The `data` group; which options there are depends on the source."""
+
+    name: str | None = option("Name of the data in folders and titles; null: the name of the file.")
+    source: str = option("Where the series comes from.", choices=(SYNTHETIC, FILE))
+    path: str | None = option("Your own table: .csv, .csv.gz or .parquet.", default=None, only=FILE)
+    file_name: str | None = option("A file in the data folder.", default=None, only=FILE)
+    url: str | None = option("Address from which a file that is absent is downloaded.", default=None, only=FILE)
+    sha256: str | None = option("Hash of the file; null: not checked.", default=None, only=FILE)
+    about: str | None = option("How to get a file that cannot be downloaded.", default=None, only=FILE)
+    rows: int = option("Length of the simulation.", unit="rows", default=0, least=1, only=SYNTHETIC)
+    seed: int = option("Seed of the simulation.", default=0, least=0, most=LARGEST_SEED, only=SYNTHETIC)
+    time_column: str | None = option("Column of the dates; null: the only one that holds dates.")
+    targets: list[Any] | None = option("Columns to forecast; null: every column that is not a past covariate.")
+    past_covariates: list[Any] = option("Columns that help and are not forecast.")
+    known_covariates: list[Any] = option("Columns whose future is known.")
+    calendar: list[Any] | None = option("Cycles of the calendar; null: those that the training part holds twice.")
+    frequency: str | None = option("Time between rows, such as h, 15min or D; null: inferred from the dates.")
+    duplicates: str = option("What is done with rows of the same time.")
+    missing: str = option("What is done with empty cells and absent rows.")
+    missing_values: list[Any] = option(
+        "Numbers that stand for an empty cell, such as -9999.", default=(), items="numbers", only=FILE
+    )
+    split: dict[str, Any] = option("Lengths of the training, validation and test parts.", unit="rows, or shares of all")
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> "DataSettings":
+        """Return the `data` group of a configuration, checked.
+
+        Raises
+        ------
+        InputError
+            Naming a key that the source does not have, a missing one, or a value that cannot be used.
+        """
+        source = values.get("source")
+        known = options_of(cls)
+        if source not in known["source"].choices:
+            raise InputError(f"data.source={source}: choose {' or '.join(known['source'].choices)}")
+        own = [key for key, declared in known.items() if declared.only in (None, source)]
+        for key in values:
+            if key not in own:
+                raise InputError(f"data.{key}: no option of data.source={source}: its options are {', '.join(own)}")
+        check_present(values, own, "data.")
+        result = cls(**read_options(cls, values, "data"))
+        result._check_together()
+        return result
+
+    @property
+    def policies(self) -> Policies:
+        """How the table is repaired."""
+        return Policies(self.duplicates, self.missing, tuple(self.missing_values))
+
+    def _check_together(self) -> None:
+        """Refuse values that do not go together."""
+        if self.name is None and self.path is None:
+            raise InputError("data.name=null: give it a name; only that of your own file, data.path, is seen from it")
+        if self.name is not None:
+            check_name(self.name)
+        if self.targets == []:
+            raise InputError("data.targets=[]: name a column to forecast, or null for all that are not past covariates")
+        policies = self.policies.facts()
+        if self.source == SYNTHETIC:
+            for key in ("time_column", "frequency"):
+                if (value := getattr(self, key)) is not None:
+                    raise InputError(f"data.{key}={value}: the simulation has its own: leave it null")
+            for key, value in policies.items():
+                if value != "error":
+                    raise InputError(f"data.{key}={value}: the simulation lacks and doubles nothing: leave it at error")
+        if sorted(self.split) != ["test", "train", "validation"]:
+            raise InputError(f"data.split={self.split}: must give train, validation and test")
+
+
+def check_name(name: str) -> None:
+    """Refuse a name of the data that no folder can have, or that steers a terminal."""
+    if not is_plain(name):
+        raise InputError(f"data.name={name!r}: has control characters: choose another")
+    if not 0 < len(name) <= LONGEST_NAME:
+        raise InputError(f"data.name={name[:20]}…: has {len(name)} letters: give 1 to {LONGEST_NAME}")

@@ -1,0 +1,207 @@
+"""From settings to all that a training needs: seed, data, network, linear maps, task, callbacks."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightning
+import torch
+from lightning.pytorch.callbacks import Callback, Checkpoint, ProgressBar, Timer
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from forecast.common.errors import InputError
+from forecast.common.group import ALONE, Group
+from forecast.common.targets import TARGET, check_target, make, prepared
+from forecast.data.calendar import seasonal_period
+from forecast.data.datamodule import ForecastData
+from forecast.data.mapped import Address
+from forecast.data.placement import Placing
+from forecast.data.sources import load_source
+from forecast.evaluation.linear_start import LinearMaps, fit_maps
+from forecast.evaluation.share import independent_blocks, trust
+from forecast.model.compiling import check_compiling
+from forecast.model.informer import Informer
+from forecast.model.presets import Mechanisms, Sizes
+from forecast.runs.run import Architecture
+from forecast.runs.settings import Settings, exact_convolutions
+from forecast.training.schedule import SCHEDULES
+from forecast.training.task import ForecastTask
+
+METRICS = ("val/mse", "val/mae")
+"""What a callback can watch: `ForecastTask` logs these before it is asked."""
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What a training is made of.
+
+    Parameters
+    ----------
+    settings
+        Those of the run, its precision settled.
+    maps
+        The linear baseline, and the map that the model's linear path starts from, with which it is good before
+        the first step.
+    """
+
+    settings: Settings
+    device: torch.device
+    data: ForecastData
+    architecture: Architecture
+    network: Informer
+    maps: LinearMaps
+    task: ForecastTask
+    callbacks: list[Callback]
+
+    @property
+    def precision(self) -> str:
+        """Lightning's name of the precision to train in."""
+        return self.settings.training.precision
+
+
+def prepare(
+    settings: Settings,
+    group: Group = ALONE,
+    maps: LinearMaps | None = None,
+    table: Address | None = None,
+    before_maps: Callable[[ForecastData, Informer], None] = lambda data, network: None,
+) -> Preparation:
+    """Return what a training is made of, the data where this process trains from; nothing is written.
+
+    Parameters
+    ----------
+    group
+        The processes that are to train together.
+    maps
+        The linear maps, where another process has fitted them.
+    table
+        Where the scaled table is, if another process of this machine has written it to a file.
+    before_maps
+        Called once all is checked that can be, before the linear maps are fitted.
+
+    Raises
+    ------
+    InputError
+        If the configuration or the data cannot be used.
+    """
+    local_rank = group.place.local_rank
+    device, settings = settings.trainer.device(local_rank), settings.settled(local_rank)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)  # what asks for no device is to find this process's own
+    check_target(settings.optimizer, "optimizer", Optimizer)
+    check_target(settings.scheduler, "scheduler", LRScheduler, functions=SCHEDULES)
+    lightning.seed_everything(settings.seed, verbose=False)
+    exact_convolutions()
+    data = _make_data(settings, device, group, table)
+    architecture, network = _make_network(settings, data, device, group)
+    data.to(device)
+    task = _make_task(settings, data, network)
+    callbacks = make_callbacks(settings.callbacks)
+    if maps is None:
+        before_maps(data, network)
+        maps = _fit_maps(settings, data, architecture, network)
+    if maps.start is not None:
+        assert network.linear_path is not None
+        network.linear_path.start_from(maps.start.weight)
+    return Preparation(settings, device, data, architecture, network, maps, task, callbacks)
+
+
+def _make_data(settings: Settings, device: torch.device, group: Group, table: Address | None) -> ForecastData:
+    training = settings.training
+    placing = Placing(training.data_placement, device, group.place.local_size, Path(settings.output_dir), table)
+    data = ForecastData(
+        load_source(settings.data),
+        settings.data.split,
+        context_length=settings.context_length,
+        horizon=settings.horizon,
+        batch_size=training.batch_size,
+        evaluation_batch_size=training.evaluation_batch_size,
+        placing=placing,
+        evaluation_stride=training.evaluation_stride,
+        first_origin=training.first_origin,
+        seed=settings.seed,
+    )
+    _check_shares(training.batch_size, data, group)
+    return data
+
+
+def _make_network(
+    settings: Settings, data: ForecastData, device: torch.device, group: Group
+) -> tuple[Architecture, Informer]:
+    options, own = dict(settings.model), dict(settings.attention)
+    mechanisms = Mechanisms(
+        encoder=own, decoder=dict(settings.decoder_attention or own), cross=dict(settings.cross_attention)
+    )
+    architecture = Architecture(options.pop("name"), options, mechanisms, Sizes(**data.sizes))
+    network = architecture.build()
+    if settings.training.compile:
+        check_compiling(network, device, group.size)
+    network.checkpoint_activations(settings.training.activation_checkpointing)
+    return architecture, network
+
+
+def _make_task(settings: Settings, data: ForecastData, network: Informer) -> ForecastTask:
+    training = settings.training
+    task = ForecastTask(
+        network,
+        loss=settings.loss,
+        make_optimizer=prepared(settings.optimizer),
+        make_scheduler=prepared(settings.scheduler),
+        max_grad_norm=training.max_grad_norm,
+        linear_path_rate=training.linear_path_rate,
+        total_steps=training.total_steps(len(data.parts["train"])),
+        trust=trust(independent_blocks(data.parts["validation"]), training.share_prior),
+        seed=settings.seed,
+    )
+    task.configure_optimizers()  # what is out of its range is refused before there is a folder
+    return task
+
+
+def _fit_maps(settings: Settings, data: ForecastData, architecture: Architecture, network: Informer) -> LinearMaps:
+    training = settings.training
+    return fit_maps(
+        data.parts["train"],
+        data.parts["validation"],
+        starts=network.linear_path is not None and architecture.options["linear_path"] != "zero",
+        period=seasonal_period(data.source.series.frequency),
+        confidence=training.start_confidence,
+        stride=training.evaluation_stride,
+        batch_size=training.evaluation_batch_size,
+    )
+
+
+def _check_shares(batch_size: int, data: ForecastData, group: Group) -> None:
+    """Refuse a batch that the processes cannot share evenly, and more processes than windows to validate on."""
+    if batch_size % group.size:
+        raise InputError(
+            f"training.batch_size={batch_size}: {group.size} processes share it evenly: give a multiple of that"
+        )
+    if (windows := len(data.parts["validation"])) < group.size:
+        raise InputError(
+            f"trainer.devices: {group.size} processes have {windows} validation windows to share: use fewer"
+        )
+
+
+def make_callbacks(nodes: Mapping[str, Any]) -> list[Callback]:
+    """Return the callbacks of the `callbacks` group; refuse one that would only fail in the middle of the run."""
+    made: list[Callback] = []
+    for name, node in nodes.items():
+        if not isinstance(node, Mapping) or TARGET not in node:
+            raise InputError(f"callbacks.{name}={node}: needs a {TARGET}; ~callbacks.{name} takes it out")
+        check_target(node, f"callbacks.{name}", Callback)
+        callback: Callback = make(node, f"callbacks.{name}")
+        if isinstance(callback, (Checkpoint, ProgressBar, Timer)):
+            raise InputError(f"callbacks.{name}: {type(callback).__name__}: every run has its own of that kind")
+        monitor, patience = getattr(callback, "monitor", METRICS[0]), getattr(callback, "patience", 1)
+        if monitor not in METRICS:
+            raise InputError(f"callbacks.{name}.monitor={monitor}: choose one of {', '.join(METRICS)}")
+        if not isinstance(patience, int) or isinstance(patience, bool) or patience < 1:
+            raise InputError(f"callbacks.{name}.patience={patience}: must be a whole number of at least 1")
+        if callback.state_key in [other.state_key for other in made]:
+            raise InputError(
+                f"callbacks.{name}: is the same as another, options and all: ~callbacks.{name} takes it out"
+            )
+        made.append(callback)
+    return made
