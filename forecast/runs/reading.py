@@ -9,7 +9,7 @@ from forecast.common.errors import InputError
 from forecast.common.files import look_up, read_json
 from forecast.runs.labels import data_key
 from forecast.runs.rows import MARKS, damage, natural, read_folders
-from forecast.runs.run import MANIFEST, RESULT
+from forecast.runs.run import RESULT, finished_result
 from forecast.runs.turns import TIMING, Stretch, Turns, cost_key, read_turns
 
 NEEDED = (
@@ -76,7 +76,7 @@ def read_runs(roots: Sequence[Path]) -> Found:
     alike: dict[str, list[Path]] = {}
     for folder in names:
         if folder not in damaged:
-            result = read_json(folder / RESULT) if (folder / MANIFEST).is_file() else None
+            result = finished_result(folder)
             alike.setdefault("" if result is None else data_key(result), []).append(folder)
     runs = []
     turns: dict[Path, Turns] = {}
@@ -132,7 +132,7 @@ def _damage(folder: Path) -> str | None:
     """Say what keeps a folder's run from being compared, None if nothing does."""
     if (why := damage(folder)) is not None:
         return why
-    if (folder / MANIFEST).is_file() and (result := read_json(folder / RESULT)) is not None:
+    if (result := finished_result(folder)) is not None:
         for path in NEEDED:
             if look_up(result, path) is None:
                 return f"{RESULT} has no {path}: it is of another version, or the score is no number"

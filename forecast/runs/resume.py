@@ -15,7 +15,7 @@ from forecast.data.sources import described_data, expanded, lies_within, resume_
 from forecast.runs.earlier import whole
 from forecast.runs.integrity import check_links
 from forecast.runs.results import lacking, wrong_kind
-from forecast.runs.run import CONFIG, MANIFEST, RESULT, Run
+from forecast.runs.run import CONFIG, RESULT, Run, is_finished
 from forecast.runs.settings import Settings
 from forecast.runs.stored import check_stored
 
@@ -95,7 +95,7 @@ def start_state(
         stored = read_config(folder)
         if taken is not None:  # which file it is, and where it is fetched, is not the folder's to say
             stored = {**stored, "data": wanted.plain["data"]}
-        finished = (folder / MANIFEST).is_file()
+        finished = is_finished(folder)
         named = resume not in (False, "auto")  # only then may the length be another
         if differing := differences(wanted.plain, stored, budget=finished or not named):
             cure = RESTART_HINT if named else RESTART_JOB_HINT
@@ -175,7 +175,7 @@ def _data(folder: Path, stored: Mapping[str, Any], composed: Mapping[str, Any], 
         if data.get("source") != "file":
             raise InputError(f"{DATA_PATH}={path}: {folder} was trained on a simulation: leave it out")
         return {**data, "path": path}
-    if (folder / MANIFEST).is_file():  # its data are not read again
+    if is_finished(folder):  # its data are not read again
         return data
     return described_data(data, folder, lambda path: resume_command(folder, path))
 

@@ -16,7 +16,7 @@ from forecast.runs.earlier import whole
 from forecast.runs.labels import data_key, told_apart
 from forecast.runs.results import wrong_kind
 from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
-from forecast.runs.run import CONFIG, FAILED, JOB, MANIFEST, RESULT, damage_of_finished
+from forecast.runs.run import CONFIG, FAILED, JOB, RESULT, damage_of_finished, finished_result
 from forecast.runs.summary import NAMES, STRETCHES
 
 SCORES = {
@@ -134,7 +134,7 @@ def _read_job(folder: Path, *, checked: bool) -> list[dict[str, Any]]:
 def _rows_of(folder: Path) -> list[dict[str, Any]]:
     words = read_json(folder / JOB) or {"overrides": [folder.name], "configuration": [folder.name]}
     failed = read_json(folder / FAILED)
-    result = read_json(folder / RESULT) if (folder / MANIFEST).is_file() else None
+    result = finished_result(folder)
     row = {
         "job": folder.name,
         "configuration": " ".join(words["configuration"]),

@@ -17,7 +17,7 @@ from forecast import model
 from forecast.common.bounds import Room, check_sizes, shapes_of
 from forecast.common.cli import ran_out_of_memory
 from forecast.common.errors import InputError
-from forecast.common.files import claimed, read_with_digest, replacing, sha256, write_sealed
+from forecast.common.files import claimed, read_json, read_with_digest, replacing, sha256, write_sealed
 from forecast.common.settings import check_options
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
@@ -30,13 +30,33 @@ FORMAT, READABLE = 2, (1, 2)
 A manifest of format 1 has no digest of its own.
 """
 
-WEIGHTS, MANIFEST, RESULT, CONFIG = "model.safetensors", "manifest.json", "result.json", "config.json"
+# the files of a run folder: this is the one list of them
+
+CONFIG = "config.json"
+"""The configuration as plain values: the first file of a run."""
+
+WEIGHTS, RESULT = "model.safetensors", "result.json"
+
+MANIFEST = "manifest.json"
+"""What rebuilds the model, and the hash of each file: the last file of a run. With it a run is finished."""
 
 ERRORS = "errors.parquet"
 """Each validation and test window's own MSE and MAE."""
 
 CALIBRATION = "calibration.safetensors"
 """Quantiles of the validation residuals, by horizon step and series."""
+
+FORECAST, PICTURE = "forecast.csv", "forecast.png"
+"""The forecast of the last test window, as a table and drawn."""
+
+INPUT = "input.csv"
+"""Rows to forecast from, where the data were simulated."""
+
+TRACE = "trace.json.gz"
+"""Operations of a few training steps, where `training.profile` asked for it; ui.perfetto.dev opens it."""
+
+CHECKPOINTS = "checkpoints"
+"""The folder of what a run is resumed from."""
 
 TRANSPLANT = "transplant.json"
 """The scores under other mechanisms and look-backs, where they were asked for."""
@@ -47,16 +67,13 @@ JOB, FAILED, TRACEBACK, LEFT = "job.json", "failed.json", "traceback.txt", "left
 SLACK = 1024
 """Elements that a model's building makes besides."""
 
-OUTCOME = (
-    *(WEIGHTS, RESULT, ERRORS, CALIBRATION, "forecast.csv", "forecast.png", "input.csv"),
-    "trace.json.gz",
-)
+OUTCOME = (WEIGHTS, RESULT, ERRORS, CALIBRATION, FORECAST, PICTURE, INPUT, TRACE)
 """What a run leaves when it ends."""
 
 NAMED = (CONFIG, *OUTCOME)
 """The files that a manifest names by size and hash; what is added later, or is only looked at, is none of them."""
 
-LEFT_BY_A_RUN = (*OUTCOME, MANIFEST, TRANSPLANT, "events.out.tfevents.*", "checkpoints/step-*.ckpt")
+LEFT_BY_A_RUN = (*OUTCOME, MANIFEST, TRANSPLANT, "events.out.tfevents.*", f"{CHECKPOINTS}/step-*.ckpt")
 """The files of a run folder beside its configuration, as patterns."""
 
 DATED = 19
@@ -147,7 +164,7 @@ class Run:
     @property
     def checkpoints(self) -> Path:
         """The folder of what the run can be resumed from."""
-        return self.path / "checkpoints"
+        return self.path / CHECKPOINTS
 
     def clear_temporary(self) -> None:
         """Remove what a killed process was writing."""
@@ -175,7 +192,7 @@ class Run:
         folder = cls._latest(root) if str(path) == "latest" else Path(path)
         if not folder.is_dir():
             raise InputError(f"{folder}: no such folder: --run takes the folder of a finished run, outputs/…")
-        if not (folder / MANIFEST).is_file():
+        if not is_finished(folder):
             raise InputError(f"{folder}: not a finished run (it has no {MANIFEST}): choose another with --run")
         run = cls(folder)
         run.check()
@@ -312,9 +329,20 @@ def clear_never_begun(parent: Path) -> None:
                 folder.rmdir()
 
 
+def is_finished(folder: Path) -> bool:
+    """Return whether a folder holds a finished run."""
+    return (folder / MANIFEST).is_file()
+
+
+def finished_result(folder: Path) -> dict[str, Any] | None:
+    """Return the content of `result.json` of a finished run, None of an unfinished one."""
+    result: dict[str, Any] | None = read_json(folder / RESULT) if is_finished(folder) else None
+    return result
+
+
 def damage_of_finished(folder: Path) -> str | None:
     """Say which file of a finished run is not the one that was saved; None where all are, or the run is unfinished."""
-    if not (folder / MANIFEST).is_file():
+    if not is_finished(folder):
         return None
     try:
         Run(folder).check()

@@ -16,7 +16,7 @@ from forecast.common.timing import Load
 from forecast.data.calendar import season_name
 from forecast.evaluation.metrics import skill
 from forecast.evaluation.share import percent
-from forecast.runs.run import Run
+from forecast.runs.run import INPUT, PICTURE, Run
 
 NAMES = {
     "model": "model",
@@ -149,14 +149,14 @@ def print_table(result: Mapping[str, Any]) -> None:
 def print_next_commands(run: Run, result: Mapping[str, Any]) -> None:
     """Print how fast it was, which weights were kept, where the run is, and two commands that make use of it."""
     folder = shlex.quote(str(run.path))
-    source = shlex.quote(shown(result["data"]["path"] or str(run.path / "input.csv")))
+    source = shlex.quote(shown(result["data"]["path"] or str(run.path / INPUT)))
     best, steps = result["model"]["best_step"], result["model"]["steps"]
     start = " (the start itself: on validation, training added nothing to it beyond chance)" if best == 0 else ""
     print(f"speed: {speed_line(result['speed'])}")
     print(f"best on validation: step {best:,} of {steps:,}{_mean(result['model'])}{start}; {result['status']}")
     if text := warning(result):
         print(text)
-    if text := _not_drawn(run.path / "forecast.png", result["data"].get("targets", [])):
+    if text := _not_drawn(run.path / PICTURE, result["data"].get("targets", [])):
         print(text)
     print(f"run folder: {folder}")
     print(f"look at it: tensorboard --logdir {shlex.quote(str(run.path.parent))}")

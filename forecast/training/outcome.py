@@ -18,7 +18,7 @@ from forecast.evaluation.evaluate import Row
 from forecast.model.flops import flops_per_window
 from forecast.model.informer import Informer
 from forecast.runs import results
-from forecast.runs.run import ERRORS, RESULT, Run
+from forecast.runs.run import CALIBRATION, ERRORS, FORECAST, INPUT, PICTURE, RESULT, Run
 from forecast.training.fit import Fit
 from forecast.training.prepare import Preparation
 
@@ -65,7 +65,7 @@ def write_outcome(
     result = results.assemble(rows, targets=data.source.targets, scale=data.target_scale, facts=facts)
     with replacing(run.path / ERRORS) as file:
         results.window_errors(model, data.index).to_parquet(file)
-    with replacing(run.path / "calibration.safetensors") as file:
+    with replacing(run.path / CALIBRATION) as file:
         file.write(save(results.residual_quantiles(model.validation)))
     _write_last_forecast(run, config["data"]["name"], network, data)
     run.save_weights(network)
@@ -106,13 +106,13 @@ def _write_last_forecast(run: Run, name: str, network: Informer, data: ForecastD
     values = data.scaler.inverse(forecast.double().cpu().numpy(), targets)
     check_forecast(values, index, targets)
     frame = pd.DataFrame(values, index=index, columns=targets)
-    with replacing(run.path / "forecast.csv") as file:
+    with replacing(run.path / FORECAST) as file:
         write_frame(file, frame)
     table = data.source.series.measured[targets]
     title = f"the last test window of {name}: {windows.horizon} steps from {index[0]}"
-    draw_forecast(run.path / "forecast.png", table.iloc[:origin], frame, table.loc[index], title)
+    draw_forecast(run.path / PICTURE, table.iloc[:origin], frame, table.loc[index], title)
     if data.source.path is None:  # there is no file to forecast from: leave one
-        _write_input(run.path / "input.csv", data, windows.context_length)
+        _write_input(run.path / INPUT, data, windows.context_length)
 
 
 def _write_input(path: Path, data: ForecastData, rows: int) -> None:

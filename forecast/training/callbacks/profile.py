@@ -11,10 +11,8 @@ from torch.profiler import ProfilerActivity, profile, schedule
 
 from forecast.common.files import replacing
 from forecast.data.datamodule import ForecastData
+from forecast.runs.run import TRACE
 from forecast.training.tensorboard.logger import Board
-
-TRACE = "trace.json.gz"
-"""In the run folder; ui.perfetto.dev opens it."""
 
 WAIT, WARM_UP, RECORDED = 10, 2, 5
 """Steps that are passed over, steps that the profiler starts in, steps that it records; few make a long trace."""

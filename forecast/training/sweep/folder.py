@@ -8,7 +8,7 @@ from typing import Any
 from forecast.common.errors import InputError
 from forecast.common.files import claimed, read_json, write_sealed
 from forecast.runs.resume import differences, read_config
-from forecast.runs.run import CONFIG, JOB, MANIFEST, RESULT, Run
+from forecast.runs.run import CONFIG, JOB, Run, finished_result
 from forecast.runs.settings import Settings
 from forecast.training.sweep.overrides import canonical, in_order, is_seed, parse
 
@@ -52,7 +52,7 @@ def stored_config(folder: Path) -> dict[str, Any]:
     try:
         return read_config(folder)
     except InputError:
-        result = read_json(folder / RESULT) if (folder / MANIFEST).is_file() else None
+        result = finished_result(folder)
         if not isinstance(result, Mapping) or not isinstance(result.get("config"), Mapping):
             raise
         return dict(result["config"])

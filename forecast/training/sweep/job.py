@@ -18,7 +18,7 @@ from forecast.common.configuration import check_trial, plain_values
 from forecast.common.errors import Interrupted
 from forecast.common.files import look_up, write_sealed
 from forecast.common.memory import reset_peak_memory
-from forecast.runs.run import CONFIG, FAILED, LEFT, MANIFEST, TRACEBACK, damage_of_finished
+from forecast.runs.run import CONFIG, FAILED, LEFT, TRACEBACK, damage_of_finished, is_finished
 from forecast.runs.settings import Settings, check_one_process
 from forecast.training.sweep.folder import clear_damaged, describe, job_folder
 from forecast.training.sweep.isolated import Failure, JobFailed, marked, record, train_apart
@@ -115,8 +115,8 @@ def _run(
 ) -> Mapping[str, Any] | None:
     """Return the result of a job, None where it is too late to begin it."""
     describe(folder, words, settings.settled().plain, sweep.token)
-    before, damage = (folder / MANIFEST).is_file(), damage_of_finished(folder)
-    before = before and damage is None
+    damage = damage_of_finished(folder)
+    before = damage is None and is_finished(folder)
     if not before and sweep.until is not None and time.time() >= sweep.until:
         write_sealed(folder / LEFT, {"sweep": sweep.token})
         teller.left(folder.name)

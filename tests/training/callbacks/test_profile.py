@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from forecast.training.callbacks.profile import RECORDED, TRACE
+from forecast.runs.run import TRACE
+from forecast.training.callbacks.profile import RECORDED
 from forecast.training.train import train
 from tests.support.boards import texts
 from tests.support.small import changed, quick
