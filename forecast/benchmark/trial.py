@@ -16,7 +16,7 @@ from forecast.benchmark.models import Preset, Task, build_ours, our_peer
 from forecast.common.cli import ran_out_of_memory
 from forecast.common.errors import InputError
 from forecast.common.memory import peak_memory_mib, reset_peak_memory
-from forecast.common.processes import child_environment
+from forecast.common.processes import environment
 from forecast.common.tables import Row, Sheet
 from forecast.common.text import NONE, mebibytes, three_digits
 from forecast.common.timing import seconds_of
@@ -225,8 +225,9 @@ def run_module(module: str, argument: str, seconds: float) -> subprocess.Complet
         If it took longer than `seconds`; it is stopped then.
     """
     command = [sys.executable, "-m", module, argument]
-    environment = child_environment(torch.get_num_threads())
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=seconds)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env=environment(torch.get_num_threads()), timeout=seconds
+    )
 
 
 def died_of_memory(ended: subprocess.CompletedProcess[str]) -> bool:

@@ -12,7 +12,7 @@ from lightning.pytorch.loggers.logger import DummyLogger, Logger
 
 from forecast.common.cli import naming_what_to_make_smaller
 from forecast.common.errors import InputError, Interrupted
-from forecast.common.files import alone_in, claimed, gone, write_sealed
+from forecast.common.files import folder_lock, gone, write_sealed
 from forecast.common.group import Group
 from forecast.common.naming import named
 from forecast.common.place import Place
@@ -32,7 +32,7 @@ from forecast.training.final_figures import log_figures
 from forecast.training.fitting import Fit, fit
 from forecast.training.interruption import Interruption
 from forecast.training.outcome import write_outcome
-from forecast.training.parallel.team import Dismissal, Team
+from forecast.training.parallel.workers import Shutdown, Workers
 from forecast.training.preparation import Preparation, prepare
 from forecast.training.tensorboard.logger import check_logger, log_end, log_start, make_logger
 
@@ -69,7 +69,7 @@ def train(
         If another process of the run failed.
     """
     interruption = Interruption()
-    with interruption.explained(), naming_what_to_make_smaller(config), Team() as team:
+    with interruption.explained(), naming_what_to_make_smaller(config), Workers() as team:
         config = named(config)
         read_root(config)
         with begin(config, folder=folder, overrides=overrides) as beginning:
@@ -93,12 +93,12 @@ class Work:
     anew: str
 
 
-def follow(place: Place) -> None:
+def run_worker(place: Place) -> None:
     """Train beside the process that leads, which alone writes and prints, until the last window is scored."""
     group = Group(place)
     group.connect()
-    work: Work | Dismissal = group.hand_out()
-    if isinstance(work, Dismissal):
+    work: Work | Shutdown = group.hand_out()
+    if isinstance(work, Shutdown):
         raise SystemExit(int(work.failed))
     beside_it = place.rank < place.local_size  # on the machine of the process that leads
     made = prepare(work.config, group, work.maps, work.table if beside_it else None)
@@ -108,7 +108,7 @@ def follow(place: Place) -> None:
 
 
 def _train(
-    beginning: Beginning, folder: Path | None, team: Team, interruption: Interruption
+    beginning: Beginning, folder: Path | None, team: Workers, interruption: Interruption
 ) -> tuple[Run, dict[str, Any]]:
     commit()  # of the code that this process has read, whatever is committed while it trains
     group = team.assemble(beginning.config["trainer"])
@@ -183,7 +183,7 @@ def _folder(beginning: Beginning, folder: Path | None, config: Mapping[str, Any]
             run = _new_folder(config, beginning.config.get("resume"), stack)
         else:
             run = Run.create_at(folder)
-            stack.enter_context(claimed(run.path))
+            stack.enter_context(folder_lock(run.path))
             if (run.path / CONFIG).is_file():
                 raise InputError(f"{run.path}: another process has just made a run there: give the same command again")
         try:
@@ -209,11 +209,11 @@ def _new_folder(config: Mapping[str, Any], resume: Any, stack: ExitStack) -> Run
         If another process has begun the run since this one looked for it.
     """
     root, name = Path(str(config["output_dir"])), str(config["data"]["name"])
-    with alone_in(Run.make_parent(root, name)):
+    with folder_lock(Run.make_parent(root, name), wait=True):
         if resume == "auto" and (other := newest_like(config)) is not None:
             raise InputError(f"{other}: another process has just begun this run: wait for it, or use resume=false")
         run = Run.create(root, name)
-        stack.enter_context(claimed(run.path))
+        stack.enter_context(folder_lock(run.path))
         clear_never_begun(run.path.parent)
         write_sealed(run.path / CONFIG, config)
         return run
