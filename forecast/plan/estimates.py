@@ -5,7 +5,7 @@ from dataclasses import replace
 from statistics import median, median_low
 from typing import Any
 
-from forecast.benchmark.trial import MEMORY
+from forecast.benchmark.limits import MEMORY
 from forecast.plan.candidates import Candidate
 from forecast.plan.messages import AGAIN, MEASURE, SMALL, STEP, Answer, Ask
 from forecast.plan.pace import Pace

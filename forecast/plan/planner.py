@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from forecast.benchmark.limits import REFUSED, SHARE, memory_bytes
 from forecast.benchmark.machine import facts_of
-from forecast.benchmark.measure import SHARE, memory_bytes
-from forecast.benchmark.trial import REFUSED
 from forecast.common.errors import InputError, Interrupted
 from forecast.common.files import write_json
 from forecast.common.progress import progress
