@@ -19,6 +19,7 @@ from torch import Tensor
 
 from forecast.benchmark.machine import choose_device, facts_of
 from forecast.benchmark.options import open_folder
+from forecast.benchmark.report import heading_of
 from forecast.common.errors import InputError, first_line
 from forecast.common.files import replacing
 from forecast.common.progress import progress
@@ -42,6 +43,9 @@ MOST_REPETITIONS = 2000
 """Of a case, however short its passes."""
 
 WIDTH = 110
+
+TIMES = ("repetitions", "p50_ms", "p95_ms", "shortest_ms", "windows_per_s")
+"""Columns that are empty for a form that is left out."""
 
 
 def run(options: Namespace, arguments: Sequence[str]) -> None:
@@ -178,50 +182,29 @@ def rows_of(
     scale: Tensor,
     facts: Mapping[str, Any],
 ) -> list[Row]:
-    """Return the rows of `batch` windows.
+    """Return the rows of `batch` windows: each form with the seconds of its passes, where there were any.
 
-    Parameters
-    ----------
-    ready, taken
-        Each form by name, and its measured seconds where it was measured.
-    reference
-        What the model as trained forecasts of the same windows.
-    scale
-        Shape (C_out,): differences are told in this unit.
-    facts
-        What every row ends with.
+    `reference` is the eager model's forecast of the same windows; differences from it are in units of `scale`,
+    shape (C_out,). Every row ends with `facts`.
     """
     rows: list[Row] = []
     for name, form in ready.items():
-        middle, late = np.percentile(taken[name], [50, 95]) if name in taken else (None, None)
+        times: Row = dict.fromkeys(TIMES)
+        if seconds := taken.get(name):
+            middle, late = map(float, np.percentile(seconds, [50, 95]))
+            found = (len(seconds), 1e3 * middle, 1e3 * late, 1e3 * min(seconds), batch / middle)
+            times = dict(zip(TIMES, found, strict=True))
         far = None if form.forecast is None else float(((form.forecast - reference).abs() / scale).max())
-        rows.append(
-            {
-                "form": name,
-                "batch": batch,
-                "repetitions": len(taken.get(name, ())) or None,
-                "p50_ms": None if middle is None else 1e3 * float(middle),
-                "p95_ms": None if late is None else 1e3 * float(late),
-                "shortest_ms": 1e3 * min(taken[name]) if name in taken else None,
-                "windows_per_s": None if middle is None else batch / float(middle),
-                "ready_seconds": form.ready_seconds,
-                "difference": far,
-                "skipped": form.skipped,
-                **facts,
-            }
-        )
+        ends = {"ready_seconds": form.ready_seconds, "difference": far, "skipped": form.skipped, **facts}
+        rows.append({"form": name, "batch": batch, **times, **ends})
     return rows
 
 
 def write_report(folder: Path, rows: Sequence[Row], architecture: Architecture, facts: Mapping[str, Any]) -> Sheet:
     """Write the rows and the table; give the table."""
     sheet = sheet_of(rows, architecture)
-    heading = (
-        "# Latency of a forecast\n\n"
-        f"{facts['machine']}, torch {facts['torch']}, {facts['dtype']}, {facts['date']}, commit {facts['commit']}.\n"
-        f"`{facts['command']}`\n"
-    )
-    for name, content in ((CASES, to_csv(rows)), (TABLE, f"{heading}\n{markdown(sheet)}".encode())):
+    text = f"{heading_of('Latency of a forecast', facts)}\n{markdown(sheet)}"
+    for name, content in ((CASES, to_csv(rows)), (TABLE, text.encode())):
         with replacing(folder / name) as file:
             file.write(content)
     return sheet

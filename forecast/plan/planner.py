@@ -25,13 +25,7 @@ from forecast.runs.settings import choose_device
 
 
 def run(options: Namespace, arguments: Sequence[str]) -> None:
-    """Measure, print and write as the options say.
-
-    Raises
-    ------
-    InputError
-        If the configuration cannot be used, for any mechanism; nothing is written then.
-    """
+    """Measure, print and write as the options say."""
     if options.threads:
         torch.set_num_threads(options.threads)
     candidates = candidates_of(options.overrides, options.mechanisms)

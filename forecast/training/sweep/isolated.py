@@ -103,13 +103,6 @@ def train_apart(config: Mapping[str, Any], folder: Path, argv: Sequence[str]) ->
         Of the run.
     argv
         The command line that the result is to name.
-
-    Raises
-    ------
-    JobFailed
-        With what the job says, or what its end says.
-    Interrupted, SystemExit
-        If a signal ended it.
     """
     quiet = {**config, "training": {**config["training"], "progress": False}}
     request = {"config": quiet, "folder": str(folder), "argv": [*argv]}
