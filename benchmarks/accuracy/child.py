@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from forecast.common.processes import child_environment
+from forecast.common.processes import environment
 from forecast.runs.run import Run
 
 RUN_FOLDER = "run folder: "
@@ -34,7 +34,7 @@ def train_in_child(words: Sequence[str], folder: Path, threads: int | None = Non
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=child_environment(threads),
+        env=environment(threads),
         start_new_session=True,  # the terminal's Ctrl-C would come beside the signal sent below, and a second one kills
     )
     try:

@@ -11,7 +11,7 @@ from benchmarks.accuracy.cell import Cell
 from benchmarks.accuracy.child import TrainingFailed, train_in_child
 from benchmarks.accuracy.rows import Record, append, key_of, read_record, row_of
 from forecast.common.errors import InputError
-from forecast.common.files import claimed, read_json
+from forecast.common.files import folder_lock, read_json
 from forecast.runs.run import RESULT
 
 
@@ -55,7 +55,7 @@ def _held(cell: Cell, folder: Path) -> Iterator[bool]:
     place.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         try:
-            stack.enter_context(claimed(place))
+            stack.enter_context(folder_lock(place))
         except InputError:
             print(f"{cell.name}: another process is at it", flush=True)
             yield False

@@ -2,40 +2,33 @@
 
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from forecast.benchmark.options import open_folder
+import torch
+
+from forecast.attention._parsing import choose
+from forecast.benchmark.case import DTYPES, Shape
+from forecast.benchmark.machine import choose_device, facts_of, measure_limits
+from forecast.benchmark.measure import Measured, Plan, measure
+from forecast.benchmark.options import FULL, check_order, open_folder, settle
+from forecast.benchmark.report import rows_of, tell, write_report, write_unfinished
+from forecast.common.errors import InputError
+from forecast.common.progress import progress
+from forecast.common.tables import Row
 from forecast.common.timing import clock
 
-if TYPE_CHECKING:
-    from forecast.benchmark.request import Plan
-    from forecast.common.tables import Row
+TWO_HEADS_OF = 32
+"""Width of the layer's two heads: an example of heads that do not share out d_model."""
 
 
 def run(options: Namespace, arguments: Sequence[str]) -> None:
-    """Measure, write and print as the options say.
-
-    Raises
-    ------
-    InputError
-        If they do not go together; nothing is written then.
-    """
-    import torch
-
-    from forecast.benchmark.machine import facts_of, measure_limits
-    from forecast.benchmark.measure import Measured, Watch, measure
-    from forecast.benchmark.report import rows_of, tell, write_report, write_unfinished
-    from forecast.benchmark.request import plan_of
-    from forecast.common.progress import progress
-    from forecast.common.tables import Row
-
+    """Measure, write and print as the options say; raise InputError first if they do not go together."""
     if options.threads:
         torch.set_num_threads(options.threads)
     plan = plan_of(options)
     facts = facts_of(plan.device, options.dtype, arguments)
     folder = open_folder(options.output)
     rows: list[Row] = []
-    with progress(plan.num_cases(), quiet=options.quiet, opening=_opening(plan)) as (say, advance):
+    with progress(plan.num_cases, quiet=options.quiet, opening=_opening(plan)) as (say, advance):
         say("the machine's limits")
         limits = measure_limits(plan.device, plan.dtype)
 
@@ -44,23 +37,61 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
             write_unfinished(folder, rows)
             advance(len(group))
 
-        measure(plan, Watch(say, add))
+        measure(plan, say, add)
     sheets = write_report(folder, rows, plan.variants, plan.fit_from, facts)
     tell(folder, sheets, quiet=options.quiet, note="" if options.full else _left_out(options, rows))
 
 
-def _opening(plan: "Plan") -> str:
+def plan_of(options: Namespace) -> Plan:
+    """Return the plan that the options of the command line ask for."""
+    settle(options)
+    dtype = DTYPES[options.dtype]
+    device, variants = choose_device(options.device, dtype), choose(options.mechanisms)
+    lengths = powers_of_two(options.shortest, options.longest) if "lengths" in options.tables else ()
+    return Plan(
+        device=device,
+        dtype=dtype,
+        variants=variants,
+        layers=layer_shapes(options.layer_length, options.d_model) if "layer" in options.tables else [],
+        sweeps=[
+            [Shape(length, options.batch, options.heads, options.head_dim, causal, backward) for length in lengths]
+            for causal in (False, True)[: 1 + options.causal]
+            for backward in (False, True)[: 2 - options.no_backward]
+            if lengths
+        ],
+        layer_repetitions=options.layer_repetitions,
+        seconds=options.seconds,
+        repetitions=options.repetitions,
+        limit=options.limit,
+        fit_from=options.fit_from,
+        budget=None if options.minutes is None else 60 * options.minutes,
+    )
+
+
+def layer_shapes(length: int, d_model: int) -> list[Shape]:
+    """Return the shapes of the table with projections: one head, two heads of 32, eight heads."""
+    if d_model % 8:
+        raise InputError(f"--d-model {d_model}: must be a multiple of 8, for the layer with eight heads")
+    heads = [(1, d_model), (2, TWO_HEADS_OF), (8, d_model // 8)]
+    return [Shape(length, 1, count, width, d_model=d_model) for count, width in heads]
+
+
+def powers_of_two(shortest: int, longest: int) -> tuple[int, ...]:
+    """Return `shortest` and what doubling makes of it, up to `longest`."""
+    check_order(shortest, longest)
+    return tuple(shortest * 2**n for n in range((longest // shortest).bit_length()))
+
+
+def _opening(plan: Plan) -> str:
     """Return how long the run takes, and what it measures."""
-    what = f"{len(plan.variants)} mechanisms, {plan.num_cases()} cases"
+    what = f"{len(plan.variants)} mechanisms, {plan.num_cases} cases"
     if plan.budget is None:
         return f"{what}, the whole: most of an hour on two cores with the defaults"
     return f"{what}, within about {clock(plan.budget)} (--minutes); what does not fit is left out and listed"
 
 
-def _left_out(options: Namespace, rows: "Sequence[Row]") -> str:
+def _left_out(options: Namespace, rows: Sequence[Row]) -> str:
     """Return which cases had no time, and what --full would measure beside them."""
-    from forecast.benchmark.options import FULL
-
     late = [row for row in rows if row["skipped"].startswith("time")]
     cases = [
         f"{label} ({', '.join(_places([row for row in rows if row['mechanism'] == label]))})"
@@ -71,7 +102,7 @@ def _left_out(options: Namespace, rows: "Sequence[Row]") -> str:
     return f"left out for want of time: {said}. Measured with {', '.join(smaller)}: --full measures the whole"
 
 
-def _places(rows: "Sequence[Row]") -> list[str]:
+def _places(rows: Sequence[Row]) -> list[str]:
     """Return where a mechanism had no time: the layers, and of each sweep the lengths from which on it had none."""
     layers = sum(row["skipped"].startswith("time") for row in rows if row["table"] == "layer")
     places = [f"{layers} layer{'s' * (layers > 1)}"] if layers else []

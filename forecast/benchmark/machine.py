@@ -1,4 +1,4 @@
-"""Facts and limits of the machine, and the folder of a benchmark."""
+"""The machine that a benchmark measures: its device, its facts, and how fast it computes and copies."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from forecast.common.errors import InputError
 from forecast.common.timing import seconds_of
 from forecast.runs.results import commit, device_name
 
@@ -26,6 +27,17 @@ def facts_of(
         "commit": commit(),
         "command": shlex.join(["python", "-m", module, *arguments]),
     }
+
+
+def choose_device(wanted: str, dtype: torch.dtype) -> torch.device:
+    """Return the device to measure, a GPU for "auto" where there is one."""
+    there = torch.cuda.is_available()
+    if wanted == "cuda" and not there:
+        raise InputError("--device cuda: no CUDA device here: choose cpu")
+    device = torch.device("cuda" if there and wanted != "cpu" else "cpu")
+    if device.type == "cpu" and dtype == torch.float16:
+        raise InputError("--dtype fp16: only a CUDA device computes in it: choose fp32 or bf16")
+    return device
 
 
 REPETITIONS = 10

@@ -1,41 +1,38 @@
 """The max-context benchmark: the largest look-back that each mechanism can be trained on in a given memory."""
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
-from forecast.benchmark.options import open_folder
+import torch
+
+from forecast.attention._parsing import Variant, named
+from forecast.benchmark.limits import (
+    FAILURES,
+    MEMORY,
+    limit_cuda,
+    limit_process,
+    measure_in_child,
+    memory_bytes,
+    too_long,
+    why_not,
+)
+from forecast.benchmark.machine import choose_device, facts_of
+from forecast.benchmark.measure import Earlier
+from forecast.benchmark.models import Preset, Task, build_ours, our_peer, parse_preset
+from forecast.benchmark.options import check_order, open_folder
+from forecast.benchmark.report import CASES, SUMMARY, heading_of, tell, write_record, write_unfinished
+from forecast.common.memory import peak_memory_mib, reset_peak_memory
+from forecast.common.progress import progress
+from forecast.common.tables import Row, Sheet
+from forecast.common.text import NONE, mebibytes, three_digits
+from forecast.common.timing import seconds_of
+from forecast.training.steps import prepare_optimizer, training_step
 
 
 def run(options: Namespace, arguments: Sequence[str]) -> None:
-    """Measure, write and print as the options say.
-
-    Raises
-    ------
-    InputError
-        If they do not go together; nothing is written then.
-    """
-    import torch
-
-    from forecast.attention._parsing import Variant, named
-    from forecast.benchmark.machine import facts_of
-    from forecast.benchmark.measure import memory_bytes
-    from forecast.benchmark.models import Task, build_ours, parse_preset
-    from forecast.benchmark.report import CASES, SUMMARY, heading_of, tell, write_record, write_unfinished
-    from forecast.benchmark.request import check_order, choose_device
-    from forecast.benchmark.trial import (
-        Ask,
-        Trial,
-        Watch,
-        attempt_of,
-        context_sheet,
-        limit_cuda,
-        search,
-        summary_row,
-        trial_row,
-    )
-    from forecast.common.progress import progress
-    from forecast.common.tables import Row
-
+    """Measure, write and print as the options say; raise InputError first if they do not go together."""
     if options.threads:
         torch.set_num_threads(options.threads)
     device = choose_device(options.device, torch.float32)
@@ -54,23 +51,238 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
         limit_cuda(memory, device)
     rows: list[Row] = []
     summaries: list[Row] = []
-
-    def add(variant: Variant, trial: Trial) -> None:
-        rows.append(trial_row(variant, trial, facts))
-        write_unfinished(folder, rows)
-
     with progress(len(variants), quiet=options.quiet) as (say, advance):
         for variant in variants:
             ask = Ask(preset, variant, task, options.dtype, str(device), memory)
-            trials = search(
-                attempt_of(ask, options.limit, Watch(say, add)),
-                shortest=options.shortest,
-                longest=options.longest,
-                within=options.within,
-            )
+            attempt, trials = attempt_of(ask, options.limit, say), []
+            for trial in search(attempt, shortest=options.shortest, longest=options.longest, within=options.within):
+                trials.append(trial)
+                rows.append(trial_row(variant, trial, facts))
+                write_unfinished(folder, rows)
             summaries.append(summary_row(variant, trials, facts))
             advance(1)
     sheet = context_sheet(summaries, within=options.within, on_gpu=device.type == "cuda")
     head = heading_of("The largest look-back of each mechanism", facts)
     write_record(folder, head, [sheet], {CASES: rows, SUMMARY: summaries})
     tell(folder, [sheet], quiet=options.quiet)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A look-back that was tried: whether a training step fits, what it took, or why it does not.
+
+    Attributes
+    ----------
+    peak_bytes, seconds
+        Of the step; None where it did not come to its end.
+    why
+        Empty where it fits, else words that begin with `memory`, `time` or `refused`.
+    """
+
+    look_back: int
+    peak_bytes: int | None = None
+    seconds: float | None = None
+    why: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether it does."""
+        return not self.why
+
+
+def search(attempt: Callable[[int], Trial], *, shortest: int, longest: int, within: float) -> Iterator[Trial]:
+    """Try look-backs until the largest that fits is known, and yield each trial.
+
+    Parameters
+    ----------
+    attempt
+        Tries a look-back.
+    shortest, longest
+        Where doubling begins, and what it does not pass.
+    within
+        The search ends once the shortest that does not fit is at most this share above the longest that does.
+        Memory alone is searched for: a trial that fails for any other reason ends it.
+    """
+    trials: list[Trial] = []
+    look_back: int | None = shortest
+    while look_back is not None:
+        trials.append(attempt(look_back))
+        yield trials[-1]
+        look_back = _next(trials, longest, within)
+
+
+def _next(trials: Sequence[Trial], longest: int, within: float) -> int | None:
+    """Return the double of the look-back that fits or the middle of the gap, None where the search is over."""
+    found, failed = largest(trials), smallest_failed(trials)
+    if found is None:
+        return None
+    if failed is None:
+        return min(2 * found.look_back, longest) if found.look_back < longest else None
+    if any(not trial.why.startswith(MEMORY) for trial in trials if not trial.fits):
+        return None
+    gap = failed.look_back - found.look_back
+    return None if gap <= max(1, within * found.look_back) else found.look_back + gap // 2
+
+
+def largest(trials: Sequence[Trial]) -> Trial | None:
+    """Return the trial of the largest look-back that fits, None where none does."""
+    return max((trial for trial in trials if trial.fits), key=lambda trial: trial.look_back, default=None)
+
+
+def smallest_failed(trials: Sequence[Trial]) -> Trial | None:
+    """Return the trial of the smallest look-back that does not fit, None where all do."""
+    return min((trial for trial in trials if not trial.fits), key=lambda trial: trial.look_back, default=None)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a trial needs; `memory_bytes` may not be passed by the process or on the device."""
+
+    preset: Preset
+    variant: Variant
+    task: Task
+    precision: str
+    device: str
+    memory_bytes: int
+
+
+def attempt_of(ask: Ask, limit: float, say: Callable[[str], None]) -> Callable[[int], Trial]:
+    """Return a function that tries a look-back in place of that of `ask`.
+
+    Parameters
+    ----------
+    limit
+        Seconds: a step that the last one that fits foretells to take longer is not made.
+    say
+        Called before each trial.
+    """
+    variant = ask.variant
+    fitted: list[Earlier] = []
+
+    def attempt(look_back: int) -> Trial:
+        say(f"{variant.label}: {look_back:,}")
+        if why := foretold(look_back):
+            return Trial(look_back, why=why)
+        asked = replace(ask, task=replace(ask.task, context_length=look_back))
+        trial = try_here(asked) if ask.device.startswith("cuda") else try_in_child(asked, limit)
+        if trial.fits and trial.peak_bytes is not None and trial.seconds is not None:
+            fitted.append(Earlier(look_back, trial.seconds, trial.peak_bytes))
+        return trial
+
+    def foretold(look_back: int) -> str:
+        if not fitted:
+            return ""
+        return too_long(fitted[-1].seconds_at(look_back, variant.time_cost, variant.words(causal=False)), limit)
+
+    return attempt
+
+
+def try_here(ask: Ask) -> Trial:
+    """Make a step in this process; a device that has not enough memory is a trial that failed.
+
+    The optimizer's state is there before the step, as it is in every step but a run's first.
+    """
+    device, look_back = torch.device(ask.device), ask.task.context_length
+    reset_peak_memory(device)
+    try:
+        peer = our_peer(build_ours(ask.preset, ask.variant, ask.task), ask.task.draw(device))
+        prepare_optimizer(peer)
+        seconds = seconds_of(training_step(peer, ask.precision), device)
+    except FAILURES as error:
+        return Trial(look_back, why=why_not(error))
+    peak = int(peak_memory_mib(device) * 2**20)
+    why = f"{MEMORY}: took {peak / 2**30:,.2f} GiB" if peak > ask.memory_bytes else ""
+    return Trial(look_back, peak, seconds, why)
+
+
+def try_in_child(ask: Ask, limit: float) -> Trial:
+    """Make a step, which may take `limit` seconds, in a new process."""
+    look_back = ask.task.context_length
+    reply = measure_in_child(
+        "forecast.benchmark.max_context:try_confined",
+        asdict(ask),
+        limit,
+        label=f"look-back {look_back:,} of {ask.variant.label}",
+        late=f"the step took more than {limit:,.0f} s",
+    )
+    return Trial(**{"look_back": look_back, **reply})
+
+
+def try_confined(preset: Any, variant: Any, task: Any, **rest: Any) -> dict[str, Any]:
+    """Make the trial of an `Ask` within the memory that this process may take: called in a child."""
+    ask = Ask(Preset(**preset), Variant(**variant), Task(**task), **rest)
+    limit_process(ask.memory_bytes)
+    return asdict(try_here(ask))
+
+
+HEADINGS = ("mechanism", "look-back that fits", "that does not", "peak MiB", "seconds", "trials")
+
+
+def trial_row(variant: Variant, trial: Trial, facts: Mapping[str, Any]) -> Row:
+    """Return a trial's row."""
+    return {
+        "mechanism": variant.label,
+        "look_back": trial.look_back,
+        "fits": trial.fits,
+        "peak_bytes": trial.peak_bytes,
+        "seconds": trial.seconds,
+        "why": trial.why,
+        **facts,
+    }
+
+
+def summary_row(variant: Variant, trials: Sequence[Trial], facts: Mapping[str, Any]) -> Row:
+    """Return a mechanism's row: the largest look-back that fits, with what its step took, and what came after it."""
+    found, failed = largest(trials), smallest_failed(trials)
+    return {
+        "mechanism": variant.label,
+        "look_back": None if found is None else found.look_back,
+        "does_not_fit": None if failed is None else failed.look_back,
+        "why": "" if failed is None else failed.why,
+        "peak_bytes": None if found is None else found.peak_bytes,
+        "seconds": None if found is None else found.seconds,
+        "trials": len(trials),
+        **facts,
+    }
+
+
+def context_sheet(rows: Sequence[Row], *, within: float, on_gpu: bool) -> Sheet:
+    """Return the table of the mechanisms' rows."""
+    first = rows[0]
+    where = (
+        "allocated by torch on the GPU, whose own context comes on top"
+        if on_gpu
+        else "of a process of its own, libraries included"
+    )
+    notes = (
+        f"one training step in {first['dtype']}: forward, loss, backward, AdamW with its state; "
+        f"batch {first['batch']}, {first['channels']} series, horizon {first['horizon']}; "
+        f"{first['model']}",
+        f"found by doubling, then by halving the gap to {100 * within:g} %; memory {where}; seconds: of that step, "
+        "which is the first",
+        *(f"{row['mechanism']}: {_ending(row)}" for row in rows),
+    )
+    title = f"The largest look-back within {first['memory_gib']:.2f} GiB"
+    return Sheet(title, HEADINGS, [_cells(row) for row in rows], notes)
+
+
+def _cells(row: Row) -> list[str]:
+    return [
+        row["mechanism"],
+        _length(row["look_back"]),
+        _length(row["does_not_fit"]),
+        mebibytes(row["peak_bytes"]),
+        three_digits(row["seconds"]),
+        str(row["trials"]),
+    ]
+
+
+def _ending(row: Row) -> str:
+    """Say what ended a mechanism's search."""
+    if row["does_not_fit"] is None:
+        return "fits as far as was asked"
+    return f"{row['does_not_fit']:,}: {row['why']}"
+
+
+def _length(value: int | None) -> str:
+    return NONE if value is None else f"{value:,}"

@@ -1,24 +1,94 @@
-"""Measure the cases of a plan within time and memory."""
+"""Time every mechanism at every length, within time and memory."""
 
 import gc
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import monotonic
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from forecast.attention._parsing import Variant
 from forecast.benchmark.case import Case, Shape, growth_of, memory_growth_of, prepare
-from forecast.benchmark.request import Plan
-from forecast.common.cli import ran_out_of_memory
-from forecast.common.errors import InputError
+from forecast.benchmark.limits import FAILURES, TIME, too_large, too_long, why_not
 from forecast.common.memory import free_bytes, peak_bytes
-from forecast.common.text import three_digits
 from forecast.common.timing import UNKNOWN, Load, Spread, interleave, load_since, read_load, seconds_of
 
-SHARE = 0.8
-"""Of the free memory that a case may want: the prediction is no promise, and others run too."""
+WARM_UP = {"cpu": 1, "cuda": 3}
+"""Passes before anything is measured: kernels are chosen and loaded in them."""
+
+MOST_REPETITIONS = 200
+"""Of a case of a sweep, however short its passes."""
+
+OVER = f"{TIME}: of the run's minutes none is left for it"
+"""Why a case is left out that is not even tried."""
+
+_PROBE = 8
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every choice of a run.
+
+    Attributes
+    ----------
+    layers, sweeps
+        The shapes of the table with projections; those of each sweep, by rising length.
+    seconds, repetitions, layer_repetitions
+        A case of a sweep is repeated for so long, and at least so often; a layer so often.
+    limit
+        A case of a sweep that would take more seconds than this, all its passes together, is left out.
+    fit_from
+        The shortest length that exponents are fitted on.
+    budget
+        Seconds of the whole run: each group of cases gets an even part of what is left, and a case that does not
+        fit into it is left out; None for no bound.
+    """
+
+    device: torch.device
+    dtype: torch.dtype
+    variants: tuple[Variant, ...]
+    layers: list[Shape]
+    sweeps: list[list[Shape]]
+    layer_repetitions: int
+    seconds: float
+    repetitions: int
+    limit: float
+    fit_from: int
+    budget: float | None = None
+
+    @property
+    def num_groups(self) -> int:
+        """How many groups of cases are measured together."""
+        return len(self.layers) + sum(map(len, self.sweeps))
+
+    @property
+    def num_cases(self) -> int:
+        """How many cases the run has, those included that will be left out."""
+        return len(self.variants) * self.num_groups
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What became of a case: its times and peak memory, or why it was left out; the load while its group was timed.
+
+    A case that is ready to be timed has `run`, one pass, and `seconds`, those of all of its passes by its warm-up.
+    """
+
+    case: Case
+    spread: Spread | None = None
+    peak_bytes: int | None = None
+    skipped: str = ""
+    load: Load = UNKNOWN
+    run: Callable[[], object] | None = field(default=None, compare=False)
+    seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def table(self) -> Literal["layer", "lengths"]:
+        """The table that it belongs to."""
+        return "lengths" if self.case.shape.d_model is None else "layer"
 
 
 @dataclass(frozen=True)
@@ -42,157 +112,35 @@ class Earlier:
         return self.peak_bytes * ratio
 
 
-def too_large(wanted: float, free: int | None) -> str:
-    """Return why a case of `wanted` bytes is left out, nothing where it fits or nobody knows what is free."""
-    if free is None or wanted <= SHARE * free:
-        return ""
-    return f"memory: would need about {wanted / 2**30:,.1f} GiB, {free / 2**30:,.1f} GiB are free"
-
-
-def too_long(wanted: float, limit: float) -> str:
-    """Return why a case of `wanted` seconds is left out, nothing where it is within the limit."""
-    return (
-        ""
-        if wanted <= limit
-        else f"time: would take about {three_digits(wanted)} s, the limit is {three_digits(limit)} s"
-    )
-
-
-WARM_UP = {"cpu": 1, "cuda": 3}
-"""Passes before anything is measured: kernels are chosen and loaded in them."""
-
-_PROBE = 8
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """A case that is ready, with its peak memory, or `run` None and why it was left out.
-
-    `seconds` is what all of its passes take, by its warm-up.
-    """
-
-    run: Callable[[], object] | None = None
-    peak_bytes: int | None = None
-    skipped: str = ""
-    seconds: float = field(default=0.0, compare=False)
-
-
-def attempt(
-    case: Case,
-    drawn: tuple[list[Tensor], Tensor | None],
-    earlier: Earlier | None,
-    *,
-    repetitions: int = 0,
-    limit: float = float("inf"),
-) -> Attempt:
-    """Prepare a case on the inputs that `Shape.draw` gave.
+def measure(
+    plan: Plan, say: Callable[[str], None] = lambda _: None, add: Callable[[list[Measured]], None] = lambda _: None
+) -> list[Measured]:
+    """Measure the layers, then each sweep by rising length; return every case in this order.
 
     Parameters
     ----------
-    case : Case
-        What is to be measured.
-    drawn : tuple
-        Its inputs and the output's gradient.
-    earlier : Earlier or None
-        A shorter length of the same mechanism, from which time and memory are foretold; without one the
-        warm-up shows the time.
-    repetitions, limit : int, float
-        The passes that will be timed, and the seconds that all passes together may take.
+    say, add
+        Called before anything long, and with each group of cases that is finished.
     """
-    inputs, gradient = drawn
-    device, dtype = inputs[0].device, inputs[0].dtype
-    try:
-        module = case.build()
-        if earlier is not None and (reason := _too_much(case, earlier, device, repetitions, limit)):
-            return Attempt(skipped=reason)
-        run = prepare(module.to(device, dtype), inputs, gradient)
-        warm_up = [seconds_of(run, device) for _ in range(WARM_UP[device.type])]
-        wanted = (1 + repetitions) * warm_up[-1]
-        if reason := too_long(wanted, limit):
-            return Attempt(skipped=reason, seconds=sum(warm_up))
-        return Attempt(run, peak_bytes(run, device), seconds=sum(warm_up) + wanted)
-    except InputError as refused:
-        return Attempt(skipped=f"refused: {refused}")
-    except RuntimeError as error:
-        if not ran_out_of_memory(error):
-            raise
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-    return Attempt(skipped="memory: the device has not enough")
-
-
-def probe(case: Case, device: torch.device, dtype: torch.dtype) -> Earlier | None:
-    """Return the memory that the case takes at an eighth of its length, None where it is refused.
-
-    The time there says nothing, most of it is spent on calls and not on work: it is given as 0.
-    """
-    shape = replace(case.shape, length=max(1, case.shape.length // _PROBE))
-    ready = attempt(Case(case.variant, shape), shape.draw(device, dtype), None)
-    if ready.run is None or ready.peak_bytes is None:
-        return None
-    return Earlier(shape.length, 0.0, ready.peak_bytes)
-
-
-def _too_much(case: Case, earlier: Earlier, device: torch.device, repetitions: int, limit: float) -> str:
-    variant, length, words = case.variant, case.shape.length, case.variant.words(case.shape.causal)
-    passes = WARM_UP[device.type] + 1 + repetitions
-    peak = earlier.bytes_at(length, variant.memory_cost, words)
-    seconds = earlier.seconds_at(length, variant.time_cost, words)
-    return too_large(peak, free_bytes(device)) or too_long(passes * seconds, limit)
-
-
-Table = Literal["layer", "lengths"]
-
-MOST_REPETITIONS = 200
-"""Of a case of the sweep, however short its passes."""
-
-
-OVER = "time: of the run's minutes none is left for it"
-"""Why a case is left out that is not even tried."""
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What became of a case: its times and peak memory, or why it was left out; the load while its group was timed."""
-
-    table: Table
-    case: Case
-    spread: Spread | None = None
-    peak_bytes: int | None = None
-    skipped: str = ""
-    load: Load = UNKNOWN
-
-
-@dataclass(frozen=True)
-class Watch:
-    """Who is told: `say` before anything long, `add` with each group of cases that is finished."""
-
-    say: Callable[[str], None] = lambda _: None
-    add: Callable[[list[Measured]], None] = lambda _: None
-
-
-def measure(plan: Plan, watch: Watch) -> list[Measured]:
-    """Measure the layer, then each sweep by rising length; return every case in this order."""
     measured = []
-    shares = Shares(plan.budget, plan.num_groups())
-    for shape in plan.layer_shapes():
-        measured += _group("layer", shape, plan, watch, _probe(shape, plan, watch, shares), shares.next())
-    for sweep in plan.sweeps():
-        last = _probe(sweep[0], plan, watch, shares)
+    budget = Budget(plan.budget, plan.num_groups)
+    for sweep in [*([shape] for shape in plan.layers), *plan.sweeps]:
+        earlier = {} if budget.over else _probe(sweep[0], plan, say)
         for shape in sweep:
-            group = _group("lengths", shape, plan, watch, last, shares.next())
+            group = _group(shape, plan, say, earlier, budget.next())
             for done in group:
                 if done.spread is not None and done.peak_bytes is not None:
-                    last[done.case.variant.label] = Earlier(shape.length, done.spread.median, done.peak_bytes)
+                    earlier[done.case.variant.label] = Earlier(shape.length, done.spread.median, done.peak_bytes)
+            add(group)
             measured += group
     return measured
 
 
-class Shares:
-    """Hands out the time of a run: each group gets an even part of what is left."""
+class Budget:
+    """The time of a run: each group gets an even part of what is left."""
 
-    def __init__(self, budget: float | None, groups: int) -> None:
-        self._end = None if budget is None else monotonic() + budget
+    def __init__(self, seconds: float | None, groups: int) -> None:
+        self._end = None if seconds is None else monotonic() + seconds
         self._groups = groups
 
     @property
@@ -207,73 +155,101 @@ class Shares:
         return left / (self._groups + 1)
 
 
-def _probe(shape: Shape, plan: Plan, watch: Watch, shares: Shares) -> dict[str, Earlier | None]:
+def _probe(shape: Shape, plan: Plan, say: Callable[[str], None]) -> dict[str, Earlier | None]:
     """Look at every mechanism at fewer tokens, so that the first case is foretold like the others."""
     found: dict[str, Earlier | None] = {}
-    if shares.over:
-        return found
     for variant in plan.variants:
-        watch.say(f"{shape.layout}: {variant.label} at fewer tokens")
+        say(f"{shape.layout}: {variant.label} at fewer tokens")
         found[variant.label] = probe(Case(variant, shape), plan.device, plan.dtype)
     return found
 
 
 def _group(
-    table: Table, shape: Shape, plan: Plan, watch: Watch, earlier: Mapping[str, Earlier | None], share: float
+    shape: Shape, plan: Plan, say: Callable[[str], None], earlier: Mapping[str, Earlier | None], share: float
 ) -> list[Measured]:
-    """Measure every mechanism at one shape, on the same inputs."""
+    """Measure every mechanism at one shape, on the same inputs, in `share` seconds."""
     gc.collect()
-    said = f"{table}, {shape.layout}, {shape.length:,} tokens, {'causal ' * shape.causal}{shape.passes}"
+    ready: list[Measured] = []
+    sweeps = shape.d_model is None
+    said = f"{'lengths' if sweeps else 'layer'}, {shape.layout}, {shape.length:,} tokens, "
+    said += f"{'causal ' * shape.causal}{shape.passes}"
     drawn = shape.draw(plan.device, plan.dtype)
-    least = plan.repetitions if table == "lengths" else plan.layer_repetitions
-    limit = plan.limit if table == "lengths" else float("inf")
-    cases = {variant.label: Case(variant, shape) for variant in plan.variants}
-    ready: dict[str, Attempt] = {}
-    kept = share / 2 / len(cases)  # for each of those that come later, so that the first does not take all
-    for place, (label, case) in enumerate(cases.items(), start=1):
-        watch.say(f"{said}: {label}")
-        own = max(0.0, share - kept * (len(cases) - place)) if share < float("inf") else share
-        if own <= 0:  # its warm-up alone would take what is not there
-            ready[label] = Attempt(skipped=OVER)
-            continue
-        ready[label] = attempt(case, drawn, earlier.get(label), repetitions=least, limit=min(limit, own))
-        share -= ready[label].seconds
+    least = plan.repetitions if sweeps else plan.layer_repetitions
+    limit = plan.limit if sweeps else float("inf")
+    kept = share / 2 / len(plan.variants)  # for each of those that come later, so that the first does not take all
+    for later, variant in zip(reversed(range(len(plan.variants))), plan.variants, strict=True):
+        case = Case(variant, shape)
+        say(f"{said}: {variant.label}")
+        own = max(0.0, share - kept * later) if share < float("inf") else share
+        if own > 0:
+            earlier_one = earlier.get(variant.label)
+            ready.append(attempt(case, drawn, earlier_one, repetitions=least, limit=min(limit, own)))
+        else:  # its warm-up alone would take what is not there
+            ready.append(Measured(case, skipped=OVER))
+        share -= ready[-1].seconds
     before = read_load()
     times = interleave(
-        {label: _timed(done.run, plan) for label, done in ready.items() if done.run is not None},
+        {each.case.variant.label: partial(seconds_of, each.run, plan.device) for each in ready if each.run is not None},
         least=least,
-        most=max(least, MOST_REPETITIONS) if table == "lengths" else least,
+        most=max(least, MOST_REPETITIONS) if sweeps else least,
         seconds=plan.seconds,
-        after_round=lambda count: watch.say(f"{said}: round {count}"),
+        after_round=lambda count: say(f"{said}: round {count}"),
     )
     load = load_since(before)
-    group = []
-    for label, case in cases.items():
-        spread = Spread.of(times[label]) if label in times else None
-        group.append(Measured(table, case, spread, ready[label].peak_bytes, ready[label].skipped, load))
-    watch.add(group)
-    return group
+    spreads = {label: Spread.of(seconds) for label, seconds in times.items()}
+    return [replace(each, spread=spreads.get(each.case.variant.label), load=load, run=None) for each in ready]
 
 
-def _timed(run: Callable[[], object], plan: Plan) -> Callable[[], float]:
-    return lambda: seconds_of(run, plan.device)
+def attempt(
+    case: Case,
+    drawn: tuple[list[Tensor], Tensor | None],
+    earlier: Earlier | None,
+    *,
+    repetitions: int = 0,
+    limit: float = float("inf"),
+) -> Measured:
+    """Make a case ready to be timed, on the inputs that `Shape.draw` gave.
 
-
-def memory_bytes(wanted_gib: float | None, device: torch.device) -> int:
-    """Return the bytes that were asked for, or those of the device: what a GPU has free, of a CPU four fifths of it.
-
-    Raises
-    ------
-    InputError
-        If the device has less than was asked for, or does not say what it has and nothing was asked for.
+    Parameters
+    ----------
+    earlier
+        A shorter length of the same mechanism, from which time and memory are foretold; without one the
+        warm-up shows the time.
+    repetitions, limit
+        The passes that will be timed, and the seconds that all passes together may take.
     """
-    there = free_bytes(device)
-    own = there if there is None or device.type == "cuda" else int(SHARE * there)
-    if wanted_gib is None:
-        if own is None:
-            raise InputError("the system does not say how much memory is free: give --memory-gib")
-        return own
-    wanted = int(wanted_gib * 2**30)
-    if there is not None and wanted > there:
-        raise InputError(f"--memory-gib {wanted_gib:g}: {there / 2**30:.1f} GiB are there: ask for less")
-    return wanted
+    inputs, gradient = drawn
+    device, dtype = inputs[0].device, inputs[0].dtype
+    try:
+        module = case.build()
+        if earlier is not None and (reason := _too_much(case, earlier, device, repetitions, limit)):
+            return Measured(case, skipped=reason)
+        run = prepare(module.to(device, dtype), inputs, gradient)
+        warm_up = [seconds_of(run, device) for _ in range(WARM_UP[device.type])]
+        wanted = (1 + repetitions) * warm_up[-1]
+        if reason := too_long(wanted, limit):
+            return Measured(case, skipped=reason, seconds=sum(warm_up))
+        return Measured(case, peak_bytes=peak_bytes(run, device), run=run, seconds=sum(warm_up) + wanted)
+    except FAILURES as error:
+        skipped = why_not(error)
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    return Measured(case, skipped=skipped)
+
+
+def probe(case: Case, device: torch.device, dtype: torch.dtype) -> Earlier | None:
+    """Return the memory that the case takes at an eighth of its length, None where it is refused.
+
+    The time there says nothing, most of it is spent on calls and not on work: it is given as 0.
+    """
+    shape = replace(case.shape, length=max(1, case.shape.length // _PROBE))
+    ready = attempt(Case(case.variant, shape), shape.draw(device, dtype), None)
+    return None if ready.peak_bytes is None else Earlier(shape.length, 0.0, ready.peak_bytes)
+
+
+def _too_much(case: Case, earlier: Earlier, device: torch.device, repetitions: int, limit: float) -> str:
+    variant, length, words = case.variant, case.shape.length, case.variant.words(case.shape.causal)
+    passes = WARM_UP[device.type] + 1 + repetitions
+    peak = earlier.bytes_at(length, variant.memory_cost, words)
+    seconds = earlier.seconds_at(length, variant.time_cost, words)
+    return too_large(peak, free_bytes(device)) or too_long(passes * seconds, limit)

@@ -100,13 +100,7 @@ class Preset:
 
 
 def parse_preset(word: str) -> Preset:
-    """Return the preset that a word names.
-
-    Raises
-    ------
-    InputError
-        For a name without a file, or values that are not key=value.
-    """
+    """Return the preset that a word names."""
     name, changed = split_word(word, "--model", EXAMPLE)
     known = sorted(file.stem for file in (configuration_folder() / "model").glob("*.yaml"))
     if name not in known:
@@ -115,13 +109,7 @@ def parse_preset(word: str) -> Preset:
 
 
 def build_ours(preset: Preset, variant: Variant, task: Task) -> Informer:
-    """Return the model on the CPU, its weights the same at each call.
-
-    Raises
-    ------
-    InputError
-        If the model or the mechanism refuses.
-    """
+    """Return the model on the CPU, its weights the same at each call."""
     sizes = Sizes(
         num_targets=task.channels,
         num_past_covariates=0,

@@ -46,13 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def settle(options: argparse.Namespace) -> None:
-    """Fill in what was not given: the values of a run within minutes, or with --full those of the whole.
-
-    Raises
-    ------
-    InputError
-        If both a time and the whole are asked for.
-    """
+    """Fill in what was not given: the values of a run within minutes, or with --full those of the whole."""
     if options.full and options.minutes is not None:
         raise InputError(f"--full --minutes {options.minutes:g}: the whole takes as long as it takes: give one of them")
     for name, value in (FULL if options.full else QUICK).items():
@@ -60,6 +54,12 @@ def settle(options: argparse.Namespace) -> None:
             setattr(options, name, value)
     if not options.full and options.minutes is None:
         options.minutes = MINUTES
+
+
+def check_order(shortest: int, longest: int) -> None:
+    """Refuse a longest length below the shortest."""
+    if longest < shortest:
+        raise InputError(f"--longest {longest} is below --shortest {shortest}: raise the one or lower the other")
 
 
 def _both(name: str) -> str:
@@ -103,13 +103,7 @@ def add_max_context_options(parser: argparse.ArgumentParser) -> None:
 
 
 def open_folder(wanted: Path | None) -> Path:
-    """Return the folder for the files, made if need be; what it holds stays until it is replaced.
-
-    Raises
-    ------
-    InputError
-        If something else stands there.
-    """
+    """Return the folder for the files, made if need be; what it holds stays until it is replaced."""
     folder = wanted or ROOT / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{secrets.token_hex(3)}"
     try:
         folder.mkdir(parents=True, exist_ok=True)

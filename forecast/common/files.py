@@ -206,29 +206,16 @@ def look_up(content: Any, path: str) -> Any:
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Wait until no other process is in such a block with the same folder, and keep others waiting until its end."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def claimed(folder: Path) -> Iterator[None]:
+def folder_lock(folder: Path, *, wait: bool = False) -> Iterator[None]:
     """Hold `folder` until the block or the process ends, however it ends; nothing is left in the folder.
 
-    Raises
-    ------
-    InputError
-        If another process holds it.
+    Where another process holds it, `wait` for that one; without `wait` raise InputError.
     """
+    # not filelock: it needs a file of its own, which it leaves behind and cannot make in a read-only folder
     handle = os.open(folder, os.O_RDONLY)
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(
                 f"{folder}: another process is training there: wait for it, or begin another run"

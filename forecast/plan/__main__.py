@@ -48,13 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def plan(options: argparse.Namespace, arguments: Sequence[str]) -> None:
-    """Plan as the options say.
-
-    Raises
-    ------
-    InputError
-        If they, or the configuration, cannot be used; nothing is written then.
-    """
+    """Plan as the options say."""
     if options.check_steps and not options.check:
         raise InputError(f"--check-steps {options.check_steps}: is about the trainings of --check: give that too")
     if options.output is not None:

@@ -38,11 +38,6 @@ def candidates_of(overrides: Sequence[str], mechanisms: Sequence[str]) -> list[C
         The words of train.py's command line.
     mechanisms
         Words such as `linear`, or `probsparse:factor=3`.
-
-    Raises
-    ------
-    InputError
-        If both name mechanisms, one is not known, or none has a configuration.
     """
     words = [word for word in overrides if not word.startswith(CHOICE)]
     chosen = [name for word in overrides if word.startswith(CHOICE) for name in word.removeprefix(CHOICE).split(",")]

@@ -5,10 +5,9 @@ from dataclasses import replace
 from statistics import median, median_low
 from typing import Any
 
-from forecast.benchmark.trial import MEMORY
+from forecast.benchmark.limits import MEMORY
 from forecast.plan.candidates import Candidate
 from forecast.plan.messages import AGAIN, MEASURE, SMALL, STEP, Answer, Ask
-from forecast.plan.pace import Pace
 
 Row = dict[str, Any]
 Put = Callable[[Ask, str], Answer]
@@ -82,12 +81,31 @@ def try_sizes(candidate: Candidate, row: Row, put: Put, memory: int) -> list[Row
 
 def _round(candidate: Candidate, answer: Answer, memory: int) -> Row:
     row: Row = {"why": answer.why, **dict.fromkeys(FIELDS)}
-    if answer.length is None or candidate.config is None:
+    length, pace, footprint = answer.length, answer.pace, answer.footprint
+    if length is None or candidate.config is None:
         return row
-    if answer.pace is not None:
-        row |= _times(answer, answer.pace)
-    if answer.footprint is not None and answer.longest is not None:
-        row |= _sizes(candidate.config["training"], answer, memory)
+    if pace is not None:
+        row |= {
+            "loop_seconds": pace.loop,
+            "wait_seconds": pace.wait,
+            "validation_seconds": pace.validation_seconds(length),
+            "epoch_seconds": pace.epoch_seconds(length),
+            "training_seconds": pace.training_seconds(length),
+            "result_seconds": pace.result_seconds(length),
+            "peak_mib": answer.peak_mib,
+            "steps_timed": answer.steps,
+        }
+    if footprint is not None and answer.longest is not None:
+        wanted = int(candidate.config["training"]["evaluation_batch_size"])
+        evaluation = min(wanted, max(length.validation, length.test))
+        batch = footprint.largest_batch(evaluation, memory, length.train)
+        look_back = footprint.largest_look_back(length.batch, evaluation, memory, answer.longest)
+        row |= {
+            "largest_batch": batch,
+            "batch_bound": "data" if batch == length.train else "memory",
+            "largest_look_back": look_back,
+            "look_back_bound": "data" if look_back == answer.longest else "memory",
+        }
     return row
 
 
@@ -98,34 +116,3 @@ def _middle(values: Sequence[Any]) -> Any:
     if all(type(each) is int for each in values):
         return median_low(values)
     return median(values) if all(type(each) in (int, float) for each in values) else values[-1]
-
-
-def _times(answer: Answer, pace: Pace) -> Row:
-    assert answer.length is not None
-    length = answer.length
-    return {
-        "loop_seconds": pace.loop,
-        "wait_seconds": pace.wait,
-        "validation_seconds": pace.validation_seconds(length),
-        "epoch_seconds": pace.epoch_seconds(length),
-        "training_seconds": pace.training_seconds(length),
-        "result_seconds": pace.result_seconds(length),
-        "peak_mib": answer.peak_mib,
-        "steps_timed": answer.steps,
-    }
-
-
-def _sizes(training: dict[str, Any], answer: Answer, memory: int) -> Row:
-    footprint, length = answer.footprint, answer.length
-    assert footprint is not None
-    assert length is not None
-    assert answer.longest is not None
-    evaluation = min(int(training["evaluation_batch_size"]), max(length.validation, length.test))
-    batch = footprint.largest_batch(evaluation, memory, length.train)
-    look_back = footprint.largest_look_back(length.batch, evaluation, memory, answer.longest)
-    return {
-        "largest_batch": batch,
-        "batch_bound": "data" if batch == length.train else "memory",
-        "largest_look_back": look_back,
-        "look_back_bound": "data" if look_back == answer.longest else "memory",
-    }

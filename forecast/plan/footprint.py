@@ -1,5 +1,6 @@
 """The memory that a training takes, as a function of its batch and look-back, from a few small measured points."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -121,8 +122,4 @@ def _extrapolate(points: Sequence[tuple[int, float]], x: int) -> float:
 
 def _largest(fits: Callable[[int], bool], most: int) -> int:
     """Return the largest number from 1 to `most` that fits, 0 for none, where all below one that fits fit too."""
-    low, high = 0, most + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return bisect_left(range(1, most + 1), True, key=lambda number: not fits(number))

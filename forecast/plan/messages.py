@@ -1,12 +1,10 @@
 """Requests to the process that measures a candidate, and its answers."""
 
-import json
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from forecast.benchmark.trial import MEMORY, STARTING, TIME, died_of_memory, run_module
+from forecast.benchmark.limits import measure_in_child
 from forecast.plan.footprint import Footprint, Level, Line
 from forecast.plan.pace import Length, Pace
 
@@ -35,15 +33,6 @@ class Ask:
     config: dict[str, Any]
     seconds: float
     memory_bytes: int
-
-    def to_json(self) -> str:
-        """Return it as text."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> "Ask":
-        """Return what `to_json` was made of."""
-        return cls(**json.loads(text))
 
 
 @dataclass(frozen=True)
@@ -76,16 +65,11 @@ class Answer:
     steps: int | None = None
     disturbed: bool | None = None
 
-    def to_json(self) -> str:
-        """Return it as text."""
-        return json.dumps(asdict(self))
-
     @classmethod
-    def from_json(cls, text: str) -> "Answer":
-        """Return what `to_json` was made of."""
-        plain: Mapping[str, Any] = json.loads(text)
+    def of(cls, plain: Mapping[str, Any]) -> "Answer":
+        """Return the answer whose `asdict` has become `plain` on its way through JSON."""
         parts: dict[str, Callable[..., Any]] = {"length": Length, "pace": Pace, "footprint": _footprint}
-        made = {key: make(**plain[key]) for key, make in parts.items() if plain[key] is not None}
+        made = {key: make(**plain[key]) for key, make in parts.items() if plain.get(key) is not None}
         return cls(**{**plain, **made})
 
 
@@ -97,26 +81,8 @@ def _footprint(levels: list[dict[str, Any]], **plain: Any) -> Footprint:
 
 
 def ask_child(ask: Ask, label: str, limit: float) -> Answer:
-    """Have a new process do what is asked.
-
-    Parameters
-    ----------
-    label : str
-        The mechanism's, for a message.
-    limit : float
-        Seconds that it may take beside those of its start.
-
-    Raises
-    ------
-    RuntimeError
-        If the process failed for anything but memory or time, with what it said.
-    """
-    try:
-        ended = run_module("forecast.plan.worker", ask.to_json(), limit + STARTING)
-    except subprocess.TimeoutExpired:
-        return Answer(f"{TIME}: took more than {limit:,.0f} s: raise --limit")
-    if ended.returncode == 0:
-        return Answer.from_json(ended.stdout.splitlines()[-1])
-    if died_of_memory(ended):
-        return Answer(f"{MEMORY}: the process had no more")
-    raise RuntimeError(f"{label} ended with {ended.returncode}: {ended.stderr}")
+    """Have a new process do what is asked of the mechanism `label`, within `limit` seconds."""
+    late = f"took more than {limit:,.0f} s: raise --limit"
+    return Answer.of(
+        measure_in_child("forecast.plan.worker:answer_request", asdict(ask), limit, label=label, late=late)
+    )

@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from forecast.benchmark.limits import REFUSED, SHARE, memory_bytes
 from forecast.benchmark.machine import facts_of
-from forecast.benchmark.measure import SHARE, memory_bytes
-from forecast.benchmark.trial import REFUSED
 from forecast.common.errors import InputError, Interrupted
 from forecast.common.files import write_json
 from forecast.common.progress import progress
@@ -25,13 +24,7 @@ from forecast.plan.sheets import check_sheet, plan_sheet
 
 
 def run(options: Namespace, arguments: Sequence[str]) -> None:
-    """Measure, print and write as the options say.
-
-    Raises
-    ------
-    InputError
-        If the configuration cannot be used, for any mechanism; nothing is written then.
-    """
+    """Measure, print and write as the options say."""
     if options.threads:
         torch.set_num_threads(options.threads)
     candidates = candidates_of(options.overrides, options.mechanisms)

@@ -1,25 +1,22 @@
-"""A mechanism's measurement, in a process of its own: reads an `Ask` from its argument, prints an `Answer`.
+"""A mechanism's measurement, called in a process of its own: it answers an `Ask` with an `Answer`.
 
 In a process of its own, since the peak of memory is that of everything that a process has done.
 """
 
-import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from forecast.benchmark.trial import MEMORY, REFUSED, confine, limit_cuda
-from forecast.common.cli import ran_out_of_memory
-from forecast.common.errors import InputError, NotFiniteError
+from forecast.benchmark.limits import FAILURES, MEMORY, limit_cuda, limit_process, why_not
 from forecast.common.memory import peak_memory_mib, reset_peak_memory
 from forecast.plan.clock import FIRST_VALIDATION, MOST, StepClock
 from forecast.plan.footprint import Footprint, calibrated
+from forecast.plan.memory import measure_levels, peer_of, step_of
 from forecast.plan.messages import AGAIN, MEASURE, RUN, SMALL, STEP, Answer, Ask
 from forecast.plan.pace import Length
-from forecast.plan.probe import measure_levels, peer_of, step_of
 from forecast.runs.settings import Settings
 from forecast.training.fit import fit
 from forecast.training.prepare import Preparation, prepare
@@ -43,6 +40,11 @@ QUIET = {"progress": False, "profile": False}
 """Of `training`: what is shown or recorded beside it, and is no part of its time."""
 
 
+def answer_request(**request: Any) -> dict[str, Any]:
+    """Return the answer to an `Ask`, both as plain values."""
+    return asdict(answer(Ask(**request)))
+
+
 def answer(ask: Ask) -> Answer:
     """Do what is asked; what the configuration, the memory or the numbers forbid is an answer too."""
     doing: dict[str, Callable[[Ask], Answer]] = {
@@ -50,14 +52,8 @@ def answer(ask: Ask) -> Answer:
     }  # fmt: skip
     try:
         return doing[ask.what](ask)
-    except (InputError, NotFiniteError) as refused:
-        return Answer(f"{REFUSED}: {refused}")
-    except MemoryError:
-        return Answer(f"{MEMORY}: the process had no more")
-    except RuntimeError as error:
-        if not ran_out_of_memory(error):
-            raise
-        return Answer(f"{MEMORY}: the device has not enough")
+    except FAILURES as error:
+        return Answer(why_not(error))
 
 
 def measure(ask: Ask) -> Answer:
@@ -130,7 +126,7 @@ def _prepared(ask: Ask) -> Preparation:
     if made.device.type == "cuda":
         limit_cuda(ask.memory_bytes, made.device)
     else:
-        confine(ask.memory_bytes + RESERVED)
+        limit_process(ask.memory_bytes + RESERVED)
     return made
 
 
@@ -175,12 +171,3 @@ def _longest(made: Preparation) -> int:
     longest = len(made.data.split.train) - made.data.parts["train"].horizon
     first = made.settings.training.first_origin
     return longest if first is None else min(longest, first)
-
-
-def main(argument: str) -> None:
-    """Answer in this process, and print it as the last line."""
-    print(answer(Ask.from_json(argument)).to_json())
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

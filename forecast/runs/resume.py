@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from forecast.common.errors import InputError
-from forecast.common.files import claimed, flatten, read_json, sha256
+from forecast.common.files import flatten, folder_lock, read_json, sha256
 from forecast.common.targets import TARGET
 from forecast.data.sources import described_data, expanded, lies_within, resume_command
 from forecast.runs.earlier import whole
@@ -90,7 +90,7 @@ def start_state(
         if folder is None or not (folder / CONFIG).is_file():
             yield StartState(wanted)
             return
-        stack.enter_context(claimed(folder))
+        stack.enter_context(folder_lock(folder))
         check_links(folder)
         stored = read_config(folder)
         if taken is not None:  # which file it is, and where it is fetched, is not the folder's to say

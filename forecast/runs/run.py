@@ -17,7 +17,7 @@ from forecast import model
 from forecast.common.bounds import Room, check_sizes, shapes_of
 from forecast.common.cli import ran_out_of_memory
 from forecast.common.errors import InputError
-from forecast.common.files import claimed, read_json, read_with_digest, replacing, sha256, write_sealed
+from forecast.common.files import folder_lock, read_json, read_with_digest, replacing, sha256, write_sealed
 from forecast.common.settings import check_options
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
@@ -323,7 +323,7 @@ def clear_never_begun(parent: Path) -> None:
             left = list(folder.glob(f".{CONFIG}.*.tmp")) if folder.is_dir() and not folder.is_symlink() else []
             if not left or len(left) != len(list(folder.iterdir())):
                 continue
-            with claimed(folder):
+            with folder_lock(folder):
                 for file in left:
                     file.unlink()
                 folder.rmdir()

@@ -23,7 +23,7 @@ from forecast.training.sweep.overrides import (
     sweep_configuration,
 )
 from forecast.training.sweep.sweep import run_sweep
-from forecast.training.train import follow, train
+from forecast.training.train import run_worker, train
 
 
 def main() -> None:
@@ -69,7 +69,7 @@ def _train_and_print(config: DictConfig, overrides: Sequence[str]) -> None:
             raise InputError(f"{word}: is about the jobs of a sweep: add -m, or leave it out")
     place = started_place(os.environ)
     if place is not None and place.rank > 0:
-        follow(place)
+        run_worker(place)
         return
     plain = plain_values(config)
     check_trial(plain, overrides)

@@ -10,7 +10,7 @@ from typing import Any
 
 from forecast.common.cli import naming_what_to_make_smaller
 from forecast.common.errors import InputError, Interrupted, signal_behind
-from forecast.common.files import alone_in, claimed, gone, write_sealed
+from forecast.common.files import folder_lock, gone, write_sealed
 from forecast.common.group import Group
 from forecast.data.datamodule import ForecastData
 from forecast.data.sources import resume_words
@@ -92,7 +92,7 @@ def run_folder(start: StartState, folder: Path | None, settings: Settings) -> It
             run = _new_folder(settings, start.settings.resume, stack)
         else:
             run = Run.create_at(folder)
-            stack.enter_context(claimed(run.path))
+            stack.enter_context(folder_lock(run.path))
             if (run.path / CONFIG).is_file():
                 raise InputError(f"{run.path}: another process has just made a run there: give the same command again")
         try:
@@ -112,11 +112,11 @@ def run_folder(start: StartState, folder: Path | None, settings: Settings) -> It
 def _new_folder(settings: Settings, resume: bool | str, stack: ExitStack) -> Run:
     """Make a run's folder and lock it on `stack`; of several that begin the same run with resume=auto, one does."""
     root, name, config = Path(settings.output_dir), str(settings.data.name), settings.plain
-    with alone_in(Run.make_parent(root, name)):
+    with folder_lock(Run.make_parent(root, name), wait=True):
         if resume == "auto" and (other := newest_like(config)) is not None:
             raise InputError(f"{other}: another process has just begun this run: wait for it, or use resume=false")
         run = Run.create(root, name)
-        stack.enter_context(claimed(run.path))
+        stack.enter_context(folder_lock(run.path))
         clear_never_begun(run.path.parent)
         write_sealed(run.path / CONFIG, config)
         return run

@@ -25,7 +25,7 @@ from forecast.training.checkpoint_content import newest_state
 from forecast.training.final_figures import log_figures
 from forecast.training.fit import fit
 from forecast.training.outcome import write_outcome
-from forecast.training.parallel.team import Dismissal, Team
+from forecast.training.parallel.workers import Shutdown, Workers
 from forecast.training.prepare import Preparation, prepare
 from forecast.training.start import Interruption, announce_data, announce_scoring, announce_start, run_folder
 from forecast.training.tensorboard.logger import check_logger, log_end, log_start, make_logger
@@ -64,24 +64,25 @@ def train(
     """
     settings = config if isinstance(config, Settings) else Settings.parse(config)
     interruption = Interruption(settings)
-    with interruption.explained(), Team() as team, start_state(settings, folder=folder, overrides=overrides) as start:
+    starting = start_state(settings, folder=folder, overrides=overrides)
+    with interruption.explained(), Workers() as workers, starting as start:
         if start.result is not None:
             assert start.run is not None
             print(f"{start.run.path}: finished before, nothing is left to do")
             return start.run, start.result
         interruption.watch(start.run, start.settings)
         commit()  # of the code that this process has read, whatever is committed while it trains
-        group = team.assemble(start.settings.trainer)
+        group = workers.assemble(start.settings.trainer)
         check_logger(start.settings.logger)
         prepared = prepare(start.settings, group, before_maps=partial(announce_data, start.settings))
         with run_folder(start, folder, prepared.settings) as run:
             interruption.watch(run, start.settings)
-            return run, _train_in(run, prepared, start, team)
+            return run, _train_in(run, prepared, start, workers)
 
 
-def _train_in(run: Run, prepared: Preparation, start: StartState, team: Team) -> dict[str, Any]:
+def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Workers) -> dict[str, Any]:
     """Fit, score, and write the outcome into the run folder."""
-    settings, data, network, group = prepared.settings, prepared.data, prepared.network, team.group
+    settings, data, network, group = prepared.settings, prepared.data, prepared.network, workers.group
     resumed = newest_state(run, prepared.task, prepared.callbacks, len(data.parts["validation"]))
     logger = make_logger(settings.logger, str(run.path), purge_step=0 if resumed is None else resumed["step"])
     if resumed is None:
@@ -95,7 +96,7 @@ def _train_in(run: Run, prepared: Preparation, start: StartState, team: Team) ->
     fitted = fit(prepared, run.checkpoints, logger, group=group, **work.resuming())
     announce_scoring(prepared, group)
     rows = score(network.to(prepared.device).eval(), data, prepared.maps.baseline, group)
-    team.part()
+    workers.part()
     fitted = log_figures(logger, fitted, network, data, rows)
     result = write_outcome(run, prepared, rows, fitted, processes=group.size)
     log_end(logger, result)
@@ -123,12 +124,12 @@ class Work:
         }
 
 
-def follow(place: Place) -> None:
+def run_worker(place: Place) -> None:
     """Train beside the leading process, which alone writes and prints, until the last window is scored."""
     group = Group(place)
     group.connect()
-    work: Work | Dismissal = group.hand_out()
-    if isinstance(work, Dismissal):
+    work: Work | Shutdown = group.hand_out()
+    if isinstance(work, Shutdown):
         raise SystemExit(int(work.failed))
     beside_it = place.rank < place.local_size  # on the machine of the process that leads
     prepared = prepare(work.settings, group, work.maps, work.table if beside_it else None)

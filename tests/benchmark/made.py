@@ -36,10 +36,10 @@ def sweep_rows(
         for word, times in milliseconds.items():
             made = case(word, length, **changed)
             if length not in times:
-                group.append(Measured("lengths", made, skipped="memory: none left"))
+                group.append(Measured(made, skipped="memory: none left"))
                 continue
             spread = Spread.of([times[length] / 1e3] * 3)
-            group.append(Measured("lengths", made, spread, (peaks or {}).get(length, 2**20)))
+            group.append(Measured(made, spread, (peaks or {}).get(length, 2**20)))
         rows += rows_of(group, LIMITS, torch.float32, FACTS)
     return rows
 

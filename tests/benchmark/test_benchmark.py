@@ -9,8 +9,8 @@ import torch
 from forecast import attention
 from forecast.benchmark import options
 from forecast.benchmark.__main__ import main
+from forecast.benchmark.attention import plan_of, powers_of_two
 from forecast.benchmark.options import open_folder
-from forecast.benchmark.request import plan_of
 from tests.support.small import ROOT, read_rows
 
 TINY = [
@@ -95,10 +95,10 @@ def test_in_full_the_layer_and_the_lengths_are_those_of_the_readme() -> None:
     options.add_options(parser)
     plan = plan_of(parser.parse_args(["--device", "cpu", "--full"]))
     assert (plan.layer_repetitions, plan.seconds, plan.budget) == (50, 2.0, None)
-    assert [(shape.length, shape.d_model) for shape in plan.layer_shapes()] == [(16_384, 512)] * 3
-    assert [(shape.num_heads, shape.head_dim) for shape in plan.layer_shapes()] == [(1, 512), (2, 32), (8, 64)]
-    assert [shape.length for shape in plan.sweeps()[0]] == [2**n for n in range(8, 17)]
-    assert [shape.passes for sweep in plan.sweeps() for shape in sweep[:1]] == ["forward", "forward+backward"]
+    assert [(shape.length, shape.d_model) for shape in plan.layers] == [(16_384, 512)] * 3
+    assert [(shape.num_heads, shape.head_dim) for shape in plan.layers] == [(1, 512), (2, 32), (8, 64)]
+    assert [shape.length for shape in plan.sweeps[0]] == [2**n for n in range(8, 17)]
+    assert [shape.passes for sweep in plan.sweeps for shape in sweep[:1]] == ["forward", "forward+backward"]
     assert {variant.name for variant in plan.variants} == set(attention.available())
 
 
@@ -107,7 +107,21 @@ def test_unless_told_otherwise_a_run_takes_five_minutes_and_a_value_that_is_give
     options.add_options(parser)
     plan = plan_of(parser.parse_args(["--device", "cpu", "--layer-repetitions", "7"]))
     assert (plan.budget, plan.seconds, plan.layer_repetitions) == (300.0, 0.5, 7)
-    assert (plan.layer_length, plan.lengths[-1]) == (4_096, 16_384)
+    assert (plan.layers[0].length, plan.sweeps[0][-1].length) == (4_096, 16_384)
+
+
+def test_a_plan_is_the_layer_in_three_layouts_and_four_sweeps() -> None:
+    parser = argparse.ArgumentParser()
+    options.add_options(parser)
+    words = ["--device", "cpu", "--mechanisms", "mean", "linear", "--causal", *TINY]
+    plan = plan_of(parser.parse_args(words))
+    assert [(shape.num_heads, shape.head_dim) for shape in plan.layers] == [(1, 64), (2, 32), (8, 8)]
+    kinds = [[(shape.length, shape.causal, shape.backward) for shape in sweep] for sweep in plan.sweeps]
+    assert kinds[1] == [(length, False, True) for length in powers_of_two(16, 64)]
+    assert [kind[0][1:] for kind in kinds] == [(False, False), (False, True), (True, False), (True, True)]
+    assert plan.num_cases == 3 * (3 + 4 * 3)
+    assert plan_of(parser.parse_args([*words, "--tables", "layer"])).num_cases == 3 * 3
+    assert plan_of(parser.parse_args([*words, "--tables", "lengths"])).num_cases == 3 * 4 * 3
 
 
 def test_what_has_no_time_is_left_out_and_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,7 +143,7 @@ def test_a_run_that_is_stopped_leaves_what_it_has_measured(tmp_path: Path, monke
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("forecast.benchmark.report.write_report", stop)
+    monkeypatch.setattr("forecast.benchmark.attention.write_report", stop)
     assert main([*TINY, "--mechanisms", "mean", "--quiet", "--output", str(tmp_path)]) == 130
     assert [file.name for file in tmp_path.iterdir()] == ["cases.unfinished.csv"]
     assert len(read_rows(tmp_path / "cases.unfinished.csv")) == 2 * (3 + 2 * 3)
@@ -161,7 +175,7 @@ def test_what_cannot_be_measured_is_one_line_and_nothing_written(
 def test_an_output_that_is_a_file_is_refused_before_anything_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("forecast.benchmark.machine.measure_limits", None)
+    monkeypatch.setattr("forecast.benchmark.attention.measure_limits", None)
     (tmp_path / "file").write_text("mine")
     for output in (tmp_path / "file", tmp_path / "file" / "below"):
         assert main([*TINY, "--output", str(output)]) == 2

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from forecast.benchmark.__main__ import main
-from forecast.benchmark.forms import Form, rows_of
+from forecast.benchmark.latency import Form, rows_of
 from forecast.predict import exported as extra
 from tests.conftest import TinyRun
 from tests.support.small import read_rows

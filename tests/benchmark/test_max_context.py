@@ -1,21 +1,226 @@
-"""The search for the longest look-back, from the command line to the files."""
+"""The search for the longest look-back, from one step to the command line and its files."""
 
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from forecast.benchmark import trial as tries
+from forecast.attention._parsing import parse
+from forecast.benchmark import max_context as module
 from forecast.benchmark.__main__ import main
-from forecast.benchmark.trial import Ask, Trial
+from forecast.benchmark.limits import limit_cuda
+from forecast.benchmark.max_context import (
+    Ask,
+    Trial,
+    attempt_of,
+    largest,
+    search,
+    smallest_failed,
+    try_confined,
+    try_here,
+    try_in_child,
+)
+from forecast.benchmark.models import Task, parse_preset
+from forecast.common.memory import peak_memory_mib
+from tests.benchmark.made import CPU
 from tests.support.small import read_rows
 
-SMALL = ["--windows", "24:6", "48:12", "--batch", "2", "--channels", "3", "--device", "cpu", "--threads", "1"]
 SIZES = "d_model=16,num_heads=2,d_ff=32"
-MODEL = ["--model", f"informer:start_length=0,{SIZES}"]
-
+GIB = 2**30
+ASK = Ask(
+    preset=parse_preset("patch_informer:patch_length=1,level=window,linear_path=false,d_model=8,num_heads=2,d_ff=16"),
+    variant=parse("probsparse:factor=3"),
+    task=Task(context_length=32, horizon=4, batch=2, channels=1),
+    precision="fp32",
+    device="cpu",
+    memory_bytes=64 * GIB,
+)
 
 pytestmark = pytest.mark.usefixtures("signals_and_threads")
+
+
+def up_to(most: int, tried: list[int]) -> Callable[[int], Trial]:
+    """Return an attempt that fits up to `most`."""
+
+    def attempt(look_back: int) -> Trial:
+        tried.append(look_back)
+        return Trial(look_back, look_back, 1.0, "" if look_back <= most else "memory: no more")
+
+    return attempt
+
+
+@pytest.mark.parametrize("most", [100, 101, 137, 150, 199, 1000, 12_345])
+@pytest.mark.parametrize("within", [0.1, 0.01])
+def test_what_is_found_fits_and_what_is_a_tenth_longer_does_not(most: int, within: float) -> None:
+    tried: list[int] = []
+    trials = list(search(up_to(most, tried), shortest=100, longest=10**6, within=within))
+    found, failed = largest(trials), smallest_failed(trials)
+    assert found is not None
+    assert failed is not None
+    assert found.look_back <= most < failed.look_back
+    assert failed.look_back - found.look_back <= max(1, within * found.look_back)
+    assert [trial.look_back for trial in trials] == tried
+    assert len(set(tried)) == len(tried)
+
+
+def test_lengths_double_first_and_then_halve_the_gap() -> None:
+    tried: list[int] = []
+    assert len(list(search(up_to(500, tried), shortest=100, longest=10**6, within=0.1))) == 7
+    assert tried == [100, 200, 400, 800, 600, 500, 550]
+
+
+def test_nothing_is_tried_beyond_the_longest() -> None:
+    tried: list[int] = []
+    trials = list(search(up_to(10**9, tried), shortest=100, longest=300, within=0.1))
+    assert tried == [100, 200, 300]
+    assert smallest_failed(trials) is None
+
+
+def test_where_the_shortest_does_not_fit_nothing_is_found() -> None:
+    trials = list(search(up_to(10, []), shortest=100, longest=300, within=0.1))
+    assert largest(trials) is None
+    assert len(trials) == 1
+
+
+@pytest.mark.parametrize("why", ["time: too long", "refused: cannot be causal"])
+def test_a_failure_that_is_not_for_memory_ends_the_search(why: str) -> None:
+    def attempt(look_back: int) -> Trial:
+        return Trial(look_back, 1, 1.0) if look_back < 400 else Trial(look_back, why=why)
+
+    trials = list(search(attempt, shortest=100, longest=10**6, within=0.1))
+    assert [trial.look_back for trial in trials] == [100, 200, 400]
+
+
+def test_a_failure_while_the_gap_is_halved_ends_the_search_too() -> None:
+    def attempt(look_back: int) -> Trial:
+        if look_back == 300:
+            return Trial(look_back, why="time: too long")
+        return Trial(look_back, why="" if look_back < 400 else "memory: no more")
+
+    trials = list(search(attempt, shortest=100, longest=10**6, within=0.1))
+    assert [trial.look_back for trial in trials] == [100, 200, 400, 300]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_step_that_fits_says_what_it_took(precision: str) -> None:
+    trial = try_here(replace(ASK, precision=precision))
+    assert trial.fits
+    assert trial.look_back == 32
+    assert trial.peak_bytes is not None
+    assert 0 < trial.peak_bytes <= peak_memory_mib(CPU) * 2**20
+    assert trial.seconds is not None
+    assert trial.seconds > 0
+
+
+def test_a_step_that_passed_the_memory_does_not_fit() -> None:
+    trial = try_here(replace(ASK, memory_bytes=2**20))
+    assert not trial.fits
+    assert trial.why.startswith("memory: took ")
+
+
+def test_a_mechanism_that_refuses_says_so() -> None:
+    preset = parse_preset("informer:start_length=0,d_model=8,num_heads=2,d_ff=16")
+    trial = try_here(replace(ASK, preset=preset, variant=parse("linformer")))
+    assert trial == Trial(32, why=trial.why)
+    assert trial.why.startswith("refused: attention=linformer cannot be causal")
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("can't allocate memory"), MemoryError()]
+)
+def test_a_device_without_memory_is_a_trial_that_failed(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(module, "training_step", fail)
+    assert try_here(ASK).why.startswith("memory: ")
+
+
+def test_any_other_error_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("shapes differ")
+
+    monkeypatch.setattr(module, "training_step", fail)
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        try_here(ASK)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_runs_out_of_its_share_and_goes_on() -> None:
+    device = torch.device("cuda")
+    ask = replace(ASK, device="cuda", variant=parse("full:implementation=explicit"), memory_bytes=GIB)
+    limit_cuda(GIB, device)
+    try:
+        assert try_here(replace(ask, task=replace(ask.task, context_length=16_384))).why.startswith("memory: ")
+        assert try_here(ask).fits
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0, device)
+
+
+def test_a_child_is_asked_for_the_very_step_within_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def measure_in_child(function: str, request: Any, limit: float, *, label: str, late: str) -> Any:
+        asked.append((function, limit, label, late))
+        return try_confined(**json.loads(json.dumps(request)))
+
+    limits: list[int] = []
+    monkeypatch.setattr(module, "measure_in_child", measure_in_child)
+    monkeypatch.setattr(module, "limit_process", limits.append)
+    monkeypatch.setattr(module, "try_here", lambda ask: Trial(ask.task.context_length, 5, 0.5 * (ask == ASK)))
+    assert try_in_child(ASK, limit=30) == Trial(32, 5, 0.5)
+    assert limits == [ASK.memory_bytes]
+    label = "look-back 32 of probsparse factor=3"
+    assert asked == [
+        ("forecast.benchmark.max_context:try_confined", 30, label, "the step took more than 30 s"),
+    ]
+
+
+def test_a_child_that_says_no_more_than_why_did_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "measure_in_child", lambda *_, **__: {"why": "memory: the process had no more"})
+    assert try_in_child(ASK, limit=30) == Trial(32, why="memory: the process had no more")
+
+
+def test_a_look_back_that_the_last_one_foretells_to_be_too_slow_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def try_it(ask: Ask, limit: float) -> Trial:
+        tried.append(ask.task.context_length)
+        return Trial(ask.task.context_length, 1, 10.0)
+
+    monkeypatch.setattr(module, "try_in_child", try_it)
+    attempt = attempt_of(replace(ASK, variant=parse("full")), 39.0, lambda _: None)
+    assert attempt(100).fits
+    assert attempt(200) == Trial(200, why="time: would take about 40 s, the limit is 39 s")
+    assert attempt(150).fits
+    assert tried == [100, 150]
+
+
+def test_a_gpu_is_tried_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "try_here", lambda ask: Trial(ask.task.context_length, 7, 1.0))
+    said: list[str] = []
+    attempt = attempt_of(replace(ASK, device="cuda"), 39.0, said.append)
+    assert attempt(2048) == Trial(2048, 7, 1.0)
+    assert said == ["probsparse factor=3: 2,048"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such limit")
+def test_a_real_child_fits_or_runs_out_and_says_which() -> None:
+    explicit = replace(ASK, variant=parse("full:implementation=explicit"), memory_bytes=GIB)
+    small = try_in_child(explicit, limit=60)
+    assert small.fits
+    assert small.peak_bytes is not None
+    assert 2**26 < small.peak_bytes < GIB
+    scores = 2 * 2 * 16_384**2 * 4
+    assert scores > GIB
+    large = try_in_child(replace(explicit, task=replace(explicit.task, context_length=16_384)), limit=60)
+    assert large.why.startswith("memory: "), json.dumps(large.why)
 
 
 def test_max_context_leaves_each_trial_and_each_mechanism_s_largest(
@@ -31,7 +236,7 @@ def test_max_context_leaves_each_trial_and_each_mechanism_s_largest(
         fits = look_back <= most[ask.variant.name]
         return Trial(look_back, 1000 * look_back, 0.5, "" if fits else "memory: took 2.00 GiB")
 
-    monkeypatch.setattr(tries, "try_in_child", try_it)
+    monkeypatch.setattr(module, "try_in_child", try_it)
     words = [
         "--mechanisms",
         "full",

@@ -2,38 +2,38 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 from forecast.attention._parsing import choose
 from forecast.benchmark import measure as module
+from forecast.benchmark.attention import layer_shapes
+from forecast.benchmark.case import Case
 from forecast.benchmark.machine import Limits, measure_limits
-from forecast.benchmark.measure import Attempt, Measured, Watch, measure
+from forecast.benchmark.measure import Earlier, Measured, Plan, attempt, measure, probe
 from forecast.benchmark.report import _left_out, rows_of
-from forecast.benchmark.request import Plan
+from forecast.common.errors import InputError
 from forecast.common.timing import Load
-from tests.benchmark.made import CPU, LIMITS
+from tests.benchmark.made import CPU, LIMITS, Failing, case, shape
 
+LENGTHS = (16, 32, 64)
 PLAN = Plan(
-    device=CPU, dtype=torch.float32, variants=choose(["mean", "linear"]), lengths=(16, 32, 64), batch=1, num_heads=2,
-    head_dim=8, causal=True, backward=True, layer_length=32, d_model=64, layer_repetitions=3, seconds=0.0,
-    repetitions=2, limit=60.0, fit_from=16,
+    device=CPU, dtype=torch.float32, variants=choose(["mean", "linear"]), layers=layer_shapes(32, 64),
+    sweeps=[
+        [shape(length, causal=causal, backward=backward) for length in LENGTHS]
+        for causal in (False, True) for backward in (False, True)
+    ],
+    layer_repetitions=3, seconds=0.0, repetitions=2, limit=60.0, fit_from=16,
 )  # fmt: skip
-
-
-def test_a_plan_is_the_layer_in_three_layouts_and_four_sweeps() -> None:
-    assert [(shape.num_heads, shape.head_dim) for shape in PLAN.layer_shapes()] == [(1, 64), (2, 32), (8, 8)]
-    kinds = [[(shape.length, shape.causal, shape.backward) for shape in sweep] for sweep in PLAN.sweeps()]
-    assert kinds[1] == [(length, False, True) for length in PLAN.lengths]
-    assert [kind[0][1:] for kind in kinds] == [(False, False), (False, True), (True, False), (True, True)]
-    assert PLAN.num_cases() == 3 * (3 + 4 * 3)
-    assert replace(PLAN, lengths=(), layer_length=None).num_cases() == 0
+ONE_SWEEP = replace(PLAN, layers=[], sweeps=PLAN.sweeps[:1])
+QUICK = Earlier(length=8, seconds=1e-6, peak_bytes=1)
 
 
 def test_every_case_of_the_plan_is_measured_as_often_as_asked() -> None:
     groups: list[list[Measured]] = []
     said: list[str] = []
-    measured = measure(PLAN, Watch(said.append, groups.append))
+    measured = measure(PLAN, said.append, groups.append)
     assert [done for group in groups for done in group] == measured
-    assert len(measured) == PLAN.num_cases()
+    assert len(measured) == PLAN.num_cases
     assert not any(done.skipped for done in measured)
     assert {done.spread.repetitions for done in measured if done.spread and done.table == "layer"} == {3}
     assert {done.spread.repetitions for done in measured if done.spread and done.table == "lengths"} == {2}
@@ -48,8 +48,8 @@ def test_a_mechanism_over_the_limit_stops_and_the_others_go_on(monkeypatch: pyte
         return {label: [seconds[label]] for label in passes}
 
     monkeypatch.setattr(module, "interleave", interleave)
-    plan = replace(PLAN, causal=False, backward=False, layer_length=None)
-    measured = measure(plan, Watch())
+    plan = ONE_SWEEP
+    measured = measure(plan)
     full = {done.case.shape.length: done.skipped for done in measured if done.case.variant.label == "full"}
     # one warm-up, one for the memory, two timed, 40 s each at twice the length, 160 s at four times
     assert full == {
@@ -64,21 +64,21 @@ def test_of_a_bounded_time_each_group_has_a_part_and_each_mechanism_of_it(monkey
     """The first of a group may not take all; what a group leaves goes to those that follow."""
     now, limits = [100.0], []
 
-    def attempt(*_: object, limit: float, **__: object) -> Attempt:
+    def attempt(case: Case, *_: object, limit: float, **__: object) -> Measured:
         limits.append(limit)
         now[0] += 1.0
-        return Attempt(skipped="time", seconds=1.0)
+        return Measured(case, skipped="time", seconds=1.0)
 
     monkeypatch.setattr(module, "attempt", attempt)
     monkeypatch.setattr(module, "probe", lambda *_: None)
     monkeypatch.setattr(module, "monotonic", lambda: now[0])
-    plan = replace(PLAN, causal=False, backward=False, layer_length=None, budget=90.0)
-    assert (plan.num_groups(), len(plan.variants)) == (3, 3)
-    measure(plan, Watch())
+    plan = replace(ONE_SWEEP, budget=90.0)
+    assert (plan.num_groups, len(plan.variants)) == (3, 3)
+    measure(plan)
     # of 30 s: 5 are kept for each that follows; the group takes 3 s and leaves 87 s for two
     assert limits[:4] == [20.0, 24.0, 28.0, pytest.approx(43.5 - 2 * 7.25)]
     limits.clear()
-    measured = measure(replace(plan, budget=1.5), Watch())
+    measured = measure(replace(plan, budget=1.5))
     # two take a second each, more than their groups have; nothing is left for the third group
     assert len(limits) == 2
     assert [done.skipped for done in measured] == ["time", *[module.OVER] * 2, "time", *[module.OVER] * 5]
@@ -96,7 +96,7 @@ def test_a_group_that_others_disturbed_is_marked_in_its_rows_and_beneath_its_tab
 ) -> None:
     loads = iter([Load(1, 1.9, 0.01, 0.05), Load(1, 1.2, 0.7, 0.8), Load(1, 1.9, 0.01, 0.05)])
     monkeypatch.setattr(module, "load_since", lambda _: next(loads))
-    measured = measure(replace(PLAN, causal=False, backward=False, layer_length=None), Watch())
+    measured = measure(ONE_SWEEP)
     rows = [row for place in (0, 3, 6) for row in rows_of(measured[place : place + 3], LIMITS, torch.float32, {})]
     assert [row["disturbed"] for row in rows] == [False] * 3 + [True] * 3 + [False] * 3
     assert [row["other_processors"] for row in rows[::3]] == [0.05, 0.8, 0.05]
@@ -104,3 +104,97 @@ def test_a_group_that_others_disturbed_is_marked_in_its_rows_and_beneath_its_tab
         "busy machine: other processes took processors while 32 tokens were timed; these times are too long",
     )
     assert _left_out(rows[:3]) == ()
+
+
+def tried(made: Case, earlier: Earlier | None = None, repetitions: int = 5, limit: float = 120) -> Measured:
+    return attempt(made, made.shape.draw(CPU, torch.float32), earlier, repetitions=repetitions, limit=limit)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("d_model", [None, 24])
+def test_a_case_that_fits_is_ready(backward: bool, d_model: int | None) -> None:
+    ready = tried(case("linear", length=16, backward=backward, d_model=d_model), QUICK)
+    assert ready.skipped == ""
+    assert ready.run is not None
+    assert ready.peak_bytes is not None
+    assert ready.peak_bytes >= 16 * 16 * 4
+    ready.run()
+
+
+def test_a_case_that_would_take_too_long_never_runs() -> None:
+    # seven passes: warm-up, memory, five timed; each 4 times the 10 seconds at half the length
+    ready = tried(case("full", length=16), replace(QUICK, seconds=10))
+    assert ready.skipped == "time: would take about 280 s, the limit is 120 s"
+    assert ready.run is None
+    assert tried(case("full", length=16), replace(QUICK, seconds=10), limit=281).run is not None
+
+
+def test_a_case_that_nothing_foretold_is_left_out_once_its_warm_up_took_too_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "seconds_of", lambda run, device: 21.0)
+    assert tried(case()).skipped == "time: would take about 126 s, the limit is 120 s"
+    assert tried(case(), limit=127).run is not None
+
+
+def test_scores_that_would_not_fit_are_never_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "free_bytes", lambda device: 2**30)
+    earlier = replace(QUICK, peak_bytes=2**28)
+    explicit = case("full:implementation=explicit", length=16)
+    assert tried(explicit, earlier).skipped == "memory: would need about 1.0 GiB, 1.0 GiB are free"
+    assert tried(case("full", length=16), earlier).run is not None
+
+
+def test_a_mechanism_that_refuses_is_left_out_in_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Case) -> nn.Module:
+        raise InputError("attention=mean cannot be causal: use another")
+
+    monkeypatch.setattr(Case, "build", refuse)
+    assert tried(case("mean")).skipped == "refused: attention=mean cannot be causal: use another"
+    assert probe(case("mean"), CPU, torch.float32) is None
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
+)
+def test_running_out_of_memory_leaves_the_case_out(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Case, "build", lambda self: Failing(error))
+    assert tried(case()).skipped == "memory: the device has not enough"
+
+
+def test_the_allocator_says_what_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Huge(nn.Module):
+        def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+            return torch.empty(2**50)
+
+    monkeypatch.setattr(Case, "build", lambda self: Huge())
+    assert tried(case()).skipped == "memory: the device has not enough"
+
+
+def test_any_other_error_is_a_fault_and_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Case, "build", lambda self: Failing(RuntimeError("shapes differ")))
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        tried(case())
+
+
+def test_a_probe_looks_at_an_eighth_of_the_length() -> None:
+    found = probe(case("full:implementation=explicit", length=64), CPU, torch.float32)
+    assert found is not None
+    assert found.length == 8
+    assert found.seconds == 0
+    assert found.peak_bytes >= 2 * 2 * 8 * 8 * 4
+
+
+def test_what_is_expected_grows_as_declared() -> None:
+    earlier = Earlier(length=1000, seconds=2.0, peak_bytes=100)
+    assert earlier.seconds_at(3000, "O(L² E)", set()) == pytest.approx(18)
+    assert earlier.seconds_at(3000, "O(L E²)", set()) == pytest.approx(6)
+    assert earlier.bytes_at(3000, "O(L) fused, O(L²) explicit", {"explicit"}) == pytest.approx(900)
+    assert earlier.bytes_at(3000, "O(L) fused, O(L²) explicit", {"fused"}) == pytest.approx(300)
+    assert earlier.bytes_at(3000, "O(E²)", set()) == pytest.approx(300)
+
+
+def test_what_declares_nothing_readable_is_expected_to_be_quadratic() -> None:
+    earlier = Earlier(length=1000, seconds=2.0, peak_bytes=100)
+    assert earlier.seconds_at(2000, "quick", set()) == pytest.approx(8)
+    assert earlier.bytes_at(2000, "little", set()) == pytest.approx(400)

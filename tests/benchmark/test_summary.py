@@ -13,8 +13,8 @@ LINEAR = {length: 64 * length / 1e3 for length in LENGTHS}
 
 
 def test_a_row_compares_its_median_with_the_fused_softmax_and_the_limits() -> None:
-    fused = Measured("lengths", case("full"), Spread.of([0.001, 0.002, 0.009]), 4096)
-    other = Measured("lengths", case("linear"), Spread.of([0.004]), 8192)
+    fused = Measured(case("full"), Spread.of([0.001, 0.002, 0.009]), 4096)
+    other = Measured(case("linear"), Spread.of([0.004]), 8192)
     _, row = rows_of([fused, other], LIMITS, torch.float32, FACTS)
     assert row["times_fused"] == pytest.approx(2)
     assert (row["median_ms"], row["repetitions"], row["peak_bytes"]) == (4.0, 1, 8192)
@@ -25,8 +25,8 @@ def test_a_row_compares_its_median_with_the_fused_softmax_and_the_limits() -> No
 
 
 def test_a_case_that_was_left_out_has_its_word_and_no_numbers() -> None:
-    fused = Measured("lengths", case("full"), skipped="memory: none left")
-    other = Measured("lengths", case("linear"), Spread.of([0.004]), 8192)
+    fused = Measured(case("full"), skipped="memory: none left")
+    other = Measured(case("linear"), Spread.of([0.004]), 8192)
     skipped, row = rows_of([fused, other], LIMITS, torch.float32, FACTS)
     assert skipped["skipped"] == "memory: none left"
     assert {skipped[key] for key in ("median_ms", "mean_ms", "peak_bytes", "times_fused", "repetitions")} == {None}

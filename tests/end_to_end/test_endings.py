@@ -176,7 +176,7 @@ def test_a_model_too_large_for_the_process_is_one_line(tmp_path: Path) -> None:
     words = [*SIMULATED, *SMALL["patch_informer"], *QUICK, "model.d_model=2048", "model.d_ff=1000000"]
     ended = subprocess.run(
         [sys.executable, "-c", LIMITED, *words, f"output_dir={tmp_path}"],
-        capture_output=True, text=True, check=False, env=environment(OMP_NUM_THREADS="1"),
+        capture_output=True, text=True, check=False, env=environment(1),
     )  # fmt: skip
     assert ended.returncode == 6, ended.stderr
     (line,) = ended.stderr.splitlines()

@@ -12,7 +12,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from forecast.common.errors import InputError, Interrupted
-from forecast.common.files import claimed, read_json, sha256
+from forecast.common.files import folder_lock, read_json, sha256
 from forecast.runs.checkpoint import MAGIC, checkpoints, read_checkpoint
 from forecast.runs.resume import differences
 from forecast.runs.run import MANIFEST, Run
@@ -313,7 +313,7 @@ def test_other_data_under_the_same_configuration_are_refused(
 
 
 def test_a_folder_in_use_is_refused(config: dict[str, Any], stopped: Path) -> None:
-    with claimed(stopped), pytest.raises(InputError, match="another process"):
+    with folder_lock(stopped), pytest.raises(InputError, match="another process"):
         train({**config, "output_dir": str(stopped.parents[1])})
 
 

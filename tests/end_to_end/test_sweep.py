@@ -19,7 +19,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from forecast.common.errors import InputError, Interrupted, NotFiniteError
-from forecast.common.files import claimed, look_up, write_json
+from forecast.common.files import folder_lock, look_up, write_json
 from forecast.common.processes import SIGNALS
 from forecast.runs.settings import Settings
 from forecast.training import command_line
@@ -509,7 +509,7 @@ def test_a_sweep_neither_writes_over_another_of_its_name_nor_into_a_job_at_work(
     before = snapshot(folder)
     other = command(tmp_path, "sweep.name=s", "optimizer.lr=0.004")
     longer = command(tmp_path, "sweep.name=s", "training.max_steps=13")
-    with claimed(folder):
+    with folder_lock(folder):
         meanwhile = command(tmp_path, "sweep.name=s")
     for ended, said in (
         (other, "optimizer.lr is 0.003 there and 0.004 here: choose another sweep.name, or remove the folder"),

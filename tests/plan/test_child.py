@@ -1,36 +1,23 @@
-import subprocess
-from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
+from forecast.plan import messages
 from forecast.plan.messages import MEASURE, Answer, Ask, ask_child
 from tests.plan.made import measured
 
 ASK = Ask(MEASURE, {}, 1.0, 2**30)
 
 
-def ended(code: int, out: str = "", error: str = "") -> Callable[..., Any]:
-    return lambda command, **_: subprocess.CompletedProcess(command, code, out, error)
+@pytest.mark.parametrize("answer", [measured(), Answer("memory: the process had no more")])
+def test_a_question_goes_to_a_process_and_its_answer_comes_back(
+    answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure_in_child(function: str, request: Any, limit: float, *, label: str, late: str) -> Any:
+        assert (function, request) == ("forecast.plan.worker:answer_request", asdict(ASK))
+        assert (limit, label, late) == (30, "full", "took more than 30 s: raise --limit")
+        return asdict(answer) if answer.length is not None else {"why": answer.why}
 
-
-def test_the_last_line_is_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subprocess, "run", ended(0, f"training: …\n{measured().to_json()}\n"))
-    assert ask_child(ASK, "full", 30) == measured()
-
-
-def test_a_process_without_memory_or_time_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subprocess, "run", ended(-9))
-    assert ask_child(ASK, "full", 30) == Answer("memory: the process had no more")
-
-    def run(command: list[str], *, timeout: float, **_: Any) -> None:
-        raise subprocess.TimeoutExpired(command, timeout)
-
-    monkeypatch.setattr(subprocess, "run", run)
-    assert ask_child(ASK, "full", 30) == Answer("time: took more than 30 s: raise --limit")
-
-
-def test_a_process_that_died_of_anything_else_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subprocess, "run", ended(1, error="ImportError: no module"))
-    with pytest.raises(RuntimeError, match="full ended with 1: ImportError: no module"):
-        ask_child(ASK, "full", 30)
+    monkeypatch.setattr(messages, "measure_in_child", measure_in_child)
+    assert ask_child(ASK, "full", 30) == answer

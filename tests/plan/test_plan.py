@@ -1,7 +1,7 @@
 """The planner, from the command line to its tables and its file."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -138,10 +138,12 @@ def test_what_cannot_be_planned_ends_with_one_line_and_code_2(
 
 def test_a_real_plan_and_a_real_training_are_measured_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def ask_here(ask: Ask, label: str, limit: float) -> Answer:
-        return Answer.from_json(worker.answer(Ask.from_json(ask.to_json())).to_json())
+        return Answer.of(json.loads(json.dumps(worker.answer_request(**json.loads(json.dumps(asdict(ask)))))))
 
     monkeypatch.setattr(planner, "ask_child", ask_here)
-    monkeypatch.setattr(worker, "confine", lambda _: None)  # of this process: the tests after this one would have it
+    monkeypatch.setattr(
+        worker, "limit_process", lambda _: None
+    )  # of this process: the tests after this one would have it
     monkeypatch.setattr(clock, "LEAST", 16)
     clocks: list[StepClock] = []
 

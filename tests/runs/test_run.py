@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from forecast.common.files import claimed
+from forecast.common.files import folder_lock
 from forecast.runs.run import CONFIG, clear_never_begun
 
 
@@ -25,7 +25,7 @@ def test_a_folder_whose_first_file_was_never_whole_goes_and_every_other_stays(tm
     ]
     (tmp_path / "link").symlink_to(stay[-1])
     (tmp_path / "a file").write_text("of somebody")
-    with claimed(at_work):
+    with folder_lock(at_work):
         clear_never_begun(tmp_path)
     assert not half.exists()
     assert at_work.exists()

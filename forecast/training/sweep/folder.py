@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from forecast.common.errors import InputError
-from forecast.common.files import claimed, read_json, write_sealed
+from forecast.common.files import folder_lock, read_json, write_sealed
 from forecast.runs.resume import differences, read_config
 from forecast.runs.run import CONFIG, JOB, Run, finished_result
 from forecast.runs.settings import Settings
@@ -66,7 +66,7 @@ def clear_damaged(folder: Path, damage: str) -> None:
     InputError
         If another process trains there.
     """
-    with claimed(folder):
+    with folder_lock(folder):
         print(f"{folder.name}: trained again: {damage}", file=sys.stderr, flush=True)
         Run(folder).clear()
         (folder / CONFIG).unlink(missing_ok=True)

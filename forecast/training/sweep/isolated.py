@@ -1,24 +1,19 @@
 """A job of a sweep in a process of its own, and how it may fail."""
 
-import json
-import select
 import signal
-import subprocess
 import sys
-import tempfile
 import traceback
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import torch
 
 from forecast.common.cli import explain
 from forecast.common.errors import Interrupted, ProcessFailed
 from forecast.common.files import read_json, replacing, write_sealed
-from forecast.common.processes import SIGNALS, StopRequest, environment, python
+from forecast.common.processes import SIGNALS, Child, Ended, StopRequest
 from forecast.runs.run import FAILED, RESULT, TRACEBACK
 
 
@@ -94,13 +89,6 @@ def marked(folder: Path, name: str, token: str) -> list[str]:
     return sorted(found)
 
 
-CHILD = python("forecast.training.sweep.child")
-"""The command of the process; it reads one line of JSON, and writes one where the job did not finish."""
-
-GLANCE = 0.5
-"""Seconds of a wait for the job: a signal that comes just before a wait without end would not be seen in it."""
-
-
 def train_apart(config: Mapping[str, Any], folder: Path, argv: Sequence[str]) -> dict[str, Any]:
     """Train in a new process, without its own progress bar, and give the content of the run's `result.json`.
 
@@ -115,72 +103,37 @@ def train_apart(config: Mapping[str, Any], folder: Path, argv: Sequence[str]) ->
         Of the run.
     argv
         The command line that the result is to name.
-
-    Raises
-    ------
-    JobFailed
-        With what the job says, or what its end says.
-    Interrupted, SystemExit
-        If a signal ended it.
     """
     quiet = {**config, "training": {**config["training"], "progress": False}}
-    work = json.dumps({"config": quiet, "folder": str(folder), "argv": [*argv]})
-    with tempfile.TemporaryFile() as said, _start(said) as process:
-        stop = StopRequest(process.terminate)
+    request = {"config": quiet, "folder": str(folder), "argv": [*argv]}
+    with Child("forecast.training.child:train_job", request, threads=torch.get_num_threads()) as child:
+        stop = StopRequest(child.process.terminate)
         try:
             stop.listen()
-            told = _hand_over(work, process)
-            code = process.wait()
+            ended = child.wait()
         finally:
             stop.forget()
-            process.kill()  # where a second signal came; of what has ended nothing
-        said.seek(0)
-        _end(code, json.loads(told or "{}"), stop.number, said.read().decode(errors="replace").strip())
+    _check(ended, stop.number)
     result: dict[str, Any] = read_json(folder / RESULT)
     return result
 
 
-def _start(said: IO[bytes]) -> "subprocess.Popen[bytes]":
-    """Start the process in a group of its own, which the terminal's signals do not reach, with as many threads."""
-    return subprocess.Popen(
-        CHILD,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=said,
-        env=environment(OMP_NUM_THREADS=str(torch.get_num_threads())),
-        process_group=0,
-    )
-
-
-def _hand_over(work: str, process: "subprocess.Popen[bytes]") -> bytes:
-    """Return the job its work, and give what it tells when it ends; its input stays open until then."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        process.stdin.write(work.encode() + b"\n")
-        process.stdin.flush()
-    except BrokenPipeError:  # it is gone already, and its exit code says how
-        with suppress(BrokenPipeError):
-            process.stdin.close()
-        return b""
-    while not select.select([process.stdout], [], [], GLANCE)[0]:
-        pass
-    return process.stdout.read()
-
-
-def _end(code: int, told: Mapping[str, Any], number: int | None, said: str) -> None:
-    """Raise what the job's end comes to, if that is not a result."""
-    if number is None and code - 128 in SIGNALS:
-        number = code - 128  # sent to the job alone
+def _check(ended: Ended, number: int | None) -> None:
+    """Raise the exception that matches how the job ended; do nothing on success."""
+    reply = ended.reply or {}
+    if "interrupted" in reply:
+        line, own = reply["interrupted"]
+        raise Interrupted(line, own if number is None else number)
+    if number is None and ended.code - 128 in SIGNALS:
+        number = ended.code - 128  # sent to the job alone
     if number is not None:
-        if "interrupted" in told:
-            raise Interrupted(told["interrupted"], number)
         raise SystemExit(128 + number)
-    if code == 0:
-        return
-    if "failure" in told:
-        raise JobFailed(Failure(**told["failure"]))
-    if code < 0:
-        error = f"its process was ended by {signal.Signals(-code).name}: if nobody sent it, the memory may have run out"
+    if "failure" in reply:
+        raise JobFailed(Failure(**reply["failure"]))
+    if ended.code < 0:
+        name = signal.Signals(-ended.code).name
+        error = f"its process was ended by {name}: if nobody sent it, the memory may have run out"
         raise JobFailed(Failure(error, ProcessFailed.__name__, 1))
-    raise JobFailed(Failure(f"its process ended with exit code {code}", ProcessFailed.__name__, 1, said))
+    if ended.code > 0:
+        error = f"its process ended with exit code {ended.code}"
+        raise JobFailed(Failure(error, ProcessFailed.__name__, 1, ended.printed))

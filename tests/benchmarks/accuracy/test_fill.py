@@ -8,7 +8,7 @@ from benchmarks.accuracy.cell import Cell
 from benchmarks.accuracy.child import TrainingFailed
 from benchmarks.accuracy.fill import Filling, fill, missing
 from benchmarks.accuracy.rows import append, read_record
-from forecast.common.files import claimed
+from forecast.common.files import folder_lock
 from forecast.runs.run import Run
 from tests.benchmarks.accuracy.made import row
 from tests.benchmarks.accuracy.test_rows import RESULT
@@ -88,7 +88,7 @@ def test_a_run_that_another_process_is_at_is_left_to_it(
 ) -> None:
     place = tmp_path / "cells" / "etth1_96_full_1_main"
     place.mkdir(parents=True)
-    with claimed(place):
+    with folder_lock(place):
         assert fill([CELLS[0], CELLS[2]], Filling(tmp_path / "results.csv", tmp_path)) == 0
     assert trained == ["mean"]
     assert "etth1-96 full, seed 1, main: another process is at it\n" in capsys.readouterr().out

@@ -75,7 +75,7 @@ def children_of(process: int) -> list[int]:
             command = (stat.parent / "cmdline").read_bytes()
         except OSError:
             continue
-        if int(parent) == process and state != "Z" and b"forecast.training.follow" in command:
+        if int(parent) == process and state != "Z" and b"forecast.training.child" in command:
             found.append(int(stat.parent.name))
     return found
 

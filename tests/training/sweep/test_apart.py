@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
+from forecast.common import processes
 from forecast.common.errors import Interrupted
 from forecast.common.processes import environment
-from forecast.training.sweep import isolated as apart
 from forecast.training.sweep.isolated import JobFailed, train_apart
 from tests.conftest import LIGHTNING
 from tests.end_to_end.test_sweep import command, read
 
 pytestmark = [pytest.mark.filterwarnings(text) for text in LIGHTNING]
 
-BEGINS = "import json, os, pathlib, signal, sys, time\nwork = json.loads(sys.stdin.readline())\n"
+BEGINS = "import json, os, pathlib, signal, sys, time\nwork = json.loads(sys.stdin.readline())['request']\n"
 FAILURE = {"error": "no such file", "kind": "InputError", "exit_code": 2, "traceback": None}
 
 Runs = Callable[[str], dict[str, Any]]
@@ -31,7 +31,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
     """Return what trains in a child that runs a small program in the place of the training."""
 
     def run(program: str) -> dict[str, Any]:
-        monkeypatch.setattr(apart, "CHILD", [sys.executable, "-S", "-c", BEGINS + program])
+        monkeypatch.setattr(processes, "command", lambda _: [sys.executable, "-S", "-c", BEGINS + program])
         config = {"seed": 3, "training": {"progress": True, "max_steps": 5}}
         return train_apart(config, tmp_path, ["train.py", "seed=3"])
 
@@ -46,7 +46,7 @@ def test_a_job_apart_gets_its_work_without_a_progress_bar_and_gives_its_result(r
 
 def test_what_a_job_says_of_its_failure_is_what_is_raised(runs: Runs) -> None:
     with pytest.raises(JobFailed) as raised:
-        runs(f"print(json.dumps({{'failure': json.loads({json.dumps(FAILURE)!r})}})); sys.exit(2)")
+        runs(f"print(json.dumps({{'failure': json.loads({json.dumps(FAILURE)!r})}}))")
     assert vars(raised.value.failure) == FAILURE
 
 
@@ -71,8 +71,8 @@ def test_a_signal_is_passed_on_and_the_job_saves_its_step_before_the_sweep_ends(
     program = f"""
 def save(*_):
     pathlib.Path(work['folder'], 'saved').touch()
-    print(json.dumps({{'interrupted': 'step 5 is saved'}}))
-    sys.exit(143)
+    print(json.dumps({{'interrupted': ['step 5 is saved', 15]}}))
+    sys.exit()
 signal.signal(signal.SIGTERM, save)
 os.kill(os.getppid(), {int(number)})
 time.sleep(30)

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from forecast.common import processes
 from forecast.runs.turns import TIMING, cost_key, read_turns
 from forecast.training.sweep import turns
-from forecast.training.sweep.turns import ROUNDS, time_sweep
-from forecast.training.sweep.turns_worker import LONGEST, Passes, time_in_turn
+from forecast.training.sweep.turns import LONGEST, ROUNDS, Passes, time_in_turn, time_sweep
 from tests.report.made import result_of, write_run
 
-READ = "import json, sys\nwork = json.loads(sys.stdin.readline())\n"
+READ = "import json, sys\nwork = json.loads(sys.stdin.readline())['request']\n"
 TELL = """
 def stretches(taken, disturbed):
     one = {"wall_seconds": taken, "cpu_seconds": taken, "waited_seconds": 0.0, "other_cpu_seconds": 0.0}
@@ -42,7 +42,7 @@ def timer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Timer:
 
     def run(sweep: Path, program: str = ANSWER, seconds: float = 4.0) -> list[dict[str, Any]]:
         note = f"open({str(asked)!r}, 'a').write(json.dumps(work) + '\\n')\n"
-        monkeypatch.setattr(turns, "WORKER", [sys.executable, "-S", "-c", READ + note + TELL + program])
+        monkeypatch.setattr(processes, "command", lambda _: [sys.executable, "-S", "-c", READ + note + TELL + program])
         time_sweep(sweep, seconds)
         return [json.loads(line) for line in asked.read_text().splitlines()] if asked.is_file() else []
 
@@ -139,15 +139,13 @@ class Clock:
     """Stands for the machine's clocks: a pass takes its own time, and others disturb the rounds of `busy`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, took: dict[str, float], busy: set[int]) -> None:
-        from forecast.training.sweep import turns_worker
-
         self.now, self.order, self.busy = 0.0, [], busy  # type: tuple[float, list[str], set[int]]
         self.took = took
-        monkeypatch.setattr(turns_worker, "perf_counter", lambda: self.now)
-        monkeypatch.setattr(turns_worker, "_configuration", lambda folder, _: folder.name)
-        monkeypatch.setattr(turns_worker, "_passes", self.passes)
-        monkeypatch.setattr(turns_worker, "read_load", self.read)
-        monkeypatch.setattr(turns_worker, "load_since", self.since)
+        monkeypatch.setattr(turns, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(turns, "_configuration", lambda folder, _: folder.name)
+        monkeypatch.setattr(turns, "_passes", self.passes)
+        monkeypatch.setattr(turns, "read_load", self.read)
+        monkeypatch.setattr(turns, "load_since", self.since)
 
     def passes(self, setting: str) -> dict[str, Passes]:
         def begin(name: str) -> Callable[[], None]:
@@ -174,7 +172,7 @@ class Clock:
 
 def test_rounds_turn_their_order_and_fill_their_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch, {"a": 1.0, "b": 0.25}, set())
-    told = time_in_turn([Path("a"), Path("b")], 5.0)  # half a second a stretch
+    told = time_in_turn(["a", "b"], 5.0)  # half a second a stretch
     warm, rounds = clock.order[:8], clock.order[8:]
     assert warm == [
         "train a",
@@ -201,7 +199,7 @@ def test_a_disturbed_round_is_made_up_for_where_not_all_are(
     monkeypatch: pytest.MonkeyPatch, busy: set[int], rounds: int
 ) -> None:
     Clock(monkeypatch, {"a": 1.0}, busy)
-    (a,) = time_in_turn([Path("a")], 1.0)["settings"]
+    (a,) = time_in_turn(["a"], 1.0)["settings"]
     assert len(a["train"]) == len(a["inference"]) == rounds
     assert {number for number, each in enumerate(a["train"], 1) if each["disturbed"]} == busy & set(
         range(1, rounds + 1)
@@ -210,7 +208,7 @@ def test_a_disturbed_round_is_made_up_for_where_not_all_are(
 
 def test_a_pass_that_takes_too_long_leaves_its_setting_out(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch, {"a": 1.0, "b": LONGEST + 1}, set())
-    a, b = time_in_turn([Path("a"), Path("b")], 1.0)["settings"]
+    a, b = time_in_turn(["a", "b"], 1.0)["settings"]
     assert a["why"] is None
     assert b == {"why": "a pass takes more than 30 s", "train": [], "inference": []}
     assert clock.order.count("train b") == 1
@@ -230,14 +228,14 @@ def test_a_folder_whose_configuration_no_folder_may_have_is_left_out(
 ) -> None:
     for name in ("other", "own"):
         write_run(tmp_path / name, result_of("full", config={"data.path": None, **change} if name == "other" else {}))
-    other, _ = time_in_turn([tmp_path / "other", tmp_path / "own"], 0.1)["settings"]
+    other, _ = time_in_turn([str(tmp_path / "other"), str(tmp_path / "own")], 0.1)["settings"]
     assert said in other["why"]
 
 
 def test_a_file_that_the_command_line_names_is_read_for_the_folder(tmp_path: Path) -> None:
     write_run(tmp_path / "run", result_of("full", config={"data.path": str(tmp_path / "elsewhere.csv")}))
-    (elsewhere,) = time_in_turn([tmp_path / "run"], 0.1)["settings"]
-    (named,) = time_in_turn([tmp_path / "run"], 0.1, [str(tmp_path / "elsewhere.csv")])["settings"]
+    (elsewhere,) = time_in_turn([str(tmp_path / "run")], 0.1)["settings"]
+    (named,) = time_in_turn([str(tmp_path / "run")], 0.1, [str(tmp_path / "elsewhere.csv")])["settings"]
     assert "give data.path=" in elsewhere["why"]
     assert "give data.path=" not in named["why"]
     assert "elsewhere.csv" in named["why"]  # it is not there

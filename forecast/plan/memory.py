@@ -34,11 +34,6 @@ def measure_levels(made: Preparation, shrink: int = 1) -> list[Level]:
     ----------
     shrink
         Batches are divided by this first, where the whole ones do not fit.
-
-    Raises
-    ------
-    InputError, MemoryError, RuntimeError
-        If the look-back itself is refused or does not fit.
     """
     windows = made.data.parts["train"]
     levels: list[Level] = []
@@ -72,13 +67,7 @@ def _lengths(made: Preparation, shrink: int) -> list[int]:
 
 
 def peer_of(made: Preparation, windows: Windows, batch: int) -> Peer:
-    """Return the model of this look-back with a batch of the windows, the optimizer's state made.
-
-    Raises
-    ------
-    InputError
-        If the look-back is too short for the model.
-    """
+    """Return the model of this look-back with a batch of the windows, the optimizer's state made."""
     sizes = replace(made.architecture.sizes, context_length=windows.context_length)
     network = replace(made.architecture, sizes=sizes).build().to(made.device)
     network.checkpoint_activations(made.settings.training.activation_checkpointing)

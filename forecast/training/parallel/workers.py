@@ -1,0 +1,144 @@
+"""The other processes of a run: started, watched and ended by the one that leads."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import TracebackType
+
+from forecast.common.cli import explain
+from forecast.common.errors import InputError, Interrupted, NotEnoughMemory, NotFiniteError, ProcessFailed
+from forecast.common.group import ALONE, ON_THIS_MACHINE, Group
+from forecast.common.place import Place, find_place, started_place
+from forecast.common.processes import Child
+from forecast.runs.settings import TrainerSettings
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks at whether all are alive."""
+
+PATIENCE = 10
+"""Seconds that the leading process has to notice by itself that another one failed, and a child to end."""
+
+KNOWN = (InputError.exit_code, NotFiniteError.exit_code, 4, NotEnoughMemory.exit_code)
+"""Exit codes of a process that has said in one line why it ended."""
+
+
+class Shutdown:
+    """Handed out in the place of work where there is none, or where the leading process has failed."""
+
+    def __init__(self, failed: bool) -> None:
+        self.failed = failed
+
+
+class Workers:
+    """The other processes of a run, at the service of the one that leads as long as the `with` block lasts.
+
+    Where nobody has started them, they are children of this process. What those print is shown only if one fails.
+    """
+
+    def __init__(self) -> None:
+        self.group = ALONE
+        self._started = started_place(os.environ)
+        self._children: dict[int, Child] = {}
+        self._done = threading.Event()
+
+    def __enter__(self) -> "Workers":
+        if self._started is not None:
+            assert self._started.rank == 0, "the others run run_worker"
+            self.group = Group(self._started)
+            self.group.connect()  # the others are there already and wait
+        return self
+
+    def assemble(self, trainer: TrainerSettings) -> Group:
+        """Return the processes that the `trainer` group asks for, started where nobody has done so."""
+        place = find_place(self._started, *trainer.count_processes())
+        if self._started is None and place.size > 1:
+            self._start(place)
+        return self.group
+
+    def part(self) -> None:
+        """Let the others go: their part is done, and what happens to them is of no account any more."""
+        self.group.close()
+        self._done.set()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._started is not None and not self.group.told:
+                self.group.hand_out(Shutdown(failed=error is not None))
+            self.group.close()
+        finally:
+            self._end(error)
+
+    def _start(self, place: Place) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="forecast-processes-"))
+        place = replace(place, meeting=f"{ON_THIS_MACHINE}{self._folder / 'meeting'}")
+        for rank in range(1, place.size):
+            own = asdict(replace(place, rank=rank, local_rank=rank))
+            self._children[rank] = Child("forecast.training.child:train_beside", own, scratch=self._folder)
+        self.group = Group(place)
+        threading.Thread(target=self._watch, daemon=True, name="watch-processes").start()
+
+    def _end(self, error: BaseException | None) -> None:
+        """End the children; where one of them is why `error` was raised here, raise what that one says."""
+        if not self._children:
+            return
+        self._done.set()
+        failure = None
+        if isinstance(error, Exception) and not isinstance(error, Interrupted) and explain(error) is None:
+            failure = self._wait_for_failure()
+        for child in self._children.values():
+            child.let_go()
+        for child in self._children.values():
+            with child, suppress(subprocess.TimeoutExpired):  # then it is killed at the end of this block
+                child.process.wait(PATIENCE)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        if failure is not None:
+            raise failure from error
+
+    def _wait_for_failure(self) -> ProcessFailed | None:
+        """Return why a child failed, if one has or does so in a moment: a broken connection is noticed first."""
+        until = time.monotonic() + PATIENCE
+        while (failure := self._failure()) is None and time.monotonic() < until:
+            time.sleep(LOOK_EVERY / 5)
+        return failure
+
+    def _failure(self) -> ProcessFailed | None:
+        ended = {rank: code for rank, child in self._children.items() if (code := child.process.poll())}
+        if not ended:
+            return None
+        # the others fail of the broken connection: what was killed, or wrote first, is the cause
+        rank = min(ended, key=lambda each: (ended[each] > 0, self._children[each].printed_at))
+        code, text = ended[rank], self._children[rank].printed
+        who, last = f"process {rank} of {self.group.size}", text.splitlines()[-1] if text else "it left no message"
+        if code not in KNOWN and text:
+            print(f"{who}:\n{text}", file=sys.stderr)
+        if code < 0 or code > 128:
+            name = signal.Signals(-code if code < 0 else code - 128).name
+            why = ", see above" if text else ": if nobody sent it, the memory may have run out"
+            return ProcessFailed(f"{who}: was ended by {name}{why}", 1)
+        if code not in KNOWN:
+            last = f"{last}: a fault of the program, see above"
+        return ProcessFailed(f"{who}: {last.removeprefix(f'[rank{rank}]: ').removeprefix('error: ')}", code)
+
+    def _watch(self) -> None:
+        """End this process where another has failed and it waits for that one, deep in a library, for ever."""
+        while not self._done.wait(LOOK_EVERY):
+            if not any(child.process.poll() for child in self._children.values()):
+                continue
+            if self._done.wait(PATIENCE):
+                return
+            failure = self._failure()
+            assert failure is not None
+            for child in self._children.values():
+                child.process.kill()
+            print(f"error: {failure}", file=sys.stderr, flush=True)
+            os._exit(failure.exit_code)
