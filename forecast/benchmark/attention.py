@@ -45,8 +45,8 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
             advance(len(group))
 
         measure(plan, Watch(say, add))
-    sheets = write_report(folder, rows, plan.variants, plan.fit_from, facts)
-    tell(folder, sheets, quiet=options.quiet, note="" if options.full else _left_out(options, rows))
+    tables = write_report(folder, rows, plan.variants, plan.fit_from, facts)
+    tell(folder, tables, quiet=options.quiet, note="" if options.full else _left_out(options, rows))
 
 
 def _opening(plan: "Plan") -> str:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from forecast.common.errors import InputError, first_line
 from forecast.common.files import replacing
-from forecast.common.tables import Row, Sheet, markdown, to_csv
+from forecast.common.tables import Row, Table, to_csv
 from forecast.common.text import NONE, three_digits
 from forecast.data.series import Series
 from forecast.export.capture import Captured, capture, words_of
@@ -156,21 +156,21 @@ def rows_of(
     return rows
 
 
-def write_report(folder: Path, rows: Sequence[Row], architecture: Architecture, facts: Mapping[str, Any]) -> Sheet:
+def write_report(folder: Path, rows: Sequence[Row], architecture: Architecture, facts: Mapping[str, Any]) -> Table:
     """Write the rows and the table; give the table."""
-    sheet = sheet_of(rows, architecture)
+    table = table_of(rows, architecture)
     heading = (
         "# Latency of a forecast\n\n"
         f"{facts['machine']}, torch {facts['torch']}, {facts['dtype']}, {facts['date']}, commit {facts['commit']}.\n"
         f"`{facts['command']}`\n"
     )
-    for name, content in ((CASES, to_csv(rows)), (TABLE, f"{heading}\n{markdown(sheet)}".encode())):
+    for name, content in ((CASES, to_csv(rows)), (TABLE, f"{heading}\n{table.to_markdown()}".encode())):
         with replacing(folder / name) as file:
             file.write(content)
-    return sheet
+    return table
 
 
-def sheet_of(rows: Sequence[Row], architecture: Architecture) -> Sheet:
+def table_of(rows: Sequence[Row], architecture: Architecture) -> Table:
     """Return the table of all forms."""
     sizes = architecture.sizes
     channels = sizes.num_targets + sizes.num_past_covariates
@@ -183,7 +183,7 @@ def sheet_of(rows: Sequence[Row], architecture: Architecture) -> Sheet:
     ]
     notes += [f"{row['form']}, {row['batch']} at a time: {row['skipped']}" for row in rows if row["skipped"]]
     headings = ("form", "windows", "p50 ms", "p95 ms", "windows/s", "ready s", "differs")
-    return Sheet(title, headings, [_cells(row) for row in rows], tuple(notes))
+    return Table(title, headings, [_cells(row) for row in rows], tuple(notes))
 
 
 def _cells(row: Row) -> list[str]:

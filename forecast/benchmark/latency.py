@@ -67,7 +67,7 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
                 reference = subject.model(*chosen)
             rows += rows_of(ready, taken, batch, reference, forecaster.target_scale.to(device), facts)
             advance(len(options.forms))
-    sheet = write_report(folder, rows, subject.architecture, facts)
+    table = write_report(folder, rows, subject.architecture, facts)
     if not options.quiet:
-        show(Console(width=max(Console().width, WIDTH)), [sheet])
+        show(Console(width=max(Console().width, WIDTH)), [table])
     print(f"{shlex.quote(str(folder))}: {CASES}, {TABLE}")

@@ -27,7 +27,7 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
         Trial,
         Watch,
         attempt_of,
-        context_sheet,
+        context_table,
         limit_cuda,
         search,
         summary_row,
@@ -70,7 +70,7 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
             )
             summaries.append(summary_row(variant, trials, facts))
             advance(1)
-    sheet = context_sheet(summaries, within=options.within, on_gpu=device.type == "cuda")
+    table = context_table(summaries, within=options.within, on_gpu=device.type == "cuda")
     head = heading_of("The largest look-back of each mechanism", facts)
-    write_record(folder, head, [sheet], {CASES: rows, SUMMARY: summaries})
-    tell(folder, [sheet], quiet=options.quiet)
+    write_record(folder, head, [table], {CASES: rows, SUMMARY: summaries})
+    tell(folder, [table], quiet=options.quiet)

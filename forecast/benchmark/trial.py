@@ -17,7 +17,7 @@ from forecast.common.cli import ran_out_of_memory
 from forecast.common.errors import InputError
 from forecast.common.memory import peak_memory_mib, reset_peak_memory
 from forecast.common.processes import child_environment
-from forecast.common.tables import Row, Sheet
+from forecast.common.tables import Row, Table
 from forecast.common.text import NONE, mebibytes, three_digits
 from forecast.common.timing import seconds_of
 from forecast.training.steps import prepare_optimizer, training_step
@@ -307,7 +307,7 @@ def summary_row(variant: Variant, trials: Sequence[Trial], facts: Mapping[str, A
     }
 
 
-def context_sheet(rows: Sequence[Row], *, within: float, on_gpu: bool) -> Sheet:
+def context_table(rows: Sequence[Row], *, within: float, on_gpu: bool) -> Table:
     """Return the table of the mechanisms' rows."""
     first = rows[0]
     where = (
@@ -324,7 +324,7 @@ def context_sheet(rows: Sequence[Row], *, within: float, on_gpu: bool) -> Sheet:
         *(f"{row['mechanism']}: {_ending(row)}" for row in rows),
     )
     title = f"The largest look-back within {first['memory_gib']:.2f} GiB"
-    return Sheet(title, HEADINGS, [_cells(row) for row in rows], notes)
+    return Table(title, HEADINGS, [_cells(row) for row in rows], notes)
 
 
 def _cells(row: Row) -> list[str]:
