@@ -22,7 +22,7 @@ from forecast.common.errors import InputError
 from forecast.common.memory import peak_bytes
 from forecast.common.options import positive
 from forecast.common.progress import progress
-from forecast.common.tables import Row, Sheet
+from forecast.common.tables import Row, Table
 from forecast.common.text import decimals, mebibytes, three_digits
 from forecast.common.timing import Spread, interleave, seconds_of
 from forecast.training.steps import Peer, inference, training_step
@@ -230,7 +230,7 @@ HEADINGS = (
 )  # fmt: skip
 
 
-def peer_sheets(rows: Sequence[Row], differences: Sequence[str]) -> Iterator[Sheet]:
+def peer_tables(rows: Sequence[Row], differences: Sequence[str]) -> Iterator[Table]:
     """Yield a table of training steps and one of inference; what differs stands beneath the first."""
     notes = {
         TRAINING: (
@@ -252,7 +252,7 @@ def peer_sheets(rows: Sequence[Row], differences: Sequence[str]) -> Iterator[She
                 f"{passes.capitalize()}, batch {shown[0]['batch']}: ours beside the Informer of transformers "
                 f"{shown[0]['transformers']}"
             )
-            yield Sheet(title, HEADINGS, [_cells(row) for row in shown], said)
+            yield Table(title, HEADINGS, [_cells(row) for row in shown], said)
 
 
 def differences_of(preset: Preset, theirs: Mapping[str, Any], optimizer: Mapping[str, Any]) -> list[str]:
@@ -328,10 +328,10 @@ def run(options: argparse.Namespace, arguments: Sequence[str]) -> None:
                 rows += [row | facts for row in rows_of(hold(task, passes, peers, options.dtypes, options.pairs))]
                 write_unfinished(folder, rows)
                 advance(1)
-    sheets = list(peer_sheets(rows, differences_of(preset, theirs[0], configured("optimizer", "adamw"))))
+    tables = list(peer_tables(rows, differences_of(preset, theirs[0], configured("optimizer", "adamw"))))
     said = f"{options.pairs} pairs of passes, strictly in turn, their order turned with each round."
-    write_record(folder, heading_of("Peers: the same model elsewhere", facts, said), sheets, {CASES: rows})
-    tell(folder, sheets, quiet=options.quiet)
+    write_record(folder, heading_of("Peers: the same model elsewhere", facts, said), tables, {CASES: rows})
+    tell(folder, tables, quiet=options.quiet)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

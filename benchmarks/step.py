@@ -20,7 +20,7 @@ from forecast.benchmark.options import add_run_options, open_folder
 from forecast.benchmark.report import CASES, OPERATIONS, heading_of, tell, write_record, write_unfinished
 from forecast.common.options import positive
 from forecast.common.progress import progress
-from forecast.common.tables import Row, Sheet
+from forecast.common.tables import Row, Table
 from forecast.common.text import per_cent, spread, three_digits
 from forecast.common.timing import Spread, interleave, seconds_of
 from forecast.model.flops import training_operations
@@ -231,7 +231,7 @@ def operation_rows(task: Task, precision: str, found: Sequence[Operation], step_
     ]
 
 
-def limit_sheet(rows: Sequence[Row]) -> Sheet:
+def limit_table(rows: Sequence[Row]) -> Table:
     """Return the table of the steps beside the limit."""
     notes = (
         "limit: the fastest of the encoder layer's own products (projection, into d_ff, out of it) in the same "
@@ -240,10 +240,10 @@ def limit_sheet(rows: Sequence[Row]) -> Sheet:
         "addition as 2; forward, backward and update are timed by themselves, in turn with whole steps",
     )
     title = f"Our training step beside the matrix product, batch {rows[0]['batch']}"
-    return Sheet(title, LIMIT_HEADINGS, [_limit_cells(r) for r in rows], notes)
+    return Table(title, LIMIT_HEADINGS, [_limit_cells(r) for r in rows], notes)
 
 
-def operation_sheets(rows: Sequence[Row], top: int) -> Iterator[Sheet]:
+def operation_tables(rows: Sequence[Row], top: int) -> Iterator[Table]:
     """Yield for each step the `top` operations and, beneath, what the kinds come to."""
     headings = ("operation", "kind", "calls", "ms", "% of the step")
     for key in dict.fromkeys(_step_of(row) for row in rows):
@@ -256,7 +256,7 @@ def operation_sheets(rows: Sequence[Row], top: int) -> Iterator[Sheet]:
         kinds = {kind: sum(row["share_of_step"] for row in shown if row["kind"] == kind) for kind in (*KINDS, REST)}
         note = ", ".join(f"{kind} {per_cent(share)} %" for kind, share in kinds.items())
         said = (f"in all: {note}; by torch's profiler, which itself takes time, against the median of unwatched steps",)
-        yield Sheet(f"Where a step's time goes, {key}", headings, cells, said)
+        yield Table(f"Where a step's time goes, {key}", headings, cells, said)
 
 
 def _step_of(row: Row) -> str:
@@ -317,10 +317,10 @@ def run(options: argparse.Namespace, arguments: Sequence[str]) -> None:
                 operations += operation_rows(task, precision, found, figures.step.median)
                 write_unfinished(folder, rows)
                 advance(1)
-    sheets = [limit_sheet(rows), *operation_sheets(operations, options.top)]
+    tables = [limit_table(rows), *operation_tables(operations, options.top)]
     head = heading_of("A training step: the matrix limit, and the rest", facts, f"{options.model}, {attention.label}.")
-    write_record(folder, head, sheets, {CASES: rows, OPERATIONS: operations})
-    tell(folder, sheets, quiet=options.quiet)
+    write_record(folder, head, tables, {CASES: rows, OPERATIONS: operations})
+    tell(folder, tables, quiet=options.quiet)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,13 +19,17 @@ from forecast.check.candidate import Candidate
 from forecast.check.tables import BEGIN, END, markdown
 from forecast.common.conf_files import configuration_folder
 from forecast.common.errors import InputError
-from forecast.common.tables import between
 from forecast.data.split import split_rows
 from forecast.data.windows import start_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 RECORDS = list(csv.DictReader((ROOT / "benchmarks" / "long.csv").read_text(encoding="utf-8").splitlines()))
+
+
+def between(text: str, begin: str, end: str) -> str:
+    """Return what stands between two marks, without the empty lines around it."""
+    return text.partition(begin)[2].partition(end)[0].strip()
 
 
 def _commands() -> list[list[str]]:

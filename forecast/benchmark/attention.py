@@ -38,8 +38,8 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
             advance(len(group))
 
         measure(plan, say, add)
-    sheets = write_report(folder, rows, plan.variants, plan.fit_from, facts)
-    tell(folder, sheets, quiet=options.quiet, note="" if options.full else _left_out(options, rows))
+    tables = write_report(folder, rows, plan.variants, plan.fit_from, facts)
+    tell(folder, tables, quiet=options.quiet, note="" if options.full else _left_out(options, rows))
 
 
 def plan_of(options: Namespace) -> Plan:

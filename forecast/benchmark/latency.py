@@ -23,7 +23,7 @@ from forecast.benchmark.report import heading_of
 from forecast.common.errors import InputError, first_line
 from forecast.common.files import replacing
 from forecast.common.progress import progress
-from forecast.common.tables import Row, Sheet, markdown, show, to_csv
+from forecast.common.tables import Row, Table, show, to_csv
 from forecast.common.text import NONE, three_digits
 from forecast.common.timing import interleave, seconds_of
 from forecast.data.series import Series
@@ -82,9 +82,9 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
                 reference = subject.model(*chosen)
             rows += rows_of(ready, taken, batch, reference, forecaster.target_scale.to(device), facts)
             advance(len(options.forms))
-    sheet = write_report(folder, rows, subject.architecture, facts)
+    table = write_report(folder, rows, subject.architecture, facts)
     if not options.quiet:
-        show(Console(width=max(Console().width, WIDTH)), [sheet])
+        show(Console(width=max(Console().width, WIDTH)), [table])
     print(f"{shlex.quote(str(folder))}: {CASES}, {TABLE}")
 
 
@@ -200,17 +200,17 @@ def rows_of(
     return rows
 
 
-def write_report(folder: Path, rows: Sequence[Row], architecture: Architecture, facts: Mapping[str, Any]) -> Sheet:
+def write_report(folder: Path, rows: Sequence[Row], architecture: Architecture, facts: Mapping[str, Any]) -> Table:
     """Write the rows and the table; give the table."""
-    sheet = sheet_of(rows, architecture)
-    text = f"{heading_of('Latency of a forecast', facts)}\n{markdown(sheet)}"
+    table = table_of(rows, architecture)
+    text = f"{heading_of('Latency of a forecast', facts)}\n{table.to_markdown()}"
     for name, content in ((CASES, to_csv(rows)), (TABLE, text.encode())):
         with replacing(folder / name) as file:
             file.write(content)
-    return sheet
+    return table
 
 
-def sheet_of(rows: Sequence[Row], architecture: Architecture) -> Sheet:
+def table_of(rows: Sequence[Row], architecture: Architecture) -> Table:
     """Return the table of all forms."""
     sizes = architecture.sizes
     channels = sizes.num_targets + sizes.num_past_covariates
@@ -223,7 +223,7 @@ def sheet_of(rows: Sequence[Row], architecture: Architecture) -> Sheet:
     ]
     notes += [f"{row['form']}, {row['batch']} at a time: {row['skipped']}" for row in rows if row["skipped"]]
     headings = ("form", "windows", "p50 ms", "p95 ms", "windows/s", "ready s", "differs")
-    return Sheet(title, headings, [_cells(row) for row in rows], tuple(notes))
+    return Table(title, headings, [_cells(row) for row in rows], tuple(notes))
 
 
 def _cells(row: Row) -> list[str]:

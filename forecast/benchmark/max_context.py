@@ -25,7 +25,7 @@ from forecast.benchmark.options import check_order, open_folder
 from forecast.benchmark.report import CASES, SUMMARY, heading_of, tell, write_record, write_unfinished
 from forecast.common.memory import peak_memory_mib, reset_peak_memory
 from forecast.common.progress import progress
-from forecast.common.tables import Row, Sheet
+from forecast.common.tables import Row, Table
 from forecast.common.text import NONE, mebibytes, three_digits
 from forecast.common.timing import seconds_of
 from forecast.training.steps import prepare_optimizer, training_step
@@ -61,10 +61,10 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
                 write_unfinished(folder, rows)
             summaries.append(summary_row(variant, trials, facts))
             advance(1)
-    sheet = context_sheet(summaries, within=options.within, on_gpu=device.type == "cuda")
+    table = context_table(summaries, within=options.within, on_gpu=device.type == "cuda")
     head = heading_of("The largest look-back of each mechanism", facts)
-    write_record(folder, head, [sheet], {CASES: rows, SUMMARY: summaries})
-    tell(folder, [sheet], quiet=options.quiet)
+    write_record(folder, head, [table], {CASES: rows, SUMMARY: summaries})
+    tell(folder, [table], quiet=options.quiet)
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ def summary_row(variant: Variant, trials: Sequence[Trial], facts: Mapping[str, A
     }
 
 
-def context_sheet(rows: Sequence[Row], *, within: float, on_gpu: bool) -> Sheet:
+def context_table(rows: Sequence[Row], *, within: float, on_gpu: bool) -> Table:
     """Return the table of the mechanisms' rows."""
     first = rows[0]
     where = (
@@ -263,7 +263,7 @@ def context_sheet(rows: Sequence[Row], *, within: float, on_gpu: bool) -> Sheet:
         *(f"{row['mechanism']}: {_ending(row)}" for row in rows),
     )
     title = f"The largest look-back within {first['memory_gib']:.2f} GiB"
-    return Sheet(title, HEADINGS, [_cells(row) for row in rows], notes)
+    return Table(title, HEADINGS, [_cells(row) for row in rows], notes)
 
 
 def _cells(row: Row) -> list[str]:

@@ -21,7 +21,7 @@ from forecast.benchmark.case import Growth, cost_of, growth_of, memory_growth_of
 from forecast.benchmark.machine import Limits
 from forecast.benchmark.measure import Measured
 from forecast.common.files import replacing
-from forecast.common.tables import WIDTH, Row, Sheet, markdown, show, to_csv
+from forecast.common.tables import WIDTH, Row, Table, show, to_csv
 from forecast.common.text import NONE, decimals, heads_of, mebibytes, per_cent, spread, three_digits
 from forecast.evaluation.crossing import crossing, crossing_text, exponent
 
@@ -204,7 +204,7 @@ def _draw(panel: Axes, sweep: Sweep, key: str, unit: float, name: str) -> None:
     panel.grid(alpha=0.25)
 
 
-def layer_sheets(rows: Sequence[Row]) -> Iterator[Sheet]:
+def layer_tables(rows: Sequence[Row]) -> Iterator[Table]:
     """Yield the table of each layout of the layer, projections included."""
     layers = [row for row in rows if row["table"] == "layer"]
     for count, width in dict.fromkeys((row["heads"], row["head_dim"]) for row in layers):
@@ -212,38 +212,38 @@ def layer_sheets(rows: Sequence[Row]) -> Iterator[Sheet]:
         first = shown[0]
         title = f"A layer at {first['length']:,} tokens, d_model {first['d_model']}, {heads_of(count, width)}, forward"
         headings = ("mechanism", "mean ms", "median ms", "middle half ms", "times fused", "peak MiB", "% product limit")
-        yield Sheet(title, headings, [_layer_cells(row) for row in shown], _left_out(shown))
+        yield Table(title, headings, [_layer_cells(row) for row in shown], _left_out(shown))
 
 
-def sweep_sheets(sweep: Sweep) -> Iterator[Sheet]:
+def sweep_tables(sweep: Sweep) -> Iterator[Table]:
     """Yield a sweep's tables: the median and middle half of the time by length, and the peak memory."""
     headings = ("tokens", *sweep.labels)
     by_length = [[row for row in sweep.rows if row["length"] == length] for length in sweep.lengths]
     times = [[f"{group[0]['length']:,}", *(_time(row) for row in group)] for group in by_length]
     peaks = [[f"{group[0]['length']:,}", *(mebibytes(row["peak_bytes"]) for row in group)] for group in by_length]
     notes = _left_out(sweep.rows)
-    yield Sheet(f"Median time in ms (half of the middle half's width), {sweep.title}", headings, times, notes)
-    yield Sheet(f"Peak memory above the inputs in MiB, {sweep.title}", headings, peaks)
+    yield Table(f"Median time in ms (half of the middle half's width), {sweep.title}", headings, times, notes)
+    yield Table(f"Peak memory above the inputs in MiB, {sweep.title}", headings, peaks)
 
 
-def exponent_sheet(summaries: Sequence[Row], title: str) -> Sheet:
+def exponent_table(summaries: Sequence[Row], title: str) -> Table:
     """Return the table of one sweep's exponents, measured beside what the declared cost lets expect."""
     headings = ("mechanism", "time", "expected", "measured", "memory", "expected", "measured", "fitted on")
     notes = (
         "expected of memory: as declared, and no less than 1, the output's own; an output that is a view of "
         "one row takes nothing",
     )
-    return Sheet(f"Exponents in the length, {title}", headings, [_exponent_cells(row) for row in summaries], notes)
+    return Table(f"Exponents in the length, {title}", headings, [_exponent_cells(row) for row in summaries], notes)
 
 
-def crossing_sheet(summaries: Sequence[Row], title: str) -> Sheet:
+def crossing_table(summaries: Sequence[Row], title: str) -> Table:
     """Return the table of where each mechanism passes the fused softmax, and how near it is to the machine's limits."""
     headings = (
         "mechanism", "faster than fused from", "at", "times fused", "counted GFLOP", "% product limit", "% copy limit",
     )  # fmt: skip
     cells = [_crossing_cells(row) for row in summaries]
     notes = ("copy limit: the least traffic against a copy beyond any cache; inputs that fit in one can pass 100",)
-    return Sheet(f"Against the fused softmax and the machine, {title}", headings, cells, notes)
+    return Table(f"Against the fused softmax and the machine, {title}", headings, cells, notes)
 
 
 def _layer_cells(row: Row) -> list[str]:
@@ -311,29 +311,29 @@ def write_unfinished(folder: Path, rows: Sequence[Row]) -> None:
 
 def write_report(
     folder: Path, rows: Sequence[Row], variants: Sequence[Variant], fit_from: int, facts: Mapping[str, Any]
-) -> list[Sheet]:
+) -> list[Table]:
     """Write the cases, the tables and, where lengths were swept, the summary and the picture; give the tables."""
     sweeps = list(sweeps_of(rows))
-    sheets = list(layer_sheets(rows))
+    tables = list(layer_tables(rows))
     summaries: list[Row] = []
     for sweep in sweeps:
         lines = [summarise(sweep, variant, fit_from) for variant in variants]
-        sheets += [*sweep_sheets(sweep), exponent_sheet(lines, sweep.title), crossing_sheet(lines, sweep.title)]
+        tables += [*sweep_tables(sweep), exponent_table(lines, sweep.title), crossing_table(lines, sweep.title)]
         summaries += lines
-    write_record(folder, heading(rows[0], facts), sheets, {CASES: rows, SUMMARY: summaries})
+    write_record(folder, heading(rows[0], facts), tables, {CASES: rows, SUMMARY: summaries})
     if sweeps:
         draw_sweeps(folder / PICTURE, sweeps, f"{facts['machine']}, {facts['dtype']}")
-    return sheets
+    return tables
 
 
-def write_record(folder: Path, head: str, sheets: Sequence[Sheet], files: Mapping[str, Sequence[Row]]) -> None:
+def write_record(folder: Path, head: str, tables: Sequence[Table], files: Mapping[str, Sequence[Row]]) -> None:
     """Write rows as CSV by file name, those that there are, and the tables under `head`, over an earlier record."""
     for stale in (SUMMARY, OPERATIONS, PICTURE):  # of an earlier run that had them
         (folder / stale).unlink(missing_ok=True)
     for name, rows in files.items():
         if rows:
             _write(folder / name, to_csv(rows))
-    _write(folder / TABLES, "\n".join([head, *map(markdown, sheets)]).encode())
+    _write(folder / TABLES, "\n".join([head, *(table.to_markdown() for table in tables)]).encode())
     (folder / UNFINISHED).unlink(missing_ok=True)
 
 
@@ -352,10 +352,10 @@ def heading_of(title: str, facts: Mapping[str, Any], *said: str) -> str:
     return "\n".join([f"# {title}", "", machine, *said, f"`{facts['command']}`", ""])
 
 
-def tell(folder: Path, sheets: Sequence[Sheet], *, quiet: bool, note: str = "") -> None:
+def tell(folder: Path, tables: Sequence[Table], *, quiet: bool, note: str = "") -> None:
     """Print the tables and a note unless `quiet`, and where the files are."""
     if not quiet:
-        show(Console(width=max(Console().width, WIDTH)), sheets)
+        show(Console(width=max(Console().width, WIDTH)), tables)
         print(note, end="\n" if note else "")
     written = [name for name in (CASES, SUMMARY, OPERATIONS, TABLES, PICTURE) if (folder / name).is_file()]
     print(f"{shlex.quote(str(folder))}: {', '.join(written)}")

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import torch
 from rich.console import Console
-from rich.table import Table
 
 from forecast.check.candidate import Candidate
 from forecast.check.suite import CHECKS, Finding
-from forecast.common.tables import table, write_between
+from forecast.common.tables import Table, table, write_between
 
 HEADINGS = ("time", "memory", "causal", "key mask", "one mask a query", "cross", "deterministic")
 BEGIN = "<!-- mechanisms: written by python -m forecast.check --write README.md -->"
@@ -37,13 +36,7 @@ def markdown(candidates: Sequence[Candidate]) -> str:
 
 
 def write_markdown(path: Path, candidates: Sequence[Candidate]) -> None:
-    """Put the table between the two marks in the file.
-
-    Raises
-    ------
-    InputError
-        If the file is not there or has not each mark once, in their order.
-    """
+    """Put the table between the two marks in the file."""
     write_between(path, BEGIN, END, markdown(candidates))
 
 
@@ -59,27 +52,23 @@ def print_tables(candidates: Sequence[Candidate], findings: Sequence[Sequence[Fi
         (f"measured on {first.device}, torch {torch.__version__}, length {first.length}", measured_table(findings)),
     ):
         print(title)
-        wanted = Console(width=10_000).measure(shown).maximum
-        Console(width=max(console.width, wanted)).print(shown)
+        drawn = shown.to_terminal()
+        wanted = Console(width=10_000).measure(drawn).maximum
+        Console(width=max(console.width, wanted)).print(drawn)
     print(f"✓ within the bound, ✗ not, {NOT_PROMISED} not promised; errors are shares of the largest number")
 
 
 def declared_table(candidates: Sequence[Candidate]) -> Table:
     """Return a row a mechanism."""
-    table = Table("attention", *HEADINGS)
-    for candidate in candidates:
-        table.add_row(candidate.name, *declaration(candidate))
-    return table
+    cells = [[candidate.name, *declaration(candidate)] for candidate in candidates]
+    return Table("", ("attention", *HEADINGS), cells, words=len(HEADINGS) + 1)
 
 
 def measured_table(findings: Sequence[Sequence[Finding]]) -> Table:
     """Return a row a check, a column a mechanism."""
-    table = Table("check")
-    for heading in ("bound", *(row[0].mechanism for row in findings)):
-        table.add_column(heading, justify="right")
-    for check, *row in zip(CHECKS, *findings, strict=True):
-        table.add_row(check.name, short(check.bound), *map(_cell, row))
-    return table
+    headings = ("check", "bound", *(row[0].mechanism for row in findings))
+    cells = [[check.name, short(check.bound), *map(_cell, row)] for check, *row in zip(CHECKS, *findings, strict=True)]
+    return Table("", headings, cells)
 
 
 def failure(finding: Finding) -> str:
@@ -99,5 +88,4 @@ def short(value: float | None) -> str:
 def _cell(finding: Finding) -> str:
     if finding.value is None:
         return short(None)
-    mark = "[green]✓[/]" if finding.passed else "[bold red]✗[/]"
-    return f"{mark} {'error' if finding.error else short(finding.value)}"
+    return f"{'✓' if finding.passed else '✗'} {'error' if finding.error else short(finding.value)}"

@@ -12,12 +12,88 @@ from forecast.common.text import shown
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table as TerminalTable
+
+WIDTH = 120
+"""Letters of a line that tables are laid out for."""
+
+MARKS = {"✓": "green", "✗": "bold red"}
+"""Colours of signs in a terminal."""
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text; each writer escapes it for its format.
+
+    Parameters
+    ----------
+    title, notes
+        What stands above the table and beneath it.
+    headings, cells
+        A heading a column, a cell of each row for each heading.
+    words
+        Columns of words, which come first and are aligned left; the others hold numbers.
+    """
+
+    title: str
+    headings: Sequence[str]
+    cells: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+    words: int = 1
+
+    def to_markdown(self, level: int = 2) -> str:
+        """Return the table as Markdown: the title, if any, as a heading of that level, the notes as a list."""
+        head = [f"{'#' * level} {inert(self.title)}", ""] if self.title else []
+        rule = "|" + "---|" * self.words + "---:|" * (len(self.headings) - self.words)
+        notes = ["", *(f"- {inert(note)}" for note in self.notes)] if self.notes else []
+        return "\n".join([*head, _line(self.headings), rule, *map(_line, self.cells), *notes, *([""] if head else [])])
+
+    def to_terminal(self, *, compact: bool = False) -> "TerminalTable":
+        """Return the table for rich; a compact one has no grid and folds its first column."""
+        from rich import box  # here, since most who write tables print none
+        from rich.table import Table as TerminalTable
+        from rich.text import Text
+
+        look: dict[str, Any] = {"box": box.SIMPLE_HEAD, "padding": (0, 1, 0, 0), "pad_edge": False} if compact else {}
+        table = TerminalTable(
+            title=Text(shown(self.title), "table.title") if self.title else None,
+            caption=Text("\n".join(map(shown, self.notes)), "table.caption") if self.notes else None,
+            **look,
+        )
+        for place, heading in enumerate(self.headings):
+            table.add_column(
+                Text(heading),
+                justify="left" if place < self.words else "right",
+                no_wrap=bool(place) == compact,
+                overflow="fold" if compact and not place else "ellipsis",
+            )
+        for cells in self.cells:
+            texts = [Text(shown(cell)) for cell in cells]
+            for text in texts:
+                for sign, style in MARKS.items():
+                    text.highlight_words([sign], style)
+            table.add_row(*texts)
+        return table
+
+
+def show(console: "Console", tables: Sequence[Table]) -> None:
+    """Print tables, titles and notes aligned left."""
+    for each in tables:
+        shown = each.to_terminal()
+        shown.title_justify = shown.caption_justify = "left"
+        console.print(shown)
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table, a cell of each row for each heading."""
-    lines = ["| " + " | ".join(row) + " |" for row in (headings, *rows)]
-    return "\n".join([lines[0], "|" + "---|" * len(headings), *lines[1:]])
+    """Return a Markdown table of words, without a title."""
+    return Table("", headings, rows, words=len(headings)).to_markdown()
+
+
+def to_csv(rows: Sequence[Row]) -> bytes:
+    """Return rows of the same keys as a CSV file; None is an empty cell."""
+    return csv_bytes(rows, list(rows[0]))
 
 
 def inert(text: str) -> str:
@@ -25,19 +101,13 @@ def inert(text: str) -> str:
     return shown(text).replace("<", "&lt;").replace("](", "]\\(")
 
 
-def between(text: str, begin: str, end: str) -> str:
-    """Return what stands between two marks, without the empty lines around it."""
-    return text.partition(begin)[2].partition(end)[0].strip()
+def _line(cells: Sequence[str]) -> str:
+    escaped = (inert(cell).replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(escaped)} |"
 
 
 def write_between(path: Path, begin: str, end: str, content: str) -> None:
-    """Put `content` between the two marks in the file.
-
-    Raises
-    ------
-    InputError
-        If the file is not there or has not each mark once, in their order.
-    """
+    """Put `content` between the two marks in the file, which has each of them once."""
     if not path.is_file():
         raise InputError(f"{path}: no such file: give one with the lines {begin} and {end}")
     text = path.read_text(encoding="utf-8")
@@ -46,51 +116,3 @@ def write_between(path: Path, begin: str, end: str, content: str) -> None:
     before, after = text[: text.index(begin)], text[text.index(end) :]
     with replacing(path) as file:
         file.write(f"{before}{begin}\n{content}\n{after}".encode())
-
-
-WIDTH = 120
-"""Letters of a line that tables are laid out for."""
-
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A table: its title, headings, cells, and what has to be said beneath it."""
-
-    title: str
-    headings: tuple[str, ...]
-    cells: list[list[str]]
-    notes: tuple[str, ...] = ()
-
-
-def markdown(sheet: Sheet, level: int = 2) -> str:
-    """Return a table as Markdown under a heading of that level, the notes as a list beneath."""
-    lines = [f"{'#' * level} {inert(sheet.title)}", "", _line(sheet.headings)]
-    lines.append(_line(["---", *["---:"] * (len(sheet.headings) - 1)]))
-    lines += [_line(cells) for cells in sheet.cells]
-    lines += ["", *(f"- {inert(note)}" for note in sheet.notes), ""] if sheet.notes else [""]
-    return "\n".join(lines)
-
-
-def show(console: "Console", sheets: Sequence[Sheet]) -> None:
-    """Print tables."""
-    from rich.table import Table  # here, since most who write tables print none
-
-    for sheet in sheets:
-        table = Table(title=sheet.title, title_justify="left", caption="\n".join(sheet.notes), caption_justify="left")
-        for place, heading in enumerate(sheet.headings):
-            table.add_column(heading, justify="right" if place else "left", no_wrap=not place)
-        for cells in sheet.cells:
-            table.add_row(*cells)
-        console.print(table)
-
-
-def to_csv(rows: Sequence[Row]) -> bytes:
-    """Return rows of the same keys as a CSV file; None is an empty cell."""
-    return csv_bytes(rows, list(rows[0]))
-
-
-def _line(cells: Sequence[str]) -> str:
-    escaped = (inert(cell).replace("|", "\\|") for cell in cells)
-    return f"| {' | '.join(escaped)} |"

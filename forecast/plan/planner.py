@@ -20,7 +20,7 @@ from forecast.plan.candidates import Candidate, candidates_of
 from forecast.plan.estimates import Put, estimate, measure, try_sizes
 from forecast.plan.messages import RUN, Answer, Ask, ask_child
 from forecast.plan.pairs import PEAK, TIME, Pair, compare, rank
-from forecast.plan.sheets import check_sheet, plan_sheet
+from forecast.plan.tables import check_table, plan_table
 
 
 def run(options: Namespace, arguments: Sequence[str]) -> None:
@@ -58,8 +58,8 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
         **vars(planned[0].length), **facts_of(device, settings.training.precision, arguments, "forecast.plan"),
     }  # fmt: skip
     check = _check({label: pairs for label, (_, pairs) in measured.items() if pairs}, options.check)
-    sheets = [plan_sheet(rows, facts), *([] if check is None else [check_sheet(check)])]
-    show(Console(width=max(Console().width, WIDTH)), sheets)
+    tables = [plan_table(rows, facts), *([] if check is None else [check_table(check)])]
+    show(Console(width=max(Console().width, WIDTH)), tables)
     if options.output is not None:
         write_json(options.output, {**facts, "mechanisms": rows, "check": check})
         print(f"{options.output}: the plan, as JSON")

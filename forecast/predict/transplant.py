@@ -49,12 +49,12 @@ def score_transplants(options: argparse.Namespace) -> None:
 
     from forecast.common.files import write_sealed
     from forecast.common.tables import WIDTH, show
-    from forecast.predict.transplanted import score_all, sheet_of
+    from forecast.predict.transplanted import score_all, table_of
     from forecast.runs.run import Run
 
     folder = Run.open_and_say(options.run)
     scored = score_all(folder, options.attention, options.context_length, file=options.data, quiet=options.quiet)
-    show(Console(width=max(Console().width, WIDTH)), [sheet_of(folder, scored)])
+    show(Console(width=max(Console().width, WIDTH)), [table_of(folder, scored)])
     path = folder.path / TRANSPLANT if options.output is None else options.output
     write_sealed(path, {"scored": [asdict(each) for each in scored]})
     print(f"{path}: the scores, as JSON")

@@ -15,7 +15,7 @@ from forecast.attention._parsing import Variant, label_of, parse
 from forecast.common.errors import InputError, NotFiniteError
 from forecast.common.files import read_json, sha256
 from forecast.common.progress import progress
-from forecast.common.tables import Sheet
+from forecast.common.tables import Table
 from forecast.common.text import duration
 from forecast.data.datamodule import ForecastData
 from forecast.data.placement import Placing
@@ -283,14 +283,14 @@ def _score(network: Informer, data: ForecastData, attention: str, *, trained: bo
 HEADINGS = ("attention", "look-back", "test windows", "MSE", "MAE", "MSE against trained", "a window")
 
 
-def sheet_of(run: Run, scored: Sequence[Scored]) -> Sheet:
+def table_of(run: Run, scored: Sequence[Scored]) -> Table:
     """Return the table, the run as it was trained first."""
     notes = (
         "MSE, MAE: on z-scores, of all test windows; a window: of a batch of forecasts, measured in this process; no "
         "weight was trained anew",
         *_share_notes(scored[0].share),
     )
-    return Sheet(
+    return Table(
         f"{run.path}: its weights, transplanted", HEADINGS, [_cells(each, scored[0]) for each in scored], notes
     )
 

@@ -3,23 +3,23 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forecast.common.tables import Sheet
+from forecast.common.tables import Table
 from forecast.report.answer import answer
 from forecast.report.budget import DIFFERS
 from forecast.report.comparisons import Comparisons, compare_all
-from forecast.report.costs import turns_sheet
+from forecast.report.costs import turns_table
 from forecast.report.pictures import draw_pictures
 from forecast.report.sections import Section, sections_of
 from forecast.report.tables import (
-    command_sheet,
-    comparison_sheet,
-    crossing_sheet,
-    equal_sheet,
-    front_sheet,
-    left_out_sheet,
-    range_sheet,
-    result_sheet,
-    transplant_sheet,
+    command_table,
+    comparison_table,
+    crossing_table,
+    equal_table,
+    front_table,
+    left_out_table,
+    range_table,
+    result_table,
+    transplant_table,
 )
 from forecast.runs.reading import Found
 
@@ -43,7 +43,7 @@ class Chapter:
     section: Section
     comparisons: Comparisons
     answer: list[str]
-    parts: Sequence[Sheet | Sequence[Picture]]
+    parts: Sequence[Table | Sequence[Picture]]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Content:
 
     title: str
     chapters: Sequence[Chapter]
-    left_out: Sheet | None
+    left_out: Table | None
 
 
 def make_content(title: str, found: Found) -> Content:
@@ -63,7 +63,7 @@ def make_content(title: str, found: Found) -> Content:
     ]
     if found.left_out:
         chapters[0].answer.append(_left_out(found.left_out))
-    return Content(title, chapters, left_out_sheet(found.left_out))
+    return Content(title, chapters, left_out_table(found.left_out))
 
 
 def _left_out(left_out: Sequence[tuple[str, str]]) -> str:
@@ -75,21 +75,21 @@ def _left_out(left_out: Sequence[tuple[str, str]]) -> str:
 
 def _chapter(section: Section, prefix: str) -> Chapter:
     comparisons = compare_all(section)
-    equal = equal_sheet(section)
+    equal = equal_table(section)
     pictures = [Picture(f"report-{prefix}{name}.png", shows, png) for name, shows, png in draw_pictures(section)]
     across = [each for each in pictures if "look-back" not in each.file]
-    parts: list[Sheet | Sequence[Picture] | None] = [
-        result_sheet(section),
+    parts: list[Table | Sequence[Picture] | None] = [
+        result_table(section),
         across or None,
-        front_sheet(section),
+        front_table(section),
         [each for each in pictures if each not in across] or None,
-        range_sheet(section),
-        crossing_sheet(section),
-        turns_sheet(section),
-        comparison_sheet(comparisons),
-        transplant_sheet(section),
+        range_table(section),
+        crossing_table(section),
+        turns_table(section),
+        comparison_table(comparisons),
+        transplant_table(section),
         equal,
-        command_sheet(section),
+        command_table(section),
     ]
     differing = [name for name, state, _ in equal.cells if state == DIFFERS]
     said = answer(section, comparisons)

@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from forecast.common.files import look_up
-from forecast.common.tables import Sheet
+from forecast.common.tables import Table
 from forecast.common.text import NONE, from_to
 from forecast.common.timing import LEAST_ROUNDS
 from forecast.evaluation.crossing import crossing, crossing_text
@@ -266,7 +266,7 @@ def _is_open(cost: Cost, setting: Setting) -> bool:
     return cost.is_disturbed(setting) and np.isfinite(cost.in_turn(setting)).sum() < LEAST_ROUNDS
 
 
-def turns_sheet(section: Section) -> Sheet | None:
+def turns_table(section: Section) -> Table | None:
     """Return the table of the times in turn beside those of the runs; None where nothing was timed in turn."""
     settings = [each for arm in section.arms for each in section.of(arm) if each.in_turn is not None]
     if not settings:
@@ -284,7 +284,7 @@ def turns_sheet(section: Section) -> Sheet | None:
         f"them agree, and their median is {CLEARLY} or more",
         f"{MARK}: other processes took processors that the job needed",
     )
-    return Sheet("Timed in turn", tuple(headings), cells, notes)
+    return Table("Timed in turn", tuple(headings), cells, notes)
 
 
 def _cells(section: Section, setting: Setting) -> list[str]:

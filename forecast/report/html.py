@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from forecast.common.files import look_up, replacing
-from forecast.common.tables import Sheet, inert, markdown, to_csv
+from forecast.common.tables import Table, inert, to_csv
 from forecast.report.budget import passes, windows_seen
 from forecast.report.comparisons import Baseline, Comparison, baselines_of
 from forecast.report.content import Chapter, Content, Picture, make_content
@@ -28,12 +28,12 @@ def text(content: Content) -> str:
     for chapter in content.chapters:
         pieces += [f"## {inert(chapter.section.title)}", "", *(f"{inert(sentence)}\n" for sentence in chapter.answer)]
         for part in chapter.parts:
-            if isinstance(part, Sheet):
-                pieces.append(markdown(part, level=3))
+            if isinstance(part, Table):
+                pieces.append(part.to_markdown(level=3))
             else:
                 pieces += [*(f"![{inert(picture.shows)}]({picture.file})" for picture in part), ""]
     if content.left_out is not None:
-        pieces.append(markdown(content.left_out))
+        pieces.append(content.left_out.to_markdown())
     return "\n".join(pieces)
 
 
@@ -191,7 +191,7 @@ def page(content: Content) -> str:
         f"<h1>{_text(content.title)}</h1>",
         f"<nav>{links}</nav>" if len(chapters) > 1 else "",
         *(_chapter(place, each) for place, each in enumerate(chapters)),
-        "" if content.left_out is None else f"<section>{_sheet(content.left_out)}</section>",
+        "" if content.left_out is None else f"<section>{_table(content.left_out)}</section>",
     ]
     return "\n".join([
         "<!doctype html>",
@@ -211,19 +211,19 @@ def _chapter(place: int, chapter: Chapter) -> str:
     lines = [
         f'<section id="{_anchor(place)}"><h2>{_text(chapter.section.title)}</h2>',
         f'<div class="answer">{sentences}</div>',
-        *(_sheet(part) if isinstance(part, Sheet) else _pictures(part) for part in chapter.parts),
+        *(_table(part) if isinstance(part, Table) else _pictures(part) for part in chapter.parts),
         "</section>",
     ]
     return "\n".join(lines)
 
 
-def _sheet(sheet: Sheet) -> str:
-    kind = "words" if sheet.title in OF_WORDS else "sorts"
-    head = "".join(f'<th scope="col">{_text(heading)}</th>' for heading in sheet.headings)
-    rows = "\n".join(f"<tr>{''.join(map(_cell, cells))}</tr>" for cells in sheet.cells)
-    notes = "".join(f"<li>{_text(note)}</li>" for note in sheet.notes)
+def _table(table: Table) -> str:
+    kind = "words" if table.title in OF_WORDS else "sorts"
+    head = "".join(f'<th scope="col">{_text(heading)}</th>' for heading in table.headings)
+    rows = "\n".join(f"<tr>{''.join(map(_cell, cells))}</tr>" for cells in table.cells)
+    notes = "".join(f"<li>{_text(note)}</li>" for note in table.notes)
     return "\n".join([
-        f"<h3>{_text(sheet.title)}</h3>",
+        f"<h3>{_text(table.title)}</h3>",
         f'<div class="wide"><table class="{kind}"><thead><tr>{head}</tr></thead><tbody>',
         f"{rows}</tbody></table></div>",
         f'<ul class="notes">{notes}</ul>' if notes else "",

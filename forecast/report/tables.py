@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from forecast.common.files import look_up, read_json
-from forecast.common.tables import Sheet
+from forecast.common.tables import Table
 from forecast.common.text import NONE, from_to
 from forecast.evaluation.significance import DRAWS, LEVEL, Interval
 from forecast.report.budget import facts_of
@@ -41,24 +41,24 @@ LOWEST = ", the lowest"
 """After what a setting is compared with because its error is the lowest."""
 
 
-def equal_sheet(section: Section) -> Sheet:
+def equal_table(section: Section) -> Table:
     """Return the table of what was held equal and what was not."""
     cells = [[fact.name, fact.state, fact.values] for fact in facts_of(section)]
     notes = (
         "other keys of the configuration are listed where they differ; what is not listed was the same in all, "
         "names, paths and how often progress was shown or saved aside",
     )
-    return Sheet(EQUAL, ("what", "state", "values"), cells, notes)
+    return Table(EQUAL, ("what", "state", "values"), cells, notes)
 
 
-def comparison_sheet(comparisons: Comparisons) -> Sheet | None:
+def comparison_table(comparisons: Comparisons) -> Table | None:
     """Return the table of paired comparisons, None where there is nothing to compare."""
     headings = (
         *("mechanism", "look-back", "against", "MSE, % more", "interval, %", "level, %", "verdict"),
         *("windows", "block, windows"),
     )
     cells = [_comparison_cells(each) for each in comparisons.every]
-    return Sheet("Compared window by window", headings, cells, _comparison_notes(comparisons)) if cells else None
+    return Table("Compared window by window", headings, cells, _comparison_notes(comparisons)) if cells else None
 
 
 def _comparison_cells(each: Comparison) -> list[str]:
@@ -108,20 +108,20 @@ def _seeds_note(seeds: SeedSpread) -> str:
     )
 
 
-def command_sheet(section: Section) -> Sheet:
+def command_table(section: Section) -> Table:
     """Return the command behind each run."""
     cells = [
         [setting.arm, f"{setting.look_back:,}", str(run.result["seed"]), run.name, f"`{run.result['command']}`"]
         for setting in section.settings
         for run in setting.runs
     ]
-    return Sheet(COMMANDS, ("mechanism", "look-back", "seed", "folder", "command"), cells)
+    return Table(COMMANDS, ("mechanism", "look-back", "seed", "folder", "command"), cells)
 
 
-def left_out_sheet(left_out: Sequence[tuple[str, str]]) -> Sheet | None:
+def left_out_table(left_out: Sequence[tuple[str, str]]) -> Table | None:
     """Return the table of what is not in the report, None where everything is."""
     cells = [[name, why] for name, why in left_out]
-    return Sheet(LEFT_OUT, ("folder", "why"), cells) if cells else None
+    return Table(LEFT_OUT, ("folder", "why"), cells) if cells else None
 
 
 HEADINGS = {"rmse": "RMSE", "smape": "sMAPE, %", "wape": "WAPE, %", "mase": "MASE"}
@@ -173,7 +173,7 @@ LETTERS = {TRAINING.key: "T", INFERENCE.key: "I", MEMORY.key: "M"}
 _BUSY_NOTE = f"{MARK}: other processes took processors that the run needed; such a time is compared with none"
 
 
-def result_sheet(section: Section) -> Sheet:
+def result_table(section: Section) -> Table:
     """Return the table of the settings and the baselines: errors, costs, and where they are not dominated."""
     more = more_scores(section)
     fronts = {cost.key: front(section, cost) for cost in COSTS}
@@ -198,7 +198,7 @@ def result_sheet(section: Section) -> Sheet:
         + (", times as in the table Timed in turn" if any(compared_in_turn(section, cost) for cost in TIMES) else ""),
         *((_BUSY_NOTE,) if any(cost.is_disturbed(each) for cost in TIMES for each in section.settings) else ()),
     )
-    return Sheet("Results", headings, settings + baselines, notes)
+    return Table("Results", headings, settings + baselines, notes)
 
 
 def _cells(setting: Setting, not_dominated: str, more: dict[str, str], weighs: bool) -> list[str]:
@@ -236,7 +236,7 @@ def _letters(setting: Setting, fronts: dict[str, list[tuple[str, int]]]) -> str:
     return " ".join(letter for key, letter in LETTERS.items() if setting.key in fronts[key])
 
 
-def range_sheet(section: Section) -> Sheet | None:
+def range_table(section: Section) -> Table | None:
     """Return the table of what the seeds' costs range over; None where no setting has several."""
     settings = [each for arm in section.arms for each in section.of(arm) if len(each.runs) > 1]
     if not settings:
@@ -246,7 +246,7 @@ def range_sheet(section: Section) -> Sheet | None:
         "the median over the seeds (least to greatest): clocks err upwards, where others use the machine by much",
         "bars in the pictures: these, and of errors ± the standard deviation",
     )
-    return Sheet("Costs over the seeds", ("mechanism", "look-back", *(cost.heading for cost in COSTS)), cells, notes)
+    return Table("Costs over the seeds", ("mechanism", "look-back", *(cost.heading for cost in COSTS)), cells, notes)
 
 
 def _with_range(cost: Cost, setting: Setting) -> str:
@@ -255,7 +255,7 @@ def _with_range(cost: Cost, setting: Setting) -> str:
     return told if told in (over, NONE) else f"{told} ({over})"
 
 
-def front_sheet(section: Section) -> Sheet:
+def front_table(section: Section) -> Table:
     """Return the table of the settings that are not dominated, by cost, the cheapest first."""
     settings = {setting.key: setting for setting in section.settings}
     cells = []
@@ -265,10 +265,10 @@ def front_sheet(section: Section) -> Sheet:
             told = f"{shown(costs[key])} {cost.unit}"
             cells.append([cost.title, key[0], f"{key[1]:,}", told, score(settings[key].mean(MSE))])
     notes = ("by the means alone; whether two errors differ at all, the comparison window by window says",)
-    return Sheet("Not dominated", ("against", "mechanism", "look-back", "cost", "test MSE"), cells, notes)
+    return Table("Not dominated", ("against", "mechanism", "look-back", "cost", "test MSE"), cells, notes)
 
 
-def crossing_sheet(section: Section) -> Sheet | None:
+def crossing_table(section: Section) -> Table | None:
     """Return the table of where each mechanism begins to cost less than the reference; None where there is none."""
     reference = section.reference
     if reference is None or not any(len(costs_by_look_back(section, reference, cost)) > 1 for cost in COSTS):
@@ -288,7 +288,7 @@ def crossing_sheet(section: Section) -> Sheet | None:
         "were measured, on the straight line of log cost on log look-back (interpolated, not measured)",
         f"times less: below 1 it costs more; nearer to 1 than {CLEARLY}, or where seeds overlap, not clearly less",
     )
-    return Sheet("Where leaving pays", headings, cells, notes)
+    return Table("Where leaving pays", headings, cells, notes)
 
 
 def _longest_ratios(section: Section, arm: str) -> list[str]:
@@ -325,7 +325,7 @@ class Line:
         return self.look_back, self.attention
 
 
-def transplant_sheet(section: Section) -> Sheet | None:
+def transplant_table(section: Section) -> Table | None:
     """Return the table of transplants, means over the seeds that have them; None where no run has any."""
     cells, damaged = [], []
     for setting in section.settings:
@@ -345,7 +345,7 @@ def transplant_sheet(section: Section) -> Sheet | None:
         "transplant`); % more, times: against the same weights as they were trained, scored beside them",
         *(f"{name}: its {TRANSPLANT} is not readable, and left out" for name in damaged),
     )
-    return Sheet(TITLE, headings, cells, notes) if cells or damaged else None
+    return Table(TITLE, headings, cells, notes) if cells or damaged else None
 
 
 def lines_of(run: FinishedRun) -> list[Line] | None:

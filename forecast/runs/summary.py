@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.table import Table as TerminalTable
 
-from forecast.common.tables import inert
+from forecast.common.tables import Table, inert
 from forecast.common.text import shown
 from forecast.common.timing import Load
 from forecast.data.calendar import season_name
@@ -84,14 +83,10 @@ def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
     return cells
 
 
-def result_table(result: Mapping[str, Any]) -> Table:
-    """Return the rows as a table for a terminal."""
-    table = Table(title=escape(title(result)), caption=caption(result))
-    table.add_column(HEADINGS[0], no_wrap=True)
-    for heading in HEADINGS[1:]:
-        table.add_column(heading, justify="right")
-    for cells in table_rows(result):
-        table.add_row(*cells, style="bold" if cells[0] == NAMES["model"] else None)
+def result_table(result: Mapping[str, Any]) -> TerminalTable:
+    """Return the rows as a table for a terminal, the model's bold."""
+    table = Table(title(result), HEADINGS, table_rows(result), (caption(result),)).to_terminal()
+    table.rows[0].style = "bold"
     return table
 
 
@@ -185,7 +180,7 @@ def summary(result: Mapping[str, Any]) -> str:
     windows = ", ".join(f"{count:,} {part}" for part, count in data["windows"].items())
     if (every := data.get("evaluation_stride", 1)) > 1:
         windows += f" (of validation and test 1 in {every})"
-    rows = [HEADINGS, ["---", *["---:"] * (len(HEADINGS) - 1)], *table_rows(result)]
+    table = Table("", HEADINGS, table_rows(result)).to_markdown()
     lines = [
         f"``{result['command']}``",
         "",
@@ -195,14 +190,6 @@ def summary(result: Mapping[str, Any]) -> str:
         f"{title(result)}; {model['parameters']:,} parameters, step {model['best_step']:,} of "
         f"{model['steps']:,} kept; {result['status']}; seed {result['seed']}",
         "",
-        *("| " + " | ".join(_escaped(cell) for cell in row) + " |" for row in rows),
-        "",
-        caption(result),
-        "",
-        f"{speed_line(speed)}; {result['device']}",
     ]
-    return "\n".join(map(inert, lines))
-
-
-def _escaped(cell: str) -> str:
-    return cell.replace("|", "\\|")
+    below = [caption(result), "", f"{speed_line(speed)}; {result['device']}"]
+    return "\n".join([*map(inert, lines), table, "", *map(inert, below)])

@@ -13,16 +13,16 @@ from forecast.benchmark.report import (
     PICTURE,
     SUMMARY,
     TABLES,
-    crossing_sheet,
-    exponent_sheet,
-    layer_sheets,
+    crossing_table,
+    exponent_table,
+    layer_tables,
     summarise,
-    sweep_sheets,
+    sweep_tables,
     sweeps_of,
     write_report,
     write_unfinished,
 )
-from forecast.common.tables import Sheet, markdown, show, to_csv
+from forecast.common.tables import Table, show, to_csv
 from forecast.common.text import decimals, heads_of, mebibytes, per_cent, spread, three_digits
 from tests.benchmark.made import sweep_rows
 
@@ -48,7 +48,7 @@ def test_numbers_have_three_digits_and_a_dash_where_nothing_is_known() -> None:
 
 def test_tables_by_length_have_a_column_a_mechanism_and_say_what_was_left_out() -> None:
     (sweep,) = sweeps_of(sweep_rows(TIMES, {length: length * 2**20 for length in LENGTHS}))
-    times, peaks = sweep_sheets(sweep)
+    times, peaks = sweep_tables(sweep)
     assert times.headings == peaks.headings == ("tokens", "full", "linear", "full explicit")
     assert times.cells[-1] == ["1,024", "1,049 ±0", "65.5 ±0", "-"]
     assert peaks.cells[0] == ["16", "16", "16", "16"]
@@ -58,7 +58,7 @@ def test_tables_by_length_have_a_column_a_mechanism_and_say_what_was_left_out() 
 def test_the_summary_is_shown_in_two_tables() -> None:
     (sweep,) = sweeps_of(sweep_rows(TIMES, {length: length * 2**20 for length in LENGTHS}))
     lines = [summarise(sweep, parse(word), 16) for word in TIMES]
-    exponents, crossings = exponent_sheet(lines, "forward"), crossing_sheet(lines, "forward")
+    exponents, crossings = exponent_table(lines, "forward"), crossing_table(lines, "forward")
     linear = ["linear", "O(L E²)", "1.00", "1.00", "O(E²)", "1.00", "1.00", "16 to 1,024"]
     assert exponents.cells[1] == linear
     assert exponents.cells[2][1:] == ["O(L² E)", "-", "-", "O(L²)", "-", "-", "-"]
@@ -72,7 +72,7 @@ def test_a_layer_has_a_table_for_each_layout() -> None:
         for heads in (1, 2)
         for row in sweep_rows({"full": {64: 4.0}, "linear": {64: 2.0}}, num_heads=heads)
     ]
-    first, second = layer_sheets(rows)
+    first, second = layer_tables(rows)
     assert first.title == "A layer at 64 tokens, d_model 16, 1 head of 8, forward"
     assert "2 heads of 8" in second.title
     assert first.cells[1][:6] == ["linear", "2", "2", "2 to 2", "0.50", "1"]
@@ -80,18 +80,18 @@ def test_a_layer_has_a_table_for_each_layout() -> None:
 
 def test_a_layer_tells_its_mean_from_its_median() -> None:
     (row,) = sweep_rows({"full": {64: 4.0}})
-    (sheet,) = layer_sheets([row | {"table": "layer", "mean_ms": 5.0, "lower_ms": 3.0, "upper_ms": 7.0}])
-    shown = dict(zip(sheet.headings, sheet.cells[0], strict=True))
+    (table,) = layer_tables([row | {"table": "layer", "mean_ms": 5.0, "lower_ms": 3.0, "upper_ms": 7.0}])
+    shown = dict(zip(table.headings, table.cells[0], strict=True))
     assert (shown["mean ms"], shown["median ms"], shown["middle half ms"]) == ("5", "4", "3 to 7")
 
 
 def test_markdown_and_screen_show_the_same_cells() -> None:
-    sheet = Sheet("A title", ("mechanism", "ms"), [["full", "1.5"]], ("something else",))
-    assert markdown(sheet).splitlines() == [
-        "## A title", "", "| mechanism | ms |", "| --- | ---: |", "| full | 1.5 |", "", "- something else",
+    table = Table("A title", ("mechanism", "ms"), [["full", "1.5"]], ("something else",))
+    assert table.to_markdown().splitlines() == [
+        "## A title", "", "| mechanism | ms |", "|---|---:|", "| full | 1.5 |", "", "- something else",
     ]  # fmt: skip
     console = Console(width=80, record=True, file=io.StringIO())
-    show(console, [sheet])
+    show(console, [table])
     text = console.export_text()
     assert all(word in text for word in ("A title", "mechanism", "ms", "full", "1.5", "something else"))
 

@@ -10,7 +10,7 @@ from benchmarks.step import (
     layer_product_rate,
     measure_step,
     operation_rows,
-    operation_sheets,
+    operation_tables,
 )
 from forecast.attention._parsing import parse
 from forecast.benchmark.models import Task, build_ours, our_peer, parse_preset
@@ -83,7 +83,7 @@ def test_operations_and_what_none_of_them_explains_make_up_the_step() -> None:
     assert [(row["operation"], row["share_of_step"]) for row in rows] == [
         ("aten::mm", 0.5), ("aten::copy_", 0.25), (OUTSIDE, 0.25),
     ]  # fmt: skip
-    (sheet,) = operation_sheets(rows, top=1)
-    assert [cells[0] for cells in sheet.cells] == ["aten::mm"]
-    assert sheet.notes[0].startswith("in all: products 50.0 %, optimizer 0.0 %, rest 50.0 %")
+    (table,) = operation_tables(rows, top=1)
+    assert [cells[0] for cells in table.cells] == ["aten::mm"]
+    assert table.notes[0].startswith("in all: products 50.0 %, optimizer 0.0 %, rest 50.0 %")
     assert all(row["operation"] != OUTSIDE for row in operation_rows(TASK, "fp32", found, 1.2))

@@ -12,7 +12,7 @@ from forecast.common.files import read_json
 from forecast.predict.__main__ import main as predict
 from forecast.predict.forecaster import Forecaster, load
 from forecast.predict.transplant import main as transplant
-from forecast.predict.transplanted import Scored, sheet_of, trained_attention
+from forecast.predict.transplanted import Scored, table_of, trained_attention
 from forecast.runs.run import Run
 from forecast.training.train import train
 from tests.conftest import TinyRun
@@ -114,9 +114,9 @@ def test_the_run_as_trained_is_scored_as_its_result_says_and_the_others_beside_i
 
 def test_where_the_encoder_decoder_has_no_weight_it_is_said() -> None:
     scored = Scored("full", 96, {"mse": 0.4, "mae": 0.5}, 9, 0.1, True, 0.0)
-    assert "validation gave the encoder-decoder no weight" in sheet_of(Run(Path("run")), [scored]).notes[-1]
-    assert "is 30% of the forecast" in sheet_of(Run(Path("run")), [replace(scored, share=0.3)]).notes[-1]
-    assert len(sheet_of(Run(Path("run")), [replace(scored, share=None)]).notes) == 1
+    assert "validation gave the encoder-decoder no weight" in table_of(Run(Path("run")), [scored]).notes[-1]
+    assert "is 30% of the forecast" in table_of(Run(Path("run")), [replace(scored, share=0.3)]).notes[-1]
+    assert len(table_of(Run(Path("run")), [replace(scored, share=None)]).notes) == 1
 
 
 def test_the_trained_attention_is_named_with_the_arguments_that_are_its_own(tiny_run: TinyRun, tmp_path: Path) -> None:

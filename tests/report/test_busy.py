@@ -17,12 +17,12 @@ from forecast.report.costs import (
     crossing_words,
     front,
     times_cheaper,
-    turns_sheet,
+    turns_table,
     verdict,
 )
 from forecast.report.html import rows
 from forecast.report.sections import Section, sections_of
-from forecast.report.tables import result_sheet
+from forecast.report.tables import result_table
 from forecast.runs.reading import read_runs
 from tests.report.made import BUSY, QUIET, no_pictures, result_of, write_run, write_turns
 
@@ -58,7 +58,7 @@ def test_a_quiet_machine_gives_its_verdicts_as_before(tmp_path: Path) -> None:
     assert verdicts(section) == ["faster", "faster"]
     assert "`linear` trains 2 times faster than `full`" in said(section)
     assert "rocesses took" not in said(section)
-    assert turns_sheet(section) is None
+    assert turns_table(section) is None
 
 
 @pytest.mark.parametrize("who", ["full", "linear"])
@@ -86,13 +86,13 @@ def test_a_busy_inference_leaves_the_verdict_on_training(tmp_path: Path) -> None
 
 
 def test_a_busy_time_is_marked_in_the_table_and_has_no_letter(tmp_path: Path) -> None:
-    sheet = result_sheet(write_study(tmp_path, linear=DISTURBED))
-    cells = {row[0]: dict(zip(sheet.headings, row, strict=True)) for row in sheet.cells}
+    table = result_table(write_study(tmp_path, linear=DISTURBED))
+    cells = {row[0]: dict(zip(table.headings, row, strict=True)) for row in table.cells}
     assert (cells["linear"]["train, ms/window"], cells["linear"]["infer, ms/window"]) == ("5!", "1.25!")
     assert cells["full"]["train, ms/window"] == "10"
     assert cells["linear"]["not dominated"] == "M"
-    assert any(note.startswith("!: other processes") for note in sheet.notes)
-    assert not any(note.startswith("!") for note in result_sheet(write_study(tmp_path / "quiet")).notes)
+    assert any(note.startswith("!: other processes") for note in table.notes)
+    assert not any(note.startswith("!") for note in result_table(write_study(tmp_path / "quiet")).notes)
 
 
 def test_a_busy_time_makes_no_crossing(tmp_path: Path) -> None:
@@ -114,9 +114,9 @@ def test_times_in_turn_decide_whatever_the_clock_of_a_busy_machine_says(tmp_path
     assert "rocesses took" not in said(section)
     assert comparable(section, TRAINING) == {("full", 512): 10, ("linear", 512): 22, ("mean", 512): 8}
     assert comparable(section, INFERENCE)["linear", 512] == 11
-    sheet = turns_sheet(section)
-    assert sheet
-    cells = {row[0]: row for row in sheet.cells}
+    table = turns_table(section)
+    assert table
+    cells = {row[0]: row for row in table.cells}
     assert cells["linear"][2:6] == ["22 (20 to 26)", "5!", "0.5 (0.385 to 0.5)", "slower"]
     assert cells["full"][2:6] == ["10 (10 to 12)", "10!", "", ""]
 
@@ -163,7 +163,7 @@ def test_settings_of_other_sweeps_were_not_timed_with_one_another(tmp_path: Path
 def test_a_damaged_file_of_times_is_named_and_is_no_times(tmp_path: Path, content: str) -> None:
     write_study(tmp_path)
     (tmp_path / "timing.json").write_text(content)
-    assert turns_sheet(section_of(tmp_path)) is None
+    assert turns_table(section_of(tmp_path)) is None
     ((name, why),) = read_runs([tmp_path]).left_out
     assert (name, why.split(":")[0]) == ("timing.json", "damaged")
 

@@ -18,7 +18,7 @@ from forecast.report.costs import (
 )
 from forecast.report.pictures import draw_pictures
 from forecast.report.sections import Section, sections_of
-from forecast.report.tables import range_sheet, result_sheet
+from forecast.report.tables import range_table, result_table
 from forecast.runs.reading import read_runs
 from tests.report.conftest import Made
 from tests.report.made import result_of, write_run
@@ -90,8 +90,8 @@ def test_of_several_seeds_the_median_counts_and_a_rounded_error_dominates_nothin
 
 def test_each_number_of_a_setting_and_of_a_baseline_stands_beneath_its_heading(tmp_path: Path) -> None:
     found = section(tmp_path, result_of(train=100, inference=400, memory=700, mse=0.4, linear=0.38, share=0.25))
-    sheet = result_sheet(found)
-    model, *baselines = [dict(zip(sheet.headings, row, strict=True)) for row in sheet.cells]
+    table = result_table(found)
+    model, *baselines = [dict(zip(table.headings, row, strict=True)) for row in table.cells]
     scores = {"test MSE": "0.4000", "test MAE": "0.2000", "val. MSE": "0.4000", "skill, %": "+20.0"}
     costs = {"train, ms/window": "10", "infer, ms/window": "2.5", "peak MiB": "700", "not dominated": "T I M"}
     training = {"enc.-dec., %": "25", "fit, min": "1", "best step": "400 of 500"}
@@ -110,10 +110,10 @@ def test_table_and_pictures_tell_the_least_and_the_greatest_cost_of_the_seeds(
         *(result_of(seed=seed, train=train, memory=700) for seed, train in ((1, 100), (2, 50), (3, 80))),
         result_of(look_back=96, train=500),
     )
-    sheet = range_sheet(found)
-    assert sheet
-    assert sheet.cells == [["full", "512", "12.5 (10 to 20)", "2.5", "700"]]
-    assert range_sheet(section(tmp_path / "alone", result_of())) is None
+    table = range_table(found)
+    assert table
+    assert table.cells == [["full", "512", "12.5 (10 to 20)", "2.5", "700"]]
+    assert range_table(section(tmp_path / "alone", result_of())) is None
     panels: list[Axes] = []
     monkeypatch.setattr("forecast.report.pictures.png", lambda panel, *_, **__: panels.append(panel) or b"")
     keys = [key for key, *_ in draw_pictures(found)]

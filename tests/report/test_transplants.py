@@ -9,7 +9,7 @@ import pytest
 from forecast.common.text import NONE
 from forecast.report.content import make_content
 from forecast.report.sections import sections_of
-from forecast.report.tables import TITLE, transplant_sheet
+from forecast.report.tables import TITLE, transplant_table
 from forecast.runs.reading import read_runs
 from forecast.runs.run import TRANSPLANT
 from tests.report import made
@@ -40,9 +40,9 @@ def test_a_report_has_what_other_attention_and_look_backs_make_of_the_weights(tm
         3: None,
     }
     (section,) = sections_of(read_runs([written(tmp_path, contents)]).runs)
-    sheet = transplant_sheet(section)
-    assert sheet is not None
-    assert sheet.cells == [
+    table = transplant_table(section)
+    assert table is not None
+    assert table.cells == [
         ["full", "96", "linear", "96", "2", "0.5500", "0.2750", "+37.5", "0.25"],
         ["full", "96", "full", "192", "1", "0.4400", "0.2200", "+10.0", "0.5"],
     ]
@@ -52,22 +52,22 @@ def test_the_table_is_a_part_of_the_report(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("forecast.report.content.draw_pictures", made.no_pictures)
     contents = {1: [scored("full", 96, 0.4, trained=True), scored("mean", 96, 0.8, None)]}
     (chapter,) = make_content("a report", read_runs([written(tmp_path / "runs", contents)])).chapters
-    (sheet,) = [part for part in chapter.parts if getattr(part, "title", "") == TITLE]
-    assert sheet.cells[0][-2:] == ["+100.0", NONE]  # of one batch there is no time
+    (table,) = [part for part in chapter.parts if getattr(part, "title", "") == TITLE]
+    assert table.cells[0][-2:] == ["+100.0", NONE]  # of one batch there is no time
 
 
 def test_a_score_that_is_no_number_is_a_dash_and_takes_no_other_with_it(tmp_path: Path) -> None:
     lines = [scored("full", 96, 0.4, trained=True), scored("linear", 96, 0.5), scored("mean", 96, 0.5)]
     lines[1]["test"] = {"mse": None, "mae": None}
     (section,) = sections_of(read_runs([written(tmp_path, {1: lines})]).runs)
-    sheet = transplant_sheet(section)
-    assert sheet is not None
-    assert [row[5] for row in sheet.cells] == [NONE, "0.5000"]
+    table = transplant_table(section)
+    assert table is not None
+    assert [row[5] for row in table.cells] == [NONE, "0.5000"]
 
 
 def test_without_transplants_there_is_no_table(tmp_path: Path) -> None:
     (section,) = sections_of(read_runs([written(tmp_path, {1: None})]).runs)
-    assert transplant_sheet(section) is None
+    assert transplant_table(section) is None
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_without_transplants_there_is_no_table(tmp_path: Path) -> None:
 )
 def test_a_damaged_file_is_named(content: str, tmp_path: Path) -> None:
     (section,) = sections_of(read_runs([written(tmp_path, {1: content})]).runs)
-    sheet = transplant_sheet(section)
-    assert sheet is not None
-    assert not sheet.cells
-    assert "seed-1: its transplant.json is not readable, and left out" in sheet.notes
+    table = transplant_table(section)
+    assert table is not None
+    assert not table.cells
+    assert "seed-1: its transplant.json is not readable, and left out" in table.notes

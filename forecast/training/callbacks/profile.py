@@ -10,6 +10,7 @@ from lightning.pytorch.callbacks import Callback
 from torch.profiler import ProfilerActivity, profile, schedule
 
 from forecast.common.files import replacing
+from forecast.common.tables import Table
 from forecast.data.datamodule import ForecastData
 from forecast.runs.run import TRACE
 from forecast.training.tensorboard.logger import Board
@@ -84,12 +85,12 @@ def top_operations(profiler: profile) -> str:
     times = {each.key: _device_us(each) if on_device else each.self_cpu_time_total for each in operations}
     whole = sum(times.values()) or 1
     longest = sorted(operations, key=lambda each: times[each.key], reverse=True)[:ROWS]
-    rows = [
-        f"| {each.key} | {each.count} | {times[each.key] / 1000:.2f} | {times[each.key] / whole:.1%} |"
+    cells = [
+        [each.key, str(each.count), f"{times[each.key] / 1000:.2f}", f"{times[each.key] / whole:.1%}"]
         for each in longest
     ]
     where = torch.cuda.get_device_name() if on_device else "CPU"
-    return "\n".join([f"| operation | calls | own time, ms ({where}) | share |", "|---|---|---|---|", *rows])
+    return Table("", ("operation", "calls", f"own time, ms ({where})", "share"), cells).to_markdown()
 
 
 def _device_us(operation: Any) -> float:

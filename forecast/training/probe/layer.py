@@ -1,7 +1,7 @@
 """The probe of one attention layer."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from forecast.attention.base import Attention
 from forecast.attention.probsparse import ProbSparseAttention
+from forecast.common.tables import Table
 from forecast.training.probe.capture import Captured, Sample
 from forecast.training.probe.measures import (
     entropy,
@@ -118,20 +119,18 @@ def scalars(content: Mapping[str, Any]) -> dict[str, float]:
 
 def table(content: Mapping[str, Any]) -> str:
     """Return a record as Markdown, a row a head."""
-    head = "| attention | mechanism | head | distance (mean's) | entropy (softmax's) | found (by chance) |"
-    return "\n".join([head, "|---|---|---:|---:|---:|---:|", *_rows(content["layers"])])
-
-
-def _rows(layers: Mapping[str, Any]) -> Iterator[str]:
-    for place, found in layers.items():
-        for head, distance in enumerate(found["distance"]):
-            cells = [
-                *(place, found["mechanism"], str(head)),
-                f"{distance:.3f} ({found['distance_of_mean'][head]:.3f})",
-                f"{_of(found['entropy'], head)} ({_of(found['entropy_of_softmax'], head)})",
-                "" if found["found"] is None else f"{found['found'][head]:.2f} ({found['found_by_chance']:.2f})",
-            ]
-            yield f"| {' | '.join(cells)} |"
+    headings = "attention", "mechanism", "head", "distance (mean's)", "entropy (softmax's)", "found (by chance)"
+    cells = [
+        [
+            *(place, found["mechanism"], str(head)),
+            f"{distance:.3f} ({found['distance_of_mean'][head]:.3f})",
+            f"{_of(found['entropy'], head)} ({_of(found['entropy_of_softmax'], head)})",
+            "" if found["found"] is None else f"{found['found'][head]:.2f} ({found['found_by_chance']:.2f})",
+        ]
+        for place, found in content["layers"].items()
+        for head, distance in enumerate(found["distance"])
+    ]
+    return Table("", headings, cells, words=2).to_markdown()
 
 
 def _of(numbers: list[float] | None, head: int) -> str:

@@ -7,11 +7,11 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
+from rich.table import Table as TerminalTable
 
+from forecast.common.tables import Table
 from forecast.runs.rows import figures_of
 from forecast.training.sweep.table import HEADINGS, cell
 
@@ -58,6 +58,9 @@ def cells(result: Mapping[str, Any], shown: Sequence[str]) -> dict[str, str]:
     row = {"row": "job", **figures_of(result)}
     return {key: cell(key, row) for key in shown}
 
+
+RUNNING = ("runs", "goes on")
+STYLES = {**dict.fromkeys(RUNNING, "bold"), "failed": "red"}
 
 AROUND = 7
 """Lines that the table takes beside its rows, and the prompt below it."""
@@ -122,24 +125,21 @@ class Board:
         """Show a job as left for another time."""
         self._states[name] = "left"
 
-    def table(self) -> Table:
+    def table(self) -> TerminalTable:
         """Return the table as it stands, its newest rows if the terminal is too low for all."""
         rows = list(self._states.items())
         fitting = max(1, self.console.height - AROUND)
-        table = Table(title=self._heading(), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-        table.add_column("job", overflow="fold")
-        table.add_column("", no_wrap=True)
-        for key in self.shown:
-            table.add_column(HEADINGS[key], justify="right", no_wrap=True)
-        if hidden := len(rows[:-fitting]):
-            table.add_row(f"({hidden} more above)")
-        for name, state in rows[-fitting:]:
-            running = state in ("runs", "goes on")
-            said = f"{state} {_elapsed(self._since[name])}" if running else state
-            figures = self._cells.get(name, {})
-            style = "bold" if running else "red" if state == "failed" else None
-            table.add_row(name, said, *(figures.get(key, "") for key in self.shown), style=style)
+        hidden = len(rows[:-fitting])
+        cells = [[f"({hidden} more above)"]] * (hidden > 0) + [self._row(*each) for each in rows[-fitting:]]
+        headings = ("job", "", *(HEADINGS[key] for key in self.shown))
+        table = Table(self._heading(), headings, cells, words=2).to_terminal(compact=True)
+        for row, (_, state) in zip(table.rows[-fitting:], rows[-fitting:], strict=True):
+            row.style = STYLES.get(state)
         return table
+
+    def _row(self, name: str, state: str) -> list[str]:
+        said = f"{state} {_elapsed(self._since[name])}" if state in RUNNING else state
+        return [name, said, *(self._cells.get(name, {}).get(key, "") for key in self.shown)]
 
     def _heading(self) -> str:
         states = list(self._states.values())

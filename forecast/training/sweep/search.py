@@ -8,13 +8,12 @@ from typing import Any
 
 import pandas as pd
 import torch
-from rich import box
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.table import Table as TerminalTable
 
 from forecast.common.files import look_up, read_json, replacing
 from forecast.common.spreadsheet import write_frame
+from forecast.common.tables import Table
 from forecast.evaluation.significance import FEWEST, block_means, surely_below_zero
 from forecast.runs.rows import read_jobs
 from forecast.runs.run import ERRORS, RESULT
@@ -141,20 +140,16 @@ def _in_order(cells: pd.DataFrame) -> pd.DataFrame:
     return ranked.sort_values(["cells", "mean"], ascending=[False, True], kind="stable", ignore_index=True)
 
 
-def search_table(ranked: pd.DataFrame, name: str) -> Table:
+def search_table(ranked: pd.DataFrame, name: str) -> TerminalTable:
     """Return the ranking as it is printed."""
-    table = Table(title=f"{name}: a search", caption=CAPTION, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("choice", overflow="fold")
-    for heading in ("cells", "n", "of linear", "least", "most", "worse", "min"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in ranked.to_dict("records"):
-        ratios = [f"{row[key]:.4f}" for key in ("mean", "least", "most")]
-        table.add_row(
-            escape(row["choice"]),  # a list is no markup
-            str(row["cells"]),
-            str(row["n"]),
-            *ratios,
+    cells = [
+        [
+            *(str(row[key]) for key in ("choice", "cells", "n")),
+            *(f"{row[key]:.4f}" for key in ("mean", "least", "most")),
             f"{row['worse']} of {row['told']}",
             f"{row['fit_seconds'] / 60:.2g}",
-        )
-    return table
+        ]
+        for row in ranked.to_dict("records")
+    ]
+    headings = ("choice", "cells", "n", "of linear", "least", "most", "worse", "min")
+    return Table(f"{name}: a search", headings, cells, (CAPTION,)).to_terminal(compact=True)

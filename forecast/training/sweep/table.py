@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from rich import box
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.table import Table as TerminalTable
 
 from forecast.common.files import replacing
 from forecast.common.spreadsheet import write_frame
+from forecast.common.tables import Table
 from forecast.runs.rows import ALL_ALIKE, COUNTS, WITHIN, read_jobs, summarise
 
 HEADINGS = {
@@ -70,23 +69,18 @@ def print_unfinished(jobs: pd.DataFrame) -> None:
         print(f"{job['status']}: {job['job']}" + (f": {job['error']}" if isinstance(job["error"], str) else ""))
 
 
-def sweep_table(rows: pd.DataFrame, jobs: pd.DataFrame, name: str) -> Table:
+def sweep_table(rows: pd.DataFrame, jobs: pd.DataFrame, name: str) -> TerminalTable:
     """Return the table that is printed: the configurations, the baselines, the jobs that did not finish."""
     done = int(jobs["of"].notna().sum())
     title = f"{name}: {done} of {int((jobs['status'] != 'repeat').sum())} jobs finished{_scored(jobs)}"
-    table = Table(title=title, caption=CAPTION, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("configuration", overflow="fold")
-    for heading in HEADINGS.values():
-        table.add_column(heading, justify="right", no_wrap=True)
-    previous = "model"
-    for row in rows.to_dict("records"):
-        if (row["row"] == "model") != (previous == "model"):
-            table.add_section()
-        previous = row["row"]
-        cells = [cell(name, row) for name in HEADINGS]
+    records = rows.to_dict("records")
+    cells = [[row["configuration"] or ALL_ALIKE, *(cell(name, row) for name in HEADINGS)] for row in records]
+    for row, own in zip(records, cells, strict=True):
         if row["row"] == "job":
-            cells[1] = row["status"]
-        table.add_row(escape(row["configuration"] or ALL_ALIKE), *cells)  # [load] is no markup
+            own[2] = row["status"]
+    table = Table(title, ("configuration", *HEADINGS.values()), cells, (CAPTION,)).to_terminal(compact=True)
+    for line, before, after in zip(table.rows, records, records[1:], strict=False):
+        line.end_section = (before["row"] == "model") != (after["row"] == "model")
     return table
 
 

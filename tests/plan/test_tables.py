@@ -5,7 +5,7 @@ import pytest
 
 from forecast.plan.candidates import Candidate
 from forecast.plan.estimates import Row, estimate
-from forecast.plan.sheets import check_sheet, plan_sheet
+from forecast.plan.tables import check_table, plan_table
 from tests.plan.made import MIB, PACE, measured, settings_of
 
 FACTS = {"data": "etth1", "context_length": 20, "horizon": 10, "batch": 10, "steps": 250, "memory_gib": 1.0,
@@ -23,7 +23,7 @@ def row_of(label: str, *trainings: float) -> Row:
 
 
 def notes(*rows: Row, rounds: int = 3) -> str:
-    return "\n".join(plan_sheet(rows, {**FACTS, "rounds": rounds}).notes)
+    return "\n".join(plan_table(rows, {**FACTS, "rounds": rounds}).notes)
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_few_rounds_tell_nothing_apart_and_one_mechanism_is_in_no_order(rounds: 
     [((70.0, 90.0, 61.0), "1.02 to 1.5 min"), ((50.0, 61.0, 55.0), "50 s to 1.02 min"), ((50.0, 50.01), "50 s")],
 )
 def test_the_rounds_are_shown_from_the_least_to_the_most(trainings: tuple[float, ...], cell: str) -> None:
-    sheet = plan_sheet([row_of("full", *trainings)], {**FACTS, "rounds": 3})
-    assert sheet.cells[0][sheet.headings.index("of the rounds")] == cell
+    table = plan_table([row_of("full", *trainings)], {**FACTS, "rounds": 3})
+    assert table.cells[0][table.headings.index("of the rounds")] == cell
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_what_is_out_of_order_says_whether_the_plans_claimed_it(claimed: bool, w
     ranks: dict[str, Any] = {"real": ["mean", "full"], "foretold": ["full", "mean"], "swapped": [swap]}
     settled = {**ranks, "foretold": ["mean", "full"], "swapped": []}
     check = {"pairs": 5, "mechanisms": {}, "ranking": {"seconds": ranks, "peak_mib": settled}}
-    (said,) = (note for note in check_sheet(check).notes if "out of order" in note)
+    (said,) = (note for note in check_table(check).notes if "out of order" in note)
     assert said.startswith("by time out of order: full and mean, 10.0% apart in the trainings")
     assert f"which stood so in 4 of 5 turns; {words}" in said
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forecast.common.tables import Sheet
+from forecast.common.tables import Table
 from forecast.common.text import NONE, decimals, duration, from_to, three_digits
 from forecast.common.timing import LEAST_ROUNDS, always_less
 from forecast.plan.estimates import BY_ROUND, Row
@@ -17,7 +17,7 @@ LESS, ALIKE = "<", "≈"
 CHECKED = ("mechanism", "what", "plan", "training", "plan / training", "of each pair")
 
 
-def plan_sheet(rows: Sequence[Row], facts: Mapping[str, Any]) -> Sheet:
+def plan_table(rows: Sequence[Row], facts: Mapping[str, Any]) -> Table:
     """Return the table of the mechanisms."""
     notes = [
         f"step: from one to the next; training: {facts['steps']:,} steps and their validations; to the result: with "
@@ -34,10 +34,10 @@ def plan_sheet(rows: Sequence[Row], facts: Mapping[str, Any]) -> Sheet:
         f"{facts['data']}, look-back {facts['context_length']:,}, horizon {facts['horizon']:,}, "
         f"batch {facts['batch']:,}: what a training takes"
     )
-    return Sheet(title, HEADINGS, [_cells(row) for row in rows], tuple(notes))
+    return Table(title, HEADINGS, [_cells(row) for row in rows], tuple(notes))
 
 
-def check_sheet(check: Mapping[str, Any]) -> Sheet:
+def check_table(check: Mapping[str, Any]) -> Table:
     """Return the table of a plan held against trainings."""
     cells = [
         [label, what, show(each["foretold"]), show(each["real"]), decimals(each["median"]), _list(each["ratios"])]
@@ -55,7 +55,7 @@ def check_sheet(check: Mapping[str, Any]) -> Sheet:
             + ("all stood the other way" if swap["claimed"] else "did not tell them apart")
             for swap in ranks["swapped"]
         ]
-    return Sheet("The plan beside real trainings of as many steps", CHECKED, cells, tuple(notes))
+    return Table("The plan beside real trainings of as many steps", CHECKED, cells, tuple(notes))
 
 
 def _rounds(rounds: int) -> str:
