@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from forecast.attention._parsing import Variant, configured, split_word
-from forecast.common.conf_files import configuration_folder
+from forecast.common.conf_files import choice_files
 from forecast.common.errors import InputError
 from forecast.evaluation.losses import loss_by_name
 from forecast.model import build
@@ -108,7 +108,7 @@ def parse_preset(word: str) -> Preset:
         For a name without a file, or values that are not key=value.
     """
     name, changed = split_word(word, "--model", EXAMPLE)
-    known = sorted(file.stem for file in (configuration_folder() / "model").glob("*.yaml"))
+    known = [file.stem for file in choice_files("model")]
     if name not in known:
         raise InputError(f"--model {word}: {name!r} is none of {', '.join(known)}")
     return Preset(name, configured("model", name) | changed)

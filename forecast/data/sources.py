@@ -7,9 +7,7 @@ from pathlib import Path, PurePath
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from omegaconf import DictConfig, OmegaConf
-
-from forecast.common.conf_files import configuration_folder
+from forecast.common.conf_files import choice_files, load_choice
 from forecast.common.errors import InputError
 from forecast.common.files import sha256
 from forecast.common.naming import LONGEST_NAME
@@ -52,11 +50,6 @@ def load_source(config: Mapping[str, Any]) -> Source:
     InputError
         If it cannot be had, is flawed, or gives a column a role that no model uses.
     """
-    if config["known_covariates"]:
-        raise InputError(
-            "data.known_covariates: no model of this version takes covariates that are known in advance "
-            "(the calendar is built in): give them as data.past_covariates or leave them out"
-        )
     covariates = [str(name) for name in config["past_covariates"]]
     wanted = None if config["targets"] is None else [str(name) for name in config["targets"]]
     if wanted is not None and (shared := sorted(set(wanted) & set(covariates))):
@@ -139,7 +132,6 @@ class DataSettings:
     time_column: str | None
     targets: list[Any] | None
     past_covariates: list[Any]
-    known_covariates: list[Any]
     calendar: list[Any] | None
     frequency: str | None
     duplicates: str
@@ -321,9 +313,7 @@ def _is_plain(name: str) -> bool:
 
 def _address(data: Mapping[str, Any]) -> str | None:
     """Return the address that `conf/data` has for exactly this file of this name and content; None for any other."""
-    for file in sorted((configuration_folder() / "data").glob("*.yaml")):
-        preset = OmegaConf.load(file)
-        assert isinstance(preset, DictConfig)
+    for preset in map(load_choice, choice_files("data")):
         same = all(preset.get(key) == data.get(key) for key in ("name", "file_name", "sha256"))
         if same and preset.get("sha256") is not None:
             url = preset.get("url")

@@ -53,7 +53,7 @@ def shown(value: Any) -> str:
 NOT_SCORED = ("name", "path", "file_name", "url", "about", "sha256", "time_column", "targets")
 """Keys of `data` that say where a table comes from, or are told better by the result."""
 
-INPUTS = ("past_covariates", "known_covariates", "calendar")
+INPUTS = ("past_covariates", "calendar")
 """Keys of `data` that say what a model is given beside the targets; they differ between settings, not data."""
 
 
