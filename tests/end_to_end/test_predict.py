@@ -112,16 +112,15 @@ def test_days_of_a_feed_in_utc_keep_the_dates_of_training_over_a_change_of_the_c
     np.testing.assert_array_equal(known, calendar_features(days.tz_localize(None)[4:], ["day_of_week"]))
 
 
-def test_a_run_that_took_gaps_otherwise_is_refused(tiny_run: TinyRun, tmp_path: Path) -> None:
-    run = Path(shutil.copytree(tiny_run.path, tmp_path / "run"))
-    manifest = json.loads((run / "manifest.json").read_text())
-    manifest["data"]["missing"] = "mask"
-    rewrite(run / "manifest.json", manifest)
-    assert load(run).policies.masks_past
-    del manifest["data"]["time_zone"]
-    rewrite(run / "manifest.json", manifest)
-    with pytest.raises(InputError, match="earlier version, whose models took gaps otherwise"):
-        load(run)
+@pytest.mark.parametrize("keys", [("data", "time_zone"), ("data", "missing"), ("architecture", "options", "level")])
+def test_a_run_that_lacks_a_field_is_refused_with_the_cure(
+    keys: tuple[str, ...], copied: Path, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(copied, put(*keys, value=...))
+    assert forecast(copied, tiny_run.source, tmp_path / "next.csv") == 2
+    error = expect_one_line(capsys)
+    assert repr(keys[-1]) in error
+    assert "train it again" in error
 
 
 def test_times_without_a_zone_are_refused_where_training_had_one_and_the_other_way_round(
@@ -337,16 +336,6 @@ def test_more_gaps_than_steps_side_by_side_are_of_trainings_frequency(repaired: 
     places = np.cumsum(np.tile([1, 2, 3, 1, 2], 40))  # no step is that of most rows
     table = hourly(500).iloc[places[places < 130]]
     assert load(repaired.path).predict(table).index[0] == table["date"].iloc[-1] + pd.Timedelta(hours=1)
-
-
-def test_a_run_without_policies_in_its_manifest_refuses_gaps(
-    copied: Path, repaired: TinyRun, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    edit(copied, lambda manifest: [manifest["data"].pop(key) for key in ("duplicates", "missing")])
-    assert forecast(copied, tiny_run.source, tmp_path / "next.csv") == 0
-    capsys.readouterr()
-    assert forecast(copied, repaired.source, tmp_path / "next.csv") == 2
-    assert "train with data.missing=mask data.duplicates=mean" in expect_one_line(capsys)
 
 
 # --- the same again

@@ -534,9 +534,12 @@ def test_it_may_go_on_with_its_table_elsewhere_and_ends_where_it_would_have(
     assert_same(run, result, whole)
 
 
-def test_a_run_of_a_version_without_a_key_is_gone_on_with(config: dict[str, Any], stopped: Path) -> None:
+@pytest.mark.parametrize(("group", "key"), [("data", "calendar"), ("model", "level"), ("training", "share_prior")])
+def test_a_run_of_a_version_without_a_key_is_refused_with_the_cure(
+    config: dict[str, Any], stopped: Path, group: str, key: str
+) -> None:
     stored = json.loads((stopped / "config.json").read_text())
-    assert stored["data"].pop("calendar", 0) is None
+    del stored[group][key]
     rewrite(stopped / "config.json", stored)
-    run, result = train({**config, "resume": str(stopped)}, overrides=[f"resume={stopped}"])
-    assert (run.path, result["status"]) == (stopped, "finished")
+    with pytest.raises(InputError, match=rf"config.json: has no {group}.{key}: .*: train it again$"):
+        train({**config, "resume": str(stopped)}, overrides=[f"resume={stopped}"])
