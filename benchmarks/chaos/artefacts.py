@@ -51,7 +51,7 @@ def trial(place: Place) -> Verdict:
                 shutil.copy(path, scene.work)
         what = attack(scene)
         if rng.random() < FORGED:
-            forge(scene.run, format_1=rng.random() < 0.1)
+            forge(scene.run)
         reader, command, writable = _reader(scene, place, attack)
         ended, changed = _opened(scene, place, command, writable)
     finally:

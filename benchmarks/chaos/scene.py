@@ -108,14 +108,8 @@ class Scene:
         self.modules.add("evil_package")
 
 
-def forge(run: Path, format_1: bool = False) -> None:
-    """Put the right sizes, hashes and digests into a run folder, as its maker would.
-
-    Parameters
-    ----------
-    format_1
-        Pass the manifest off as one of the first format, which had no digest.
-    """
+def forge(run: Path) -> None:
+    """Put the right sizes, hashes and digests into a run folder, as its maker would."""
     for name in ("config.json", "result.json", "job.json"):
         seal_text(run / name)
     manifest = run / "manifest.json"
@@ -127,9 +121,6 @@ def forge(run: Path, format_1: bool = False) -> None:
         for name in names:
             raw = (run / name).read_bytes()
             content["files"][name] = {"bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
-        if format_1:
-            content.pop("digest", None)
-            content["format"] = 1
         manifest.write_text(json.dumps(content, indent=2))
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         pass  # a manifest that is no manifest is an attack by itself

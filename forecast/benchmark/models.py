@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from forecast.attention._parsing import Variant, configured, split_word
-from forecast.common.conf_files import configuration_folder
+from forecast.common.conf_files import choice_files
 from forecast.common.errors import InputError
 from forecast.evaluation.losses import loss_by_name
 from forecast.model import build
@@ -102,7 +102,7 @@ class Preset:
 def parse_preset(word: str) -> Preset:
     """Return the preset that a word names."""
     name, changed = split_word(word, "--model", EXAMPLE)
-    known = sorted(file.stem for file in (configuration_folder() / "model").glob("*.yaml"))
+    known = [file.stem for file in choice_files("model")]
     if name not in known:
         raise InputError(f"--model {word}: {name!r} is none of {', '.join(known)}")
     return Preset(name, configured("model", name) | changed)

@@ -1,4 +1,7 @@
-"""The files of `conf/`: where they are, which options they have, and the nearest option to an unknown word."""
+"""The files of `conf/`: where they are, which options they have, and the nearest option to an unknown word.
+
+A file whose name begins with `_` is no choice: others of its group are based on it.
+"""
 
 from collections.abc import Collection, Sequence
 from difflib import SequenceMatcher
@@ -13,6 +16,21 @@ def configuration_folder() -> Path:
     package = Path(__file__).resolve().parents[1]
     inside = package / "conf"
     return inside if inside.is_dir() else package.parent / "conf"
+
+
+def choice_files(group: str) -> list[Path]:
+    """Return the files of a group's choices, in alphabetical order."""
+    return [file for file in sorted((configuration_folder() / group).glob("*.yaml")) if not file.stem.startswith("_")]
+
+
+def load_choice(file: Path) -> DictConfig:
+    """Return a choice's options, those of the files that it is based on included."""
+    own = OmegaConf.load(file)
+    assert isinstance(own, DictConfig)
+    bases = [name for name in own.pop("defaults", []) if name != "_self_"]
+    merged = OmegaConf.merge(*(OmegaConf.load(file.with_name(f"{name}.yaml")) for name in bases), own)
+    assert isinstance(merged, DictConfig)
+    return merged
 
 
 SYNONYMS = {
@@ -42,7 +60,6 @@ SYNONYMS = {
     "data.targets": "target target_column y columns",
     "data.time_column": "timestamp datetime ds date_column",
     "data.frequency": "freq interval resolution",
-    "data.known_covariates": "known_inputs future_covariates futr_exog futr_exog_list",
     "data.past_covariates": "holidays holiday covariates exogenous hist_exog hist_exog_list",
     "data.calendar": "holidays holiday seasonality time_features",
     "data.missing": "nan fillna impute",
@@ -74,12 +91,12 @@ def option_files() -> dict[str, list[str]]:
     root = OmegaConf.load(folder / "config.yaml")
     assert isinstance(root, DictConfig)
     found: dict[str, list[str]] = {str(name): [] for name in _paths(root) if name.split(".")[0] not in OWN_TO_HYDRA}
-    for file in sorted(folder.glob("*/*.yaml")):
-        group, choice = file.parent.name, file.stem
+    for group in sorted(path.name for path in folder.iterdir() if path.is_dir()):
         found.setdefault(group, [])
-        if not file.read_text(encoding="utf-8").startswith("# @package _global_"):
-            for name in _paths(OmegaConf.load(file)):
-                found.setdefault(f"{group}.{name}", []).append(f"{group}={choice}")
+        for file in choice_files(group):
+            if not file.read_text(encoding="utf-8").startswith("# @package _global_"):
+                for name in _paths(load_choice(file)):
+                    found.setdefault(f"{group}.{name}", []).append(f"{group}={file.stem}")
     for place in ("decoder_attention", "cross_attention"):
         for name, choices in [(name, choices) for name, choices in found.items() if name.startswith("attention.")]:
             found[place + name.removeprefix("attention")] = [f"attention@{place}={each[10:]}" for each in choices]

@@ -116,7 +116,7 @@ def one_line(error: BaseException) -> str:
         name = absent[1] or absent[2]
         return f"{name}: {about_option(name)}"
     if unknown := UNKNOWN_CHOICE.search(message):
-        group, name, choices = unknown[1], unknown[2], unknown[3].split()
+        group, name, choices = unknown[1], unknown[2], [each for each in unknown[3].split() if each[0] != "_"]
         near = nearest_choice(group, name, choices)
         return f"{group}={name}: no such choice: choose {listed(choices)}{near and f'; {near}'}"
     message = re.sub(r" To append to your default list use .*", "", message)

@@ -10,7 +10,7 @@ from forecast.common.errors import InputError
 from forecast.data.frequency import day_begins, fixed_step, frequency_offset, is_daily
 
 UNKNOWN = "?"
-"""The zone of a run that did not write down which one its times were in."""
+"""The zone of times whose own has no name that pandas reads."""
 
 MIDNIGHT = "00:00:00"
 """When days begin unless a run says otherwise."""
@@ -44,7 +44,7 @@ class Clock:
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> "Clock":
         """Return the clock that the `data` of a manifest describe."""
-        return cls(facts.get("time_zone", UNKNOWN), facts["frequency"], facts.get("day_begins", MIDNIGHT))
+        return cls(facts["time_zone"], facts["frequency"], facts.get("day_begins", MIDNIGHT))
 
     def facts(self) -> dict[str, Any]:
         """Return what a manifest says of it beside the frequency."""

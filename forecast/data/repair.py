@@ -57,9 +57,9 @@ class Policies:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "Policies":
-        """Return the policies of a `data` group or of a manifest's data; what an earlier version lacks is not done."""
+        """Return the policies of a `data` group or of a manifest's data."""
         values = data.get("missing_values") or ()
-        return cls(data.get("duplicates", "error"), data.get("missing", "error"), tuple(values))
+        return cls(data["duplicates"], data["missing"], tuple(values))
 
     def facts(self) -> dict[str, Any]:
         """Return them as plain values, missing values only where there are some."""

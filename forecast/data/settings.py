@@ -31,7 +31,6 @@ class DataSettings:
     time_column: str | None = option("Column of the dates; null: the only one that holds dates.")
     targets: list[Any] | None = option("Columns to forecast; null: every column that is not a past covariate.")
     past_covariates: list[Any] = option("Columns that help and are not forecast.")
-    known_covariates: list[Any] = option("Columns whose future is known.")
     calendar: list[Any] | None = option("Cycles of the calendar; null: those that the training part holds twice.")
     frequency: str | None = option("Time between rows, such as h, 15min or D; null: inferred from the dates.")
     duplicates: str = option("What is done with rows of the same time.")

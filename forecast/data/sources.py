@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
-
-from forecast.common.conf_files import configuration_folder
+from forecast.common.conf_files import choice_files, load_choice
 from forecast.common.errors import InputError
 from forecast.common.files import sha256
 from forecast.data.calendar import check_cycles
@@ -48,11 +46,6 @@ def load_source(config: DataSettings) -> Source:
     InputError
         If it cannot be had, is flawed, or gives a column a role that no model uses.
     """
-    if config.known_covariates:
-        raise InputError(
-            "data.known_covariates: no model of this version takes covariates that are known in advance "
-            "(the calendar is built in): give them as data.past_covariates or leave them out"
-        )
     covariates = [str(name) for name in config.past_covariates]
     wanted = None if config.targets is None else [str(name) for name in config.targets]
     if wanted is not None and (shared := sorted(set(wanted) & set(covariates))):
@@ -189,9 +182,7 @@ def _is_plain(name: str) -> bool:
 
 def _address(data: Mapping[str, Any]) -> str | None:
     """Return the address that `conf/data` has for exactly this file of this name and content; None for any other."""
-    for file in sorted((configuration_folder() / "data").glob("*.yaml")):
-        preset = OmegaConf.load(file)
-        assert isinstance(preset, DictConfig)
+    for preset in map(load_choice, choice_files("data")):
         same = all(preset.get(key) == data.get(key) for key in ("name", "file_name", "sha256"))
         if same and preset.get("sha256") is not None:
             url = preset.get("url")

@@ -34,8 +34,7 @@ class Batch(NamedTuple):
     `past` (B, T, C_in) and `future` (B, h, C_out) are z-scores of the training part, the targets first;
     `past_known` (B, T, F) and `future_known` (B, h, F) are known in advance; `past_observed` and
     `future_observed` are booleans of the shapes of `past` and `future`, None where every value was measured
-    or, in the past, fills are read as values; `series_id` (B,) and `origin` (B,), the row of the first target,
-    say where a window is from.
+    or, in the past, fills are read as values; `origin` (B,) is the row of the first target.
     """
 
     past: Tensor
@@ -44,7 +43,6 @@ class Batch(NamedTuple):
     past_observed: Tensor | None
     future: Tensor
     future_observed: Tensor | None
-    series_id: Tensor
     origin: Tensor
 
 
@@ -191,7 +189,6 @@ class Windows:
             past_observed=observed[:, :length] if observed is not None and self.past_masked else None,
             future=values[:, length:, :targets],
             future_observed=None if observed is None else observed[:, length:, :targets],
-            series_id=torch.zeros_like(first),
             origin=first + length,
         )
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from forecast.common.errors import InputError
 from forecast.common.files import check_stored, parse_json
-from forecast.runs.run import DAMAGE, READABLE, WEIGHTS, Run
+from forecast.runs.run import DAMAGE, FORMAT, WEIGHTS, Run
 
 OPENING, WRITING = ("onnxruntime",), ("onnx", "onnxscript", "onnxruntime")
 """What an .onnx file needs; a .pt2 needs torch alone."""
@@ -209,8 +209,8 @@ def open_bytes(content: bytes, path: Path) -> Exported:
     except _faults(path) as error:
         reason = " ".join(str(error).split())[:100] or type(error).__name__
         raise InputError(f"{path}: no model that forecast.export wrote ({reason}): export it again") from None
-    if exported.facts.get("format") not in READABLE:
-        raise InputError(f"{path}: not of a format that is read here: it was written by another version of the program")
+    if exported.facts.get("format") != FORMAT:
+        raise InputError(f"{path}: not of format {FORMAT}, but of another version of the program: export it again")
     return exported
 
 

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from forecast.common.errors import InputError
-from forecast.common.files import look_up
 from forecast.common.finite import check_forecast
 from forecast.common.text import is_plain
 from forecast.data.calendar import calendar_features, future_index
@@ -26,7 +25,7 @@ from forecast.model.original_units import Context, OriginalUnits
 from forecast.model.presets import Sizes
 from forecast.predict.expected import Expected
 from forecast.predict.exported import FORMATS, open_exported
-from forecast.runs.run import DAMAGE, MANIFEST, Architecture, Run
+from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, Architecture, Run
 
 Model = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 """Takes the parts of a `Context` and gives the forecast (B, h, C_out), float64, original units."""
@@ -88,8 +87,6 @@ class Forecaster:
     @classmethod
     def _of(cls, manifest: dict[str, Any], model: Callable[[Scaler], Model], where: Path) -> "Forecaster":
         """Return the forecaster that a manifest describes; `where` names it in messages."""
-        if look_up(manifest, "data.missing") == "mask" and "time_zone" not in manifest["data"]:
-            raise InputError(f"{where}: is of an earlier version, whose models took gaps otherwise: train it again")
         try:
             sizes = Architecture.from_dict(manifest["architecture"]).sizes
             data, scaler = manifest["data"], Scaler.from_dict(manifest["scaler"])
@@ -112,7 +109,8 @@ class Forecaster:
             forecaster._check(sizes)
         except DAMAGE as error:
             reason = (str(error) or type(error).__name__).splitlines()[0]
-            raise InputError(f"{where}: does not fit the model ({reason}): it is damaged") from None
+            reason = f"it has no {reason}" if isinstance(error, KeyError) else reason
+            raise InputError(f"{where}: does not fit the model ({reason}): {CHANGED}") from None
         return forecaster
 
     def _check(self, sizes: Sizes) -> None:

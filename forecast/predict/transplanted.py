@@ -115,10 +115,6 @@ def _cure(name: str) -> str:
     return "these weights belong to the look-back and the arguments of training: keep both"
 
 
-LATER = ("shown_frequency", "day_begins", "time_zone", "duplicates", "missing")
-"""Keys of a manifest's `data` that runs of earlier versions lack."""
-
-
 def same_source(run: Run, file: Path | None = None) -> Source:
     """Return the series of the run: that of the user's own `file`, of the run's file where it may lie, or simulated.
 
@@ -172,10 +168,8 @@ def data_at(run: Run, source: Source, context_length: int | None, device: torch.
         placing=Placing(device=device, folder=run.path),
     )
     made = json.loads(json.dumps(data.manifest()))
-    for key in (key for key in LATER if key not in (trained.get("data") or ())):
-        made["data"].pop(key, None)
     if any(value != trained.get(key) for key, value in made.items()):
-        raise InputError(f"{run.path}: its data are not those that it was trained on: train anew")
+        raise InputError(f"{run.path}: its data are not those that it was trained on: train it again")
     return data
 
 

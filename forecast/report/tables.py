@@ -354,7 +354,7 @@ def lines_of(run: FinishedRun) -> list[Line] | None:
         content = read_json(run.folder / TRANSPLANT)
         if content is None:
             return []
-        trained, *others = content["scored"] if isinstance(content, dict) else content  # a list in earlier versions
+        trained, *others = content["scored"]
         return [_line(other, trained) for other in others]
     except (OSError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError):
         return None

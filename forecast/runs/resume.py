@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from forecast.common.conf_files import configuration_folder, load_choice
 from forecast.common.errors import InputError
 from forecast.common.files import flatten, folder_lock, read_json, sha256
 from forecast.common.targets import TARGET
 from forecast.data.sources import described_data, expanded, lies_within, resume_command
-from forecast.runs.earlier import whole
 from forecast.runs.integrity import check_links
 from forecast.runs.results import lacking, wrong_kind
 from forecast.runs.run import CONFIG, RESULT, Run, is_finished
@@ -158,6 +158,7 @@ def _of_folder(folder: Path, composed: dict[str, Any], overrides: Sequence[str] 
     stored = read_config(folder)
     replaced = {group for group in FREE_GROUPS if group in keys or f"{group}.{TARGET}" in keys}  # another file or class
     check_stored({key: value for key, value in stored.items() if key not in replaced}, folder / CONFIG)
+    _check_whole(stored, folder / CONFIG)
     _check_processes(folder, stored["trainer"], keys)
     groups = {group: {} if group in replaced else dict(stored[group]) for group in (*FREE_GROUPS, "training")}
     for group, options in groups.items():
@@ -178,6 +179,16 @@ def _data(folder: Path, stored: Mapping[str, Any], composed: Mapping[str, Any], 
     if is_finished(folder):  # its data are not read again
         return data
     return described_data(data, folder, lambda path: resume_command(folder, path))
+
+
+def _check_whole(config: Mapping[str, Any], file: Path) -> None:
+    """Refuse a folder's configuration that lacks an option of this version."""
+    base = "_file" if config["data"]["source"] == "file" else "synthetic"
+    files = {(each.parent.name, each.stem): each for each in configuration_folder().glob("*/*.yaml")}
+    for place in (("data", base), ("model", config["model"]["name"]), ("training", "default")):
+        group, known = place[0], load_choice(files[place]) if place in files else ()
+        if absent := [str(key) for key in known if key not in config[group]]:
+            raise InputError(f"{file}: has no {group}.{absent[0]}: it is of another version: train it again")
 
 
 def _check_processes(folder: Path, trainer: Mapping[str, Any], keys: Sequence[str]) -> None:
@@ -220,9 +231,10 @@ def read_config(folder: Path) -> dict[str, Any]:
         If it cannot be read.
     """
     try:
-        content = whole(read_json(folder / CONFIG))
-        groups = [content[group] for group in (*FREE_GROUPS, "training")]
-        if not all(isinstance(group, dict) for group in groups) or not isinstance(groups[-1]["precision"], str):
+        content: dict[str, Any] = read_json(folder / CONFIG)
+        groups = [content[group] for group in (*FREE_GROUPS, "data", "model", "training")]
+        names = content["data"]["source"], content["model"]["name"], content["training"]["precision"]
+        if not all(isinstance(group, dict) for group in groups) or not all(isinstance(name, str) for name in names):
             raise ValueError("it is no configuration")
     except InputError:
         raise

@@ -12,7 +12,6 @@ from forecast.common.errors import InputError
 from forecast.common.files import flatten, look_up, read_json
 from forecast.common.text import holds_steering
 from forecast.evaluation.metrics import RELATIVE, skill
-from forecast.runs.earlier import whole
 from forecast.runs.labels import data_key, told_apart
 from forecast.runs.results import wrong_kind
 from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
@@ -219,7 +218,7 @@ def _what_it_is(result: dict[str, Any]) -> dict[str, Any]:
     """
     free = {*FREE, "seed"}
     aside = {f"training.{key}" for key in FREE_TRAINING if key not in BUDGET}
-    values = flatten(whole(result["config"])).items()
+    values = flatten(result["config"]).items()
     settings = {key: value for key, value in values if key.split(".")[0] not in free and key not in aside}
     sha256 = look_up(result, "data.sha256")
     of = json.dumps([settings, result.get("device"), result.get("precision"), sha256], sort_keys=True)

@@ -21,14 +21,10 @@ from forecast.common.files import folder_lock, read_json, read_with_digest, repl
 from forecast.common.settings import check_options
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
-from forecast.runs.earlier import options_of
 from forecast.runs.integrity import CURE, check_files, check_links, describe_files
 
-FORMAT, READABLE = 2, (1, 2)
-"""Version of the folder's layout, raised when an older reader could misread a newer folder, and those that are read.
-
-A manifest of format 1 has no digest of its own.
-"""
+FORMAT = 2
+"""Version of the folder's layout."""
 
 # the files of a run folder: this is the one list of them
 
@@ -86,6 +82,10 @@ DAMAGE = (
 """What rebuilding a model raises when its manifest or weights are not what was saved."""
 
 
+CHANGED = "it is damaged, or of another version: copy it again, or train it again"
+"""What a run is whose manifest does not hold together."""
+
+
 @dataclass(frozen=True)
 class Architecture:
     """All that rebuilds a model: the preset, its options, the mechanisms, the sizes; plain values only."""
@@ -107,7 +107,7 @@ class Architecture:
         check_options(Sizes, values["sizes"], "sizes")
         return cls(
             preset=values["preset"],
-            options=options_of(values["preset"], values["options"]),
+            options=values["options"],
             mechanisms=Mechanisms(**values["mechanisms"]),
             sizes=Sizes(**values["sizes"]),
         )
@@ -254,9 +254,9 @@ class Run:
         """
         path = self.path / MANIFEST
         content, is_sealed = read_with_digest(path)
-        if not isinstance(content, dict) or content.get("format") not in READABLE:
-            raise InputError(f"{path}: not of format {FORMAT}: it was written by another version of the program")
-        if not isinstance(content.get("files"), dict) or not (is_sealed or content["format"] == 1):
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise InputError(f"{path}: not of format {FORMAT}, but of another version of the program: train it again")
+        if not isinstance(content.get("files"), dict) or not is_sealed:
             raise InputError(f"{path}: has no digest, or names no files: {CURE}")
         return content
 
@@ -289,7 +289,7 @@ class Run:
             if ran_out_of_memory(error):  # sizes that a manifest only claims are refused before
                 raise
             reason = (str(error) or type(error).__name__).splitlines()[0]
-            raise InputError(f"{self.path}: the model cannot be rebuilt ({reason}): the folder is damaged") from None
+            raise InputError(f"{self.path}: the model cannot be rebuilt ({reason}): {CHANGED}") from None
         return network.eval()
 
 

@@ -77,7 +77,7 @@ def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
         scaled, original = row["test"]["scaled"], row["test"]["original"]
         gain = skill(scaled["mse"], naive["test"]["scaled"]["mse"] if naive else 0.0)
         scores = [f"{scaled['mse']:.4f}", f"{scaled['mae']:.4f}", f"{original['mse']:.5g}", f"{original['mae']:.5g}"]
-        mase = original.get("mase")  # absent in an older result, None in a file where it is no number
+        mase = original.get("mase")  # None in a file where it is no number
         scores.append("none" if mase is None or math.isnan(mase) else f"{mase:.3f}")
         cells.append([row_name(name, result), *scores, "none" if math.isnan(gain) else f"{gain:+.1%}"])
     return cells
@@ -92,7 +92,6 @@ def result_table(result: Mapping[str, Any]) -> TerminalTable:
 
 def speed_line(speed: Mapping[str, float | None]) -> str:
     """Return the speed figures of a result that were measured, in one line; a training that was not timed is said."""
-    # None where it was not measured, absent in an older result
     measured = {name: value for name, value in speed.items() if value is not None and not math.isnan(value)}
 
     def told(**forms: str) -> list[str]:

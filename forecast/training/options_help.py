@@ -6,7 +6,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.common.conf_files import configuration_folder
+from forecast.common.conf_files import choice_files, configuration_folder
 from forecast.common.files import look_up
 
 EXAMPLES = {
@@ -18,7 +18,8 @@ EXAMPLES = {
 
 COMMON = {
     "config.yaml": "context_length horizon loss seed output_dir resume sweep.name sweep.minutes",
-    "data/csv.yaml": "path targets time_column past_covariates frequency duplicates missing missing_values",
+    "data/csv.yaml": "path time_column",
+    "data/_file.yaml": "targets past_covariates frequency duplicates missing missing_values",
     "model/patch_informer.yaml": "d_model encoder_layers dropout patch_length",
     "training/default.yaml": "max_epochs max_steps max_time batch_size precision progress",
     "optimizer/adamw.yaml": "lr",
@@ -60,7 +61,7 @@ def help_text(config: DictConfig) -> str:
 def groups() -> dict[str, list[str]]:
     """Return each group of `conf/` with its choices."""
     folders = sorted(folder for folder in configuration_folder().iterdir() if folder.is_dir())
-    return {folder.name: sorted(file.stem for file in folder.glob("*.yaml")) for folder in folders}
+    return {folder.name: [file.stem for file in choice_files(folder.name)] for folder in folders}
 
 
 def _group_lines() -> list[str]:

@@ -6,6 +6,8 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
+from forecast.common.conf_files import choice_files, load_choice, option_files
+from forecast.common.configuration import compose_words
 from forecast.common.errors import InputError
 from forecast.data.repair import Policies
 from forecast.data.settings import DataSettings
@@ -14,14 +16,17 @@ from forecast.data.split import split_rows
 from forecast.data.synthetic import simulate_transformer
 from forecast.data.unpacking import find_file
 from forecast.predict.forecaster import load
+from forecast.training.options_help import help_text
+from forecast.training.sweep.overrides import check_choices
 from forecast.training.train import train
 from tests.support.small import compose, quick
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "data"
-PRESETS = sorted(path.stem for path in (ROOT / "conf" / "data").glob("*.yaml"))
+PRESETS = [path.stem for path in choice_files("data")]
+EXPERIMENTS = [None, *(path.stem for path in choice_files("experiment"))]
 PUBLIC = [name for name in PRESETS if name not in ("csv", "synthetic")]
-EVERY = {"name", "source", "time_column", "targets", "past_covariates", "known_covariates", "frequency", "split"}
+EVERY = {"name", "source", "time_column", "targets", "past_covariates", "frequency", "split"}
 EVERY |= {"calendar", "duplicates", "missing"}
 ONLY = {"synthetic": {"rows", "seed"}, "file": {"path", "file_name", "url", "sha256", "about", "missing_values"}}
 
@@ -43,10 +48,34 @@ def beside(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_has_the_keys_of_its_source_and_says_what_it_is(name: str) -> None:
     path = ROOT / "conf" / "data" / f"{name}.yaml"
-    preset = OmegaConf.load(path)
+    preset = load_choice(path)
     assert path.read_text().startswith("# ")
     assert preset.name == (None if name == "csv" else name)  # own data are called by their file
     assert set(preset) == EVERY | ONLY[preset.source]
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_composes_with_every_experiment_to_its_own_options(name: str, experiment: str | None) -> None:
+    words = [f"data={name}", *(["data.path=my.csv"] if name == "csv" else [])]
+    data = compose(*words, *([] if experiment is None else [f"experiment={experiment}"]))["data"]
+    own = OmegaConf.to_container(load_choice(ROOT / "conf" / "data" / f"{name}.yaml"))
+    assert isinstance(own, dict)
+    changes = {} if experiment is None else OmegaConf.load(ROOT / "conf" / "experiment" / f"{experiment}.yaml")
+    assert data == {**own, **({"path": "my.csv"} if name == "csv" else {}), **changes.get("data", {})}
+
+
+def test_what_presets_are_based_on_is_no_preset() -> None:
+    assert (ROOT / "conf" / "data" / "_file.yaml").is_file()
+    assert "_file" not in PRESETS
+    with pytest.raises(InputError, match=r"^data=etth: no such choice: choose csv, ") as caught:
+        compose_words(["data=etth"])
+    with pytest.raises(InputError, match=r"^data=3: no such choice: choose csv, ") as other:
+        check_choices(["data=3"])
+    documents = [(ROOT / name).read_text() for name in ("README.md", "data/README.md")]
+    for text in (str(caught.value), str(other.value), help_text(compose_words([])), *documents):
+        assert "_file" not in re.split(r"[\s,`|]+", text)
+    assert not [name for choices in option_files().values() for name in choices if name.startswith("data=_")]
 
 
 def test_the_default_preset_is_what_the_simulation_makes() -> None:
@@ -156,7 +185,7 @@ def test_pjme_is_read_as_found_and_made_regular(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("name", [name for name in PRESETS if name != "csv"])
 def test_the_readme_of_the_data_names_every_preset_and_its_hash(name: str) -> None:
     text = (ROOT / "data" / "README.md").read_text()
-    preset = OmegaConf.load(ROOT / "conf" / "data" / f"{name}.yaml")
+    preset = load_choice(ROOT / "conf" / "data" / f"{name}.yaml")
     assert f"| `{name}` |" in text
     for key in ("url", "sha256"):
         assert str(preset.get(key) or "") in text

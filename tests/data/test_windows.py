@@ -78,7 +78,6 @@ def test_a_batch_is_the_slices_of_its_windows() -> None:
         assert batch.origin[row] == origin
     assert batch.past.shape == (4, 8, 3)
     assert batch.future.shape == (4, 3, 2)
-    assert batch.series_id.tolist() == [0] * 4
 
 
 def test_a_table_without_fills_has_no_masks() -> None:

@@ -14,7 +14,7 @@ from forecast.export.written import facts_of
 from forecast.model import build
 from forecast.model.original_units import Context, OriginalUnits
 from forecast.model.presets import Mechanisms, Sizes
-from forecast.runs.run import WEIGHTS, Architecture
+from forecast.runs.run import FORMAT, WEIGHTS, Architecture
 from tests.support.examples import FULL, OPTIONS
 
 ARGUMENTS = attention_arguments(attention.available())
@@ -57,7 +57,7 @@ def windows(architecture: Architecture, count: int, *, masked: bool = False) -> 
 
 def described(captured: Captured, architecture: Architecture) -> dict[str, Any]:
     """Return what a file of the graph says of itself."""
-    manifest = {"format": 1, "architecture": asdict(architecture), "data": {}, "scaler": {}}
+    manifest = {"format": FORMAT, "architecture": asdict(architecture), "data": {}, "scaler": {}}
     return facts_of({**manifest, "files": {WEIGHTS: {"sha256": "0"}}}, captured.batch)
 
 

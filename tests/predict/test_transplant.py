@@ -217,13 +217,18 @@ def test_weights_of_a_mechanism_of_its_own_go_with_no_other_and_with_no_other_lo
     assert "these weights belong to the look-back and the arguments of training" in capsys.readouterr().err
 
 
-def test_a_run_of_an_earlier_version_whose_manifest_says_less_is_scored(tiny_run: TinyRun, tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["time_zone", "duplicates", "missing"])
+def test_a_run_whose_manifest_says_less_is_refused_with_the_cure(
+    key: str, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = Path(shutil.copytree(tiny_run.path, tmp_path / "run"))
     manifest = json.loads((run / "manifest.json").read_text())
-    for key in ("time_zone", "duplicates", "missing"):
-        del manifest["data"][key]
+    del manifest["data"][key]
     rewrite(run / "manifest.json", manifest)
-    assert transplant(["--run", str(run), "--attention", "mean"]) == 0
+    assert transplant(["--run", str(run), "--attention", "mean"]) == 2
+    out, error = capsys.readouterr()
+    assert (out, error.count("\n")) == ("", 1)
+    assert "train it again" in error
 
 
 def test_a_manifest_without_its_model_is_one_line(

@@ -28,7 +28,7 @@ def written(root: Path, contents: dict[int, Any]) -> Path:
     for seed, content in contents.items():
         folder = made.write_run(root / f"seed-{seed}", made.result_of("full", 96, seed))
         if content is not None:
-            (folder / TRANSPLANT).write_text(content if isinstance(content, str) else json.dumps(content))
+            (folder / TRANSPLANT).write_text(content if isinstance(content, str) else json.dumps({"scored": content}))
     return root
 
 
@@ -76,8 +76,9 @@ def test_without_transplants_there_is_no_table(tmp_path: Path) -> None:
         "{",
         "[]",
         "7",
-        '[{"context_length": 1e999}, {"attention": "full", "context_length": 1e999}]',
-        '[{"attention": "full"}, {}]',
+        '{"scored": [{"context_length": 1e999}, {"attention": "full", "context_length": 1e999}]}',
+        '{"scored": [{"attention": "full"}, {}]}',
+        '[{"attention": "full"}]',
         '{"a": 1}',
     ],
 )

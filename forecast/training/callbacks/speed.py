@@ -37,8 +37,7 @@ class Timings:
     compile_seconds, recompiles
         Spent in compiling before the first step, and how often something was compiled after it; 0 where nothing is.
     load
-        Processor time and other processes, while `training_seconds` ran. Unknown of a run that an earlier version
-        began: what it did not record is not guessed.
+        Processor time and other processes, while `training_seconds` ran.
     """
 
     step_ms: list[float] = field(default_factory=list)

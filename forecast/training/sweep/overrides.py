@@ -19,7 +19,7 @@ from hydra.core.plugins import Plugins
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.common.conf_files import configuration_folder, listed
+from forecast.common.conf_files import choice_files, configuration_folder, listed
 from forecast.common.configuration import COMPLAINTS, check_hydra_words, one_line
 from forecast.common.errors import InputError
 from forecast.data.flaws import value_word
@@ -229,7 +229,7 @@ def check_choices(words: Sequence[str]) -> None:
     for override in parse(words):
         value = override.value() if override.value_type == ValueType.ELEMENT else ""
         if override.key_or_group in groups and not (value is None or isinstance(value, (str, list, dict))):
-            choices = sorted(file.stem for file in (configuration_folder() / override.key_or_group).glob("*.yaml"))
+            choices = [file.stem for file in choice_files(override.key_or_group)]
             raise InputError(f"{override.input_line}: no such choice: choose {listed(choices)}")
 
 

@@ -16,7 +16,7 @@ from forecast.common.errors import Interrupted
 from forecast.common.processes import environment
 from forecast.training.sweep.isolated import JobFailed, train_apart
 from tests.conftest import LIGHTNING
-from tests.end_to_end.test_sweep import command, read
+from tests.support.sweeps import command, read
 
 pytestmark = [pytest.mark.filterwarnings(text) for text in LIGHTNING]
 

@@ -10,7 +10,7 @@ import pytest
 
 from forecast.training.sweep.search import ranking, search_cells
 from tests.conftest import LIGHTNING
-from tests.end_to_end.test_sweep import command
+from tests.support.sweeps import command
 
 pytestmark = [pytest.mark.usefixtures("undrawn"), *(pytest.mark.filterwarnings(text) for text in LIGHTNING)]
 

@@ -1,0 +1,23 @@
+"""What the tests of forecasts share."""
+
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import TinyRun
+
+
+@pytest.fixture(autouse=True)
+def _signals() -> Iterator[None]:
+    handler = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.fixture
+def copied(tiny_run: TinyRun, tmp_path: Path) -> Path:
+    """Return a copy of the run that may be spoilt."""
+    return Path(shutil.copytree(tiny_run.path, tmp_path / "run"))

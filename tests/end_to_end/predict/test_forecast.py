@@ -1,0 +1,263 @@
+"""What is forecast, from files and frames of every kind."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from forecast.common.errors import InputError
+from forecast.data.calendar import calendar_features
+from forecast.data.clock import UNKNOWN, Clock
+from forecast.data.repair import Policies
+from forecast.data.scaler import Scaler
+from forecast.data.series import Series
+from forecast.data.settings import DataSettings
+from forecast.predict.forecaster import Forecaster, load
+from forecast.training.train import train
+from tests.conftest import TinyRun
+from tests.support.forecasts import dated, edit, expect_one_line, forecast, put
+from tests.support.small import CONTEXT, HORIZON, changed, hourly, quick, write
+
+# --- what is forecast
+
+
+@pytest.fixture(scope="module")
+def zoned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
+    """Return a run on hours of Berlin written with their offsets, of which there are two, and the table."""
+    table = hourly()
+    local = pd.date_range("2023-03-10", periods=len(table), freq="h", tz="Europe/Berlin")
+    table["date"] = list(map(str, local))
+    folder = tmp_path_factory.mktemp("zoned")
+    source = write(folder / "all.csv", table)
+    run, _ = train(quick(folder / "outputs", "data=csv", f"data.path={source}", "optimizer.lr=0.01"))
+    return run.path, table
+
+
+@pytest.mark.parametrize("as_written", [True, False], ids=["offset", "zone"])
+def test_the_same_instants_are_forecast_alike_in_whatever_zone_a_file_has_them(
+    zoned: tuple[Path, pd.DataFrame], tmp_path: Path, as_written: bool
+) -> None:
+    run, table = zoned
+    forecaster, tail = load(run), table.tail(2 * CONTEXT).copy()
+    assert tail["date"].str.endswith("+02:00").all()
+    if not as_written:
+        tail["date"] = pd.to_datetime(tail["date"]).dt.tz_convert("Asia/Tokyo")
+    whole, part = forecaster.predict(table), forecaster.predict(tail)
+    np.testing.assert_array_equal(whole, part)
+    assert (part.index == whole.index).all()  # the same instants, shown by the clock of the file
+    assert str(part.index.tz) == ("UTC+02:00" if as_written else "Asia/Tokyo")
+
+
+def test_days_of_a_feed_in_utc_keep_the_dates_of_training_over_a_change_of_the_clock() -> None:
+    """On 27 October 2024 a day of Berlin has 25 hours: 22:00 the day before is its midnight, 23:00 the next one's."""
+    forecaster = Forecaster(
+        model=lambda *_: torch.zeros(1, 14, 1, dtype=torch.float64),
+        scaler=Scaler(np.zeros(1), np.ones(1), ["load"]),
+        targets=["load"],
+        past_covariates=[],
+        time_column="date",
+        frequency="D",
+        shown=None,
+        clock=Clock("Europe/Berlin", "D"),
+        cycles=["day_of_week"],
+        policies=Policies(),
+        context_length=7,
+        horizon=14,
+    )
+    days = pd.date_range("2024-10-10", periods=25, freq="D", tz="Europe/Berlin")
+    feed = pd.DataFrame({"load": np.arange(11.0)}, index=days[:11].tz_convert("UTC"))
+    context, dates = forecaster.context(Series(feed, "D"))
+    assert dates.equals(days[11:].tz_convert("UTC"))
+    known = np.concatenate([context.past_known[0], context.future_known[0]])
+    np.testing.assert_array_equal(known, calendar_features(days.tz_localize(None)[4:], ["day_of_week"]))
+
+
+@pytest.mark.parametrize("keys", [("data", "time_zone"), ("data", "missing"), ("architecture", "options", "level")])
+def test_a_run_that_lacks_a_field_is_refused_with_the_cure(
+    keys: tuple[str, ...], copied: Path, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(copied, put(*keys, value=...))
+    assert forecast(copied, tiny_run.source, tmp_path / "next.csv") == 2
+    error = expect_one_line(capsys)
+    assert repr(keys[-1]) in error
+    assert "train it again" in error
+
+
+def test_times_without_a_zone_are_refused_where_training_had_one_and_the_other_way_round(
+    zoned: tuple[Path, pd.DataFrame], tiny_run: TinyRun
+) -> None:
+    run, table = zoned
+    with pytest.raises(InputError, match="its times have no zone, those of training are UTC: give them an offset"):
+        load(run).predict(table.assign(date=hourly()["date"]))
+    aware = pd.DatetimeIndex(tiny_run.table["date"]).tz_localize("UTC")
+    with pytest.raises(InputError, match="its times have a zone, those of training have none"):
+        load(tiny_run.path).predict(tiny_run.table.assign(date=aware))
+    old = replace(load(tiny_run.path), clock=Clock(UNKNOWN, "h"))  # a run that did not write it down
+    assert len(old.predict(tiny_run.table.assign(date=aware))) == HORIZON
+
+
+def test_the_forecast_continues_the_input_in_steps_of_its_frequency(tiny_run: TinyRun, tmp_path: Path) -> None:
+    assert forecast(tiny_run.path, tiny_run.source, tmp_path / "next.csv") == 0
+    text = (tmp_path / "next.csv").read_text()
+    assert text.startswith("date,load,oil\n")
+    last = tiny_run.table["date"].iloc[-1]
+    wanted = pd.date_range(last + pd.Timedelta(hours=1), periods=HORIZON, freq="h")
+    assert dated(tmp_path / "next.csv").index.equals(wanted.rename("date"))
+
+
+def test_a_picture_lies_beside_the_forecast_and_nothing_else(tiny_run: TinyRun, tmp_path: Path) -> None:
+    assert forecast(tiny_run.path, tiny_run.source, tmp_path / "next.csv") == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["next.csv", "next.png"]
+    assert (tmp_path / "next.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def test_the_forecast_is_in_original_units(tiny_run: TinyRun) -> None:
+    found = load(tiny_run.path).predict(tiny_run.table)
+    assert list(found.columns) == ["load", "oil"]
+    assert bool(found["load"].between(850, 1150).all())
+    assert bool(found["oil"].between(-5.2, -4.8).all())
+
+
+def test_the_day_in_the_data_is_in_the_forecast_in_phase(tiny_run: TinyRun) -> None:
+    found = load(tiny_run.path).predict(tiny_run.table)
+    wave = np.sin(2 * np.pi * (np.arange(HORIZON) + len(tiny_run.table)) / 24)
+    assert np.corrcoef(wave, found["load"])[0, 1] > 0.9
+
+
+def test_another_unit_of_the_data_is_another_unit_of_the_forecast(tiny_run: TinyRun, tmp_path: Path) -> None:
+    table = tiny_run.table.assign(load=tiny_run.table["load"] * 1000 + 7e6)
+    source = write(tmp_path / "watts.csv", table)
+    config = changed({**tiny_run.config, "output_dir": str(tmp_path / "outputs")}, data__path=str(source))
+    run, _ = train(config)
+    here, there = load(tiny_run.path).predict(tiny_run.table), load(run.path).predict(table)
+    np.testing.assert_allclose(there["load"], here["load"] * 1000 + 7e6, rtol=1e-4)
+    np.testing.assert_allclose(there["oil"], here["oil"], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("frequency", "start", "first"),
+    [
+        ("15min", "2016-07-01", "15min"),
+        ("D", "2016-07-01", "1D"),
+        ("MS", "1960-01-01", None),
+        ("B", "2016-07-01", None),
+    ],
+)
+def test_dates_go_on_at_every_frequency(frequency: str, start: str, first: str | None, tmp_path: Path) -> None:
+    dates = pd.date_range(start, periods=400, freq=frequency)
+    source = write(tmp_path / "rows.csv", hourly(400).assign(date=dates))
+    run, _ = train(quick(tmp_path / "outputs", "data=csv", f"data.path={source}", "training.max_steps=1"))
+    wanted = pd.date_range(start, periods=400 + HORIZON, freq=frequency)[400:]
+    found = load(run.path).predict(pd.read_csv(source))
+    assert list(found.index) == list(wanted)
+    if first is not None:
+        assert found.index[0] - dates[-1] == pd.Timedelta(first)
+
+
+def test_a_few_rows_that_might_be_of_another_step_are_of_trainings(tmp_path: Path) -> None:
+    dates = pd.bdate_range("2016-07-04", periods=400)
+    source = write(tmp_path / "rows.csv", hourly(400).assign(date=dates))
+    words = ["context_length=5", "model.patch_length=5", "training.max_steps=1"]
+    run, _ = train(quick(tmp_path / "outputs", "data=csv", f"data.path={source}", *words))
+    week = hourly(5).assign(date=pd.bdate_range("2018-01-01", periods=5))  # Monday to Friday: a daily step as well
+    assert load(run.path).predict(week).index[0] == pd.Timestamp("2018-01-08")
+
+
+# --- rows for what is known ahead, and long tables
+
+
+AHEAD = 96
+
+
+@pytest.mark.parametrize("missing", ["error", "ffill", "interpolate", "mask"])
+def test_the_forecast_begins_behind_the_last_target_and_not_behind_the_last_row(
+    missing: str, tiny_run: TinyRun
+) -> None:
+    forecaster = replace(load(tiny_run.path), policies=Policies(missing=missing))
+    known = tiny_run.table.copy()
+    known.loc[len(known) - AHEAD :, ["load", "oil"]] = np.nan
+    wanted = forecaster.predict(tiny_run.table.iloc[:-AHEAD])
+    pd.testing.assert_frame_equal(forecaster.predict(known), wanted, check_exact=True)
+    assert wanted.index[0] == tiny_run.table["date"].iloc[-AHEAD]
+
+
+def test_the_rows_without_a_target_are_counted_in_one_line(
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = tiny_run.table.copy()
+    known.loc[len(known) - AHEAD :, ["load", "oil"]] = np.nan
+    given, cut = write(tmp_path / "known.csv", known), write(tmp_path / "cut.csv", tiny_run.table.iloc[:-AHEAD])
+    for source in (given, cut):
+        assert forecast(tiny_run.path, source, source.with_suffix(".parquet")) == 0
+    pd.testing.assert_frame_equal(dated(tmp_path / "known.parquet"), dated(tmp_path / "cut.parquet"), check_exact=True)
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "no target value" in line]
+    first = tiny_run.table["date"].iloc[-AHEAD]
+    assert line.startswith(f"{given}: the last {AHEAD} rows have no target value, from {first} on")
+
+
+def test_training_leaves_out_rows_without_a_target_at_the_end_and_says_so(tiny_run: TinyRun, tmp_path: Path) -> None:
+    from forecast.data.sources import load_source
+
+    known = tiny_run.table.copy()
+    known.loc[len(known) - AHEAD :, ["load", "oil"]] = np.nan
+    path = write(tmp_path / "known.csv", known)
+    series = load_source(DataSettings.parse({**tiny_run.config["data"], "path": str(path)})).series
+    assert len(series.frame) == len(known) - AHEAD
+    assert series.observed is None
+    assert series.notes[0].startswith(f"the last {AHEAD} rows have no target value, from ")
+
+
+@pytest.mark.parametrize("names", [["A", "B"], [3, 4]])
+@pytest.mark.parametrize("policy", ["error", "mean"])
+def test_a_long_table_is_refused_by_a_run_of_one_series(names: list[Any], policy: str, tiny_run: TinyRun) -> None:
+    forecaster = replace(load(tiny_run.path), policies=Policies(duplicates=policy))
+    long = pd.concat([tiny_run.table.assign(meter=name) for name in names])
+    with pytest.raises(InputError, match="the frame is a long table: column 'meter' tells 2 series apart") as caught:
+        forecaster.predict(long)
+    assert "data.duplicates" not in str(caught.value)
+    if policy == "mean":  # as a run that was trained so
+        assert len(replace(forecaster, merges_series=True).predict(long)) == HORIZON
+
+
+def test_a_run_that_made_one_series_of_several_forecasts_from_such_a_table(tmp_path: Path, undrawn: None) -> None:
+    long = pd.concat([hourly(500)[["date", "load"]].assign(meter=name) for name in ("A", "B")])
+    source = write(tmp_path / "long.csv", long)
+    words = ["data=csv", f"data.path={source}", "data.targets=[load]", "data.duplicates=mean", "training.max_steps=1"]
+    run, result = train(quick(tmp_path / "outputs", *words))
+    assert any("2 series, told apart by 'meter', were made one" in note for note in result["data"]["notes"])
+    assert forecast(run.path, source, tmp_path / "next.csv") == 0
+
+
+# --- what predict takes from Python
+
+
+def test_a_series_is_taken_by_a_model_of_one_column_and_refused_in_a_line_by_others(tiny_run: TinyRun) -> None:
+    several = load(tiny_run.path)
+    series = tiny_run.table.set_index("date")["load"]
+    for given, kind in ((series, "a Series 'load'"), (series.to_numpy(), "a ndarray"), ([1.0], "a list")):
+        with pytest.raises(
+            InputError, match=f"^predict takes a DataFrame with the columns 'load', 'oil', 'air': this is {kind}"
+        ):
+            several.predict(given)  # type: ignore[arg-type]
+    scaler = Scaler(several.scaler.mean[:1], several.scaler.scale[:1], ["load"])
+    one = replace(
+        several, model=lambda *_: torch.ones(1, HORIZON, 1), scaler=scaler, targets=["load"], past_covariates=[]
+    )
+    assert list(one.predict(series)) == list(one.predict(series.rename(None))) == ["load"]
+    with pytest.raises(InputError, match="a Series 'oil'"):
+        one.predict(series.rename("oil"))
+
+
+def test_a_number_that_stands_for_a_missing_value_is_one_in_the_input_too(tiny_run: TinyRun) -> None:
+    policies = Policies(missing="ffill", missing_values=(-9999,))
+    forecaster = replace(load(tiny_run.path), policies=policies)
+    table = tiny_run.table.copy()
+    place = (table.index[-3], forecaster.targets[0])
+    table.loc[place] = np.nan
+    expected = forecaster.predict(table)
+    table.loc[place] = -9999
+    pd.testing.assert_frame_equal(forecaster.predict(table), expected)

@@ -1,0 +1,150 @@
+"""Forecasts from files with gaps and doubled times, repaired as in training."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.common.errors import InputError
+from forecast.predict.forecaster import load
+from forecast.training.train import train
+from tests.conftest import TinyRun
+from tests.support.forecasts import dated, forecast
+from tests.support.small import CONTEXT, HORIZON, hourly, quick, write
+
+PARTS = ("train", "validation", "test")
+
+
+LAST_GAP = [*range(660, 664), 690]
+
+
+def holed(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with rows absent, one row twice, and a cell empty in the last two days."""
+    copy = table.copy()
+    copy.loc[680, "oil"] = np.nan
+    return pd.concat([copy.drop(index=[*range(100, 110), *LAST_GAP]), copy.loc[[670]]])
+
+
+@pytest.fixture(scope="module", params=["ffill", "interpolate", "mask"])
+def repaired(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
+    """Train on a file with gaps under each policy."""
+    folder = tmp_path_factory.mktemp("repaired")
+    table = holed(hourly())
+    source = write(folder / "hours.csv", table)
+    words = ["data=csv", f"data.path={source}", "data.past_covariates=[air]", "data.duplicates=mean"]
+    words += [f"data.missing={request.param}", "model.linear_path=zero", "training.max_steps=12"]
+    config = quick(folder / "outputs", *words)
+    run, result = train(config)
+    return TinyRun(run.path, source, table, config, result)
+
+
+def test_a_run_on_a_file_with_gaps_says_what_was_changed_and_left_out(repaired: TinyRun) -> None:
+    missing = repaired.config["data"]["missing"]
+    data = repaired.result["data"]
+    assert data["rows"] == 700
+    assert data["policies"] == {"duplicates": "mean", "missing": missing}
+    left_out = {"train": 10, "validation": 0, "test": 5} if missing == "interpolate" else dict.fromkeys(PARTS, 0)
+    assert data["windows_left_out"] == left_out
+    whole = {"train": 430, "validation": 60, "test": 129}
+    assert data["windows"] == {part: whole[part] - left_out[part] for part in PARTS}
+    assert data["notes"][1:3] == [
+        "1 times had more than one row: 2 rows became 1 by their mean",
+        f"15 absent rows and 1 rows with empty cells were filled by {missing} (46 of 2100 values)",
+    ]
+    assert len(data["notes"]) == (4 if missing == "interpolate" else 3)
+    for part in PARTS[1:]:
+        assert np.isfinite(repaired.result[part]["scaled"]["mse"])
+    errors = pd.read_parquet(repaired.path / "errors.parquet")
+    assert len(errors) == data["windows"]["validation"] + data["windows"]["test"]
+
+
+def test_the_runs_own_policies_repair_what_is_forecast_from(
+    repaired: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert forecast(repaired.path, repaired.source, tmp_path / "next.csv") == 0
+    out = capsys.readouterr().out
+    assert f"were filled by {repaired.config['data']['missing']} (46 of 2100 values)" in out
+    assert "2 rows became 1 by their mean" in out
+    assert "ends in a gap" not in out
+    assert dated(tmp_path / "next.csv").index[0] == pd.Timestamp(hourly()["date"].iloc[-1]) + pd.Timedelta(hours=1)
+
+
+def test_the_context_is_what_the_policy_makes_of_it(repaired: TinyRun) -> None:
+    """The same table without its holes: forward filled, or by lines, or filled in any way where it is masked."""
+    missing, forecaster = repaired.config["data"]["missing"], load(repaired.path)
+    series = forecaster.read(repaired.source)
+    found = forecaster.predict(repaired.table)
+    whole = pd.concat([repaired.table.drop_duplicates("date"), hourly().loc[[*range(100, 110), *LAST_GAP]]])
+    whole = whole.set_index("date").sort_index()
+    seen = hourly().set_index("date").assign(load=True, oil=True, air=True).astype(bool)
+    seen.iloc[[*range(100, 110), *LAST_GAP]] = False
+    seen.iloc[680, 1] = False
+    holes = whole.where(seen)
+    filled = holes.interpolate(method="time") if missing == "interpolate" else holes.ffill()
+    assert not forecaster.predict(hourly()).equals(found)
+    if missing == "mask":
+        unmasked = forecaster.predict(filled)
+        assert not unmasked.equals(found)
+        other = series.frame.where(seen.to_numpy(), 1e3)  # what stands under the mask does not matter
+        same = forecaster.predict(replace(series, frame=other))
+        np.testing.assert_allclose(same, found, rtol=1e-4)
+    else:
+        np.testing.assert_allclose(forecaster.predict(filled), found, rtol=1e-6)
+
+
+def test_the_last_test_window_with_gaps_is_forecast_as_the_run_itself_did(repaired: TinyRun, tmp_path: Path) -> None:
+    origin = hourly()["date"].iloc[-HORIZON]
+    source = write(tmp_path / "before.csv", repaired.table[repaired.table["date"] < origin])
+    assert forecast(repaired.path, source, tmp_path / "again.csv") == 0
+    again, stored = dated(tmp_path / "again.csv"), dated(repaired.path / "forecast.csv")
+    assert again.index.equals(stored.index)
+    assert float(((again - stored) / hourly()[["load", "oil"]].std()).abs().max().max()) < 1e-5
+
+
+def test_an_input_that_ends_in_a_gap_is_forecast_from_its_last_values_and_a_note_says_so(
+    repaired: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = hourly()
+    table.loc[697:, "oil"] = table.loc[699:, "air"] = np.nan
+    source = write(tmp_path / "open.csv", table)
+    assert forecast(repaired.path, source, tmp_path / "next.csv") == 0
+    masked = repaired.config["data"]["missing"] == "mask"
+    taken = "the encoder-decoder takes the window's mean there, a target's linear path the value before them"
+    told = taken if masked else "the value before them is held"
+    (note,) = [line for line in capsys.readouterr().out.splitlines() if "ends in a gap" in line]
+    assert (
+        note
+        == f"{source}: ends in a gap: 'oil' has no value in the last 3 rows, nor do 1 more columns in the last: {told}"
+    )
+    held = load(repaired.path).predict(table.ffill())
+    found = dated(tmp_path / "next.csv")
+    assert found.index.equals(held.index)
+    if repaired.config["data"]["missing"] != "mask":
+        pd.testing.assert_frame_equal(found, held, check_freq=False, check_exact=True)
+
+
+def test_a_context_of_gaps_alone_gives_a_finite_forecast_or_is_refused(repaired: TinyRun) -> None:
+    table = hourly()
+    table.loc[700 - CONTEXT :, ["load", "air"]] = np.nan
+    if repaired.config["data"]["missing"] == "mask":  # of which the model would know nothing at all
+        with pytest.raises(InputError, match=f"'load' has no value in the last {CONTEXT} rows"):
+            load(repaired.path).predict(table)
+        return
+    assert np.isfinite(load(repaired.path).predict(table).to_numpy()).all()
+
+
+@pytest.mark.parametrize("step", ["D", "30min", "2h", "3h"])
+def test_another_frequency_is_no_gap(
+    step: str, repaired: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = hourly(200).assign(date=pd.date_range("2016-07-01", periods=200, freq=step))
+    assert forecast(repaired.path, write(tmp_path / "other.csv", rows), tmp_path / "next.csv") == 2
+    assert f"its frequency is {step}, the model was trained at h" in capsys.readouterr().err
+
+
+def test_more_gaps_than_steps_side_by_side_are_of_trainings_frequency(repaired: TinyRun) -> None:
+    places = np.cumsum(np.tile([1, 2, 3, 1, 2], 40))  # no step is that of most rows
+    table = hourly(500).iloc[places[places < 130]]
+    assert load(repaired.path).predict(table).index[0] == table["date"].iloc[-1] + pd.Timedelta(hours=1)

@@ -1,0 +1,39 @@
+"""A run that nothing interrupts, and one that is stopped in the middle."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forecast.common.errors import Interrupted
+from forecast.runs.checkpoint import checkpoints
+from forecast.runs.run import Run
+from forecast.training.train import train
+from tests.support.interruptions import interrupt
+from tests.support.small import changed, quick
+
+
+@pytest.fixture(scope="session")
+def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return a run of 12 steps with dropout, a validation every third step, and a schedule."""
+    folder = tmp_path_factory.mktemp("resume")
+    every = ["training.validations_per_epoch=8", "model.linear_path=zero", "optimizer.lr=0.01", "resume=auto"]
+    return quick(folder / "outputs", *every)
+
+
+@pytest.fixture(scope="session")
+def whole(config: dict[str, Any]) -> tuple[Run, dict[str, Any]]:
+    """Return the run that nothing interrupts."""
+    return train(changed(config, resume=False))
+
+
+@pytest.fixture
+def stopped(config: dict[str, Any], tmp_path: Path) -> Path:
+    """Return the folder of a run that was stopped at step 7 of 12, with a checkpoint of step 6 too."""
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt(patch, "training_step", lambda task, _: task.global_step == 6)
+        with pytest.raises(Interrupted):
+            train({**config, "output_dir": str(tmp_path)})
+    (folder,) = (tmp_path / "synthetic").iterdir()
+    assert [path.name for path in checkpoints(folder / "checkpoints")] == ["step-000000007.ckpt", "step-000000006.ckpt"]
+    return folder

@@ -1,0 +1,264 @@
+"""Stopped anywhere, a run ends where it would have: from its checkpoints, digit for digit."""
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from forecast.common.errors import InputError, Interrupted
+from forecast.runs.checkpoint import MAGIC, checkpoints, read_checkpoint
+from forecast.runs.resume import differences
+from forecast.runs.run import MANIFEST, Run
+from forecast.training.train import train
+from tests.support.interruptions import assert_same, curve, fail, interrupt, next_second
+from tests.support.small import changed, quick, snapshot
+
+pytestmark = pytest.mark.usefixtures("undrawn")
+
+
+STEPS = 12
+
+
+@pytest.mark.parametrize("step", range(STEPS))
+def test_stopped_at_any_step_it_ends_where_it_would_have(
+    config: dict[str, Any],
+    whole: tuple[Run, dict[str, Any]],
+    step: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = {**config, "output_dir": str(tmp_path)}
+    interrupt(monkeypatch, "training_step", lambda task, _: task.global_step == step)
+    with pytest.raises(Interrupted) as end:
+        train(config)
+    assert end.value.exit_code == 143
+    next_second()
+    torch.manual_seed(99)  # nothing may depend on what the process drew before
+    run, result = train(config)
+    assert len(list(run.path.parent.iterdir())) == 1
+    assert_same(run, result, whole)
+    for tag in ("train/loss", "val/mse"):
+        assert curve(run, tag) == curve(whole[0], tag)
+
+
+@pytest.mark.parametrize("step", [3, 9, 12])
+def test_stopped_in_a_validation_it_validates_the_same_step(
+    config: dict[str, Any],
+    whole: tuple[Run, dict[str, Any]],
+    step: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = {**config, "output_dir": str(tmp_path)}
+    interrupt(monkeypatch, "validation_step", lambda task, _: task.global_step >= step)
+    with pytest.raises(Interrupted):
+        train(config)
+    (run,) = (Run(path) for path in (tmp_path / "synthetic").iterdir())
+    assert read_checkpoint(checkpoints(run.checkpoints)[0])["validation_due"]
+    next_second()
+    run, result = train(config)
+    assert_same(run, result, whole)
+    assert curve(run, "val/mse") == curve(whole[0], "val/mse")
+
+
+def test_a_resumed_run_can_be_resumed(
+    config: dict[str, Any], whole: tuple[Run, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {**config, "output_dir": str(tmp_path)}
+    for step in (2, 3, 7, 11):
+        with monkeypatch.context() as patch:
+            interrupt(patch, "training_step", lambda task, _, step=step: task.global_step == step)  # type: ignore[misc]
+            with pytest.raises(Interrupted):
+                train(config)
+    assert_same(*train(config), whole)
+
+
+@pytest.mark.usefixtures("traced")
+def test_a_compiled_run_that_is_resumed_ends_where_it_would_have(
+    config: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = train(changed(config, training__compile=True, output_dir=str(tmp_path / "whole")))
+    config = changed(config, training__compile=True, output_dir=str(tmp_path))
+    interrupt(monkeypatch, "training_step", lambda task, _: task.global_step == 7)
+    with pytest.raises(Interrupted):
+        train(config)
+    (folder,) = (tmp_path / "synthetic").iterdir()
+    kept = read_checkpoint(checkpoints(folder / "checkpoints")[0])["callbacks"]["Speed"]["compile_seconds"]
+    run, result = train(config)
+    assert_same(run, result, whole)
+    assert result["speed"]["compile_seconds"] > kept > 0
+
+
+def test_only_a_run_that_is_not_compiled_may_change_its_checkpointing(config: dict[str, Any]) -> None:
+    other = changed(config, training__activation_checkpointing=True)
+    assert differences(other, config) == []
+    compiled = [changed(each, training__compile=True) for each in (other, config)]
+    assert differences(*compiled) == ["training.activation_checkpointing is False there and True here"]
+
+
+def test_a_stop_by_early_stopping_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worse = ["optimizer.lr=3", "training.validations_per_epoch=32", "callbacks.early_stopping.patience=2"]
+    config = quick(tmp_path / "a", *worse, "training.max_steps=40", "resume=auto")
+    whole = train(config)
+    assert whole[1]["status"] == "stopped early"
+    steps = whole[1]["model"]["steps"]
+    config = {**config, "output_dir": str(tmp_path / "b")}
+    monkeypatch.setattr("forecast.training.callbacks.checkpoints.Checkpoints.on_train_end", lambda *_: fail())
+    with pytest.raises(RuntimeError, match="killed"):
+        train(config)
+    monkeypatch.undo()
+    run, result = train(config)
+    assert result["model"]["steps"] == steps
+    assert_same(run, result, whole)
+
+
+def test_killed_after_the_training_only_the_evaluation_is_made(
+    config: dict[str, Any], whole: tuple[Run, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {**config, "output_dir": str(tmp_path)}
+    with monkeypatch.context() as patch:
+        patch.setattr("forecast.training.train.score", lambda *_: fail())
+        with pytest.raises(RuntimeError, match="killed"):
+            train(config)
+    monkeypatch.setattr("lightning.Trainer.fit", lambda *_, **__: pytest.fail("trained again"))
+    run, result = train(config)
+    assert_same(run, result, whole)
+    assert result["speed"]["fit_seconds"] > 0
+    assert result["speed"]["step_ms_p50"] > 0
+
+
+def test_a_finished_run_is_not_run_again(config: dict[str, Any], whole: tuple[Run, dict[str, Any]]) -> None:
+    before = snapshot(whole[0].path)
+    run, result = train(config)
+    assert run.path == whole[0].path
+    assert result["test"] == whole[1]["test"]
+    assert snapshot(whole[0].path) == before
+
+
+def test_auto_begins_a_new_run_where_there_is_none_of_this_configuration(
+    config: dict[str, Any], whole: tuple[Run, dict[str, Any]]
+) -> None:
+    for other in ({"seed": 2}, {"training__max_steps": 2}):
+        run, _ = train(changed(config, **other))
+        assert run.path != whole[0].path
+
+
+@pytest.mark.parametrize("damage", ["cut", "bit", "empty", "noise", "foreign"])
+def test_a_damaged_checkpoint_is_skipped_in_one_line(
+    config: dict[str, Any],
+    whole: tuple[Run, dict[str, Any]],
+    stopped: Path,
+    damage: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    newest, older = checkpoints(stopped / "checkpoints")
+    raw = bytearray(newest.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    content = {
+        "cut": newest.read_bytes()[:-100],
+        "bit": bytes(raw),
+        "empty": b"",
+        "noise": MAGIC + b"\0" * 5000,
+        "foreign": older.read_bytes()[len(MAGIC) :],
+    }
+    newest.write_bytes(content[damage])
+    run, result = train({**config, "output_dir": str(stopped.parents[1])})
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "skipped" in line]
+    assert str(newest) in line
+    assert_same(run, result, whole)
+
+
+def test_without_a_valid_checkpoint_it_begins_again_in_the_same_folder(
+    config: dict[str, Any], whole: tuple[Run, dict[str, Any]], stopped: Path
+) -> None:
+    for path in checkpoints(stopped / "checkpoints"):
+        path.write_bytes(b"damaged")
+    next_second()
+    (stopped / ".result.json.abc.tmp").write_text("left by a kill")
+    run, result = train({**config, "output_dir": str(stopped.parents[1])})
+    assert run.path == stopped
+    assert_same(run, result, whole)
+    assert curve(run, "train/loss") == curve(whole[0], "train/loss")
+
+
+def test_between_validations_time_saves_too(config: dict[str, Any], tmp_path: Path) -> None:
+    hasty = changed(config, output_dir=str(tmp_path), training__checkpoint_minutes=1e-9, resume=False)
+    written: list[int] = []
+    from forecast.training.callbacks import checkpoints as module
+
+    original = module.write_checkpoint
+    with pytest.MonkeyPatch.context() as patch:
+
+        def noting(folder: Path, step: int, content: dict[str, Any]) -> Path:
+            written.append(step)
+            assert len(checkpoints(folder)) <= 2
+            return original(folder, step, content)
+
+        patch.setattr(module, "write_checkpoint", noting)
+        run, _ = train(hasty)
+    assert set(written) == set(range(STEPS + 1))
+    assert len(checkpoints(run.checkpoints)) == 2
+
+
+def test_what_is_read_back_is_what_was_written(stopped: Path) -> None:
+    newest, older = checkpoints(stopped / "checkpoints")
+    content = read_checkpoint(newest)
+    assert (content["step"], read_checkpoint(older)["step"]) == (7, 6)
+    assert content["best"]["step"] in (3, 6)
+    assert not content["finished"]
+    shutil.copy(newest, stopped / "elsewhere.ckpt")
+    assert read_checkpoint(stopped / "elsewhere.ckpt")["data"] == content["data"]
+    assert not (stopped / MANIFEST).exists()
+
+
+def test_checkpoints_of_another_version_are_refused_and_kept(config: dict[str, Any], stopped: Path) -> None:
+    for path in checkpoints(stopped / "checkpoints"):
+        path.write_bytes(path.read_bytes().replace(MAGIC, b"forecast checkpoint 9\n"))
+    before = snapshot(stopped)
+    with pytest.raises(InputError, match="another version"):
+        train({**config, "output_dir": str(stopped.parents[1])})
+    assert snapshot(stopped) == before
+
+
+def test_a_start_that_rounding_alone_betters_is_kept(tmp_path: Path) -> None:
+    _, result = train(quick(tmp_path, "optimizer.lr=1e-30"))
+    assert result["model"]["best_step"] == 0
+
+
+def test_a_timed_save_is_not_part_of_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from forecast.training.callbacks import checkpoints as module
+
+    original = module.write_checkpoint
+
+    def slow(*arguments: Any) -> Path:
+        time.sleep(0.2)
+        return original(*arguments)
+
+    monkeypatch.setattr(module, "write_checkpoint", slow)
+    often = "training.checkpoint_minutes=1e-9"
+    _, result = train(quick(tmp_path, often, "training.max_steps=20", "training.max_epochs=5"))
+    speed = result["speed"]
+    assert speed["step_ms_p50"] < 200
+    assert speed["train_windows_per_s"] > 16 / 0.2
+
+
+@pytest.mark.parametrize(("first", "then"), [("mapped", "device"), ("auto", "mapped")])
+def test_it_may_go_on_with_its_table_elsewhere_and_ends_where_it_would_have(
+    config: dict[str, Any],
+    whole: tuple[Run, dict[str, Any]],
+    first: str,
+    then: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = {**config, "output_dir": str(tmp_path)}
+    interrupt(monkeypatch, "training_step", lambda task, _: task.global_step == 5)
+    with pytest.raises(Interrupted):
+        train(changed(config, training__data_placement=first))
+    run, result = train(changed(config, training__data_placement=then))
+    assert result["data"]["placement"]["wanted"] == then
+    assert len(list(run.path.parent.iterdir())) == 1
+    assert_same(run, result, whole)

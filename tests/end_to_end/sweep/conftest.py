@@ -1,0 +1,58 @@
+"""What the tests of sweeps share: one sweep of six jobs, and trainings that are none."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forecast.runs.settings import Settings
+from forecast.training.sweep import job as sweep_job
+from forecast.training.sweep import sweep
+from tests.conftest import leave_blank
+from tests.support.sweeps import SIX, Ended, command
+
+
+@pytest.fixture(scope="session")  # the slow test that uses it comes long before the others
+def six(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
+    """Return the folder and the end of a sweep over three mechanisms and two seeds."""
+    root = tmp_path_factory.mktemp("six")
+    with pytest.MonkeyPatch.context() as patch:
+        leave_blank(patch)
+        ended = command(root, *SIX, "sweep.repeat_timing=0.1")
+    (folder,) = (root / "sweeps").iterdir()
+    return folder, ended
+
+
+@pytest.fixture(autouse=True)
+def without_report(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Write no report after the sweeps of single tests: it takes as long as their jobs; that of `six` is there."""
+    original = sweep.report_sweep
+    monkeypatch.setattr(sweep, "report_sweep", lambda folder: None)
+    return original
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], list[str]]:
+    """Return what puts a function in the place of the training; what it gives lists the jobs' folders."""
+
+    def replace(training: Callable[[dict[str, Any]], Any]) -> list[str]:
+        called: list[str] = []
+
+        def instead(settings: Settings, *, folder: Path) -> Any:
+            called.append(folder.name)
+            mse = training(settings.plain)
+            return None, {"validation": {"scaled": {"mse": mse}}, "speed": {"train_windows_per_s": 10 * mse}}
+
+        monkeypatch.setattr(sweep_job, "train", instead)
+        return called
+
+    return replace
+
+
+@pytest.fixture
+def returned(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the list of what the jobs give to Hydra."""
+    values: list[float] = []
+    monkeypatch.setattr(sweep, "run_job", lambda *job: values.append(sweep_job.run_job(*job)))
+    return values

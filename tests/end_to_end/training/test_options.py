@@ -1,0 +1,260 @@
+"""The same configuration gives the same digits, each option acts, and no loss that is not finite is kept."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+
+from forecast import attention
+from forecast.attention.full import FullAttention
+from forecast.common.errors import InputError, NotFiniteError
+from forecast.data.settings import DataSettings
+from forecast.evaluation.evaluate import evaluate
+from forecast.model.informer import Informer
+from forecast.runs.checkpoint import read_checkpoint
+from forecast.runs.run import Run
+from forecast.runs.summary import print_table, summary, title
+from forecast.training.task import ForecastTask
+from forecast.training.train import train
+from tests.conftest import TinyRun
+from tests.support.small import CONTEXT, HORIZON, QUICK, SMALL, changed, hourly, quick, write
+
+pytestmark = pytest.mark.usefixtures("undrawn")
+
+
+SCORES = {"mse", "mae"}
+
+
+def scores(result: dict[str, Any]) -> dict[str, Any]:
+    """Return what a second run has to give again, digit for digit."""
+    return {key: result[key] for key in ("validation", "test", "linear_path", "baselines", "model", "linear_fit")}
+
+
+# --- the same again, and what acts
+
+
+def test_the_same_configuration_gives_the_same_digits(tiny_run: TinyRun, tmp_path: Path) -> None:
+    torch.rand(7)  # what was drawn before must not matter
+    run, result = train({**tiny_run.config, "output_dir": str(tmp_path)})
+    assert scores(result) == scores(tiny_run.result)
+    for name in ("model.safetensors", "calibration.safetensors", "forecast.csv", "errors.parquet"):
+        assert (run.path / name).read_bytes() == (tiny_run.path / name).read_bytes()
+
+
+def test_another_seed_gives_other_scores_and_the_same_baselines(tiny_run: TinyRun, tmp_path: Path) -> None:
+    _, result = train({**tiny_run.config, "output_dir": str(tmp_path), "seed": 2})
+    assert result["test"]["scaled"] != tiny_run.result["test"]["scaled"]
+    assert result["baselines"] == tiny_run.result["baselines"]
+
+
+def test_a_training_that_only_does_harm_gives_back_the_closed_form(config: dict[str, Any]) -> None:
+    _, result = train(changed(config, optimizer__lr=1.0))
+    assert result["model"]["best_step"] == 0
+    for part in ("validation", "test"):
+        assert result[part]["scaled"] == pytest.approx(result["linear_path"][part]["scaled"], rel=1e-6)
+    assert result["linear_path_start"] == "ridge"
+
+
+@pytest.mark.parametrize(("confidence", "left"), [(None, True), (0.9999, False)])
+def test_the_start_is_left_only_where_validation_is_sure_enough(
+    config: dict[str, Any], confidence: float | None, left: bool
+) -> None:
+    _, result = train(changed(config, training__start_confidence=confidence))
+    assert (result["model"]["best_step"] > 0) == left
+
+
+def test_training_moves_the_model_away_from_its_linear_path(tiny_run: TinyRun) -> None:
+    assert tiny_run.result["test"]["scaled"] != tiny_run.result["linear_path"]["test"]["scaled"]
+
+
+def can_be_causal(mechanism: dict[str, Any]) -> bool:
+    try:
+        attention.build(**mechanism, num_heads=1, head_dim=4, causal=True, max_key_length=8)
+    except InputError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("model", ["patch_informer", "informer"])
+@pytest.mark.parametrize("name", attention.available())
+def test_each_mechanism_trains_in_each_preset(name: str, model: str, tmp_path: Path) -> None:
+    config = quick(tmp_path, f"attention={name}", "training.max_steps=2", model=model)
+    if model == "informer" and not can_be_causal(config["attention"]):
+        config["decoder_attention"] = config["cross_attention"]
+    run, result = train(config)
+    assert result["model"]["steps"] == 2
+    assert math.isfinite(result["test"]["scaled"]["mse"])
+    assert result["linear_path"] is None or model == "patch_informer"
+    assert isinstance(run.load_model(), Informer)
+
+
+def test_without_a_linear_path_its_row_is_null(config: dict[str, Any], command: Any) -> None:
+    run, result = train(changed(config, model__linear_path=False, training__max_steps=1))
+    assert result["linear_path"] is None
+    assert json.loads((run.path / "result.json").read_text())["linear_path"] is None
+
+
+def test_a_series_shorter_than_a_season_has_no_seasonal_row(tmp_path: Path) -> None:
+    table = hourly(400).assign(date=pd.date_range("2016-07-01", periods=400, freq="min"))
+    source = write(tmp_path / "minutes.csv", table)
+    _, result = train(quick(tmp_path / "outputs", "data=csv", f"data.path={source}", "training.max_steps=1"))
+    assert result["baselines"]["seasonal_naive"] is None
+    assert "skill" not in result["test"]
+
+
+def test_a_series_that_repeats_itself_or_never_moves_has_a_table_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = hourly(700)[["date"]].assign(load=0.0, oil=[float(hour % 24) for hour in range(700)])
+    source = write(tmp_path / "exact.csv", table)
+    _, result = train(quick(tmp_path / "outputs", "data=csv", f"data.path={source}", "training.max_steps=1"))
+    assert result["baselines"]["seasonal_naive"]["test"]["scaled"]["mse"] == 0
+    print_table(result)
+    assert "seasonal naive" in capsys.readouterr().out
+
+
+def test_each_loss_trains_another_model(config: dict[str, Any]) -> None:
+    found = {loss: train({**config, "loss": loss})[1]["test"]["scaled"]["mse"] for loss in ("mse", "mae", "huber")}
+    assert len(set(found.values())) == 3
+
+
+def test_max_steps_is_counted_exactly(config: dict[str, Any]) -> None:
+    _, result = train(changed(config, training__max_steps=5))
+    assert (result["model"]["steps"], result["status"]) == (5, "finished")
+
+
+def test_max_epochs_is_passes_over_the_training_windows(config: dict[str, Any]) -> None:
+    _, result = train(changed(config, training__max_steps=None, training__max_epochs=0.1))
+    assert result["model"]["steps"] == round(0.1 * result["data"]["windows"]["train"] / 16)
+
+
+def test_max_time_ends_a_run_that_is_whole(config: dict[str, Any]) -> None:
+    config = changed(config, callbacks={}, training__max_epochs=None, training__max_steps=10_000)  # far off
+    run, result = train(changed(config, training__max_time="00:00:00:01"))
+    assert result["status"] == "out of time"
+    assert 0 < result["model"]["steps"] < 10_000
+    assert Run.open(run.path).load_model().linear_path is not None
+
+
+def test_early_stopping_ends_a_run_that_gets_no_better(config: dict[str, Any]) -> None:
+    config = changed(config, callbacks__early_stopping__patience=1, training__validations_per_epoch=13)
+    _, result = train(changed(config, training__max_steps=60, optimizer__lr=0.0, optimizer__weight_decay=0.0))
+    assert result["status"] == "stopped early"
+    assert result["model"]["steps"] < 10
+
+
+def test_a_callback_can_be_taken_out(config: dict[str, Any]) -> None:
+    config = changed(config, training__validations_per_epoch=13, training__max_steps=20, optimizer__lr=0.0)
+    _, result = train({**config, "callbacks": {}})
+    assert result["status"] == "finished"
+
+
+def test_windows_scored_one_in_five_are_counted_as_that_wherever_they_are_shown(tmp_path: Path) -> None:
+    words = ["training.evaluation_stride=5", "training.first_origin=60", "training.max_steps=1"]
+    run, result = train(quick(tmp_path, *words))
+    data = result["data"]
+    errors = pd.read_parquet(run.path / "errors.parquet")
+    for part in ("validation", "test"):
+        origins = errors.loc[errors["part"] == part, "origin"]
+        assert len(origins) == data["windows"][part]
+        assert set(origins.diff().dropna()) == {pd.Timedelta(hours=5)}
+    assert data["evaluation_stride"] == 5
+    counted = f"{data['windows']['test']:,} test windows, 1 in 5"
+    assert counted in title(result)
+    assert counted in summary(result)
+    assert "all" not in title(result)
+    hours = pd.Timestamp(data["first_test_target"]) - pd.Timestamp(data["first_train_target"])
+    assert hours == pd.Timedelta(hours=560 + (140 - HORIZON) % 5 - 60)  # the last window is kept
+
+
+def test_scores_do_not_depend_on_the_evaluation_batch_size(tiny_run: TinyRun) -> None:
+    from forecast.data.datamodule import ForecastData
+    from forecast.data.sources import load_source
+
+    data = ForecastData(
+        load_source(DataSettings.parse(tiny_run.config["data"])),
+        tiny_run.config["data"]["split"],
+        context_length=CONTEXT,
+        horizon=HORIZON,
+        batch_size=16,
+        evaluation_batch_size=64,
+        seed=1,
+    )
+    network = Run.open(tiny_run.path).load_model()
+    for size in (1, 7, 64):
+        found = evaluate(lambda batch: network(*batch[:4]), data.parts["test"], size).sums.scaled()
+        for name in SCORES:
+            assert found[name] == pytest.approx(tiny_run.result["test"]["scaled"][name], rel=1e-6)
+
+
+# --- losses that are not finite
+
+
+def poison(monkeypatch: pytest.MonkeyPatch, step: int) -> list[dict[str, torch.Tensor]]:
+    """Make the loss NaN from `step` on; give the weights as they are before that step's update."""
+    kept: list[dict[str, torch.Tensor]] = []
+    original = ForecastTask.training_step
+
+    def bad(self: ForecastTask, batch: Any, batch_idx: int) -> torch.Tensor:
+        loss = original(self, batch, batch_idx)
+        if self.global_step < step:
+            return loss
+        kept.append({name: tensor.clone() for name, tensor in self.state_dict().items()})
+        kept.append(self.state_dict())  # the weights themselves, to be looked at after the run has ended
+        self._last_loss = loss.detach() * torch.nan
+        return loss * torch.nan
+
+    monkeypatch.setattr(ForecastTask, "training_step", bad)
+    return kept
+
+
+def test_a_loss_that_is_not_finite_stops_before_the_update(
+    config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = poison(monkeypatch, 3)
+    with pytest.raises(NotFiniteError, match=r"^step 3: ") as caught:
+        train(config)
+    before, after = kept
+    assert "\n" not in str(caught.value)
+    for name, tensor in after.items():
+        assert torch.equal(tensor, before[name]), name
+
+
+def test_no_checkpoint_holds_weights_that_are_not_finite(
+    config: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    poison(monkeypatch, 5)
+    with pytest.raises(NotFiniteError):
+        train(changed(config, training__validations_per_epoch=13))  # a checkpoint every other step
+    written = sorted(tmp_path.rglob("*.ckpt"))
+    assert written
+    for path in written:
+        state = read_checkpoint(path)["network"]
+        assert all(bool(torch.isfinite(tensor).all()) for tensor in state.values())
+    assert not list(tmp_path.rglob("manifest.json"))
+
+
+def test_a_gradient_that_is_not_finite_stops_the_run_too(
+    config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def infinite(self: FullAttention, *arguments: Any) -> torch.Tensor:
+        output = attend(self, *arguments)
+        output.register_hook(lambda gradient: gradient * math.inf)
+        return output
+
+    attend = FullAttention.attend
+    monkeypatch.setattr(FullAttention, "attend", infinite)
+    with pytest.raises(NotFiniteError, match="gradient norm"):
+        train(changed(config, model__linear_path=False))
+
+
+def test_a_loss_that_is_not_finite_is_exit_code_3_and_one_line(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    poison(monkeypatch, 0)
+    code, _, error = command("data.rows=700", *SMALL["patch_informer"], *QUICK)
+    assert code == 3
+    assert error.startswith("error: step 0: not finite")
+    assert error.count("\n") == 1

@@ -1,0 +1,57 @@
+"""Forecasts through the command line, read back, and run folders changed by hand."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.predict.__main__ import main as predict
+from tests.support.small import rewrite
+
+
+def forecast(run: Path, source: Path, output: Path) -> int:
+    return predict(["--run", str(run), "--input", str(source), "--output", str(output)])
+
+
+def dated(path: Path) -> pd.DataFrame:
+    """Read a forecast back, the times as index."""
+    if path.suffix == ".parquet":
+        table = pd.read_parquet(path)
+    else:  # every digit counts, and pandas before version 3 leaves the last ones to chance
+        table = pd.read_csv(path, index_col=0, dtype=object).astype(np.float64)
+    return table.set_index(pd.DatetimeIndex(table.index).as_unit("ns"))
+
+
+def edit(run: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change the manifest in place."""
+    path = run / "manifest.json"
+    content = json.loads(path.read_text())
+    change(content)
+    rewrite(path, content)
+
+
+def put(*keys: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    """Return a change of one value of the manifest; `...` takes the key out."""
+
+    def change(manifest: dict[str, Any]) -> None:
+        node = manifest
+        for key in keys[:-1]:
+            node = node[key]
+        if value is ...:
+            del node[keys[-1]]
+        else:
+            node[keys[-1]] = value
+
+    return change
+
+
+def expect_one_line(capsys: pytest.CaptureFixture[str]) -> str:
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    return error

@@ -1,0 +1,53 @@
+"""Trainings that are interrupted, and what they have to end as."""
+
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from forecast.common.files import sha256
+from forecast.runs.run import Run
+from forecast.training.task import ForecastTask
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, method: str, when: Callable[[ForecastTask, int], bool]) -> None:
+    """Send SIGTERM in `method` the first time that `when(task, batch_idx)` holds."""
+    original = getattr(ForecastTask, method)
+    sent: list[int] = []
+
+    def sending(self: ForecastTask, batch: Any, batch_idx: int) -> Any:
+        if not sent and when(self, batch_idx):
+            sent.append(batch_idx)
+            signal.raise_signal(signal.SIGTERM)
+        return original(self, batch, batch_idx)
+
+    monkeypatch.setattr(ForecastTask, method, sending)
+
+
+def assert_same(run: Run, result: dict[str, Any], whole: tuple[Run, dict[str, Any]]) -> None:
+    """Compare weights, best step, scores and what the probe found, digit for digit."""
+    assert sha256(run.path / "model.safetensors") == sha256(whole[0].path / "model.safetensors")
+    for part in ("test", "validation"):
+        assert result[part] == whole[1][part]
+    assert result["model"] == whole[1]["model"]
+    assert result["status"] == whole[1]["status"]
+    assert result["probe"] == whole[1]["probe"]
+    assert not [path for path in run.path.rglob("*") if path.name.endswith(".tmp")]
+
+
+def curve(run: Run, tag: str) -> list[tuple[int, float]]:
+    events = EventAccumulator(str(run.path), size_guidance={"scalars": 0})
+    events.Reload()
+    return [(event.step, event.value) for event in events.Scalars(tag)]
+
+
+def next_second() -> None:
+    """Wait: event files begun in one second are read in the order of their names, in which 10 is before 9."""
+    time.sleep(1 - time.time() % 1)
+
+
+def fail() -> None:
+    raise RuntimeError("killed")
