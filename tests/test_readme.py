@@ -12,7 +12,7 @@ from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 
 from benchmarks.accuracy import tables
-from benchmarks.accuracy.rows import read_record
+from benchmarks.accuracy.record import read_record
 from forecast import attention
 from forecast.attention._parsing import attention_arguments
 from forecast.check.candidate import Candidate

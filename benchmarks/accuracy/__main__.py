@@ -1,4 +1,4 @@
-"""Fill and show the record of measured accuracy, benchmarks/results.csv: `python -m benchmarks.accuracy`."""
+"""Fill and show the record of measured accuracy: `python -m benchmarks.accuracy`."""
 
 import argparse
 import sys
@@ -11,19 +11,20 @@ from forecast.common.cli import finish
 from forecast.common.errors import InputError
 
 if TYPE_CHECKING:
-    from benchmarks.accuracy.cell import Cell
+    from benchmarks.accuracy.recipes import Cell
 
+RECORD = Path("benchmarks/records/accuracy/results.csv")
 FILTERS = ("dataset", "horizon", "attention", "seed", "recipe")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do as the command line says; give the exit code, 1 where a run failed."""
+    """Do as the command line says; return the exit code, 1 where a run failed."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.accuracy",
-        description="Run what the record lacks, a row a run, or write the README's tables from it. The same command "
+        description="Run what the record lacks, as sweeps, or write the README's tables from it. The same command "
         "goes on where it was ended. Exit code 0: done; 1: a run failed, each in a line of its own; 2: input.",
     )
-    parser.add_argument("--record", type=Path, default=Path("benchmarks/results.csv"), help="the file (%(default)s)")
+    parser.add_argument("--record", type=Path, default=RECORD, help="the file (%(default)s)")
     for name in FILTERS:
         parser.add_argument(f"--{name}", nargs="+", metavar="WORD", help=f"only rows of such a {name}, * for anything")
     parser.add_argument("--dry-run", action="store_true", help="list what is missing, with its commands; run nothing")
@@ -32,11 +33,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--output-dir", type=Path, help="of the runs (outputs/record)")
     parser.add_argument("--write", type=Path, metavar="README.md", help="put the tables between their marks in a file")
     options = parser.parse_args(arguments)
-    failures: list[int] = []
-    return finish(lambda: failures.append(_run(options))) or int(any(failures))
+    done: list[bool] = []
+    return finish(lambda: done.append(_run(options))) or int(not all(done))
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> bool:
+    """Return whether every run that was begun has a row."""
     if not options.record.parent.is_dir():
         raise InputError(f"{options.record.parent}: no such folder: run this in the checkout, or give another --record")
     if options.write is not None:
@@ -52,14 +54,14 @@ def _run(options: argparse.Namespace) -> int:
     if options.dry_run:
         for cell in absent:
             print(f"{cell.name}: {cell.command}")
-        return 0
+        return True
     folder = options.output_dir or Path("outputs/record")
     return fill(absent, Filling(options.record, folder, options.threads, options.minutes))
 
 
 def _chosen(options: argparse.Namespace) -> "list[Cell]":
     """Return the cells that pass all filters, in their order."""
-    from benchmarks.accuracy.cell import all_cells
+    from benchmarks.accuracy.recipes import all_cells
 
     cells = all_cells()
     for name in FILTERS:
@@ -73,16 +75,16 @@ def _chosen(options: argparse.Namespace) -> "list[Cell]":
     return cells
 
 
-def _write(options: argparse.Namespace) -> int:
+def _write(options: argparse.Namespace) -> bool:
     if options.dry_run or any(getattr(options, name) for name in (*FILTERS, "minutes", "threads", "output_dir")):
         raise InputError("--write runs nothing and shows the whole record: give it --record alone")
-    from benchmarks.accuracy.rows import read_record
+    from benchmarks.accuracy.record import read_record
     from benchmarks.accuracy.tables import write_tables
 
     rows = read_record(options.record)
     write_tables(options.write, rows)
     print(f"{options.write}: {len(rows)} rows of {options.record}")
-    return 0
+    return True
 
 
 if __name__ == "__main__":

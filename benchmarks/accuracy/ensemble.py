@@ -1,7 +1,6 @@
 """The score of several runs whose forecasts are averaged, on all of their windows."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,23 +8,18 @@ from torch import Tensor
 
 from forecast.common.errors import InputError
 from forecast.common.files import read_json
-from forecast.data.datamodule import ForecastData
-from forecast.data.settings import DataSettings
-from forecast.data.sources import described_data, load_source
 from forecast.data.windows import Batch
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.scoring import units_of
+from forecast.predict.transplanted import data_at, same_source
 from forecast.runs.resume import differences, read_config
 from forecast.runs.run import RESULT, Run
 
 
 def score_ensemble(runs: Sequence[Run]) -> dict[str, Any]:
-    """Return a result as that of one run: the scores of the mean forecast, sizes and seconds of all together.
+    """Return a result like that of one run: the scores of the mean forecast, sizes and seconds of all together.
 
-    Raises
-    ------
-    InputError
-        If the runs differ in more than their seed.
+    The runs may differ in their seed alone.
     """
     first, *others = runs
     config = read_config(first.path)
@@ -33,7 +27,7 @@ def score_ensemble(runs: Sequence[Run]) -> dict[str, Any]:
         lines = differences(config, read_config(run.path), budget=True)
         if apart := [line for line in lines if not line.startswith("seed is ")]:
             raise InputError(f"{run.path}: no run like {first.path} but for the seed: {'; '.join(apart[:3])}")
-    data = data_of(config, first.path)
+    data = data_at(first, same_source(first), None, torch.device("cpu"))
     networks = [run.load_model() for run in runs]
 
     def mean_forecast(batch: Batch) -> Tensor:
@@ -56,17 +50,3 @@ def score_ensemble(runs: Sequence[Run]) -> dict[str, Any]:
         "speed": {"fit_seconds": sum(result["speed"]["fit_seconds"] for result in results)},
         "status": "finished",
     }
-
-
-def data_of(config: Mapping[str, Any], folder: Path) -> ForecastData:
-    """Return the data as the run of this configuration, in `folder`, had them."""
-    training = config["training"]
-    return ForecastData(
-        load_source(DataSettings.parse(described_data(config["data"], folder, lambda path: f"put {path} into data/"))),
-        config["data"]["split"],
-        context_length=config["context_length"],
-        horizon=config["horizon"],
-        batch_size=training["batch_size"],
-        evaluation_batch_size=training["evaluation_batch_size"],
-        seed=config["seed"],
-    )

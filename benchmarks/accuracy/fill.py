@@ -1,23 +1,31 @@
-"""Filling the record: what is missing, one run after another."""
+"""Filling the record: a sweep for each group of missing rows, and the rows of its finished jobs."""
 
+import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.accuracy.cell import Cell
-from benchmarks.accuracy.child import TrainingFailed, train_in_child
-from benchmarks.accuracy.rows import Record, append, key_of, read_record, row_of
-from forecast.common.errors import InputError
-from forecast.common.files import folder_lock, read_json
-from forecast.runs.run import RESULT
+from benchmarks.accuracy.ensemble import score_ensemble
+from benchmarks.accuracy.recipes import Cell, sweep_name, sweep_words, sweeps
+from benchmarks.accuracy.record import Record, add, key_of, read_record, row_of
+from forecast.common.files import read_json
+from forecast.common.processes import environment
+from forecast.runs.rows import read_jobs
+from forecast.runs.run import FAILED, RESULT, Run
+
+JOBS_LEFT = 5
+"""Exit code of a sweep whose minutes were over before its last job."""
+
+Place = tuple[int, str, str]
+"""The horizon, mechanism and seed of a job."""
 
 
 @dataclass(frozen=True)
 class Filling:
-    """How runs are made: the record's file, the folder of the runs, threads of each, minutes for new ones."""
+    """The record's file, the folder of the runs, the threads of each run, and the minutes for new ones."""
 
     record: Path
     folder: Path
@@ -31,68 +39,74 @@ def missing(cells: Sequence[Cell], record: Path) -> list[Cell]:
     return [cell for cell in cells if cell.key not in there]
 
 
-def fill(cells: Sequence[Cell], filling: Filling) -> int:
-    """Make the rows of `cells` that are missing, in their order, and give how many failed.
+def fill(cells: Sequence[Cell], filling: Filling) -> bool:
+    """Make the missing rows of `cells`, in their order, and return whether every sweep did all of its jobs.
 
-    A run that failed is one line, and the next begins; its row stays missing. Several processes may fill one
-    record side by side: each run is made by one of them.
+    A job that is finished in the folder of its sweep is not trained again. However a sweep ends, its finished jobs are
+    rows of the record.
     """
-    started, failed = time.monotonic(), 0
-    for cell in missing(cells, filling.record):
-        if filling.minutes is not None and time.monotonic() - started >= 60 * filling.minutes:
+    started, whole = time.monotonic(), True
+    for group in sweeps(missing(cells, filling.record)):
+        left = None if filling.minutes is None else filling.minutes - (time.monotonic() - started) / 60
+        code = JOBS_LEFT
+        if left is None or left > 0:
+            try:
+                code = _run(group, filling, left)
+            finally:
+                for row in add(filling.record, list(_rows(group, filling.folder))):
+                    print(f"{filling.record}: {', '.join(key_of(row))}: {_scores(row)}", flush=True)
+        if code == JOBS_LEFT:
             print(f"{filling.minutes:g} minutes are over: the same command goes on with what is missing")
             break
-        with _held(cell, filling.folder) as held:
-            if held and missing([cell], filling.record):  # it may have been made meanwhile
-                failed += not _add(cell, filling)
-    return failed
+        whole = whole and code == 0
+    return whole
 
 
-@contextmanager
-def _held(cell: Cell, folder: Path) -> Iterator[bool]:
-    """Say whether this process may make the run, and keep others from it until it is made."""
-    place = folder / "cells" / "_".join(cell.key).replace("+", "-")
-    place.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(folder_lock(place))
-        except InputError:
-            print(f"{cell.name}: another process is at it", flush=True)
-            yield False
-            return
-        yield True
-
-
-def _add(cell: Cell, filling: Filling) -> bool:
-    """Make a row and say whether that went well; an average whose runs are not all there is left for later."""
-    if absent := missing(cell.members, filling.record):
-        print(f"{cell.name}: waits for seed {', '.join(member.seed for member in absent)}")
-        return True
-    print(f"{cell.name}: {cell.command}", flush=True)
+def _run(group: list[Cell], filling: Filling, minutes: float | None) -> int:
+    """Run the sweep of a group and return its exit code; one that is to end here has saved its step before."""
+    own = ["sweep.isolate=true", "sweep.repeat_timing=0", f'output_dir="{filling.folder}"']
+    words = [*sweep_words(group), *own, *([] if minutes is None else [f"sweep.minutes={minutes:.4f}"])]
+    print(shlex.join(["python", "train.py", "-m", *words]), flush=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "forecast.training", "-m", *words],
+        env=environment(filling.threads),
+        start_new_session=True,  # Ctrl-C of the terminal would come beside the signal sent below: a second one kills
+    )
     try:
-        row = _make(cell, filling)
-    except (TrainingFailed, InputError) as error:
-        print(f"failed: {cell.name}: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
-        return False
-    append(filling.record, row)
-    print(f"  {_told(row)}", flush=True)
-    return True
+        return process.wait()
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+    finally:
+        process.kill()  # after a second signal
 
 
-def _make(cell: Cell, filling: Filling) -> Record:
-    members = cell.members
-    runs = [train_in_child(each.words, filling.folder, filling.threads) for each in members or [cell]]
-    if not members:
-        return row_of(cell, read_json(runs[0].path / RESULT))
-    from benchmarks.accuracy.ensemble import score_ensemble  # which imports Lightning
+def _rows(group: list[Cell], folder: Path) -> Iterator[Record]:
+    """Yield the rows of those cells, or of the runs that are averaged, that are finished in the sweep's folder."""
+    runs = _finished(folder / "sweeps" / sweep_name(group))
+    for cell in group:
+        members = [runs.get((each.horizon, each.attention, each.seed)) for each in cell.members or [cell]]
+        found = [run for run in members if run is not None]
+        if len(found) < len(members):
+            continue
+        yield row_of(cell, score_ensemble(found) if cell.members else read_json(found[0].path / RESULT))
 
-    return row_of(cell, score_ensemble(runs))
+
+def _finished(sweep: Path) -> dict[Place, Run]:
+    """Return the finished runs of a sweep; a folder in which a job of this sweep failed holds another run."""
+    runs = {}
+    jobs = read_jobs(sweep)
+    for folder in map(Path, jobs[jobs["of"].notna()]["folder"]):
+        if not (folder / FAILED).is_file():
+            result = read_json(folder / RESULT)
+            config = result["config"]
+            runs[config["horizon"], config["attention"]["name"], str(result["seed"])] = Run(folder)
+    return runs
 
 
-def _told(row: Record) -> str:
-    ours, ridge = (f"MSE {float(row[f'{name}_mse']):.4f} MAE {float(row[f'{name}_mae']):.4f}" for name in WHOSE)
+def _scores(row: Record) -> str:
+    ours, ridge = (
+        f"MSE {float(row[f'{name}_mse']):.4f} MAE {float(row[f'{name}_mae']):.4f}" for name in ("test", "linear")
+    )
     return f"test {ours}; ridge {ridge}; {int(row['windows']):,} windows; {float(row['seconds']):,.0f} s of training"
-
-
-WHOSE = ("test", "linear")
-"""What the columns of the run's own scores begin with, and those of its ridge."""

@@ -6,19 +6,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from forecast.common.cli import finish
-from forecast.common.errors import InputError
 from forecast.common.files import check_place
 from forecast.common.options import gibibytes, positive, seconds
 from forecast.common.timing import LEAST_ROUNDS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Plan as the command line says; give the exit code."""
+    """Plan as the command line says; return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(
-        prog="python -m forecast.plan",
-        description="Measure a few steps of each mechanism on this machine, and say what a training would take.",
-    )
+    options = options_of(
+        "forecast.plan", "Measure a few steps of each mechanism on this machine, and say what a training would take."
+    ).parse_intermixed_args(given)
+    return finish(lambda: plan(options, given))
+
+
+def options_of(module: str, about: str) -> argparse.ArgumentParser:
+    """Return the parser of `python -m module` with the options of a plan."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=about)
     add = parser.add_argument
     add("overrides", nargs="*", help="the words of train.py, such as data=etth1 context_length=2880")
     add(
@@ -31,31 +35,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=4.0,
         help="of steps of a mechanism in each round, 6 steps at the least (%(default)s)",
     )
-    add(
-        "--rounds",
-        type=positive,
-        help=f"in which each mechanism is measured ({LEAST_ROUNDS}; with --check as many as that)",
-    )
+    add("--rounds", type=positive, default=LEAST_ROUNDS, help="in which each mechanism is measured (%(default)s)")
     add("--limit", type=seconds, default=600.0, help="a process that takes more seconds is given up (%(default)s)")
     add("--confirm", action="store_true", help="make one step at each largest batch and largest look-back")
-    add("--check", type=positive, default=0, metavar="N", help="train in earnest beside the plan, N times in turn")
-    add("--check-steps", type=positive, help="of those trainings; as many as the configuration has if not given")
     add("--threads", type=positive, help="of the CPU; torch's own choice if not given")
     add("--output", type=Path, help="a file for the plan, as JSON")
     add("--quiet", action="store_true", help="no progress")
-    options = parser.parse_intermixed_args(given)
-    return finish(lambda: plan(options, given))
+    return parser
 
 
 def plan(options: argparse.Namespace, arguments: Sequence[str]) -> None:
-    """Plan as the options say."""
-    if options.check_steps and not options.check:
-        raise InputError(f"--check-steps {options.check_steps}: is about the trainings of --check: give that too")
+    """Plan as the options say; where they cannot be used, nothing is written."""
     if options.output is not None:
         check_place(options.output)
-    if options.check and options.rounds:
-        raise InputError(f"--check {options.check} --rounds {options.rounds}: a check has as many rounds: give one")
-    options.rounds = options.check or options.rounds or LEAST_ROUNDS
     from forecast.plan.planner import run
 
     run(options, arguments)

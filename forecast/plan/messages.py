@@ -8,9 +8,9 @@ from forecast.benchmark.limits import measure_in_child
 from forecast.plan.footprint import Footprint, Level, Line
 from forecast.plan.pace import Length, Pace
 
-MEASURE, AGAIN, SMALL, STEP, RUN = "measure", "again", "small", "step", "run"
+MEASURE, AGAIN, SMALL, STEP = "measure", "again", "small", "step"
 """What a process does: a short training and then the memory of other sizes; the short training alone; the memory at
-small sizes alone; one step; a training."""
+small sizes alone; one step."""
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,13 @@ class Ask:
     Attributes
     ----------
     what
-        MEASURE, AGAIN, SMALL, STEP or RUN.
+        MEASURE, AGAIN, SMALL or STEP.
     config
         Plain values, as a training is given them.
     seconds
         Of steps that a MEASURE or AGAIN times.
     memory_bytes
-        That it may take; a RUN takes what it needs.
+        That it may take.
     """
 
     what: str
@@ -43,10 +43,8 @@ class Answer:
     ----------
     why
         Why it failed, beginning with `refused`, `memory` or `time`; else empty.
-    seconds
-        Of a RUN, from its first step to the end of its last validation.
     steps
-        That a RUN made; else those that were timed.
+        That were timed.
     peak_mib
         The peak of memory, as `speed.peak_memory_mib` of a result counts it.
     longest
@@ -61,7 +59,6 @@ class Answer:
     footprint: Footprint | None = None
     longest: int | None = None
     peak_mib: float | None = None
-    seconds: float | None = None
     steps: int | None = None
     disturbed: bool | None = None
 

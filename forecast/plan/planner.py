@@ -1,8 +1,9 @@
-"""A plan from the command line to its tables: candidates, measurements, and where asked for the trainings beside."""
+"""A plan from the command line to its table: candidates, measurements, estimates."""
 
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from signal import SIGINT
 from typing import Any
 
@@ -14,17 +15,35 @@ from forecast.benchmark.machine import facts_of
 from forecast.common.errors import InputError, Interrupted
 from forecast.common.files import write_json
 from forecast.common.progress import progress
-from forecast.common.tables import WIDTH, show
+from forecast.common.tables import WIDTH, Table, show
 from forecast.data.sources import Source, load_source
 from forecast.plan.candidates import Candidate, candidates_of
-from forecast.plan.estimates import Put, estimate, measure, try_sizes
-from forecast.plan.messages import RUN, Answer, Ask, ask_child
-from forecast.plan.pairs import PEAK, TIME, Pair, compare, rank
-from forecast.plan.tables import check_table, plan_table
+from forecast.plan.estimates import Put, Row, estimate, measure, try_sizes
+from forecast.plan.messages import Answer, Ask, ask_child
+from forecast.plan.tables import plan_table
+
+Measure = Callable[[Candidate, Put, float, int, Answer | None], Answer]
+"""Measures a mechanism once, as `estimates.measure` does."""
 
 
 def run(options: Namespace, arguments: Sequence[str]) -> None:
     """Measure, print and write as the options say."""
+    rows, facts = plan(options, arguments)
+    publish([plan_table(rows, facts)], {**facts, "mechanisms": rows}, options.output)
+
+
+def publish(tables: Sequence[Table], content: Mapping[str, Any], output: Path | None) -> None:
+    """Print the tables, and write the content where a file is named."""
+    show(Console(width=max(Console().width, WIDTH)), tables)
+    if output is not None:
+        write_json(output, content)
+        print(f"{output}: the plan, as JSON")
+
+
+def plan(
+    options: Namespace, arguments: Sequence[str], *, measure: Measure = measure, module: str = "forecast.plan"
+) -> tuple[list[Row], dict[str, Any]]:
+    """Return the rows of the mechanisms and what they share, of the command `python -m module arguments`."""
     if options.threads:
         torch.set_num_threads(options.threads)
     candidates = candidates_of(options.overrides, options.mechanisms)
@@ -43,26 +62,26 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
             say(f"{label}: {ask.what}")
             return ask_child(ask, label, options.limit)
 
-        measured = _measure(candidates, put, lambda: advance(1), options, memory)
-        rows = [estimate(candidate, measured[candidate.label][0], room) for candidate in candidates]
+        measured: dict[str, list[Answer]] = {candidate.label: [] for candidate in candidates}
+        for number in range(options.rounds):
+            for candidate in candidates if number % 2 == 0 else reversed(candidates):
+                answers = measured[candidate.label]
+                if not answers or not answers[-1].why:  # what failed once is not measured again
+                    answers.append(measure(candidate, put, options.seconds, memory, answers[0] if answers else None))
+                advance(1)
+        rows = [estimate(candidate, measured[candidate.label], room) for candidate in candidates]
         if options.confirm:
             for candidate, row in zip(candidates, rows, strict=True):
                 row["trials"] = try_sizes(candidate, row, put, memory)
-    planned = [answer for answers, _ in measured.values() for answer in answers if answer.length is not None]
+    planned = [answer for answers in measured.values() for answer in answers if answer.length is not None]
     if not planned:
         raise InputError(rows[0]["why"].removeprefix(f"{REFUSED}: "))
-    facts = {
+    return rows, {
         "data": settings.data.name, "context_length": settings.context_length, "horizon": settings.horizon,
         "batch": settings.training.batch_size, "rounds": options.rounds,
         "memory_gib": memory / 2**30, "room_gib": room / 2**30,
-        **vars(planned[0].length), **facts_of(device, settings.training.precision, arguments, "forecast.plan"),
+        **vars(planned[0].length), **facts_of(device, settings.training.precision, arguments, module),
     }  # fmt: skip
-    check = _check({label: pairs for label, (_, pairs) in measured.items() if pairs}, options.check)
-    tables = [plan_table(rows, facts), *([] if check is None else [check_table(check)])]
-    show(Console(width=max(Console().width, WIDTH)), tables)
-    if options.output is not None:
-        write_json(options.output, {**facts, "mechanisms": rows, "check": check})
-        print(f"{options.output}: the plan, as JSON")
 
 
 @contextmanager
@@ -81,43 +100,3 @@ def _opening(source: Source, candidates: Sequence[Candidate], options: Namespace
         f"{len(source.series.frame):,} rows of {len(source.targets)} targets: in each, a process reads the data, fits "
         f"the linear maps and makes {options.seconds:g} s of steps; nothing is trained to its end"
     )
-
-
-Measured = dict[str, tuple[list[Answer], list[Pair]]]
-
-
-def _measure(
-    candidates: Sequence[Candidate], put: Put, done: Callable[[], None], options: Namespace, memory: int
-) -> Measured:
-    """Measure the mechanisms in rounds of alternating order; with `check`, each with a training beside.
-
-    What failed once is not measured again.
-    """
-    measured: Measured = {candidate.label: ([], []) for candidate in candidates}
-    for number in range(options.rounds):
-        for candidate in candidates if number % 2 == 0 else reversed(candidates):
-            answers, pairs = measured[candidate.label]
-            if not answers or not answers[-1].why:
-                before = _train(candidate, put, options) if options.check and number % 2 else None
-                answer = measure(candidate, put, options.seconds, memory, answers[0] if answers else None)
-                answers.append(answer)
-                if options.check and not answer.why:
-                    pairs.append(Pair.of(answer, before or _train(candidate, put, options)))
-            done()
-    return measured
-
-
-def _train(candidate: Candidate, put: Put, options: Namespace) -> Answer:
-    assert candidate.config is not None
-    training = dict(candidate.config["training"])
-    if options.check_steps is not None:
-        training["max_steps"] = options.check_steps
-    return put(Ask(RUN, {**candidate.config, "training": training}, 0.0, 0), candidate.label)
-
-
-def _check(pairs: Mapping[str, Sequence[Pair]], rounds: int) -> dict[str, Any] | None:
-    if not rounds or not pairs:
-        return None
-    compared = {label: {what: compare(made, what) for what in (TIME, PEAK)} for label, made in pairs.items()}
-    ranking = {what: rank({label: each[what] for label, each in compared.items()}) for what in (TIME, PEAK)}
-    return {"pairs": rounds, "mechanisms": compared, "ranking": ranking}

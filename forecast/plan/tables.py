@@ -1,20 +1,18 @@
-"""The tables of a plan."""
+"""The table of a plan."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from forecast.common.tables import Table
-from forecast.common.text import NONE, decimals, duration, from_to, three_digits
+from forecast.common.text import NONE, duration, from_to, three_digits
 from forecast.common.timing import LEAST_ROUNDS, always_less
 from forecast.plan.estimates import BY_ROUND, Row
-from forecast.plan.pairs import PEAK, TIME, WITHIN
 
 HEADINGS = (
     *("mechanism", "step", "epoch", "training", "of the rounds", "to the result", "peak MiB", "largest batch"),
     "look-back",
 )
 LESS, ALIKE = "<", "≈"
-CHECKED = ("mechanism", "what", "plan", "training", "plan / training", "of each pair")
 
 
 def plan_table(rows: Sequence[Row], facts: Mapping[str, Any]) -> Table:
@@ -35,27 +33,6 @@ def plan_table(rows: Sequence[Row], facts: Mapping[str, Any]) -> Table:
         f"batch {facts['batch']:,}: what a training takes"
     )
     return Table(title, HEADINGS, [_cells(row) for row in rows], tuple(notes))
-
-
-def check_table(check: Mapping[str, Any]) -> Table:
-    """Return the table of a plan held against trainings."""
-    cells = [
-        [label, what, show(each["foretold"]), show(each["real"]), decimals(each["median"]), _list(each["ratios"])]
-        for label, compared in check["mechanisms"].items()
-        for what, key, show in (("time", TIME, duration), ("peak MiB", PEAK, three_digits))
-        for each in (compared[key],)
-    ]
-    notes = [f"ratios: the median of {check['pairs']} pairs, plan and training in turn; wanted: 1 ± {WITHIN:g}"]
-    for what, key in (("time", TIME), ("peak", PEAK)):
-        ranks = check["ranking"][key]
-        notes.append(f"by {what}, trained: {' < '.join(ranks['real'])}; planned: {' < '.join(ranks['foretold'])}")
-        notes += [
-            f"by {what} out of order: {' and '.join(swap['mechanisms'])}, {swap['apart']:.1%} apart in the trainings, "
-            f"which stood so in {swap['alike']} of {swap['turns']} turns; the plans "
-            + ("all stood the other way" if swap["claimed"] else "did not tell them apart")
-            for swap in ranks["swapped"]
-        ]
-    return Table("The plan beside real trainings of as many steps", CHECKED, cells, tuple(notes))
 
 
 def _rounds(rounds: int) -> str:
@@ -139,7 +116,3 @@ def _trial(trial: Mapping[str, Any], row: Row) -> str:
     if trial["why"]:
         return f"{said} does not fit: {trial['why']}"
     return f"{said} was made, with a peak of {trial['peak_mib']:,.0f} MiB"
-
-
-def _list(ratios: Sequence[float]) -> str:
-    return " ".join(decimals(ratio) for ratio in ratios)

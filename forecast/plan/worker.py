@@ -15,13 +15,12 @@ from forecast.common.memory import peak_memory_mib, reset_peak_memory
 from forecast.plan.clock import FIRST_VALIDATION, MOST, StepClock
 from forecast.plan.footprint import Footprint, calibrated
 from forecast.plan.memory import measure_levels, peer_of, step_of
-from forecast.plan.messages import AGAIN, MEASURE, RUN, SMALL, STEP, Answer, Ask
+from forecast.plan.messages import AGAIN, MEASURE, SMALL, STEP, Answer, Ask
 from forecast.plan.pace import Length
 from forecast.runs.settings import Settings
 from forecast.training.fit import fit
 from forecast.training.prepare import Preparation, prepare
 from forecast.training.tensorboard.logger import check_logger, log_start, make_logger
-from forecast.training.train import train
 
 EVALUATION_BATCHES, EVALUATION_WINDOWS = (4, 8), 64
 """Of each validation of the short training: its batches, of which all but the first are timed, and the windows that
@@ -48,7 +47,7 @@ def answer_request(**request: Any) -> dict[str, Any]:
 def answer(ask: Ask) -> Answer:
     """Do what is asked; what the configuration, the memory or the numbers forbid is an answer too."""
     doing: dict[str, Callable[[Ask], Answer]] = {
-        MEASURE: measure, AGAIN: measure_pace, SMALL: measure_small, STEP: make_step, RUN: run,
+        MEASURE: measure, AGAIN: measure_pace, SMALL: measure_small, STEP: make_step,
     }  # fmt: skip
     try:
         return doing[ask.what](ask)
@@ -96,14 +95,6 @@ def make_step(ask: Ask) -> Answer:
     peak = peak_memory_mib(made.device)
     fits = peak * 2**20 <= ask.memory_bytes
     return Answer("" if fits else f"{MEMORY}: took {peak / 2**10:,.2f} GiB", peak_mib=peak)
-
-
-def run(ask: Ask) -> Answer:
-    """Train in earnest, into a folder that is not kept, and read the result's own speed figures."""
-    with TemporaryDirectory() as folder:
-        _, result = train({**_quiet(ask.config), "output_dir": folder})
-    speed = result["speed"]
-    return Answer(peak_mib=speed["peak_memory_mib"], seconds=speed["fit_seconds"], steps=result["model"]["steps"])
 
 
 def _paced(ask: Ask) -> tuple[Preparation, Answer]:

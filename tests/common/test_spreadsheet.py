@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.accuracy.rows import COLUMNS, read_record, write_record
+from benchmarks.accuracy.record import COLUMNS, read_record, write_record
 from forecast.common.spreadsheet import csv_bytes, guard, read_rows, unguard, write_frame
 from forecast.data.series import read_series
 from forecast.predict.__main__ import main as predict

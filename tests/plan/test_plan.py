@@ -10,7 +10,7 @@ import pytest
 from forecast.plan import clock, planner, worker
 from forecast.plan.__main__ import main
 from forecast.plan.clock import FIRST_VALIDATION, WARM_UP, StepClock
-from forecast.plan.messages import AGAIN, MEASURE, RUN, Answer, Ask
+from forecast.plan.messages import AGAIN, MEASURE, Answer, Ask
 from tests.plan.made import PACE, measured
 from tests.support.small import QUICK, SIMULATED, SMALL
 
@@ -33,18 +33,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
         fast = replace(PACE, step=0.2) if label == "linear" else PACE
         if label == "linformer":
             return Answer("refused: attention=linformer cannot be causal: set attention@decoder_attention=full")
-        if ask.what == RUN:
-            steps = int(ask.config["training"]["max_steps"])
-            return Answer(peak_mib=400.0, seconds=fast.fit_seconds(measured_length(), steps) / 1.25, steps=steps)
         assert ask.memory_bytes == 2 * 2**30
         return measured(pace=fast)
 
     monkeypatch.setattr(planner, "ask_child", ask_child)
     return seen
-
-
-def measured_length() -> Any:
-    return measured().length
 
 
 def test_a_plan_has_a_row_for_each_mechanism_and_says_why_one_has_none(
@@ -97,28 +90,9 @@ def test_an_interrupted_plan_says_that_nothing_is_left_and_what_is_quicker(
     assert error.startswith("stopped: interrupted: a plan is all or nothing, and nothing was written: --rounds 1 ")
 
 
-def test_trainings_beside_the_plan_come_in_turn_and_give_ratios_and_ranks(
-    asked: list[tuple[str, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["--mechanisms", "full", "linear", "--check", "2", "--check-steps", "30", "--confirm"]
-    assert plan(*words, "--output", str(tmp_path / "plan.json")) == 0
-    assert [what for _, what in asked[:8]] == ["measure", "run"] * 2 + ["run", "again"] * 2
-    assert [label for label, _ in asked[:8]] == ["full"] * 2 + ["linear"] * 4 + ["full"] * 2
-    check = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))["check"]
-    for compared in check["mechanisms"].values():
-        assert compared["seconds"]["ratios"] == pytest.approx([1.25, 1.25])
-        assert compared["peak_mib"]["ratios"] == pytest.approx([0.75, 0.75])
-    assert check["ranking"]["seconds"] == {"foretold": ["linear", "full"], "real": ["linear", "full"], "swapped": []}
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "by time, trained: linear < full; planned: linear < full" in printed
-    assert "one step at batch" in printed
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--check-steps", "5"], "--check-steps 5: is about the trainings of --check: give that too"),
-        (["--check", "2", "--rounds", "3"], "--check 2 --rounds 3: a check has as many rounds: give one"),
         (["--output", "{folder}/none/plan.json"], "{folder}/none: no such folder: make it, or choose another --output"),
         (["data.rows=many"], "data.rows=many: must be int"),
         (["seed=1,2"], "seed=1,2"),
@@ -136,7 +110,7 @@ def test_what_cannot_be_planned_ends_with_one_line_and_code_2(
     assert message.format(folder=tmp_path) in error
 
 
-def test_a_real_plan_and_a_real_training_are_measured_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_real_plan_knows_time_memory_and_the_sizes_that_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def ask_here(ask: Ask, label: str, limit: float) -> Answer:
         return Answer.of(json.loads(json.dumps(worker.answer_request(**json.loads(json.dumps(asdict(ask)))))))
 
@@ -153,7 +127,7 @@ def test_a_real_plan_and_a_real_training_are_measured_alike(tmp_path: Path, monk
 
     monkeypatch.setattr(worker, "StepClock", new_clock)
     monkeypatch.chdir(tmp_path)
-    words = ["--mechanisms", "mean", "--seconds", "0", "--check", "2", "--check-steps", "6", "--confirm"]
+    words = ["--mechanisms", "mean", "--seconds", "0", "--rounds", "2", "--confirm"]
     assert plan(*words, "--output", "plan.json") == 0
     assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
     written = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
@@ -166,8 +140,6 @@ def test_a_real_plan_and_a_real_training_are_measured_alike(tmp_path: Path, monk
     assert (mean["largest_batch"], mean["batch_bound"]) == (written["train"], "data")
     assert (mean["largest_look_back"], mean["look_back_bound"]) == (477, "data")
     assert [trial["why"] for trial in mean["trials"]] == ["", ""]
-    assert written["check"]["mechanisms"]["mean"]["peak_mib"]["median"] == pytest.approx(1, abs=0.2)
-    assert written["check"]["mechanisms"]["mean"]["seconds"]["real"] > 0
 
 
 @pytest.mark.slow

@@ -1,11 +1,10 @@
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from forecast.plan.candidates import Candidate
 from forecast.plan.estimates import Row, estimate
-from forecast.plan.tables import check_table, plan_table
+from forecast.plan.tables import plan_table
 from tests.plan.made import MIB, PACE, measured, settings_of
 
 FACTS = {"data": "etth1", "context_length": 20, "horizon": 10, "batch": 10, "steps": 250, "memory_gib": 1.0,
@@ -63,19 +62,6 @@ def test_few_rounds_tell_nothing_apart_and_one_mechanism_is_in_no_order(rounds: 
 def test_the_rounds_are_shown_from_the_least_to_the_most(trainings: tuple[float, ...], cell: str) -> None:
     table = plan_table([row_of("full", *trainings)], {**FACTS, "rounds": 3})
     assert table.cells[0][table.headings.index("of the rounds")] == cell
-
-
-@pytest.mark.parametrize(
-    ("claimed", "words"), [(True, "the plans all stood the other way"), (False, "the plans did not tell them apart")]
-)
-def test_what_is_out_of_order_says_whether_the_plans_claimed_it(claimed: bool, words: str) -> None:
-    swap = {"mechanisms": ["full", "mean"], "apart": 0.1, "alike": 4, "turns": 5, "claimed": claimed}
-    ranks: dict[str, Any] = {"real": ["mean", "full"], "foretold": ["full", "mean"], "swapped": [swap]}
-    settled = {**ranks, "foretold": ["mean", "full"], "swapped": []}
-    check = {"pairs": 5, "mechanisms": {}, "ranking": {"seconds": ranks, "peak_mib": settled}}
-    (said,) = (note for note in check_table(check).notes if "out of order" in note)
-    assert said.startswith("by time out of order: full and mean, 10.0% apart in the trainings")
-    assert f"which stood so in 4 of 5 turns; {words}" in said
 
 
 def test_rounds_on_a_busy_machine_are_named_and_put_no_training_before_another() -> None:

@@ -1,6 +1,6 @@
 """Rows of a record, made up."""
 
-from benchmarks.accuracy.rows import COLUMNS, Record
+from benchmarks.accuracy.record import COLUMNS, Record
 
 
 def row(

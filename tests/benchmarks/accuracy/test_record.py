@@ -1,93 +1,69 @@
-"""The tool as its user meets it: lines, files and exit codes."""
-
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks.accuracy import fill
-from benchmarks.accuracy.__main__ import main
-from benchmarks.accuracy.child import TrainingFailed
-from benchmarks.accuracy.rows import append
-from benchmarks.accuracy.tables import BEGIN, END
+from benchmarks.accuracy.recipes import Cell
+from benchmarks.accuracy.record import COLUMNS, add, read_record, row_of, write_record
+from forecast.common.errors import InputError
 from tests.benchmarks.accuracy.made import row
-from tests.support.small import ROOT
 
-pytestmark = pytest.mark.usefixtures("signals_and_threads")
+SCORES = {"scaled": {"mse": 0.25, "mae": 0.375}, "original": {"mase": 0.7}}
+RESULT = {
+    "command": "python -m forecast.training and words of ours",
+    "commit": "abc+changes",
+    "device": "a processor, 2 threads",
+    "precision": "bf16-mixed",
+    "status": "finished",
+    "config": {"context_length": 512},
+    "data": {"windows": {"train": 1, "test": 2785}},
+    "model": {"parameters": 176152, "steps": 279, "best_step": 0},
+    "validation": {"scaled": {"mse": 0.625}},
+    "test": SCORES,
+    "baselines": {"linear": {"test": {"scaled": {"mse": 0.3667163568770727, "mae": 0.391}}}},
+    "speed": {"fit_seconds": 71.23456},
+}
 
 
-@pytest.fixture
-def record(tmp_path: Path) -> Path:
-    """Return a record of one run."""
-    path = tmp_path / "results.csv"
-    append(path, row(0.3))
-    return path
-
-
-def test_a_dry_run_lists_what_is_missing_with_its_commands(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--dataset", "etth1", "--horizon", "96", "720", "--attention", "full", "--recipe", "main", "no_*path"]
-    before = record.read_bytes()
-    assert main(["--record", str(record), *words, "--seed", "1", "--dry-run"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        f"{record}: has 1 of 4 rows, 3 are missing",
-        "etth1-720 full, seed 1, main: python train.py experiment=etth1 horizon=720 attention=full seed=1",
-        *(
-            f"etth1-{horizon} full, seed 1, no_linear_path: python train.py experiment=etth1 horizon={horizon} "
-            "attention=full seed=1 model.linear_path=false"
-            for horizon in (96, 720)
-        ),
+def test_a_row_has_the_numbers_of_the_result_and_the_command_to_type() -> None:
+    cell = Cell("etth1", 96, "full", "1", "main")
+    found = row_of(cell, RESULT)
+    assert tuple(found) == COLUMNS
+    assert ",".join(COLUMNS[:15]) == (
+        "dataset,horizon,attention,seed,recipe,context_length,test_mse,test_mae,validation_mse,windows,seconds,"
+        "parameters,command,commit,machine"
+    )
+    assert list(found.values()) == [
+        *("etth1", "96", "full", "1", "main", "512", "0.25", "0.375", "0.625", "2785", "71.2", "176152"),
+        *("python train.py experiment=etth1 horizon=96 attention=full seed=1", "abc+changes", "a processor, 2 threads"),
+        *("bf16-mixed", "0.3667163568770727", "0.391", "0", "279", "0.7", "finished"),
     ]
-    assert record.read_bytes() == before
+    assert row_of(cell, {**RESULT, "commit": None})["commit"] == "none"
 
 
-def test_a_run_that_fails_is_exit_code_1(
-    record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fails(words: list[str], folder: Path, threads: int) -> None:
-        assert (folder, threads) == (tmp_path / "elsewhere", 3)
-        raise TrainingFailed("no such file")
-
-    monkeypatch.setattr(fill, "train_in_child", fails)
-    one = ["--dataset", "pjme", "--horizon", "96", "--attention", "full", "--seed", "1", "--recipe", "main"]
-    assert main(["--record", str(record), *one, "--threads", "3", "--output-dir", str(tmp_path / "elsewhere")]) == 1
-    assert capsys.readouterr().err == "failed: pjme-96 full, seed 1, main: no such file\n"
+def test_what_is_added_is_read_back_in_order_and_never_twice(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    assert read_record(path) == []
+    rows = [row(0.3, machine='a "machine", ü'), row(0.4, horizon=192)]
+    assert add(path, rows[:1]) == rows[:1]
+    assert add(path, [row(0.9), rows[1]]) == rows[1:]
+    assert add(path, rows) == []
+    assert read_record(path) == rows
+    assert [file.name for file in tmp_path.iterdir()] == ["results.csv"]
 
 
-def test_the_tables_are_written_into_a_file(record: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "notes.md"
-    file.write_text(f"{BEGIN}\n{END}\n")
-    assert main(["--record", str(record), "--write", str(file)]) == 0
-    assert "| `full` | 0.300 / 0.350 |" in file.read_text(encoding="utf-8")
-    assert capsys.readouterr().out == f"{file}: 1 rows of {record}\n"
+def test_another_file_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "etth1.csv"
+    path.write_text("label,test_mse\nlast value,1.29\n")
+    with pytest.raises(InputError, match=r"etth1\.csv: its columns are not those of the record"):
+        add(path, [row(0.3)])
+    assert path.read_text() == "label,test_mse\nlast value,1.29\n"
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--record", "nowhere/results.csv"], "nowhere: no such folder: run this in the checkout"),
-        (["--dataset", "etth3"], "--dataset etth3: no such row, only of etth1, etth2, pjme"),
-        (["--dataset", "pjme", "--horizon", "720"], "--horizon 720: no such row, only of 96, 336"),
-        (["--minutes", "0"], "--minutes 0.0: must be above 0"),
-        (["--threads", "-1"], "--threads -1: must be above 0"),
-        (["--write", "notes.md", "--seed", "1"], "--write runs nothing and shows the whole record"),
-        (["--write", "none.md"], "none.md: no such file"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(
-    words: list[str], message: str, record: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["--record", str(record), *words]) == 2
-    captured = capsys.readouterr()
-    assert captured.err.startswith(f"error: {message}")
-    assert captured.err.count("\n") == 1
-
-
-def test_a_reader_that_has_seen_enough_is_one_line_and_no_traceback(record: Path) -> None:
-    words = [sys.executable, "-m", "benchmarks.accuracy", "--record", str(record), "--dry-run"]
-    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        said = process.stderr.read()
-    assert (process.returncode, said) == (141, "stopped: nobody reads the output any more\n")
+@pytest.mark.parametrize(("line", "said"), [("etth1,96", "has not 22 cells"), (None, "is there twice")])
+def test_a_flawed_line_is_named(line: str | None, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    write_record(path, [row(0.3)])
+    text = path.read_text()
+    path.write_text(text + (text.splitlines()[1] if line is None else line) + "\n")
+    with pytest.raises(InputError, match=f"line 3: .*{said}"):
+        read_record(path)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.accuracy.rows import Record
+from benchmarks.accuracy.record import Record
 from benchmarks.accuracy.tables import BEGIN, EMPTY, END, tables, write_tables
 from forecast.common.errors import InputError
 from tests.benchmarks.accuracy.made import row

@@ -1,12 +1,12 @@
 import shlex
 from collections.abc import Iterator
+from itertools import product
 
 import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from benchmarks.accuracy.cell import Cell, all_cells
-from benchmarks.accuracy.plan import ENDS, HORIZONS
+from benchmarks.accuracy.recipes import ENDS, HORIZONS, Cell, all_cells, sweep_words, sweeps
 from forecast.attention import available
 from forecast.common.conf_files import configuration_folder
 
@@ -65,3 +65,35 @@ def test_every_command_composes_and_says_what_the_row_is(cell: Cell) -> None:
     found = (plain["data"]["name"], plain["horizon"], plain["attention"]["name"], str(plain["seed"]))
     assert found == (cell.dataset, cell.horizon, cell.attention, cell.seed)
     assert (plain["cross_attention"]["name"] == "mean") == cell.recipe.endswith("mean_everywhere")
+
+
+def jobs(words: list[str]) -> set[tuple[str, str, str]]:
+    """Return the horizon, mechanism and seed of each job of a sweep."""
+    values = {}
+    for name in ("horizon", "attention", "seed"):
+        (word,) = [word for word in words if word.startswith(f"{name}=")]
+        values[name] = word.partition("=")[2].removeprefix("choice(").removesuffix(")").split(",")
+    return set(product(*values.values()))
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 7])
+def test_the_sweeps_have_a_job_for_each_missing_run_and_no_other(step: int) -> None:
+    cells = all_cells()[::step]
+    groups = list(sweeps(cells))
+    assert sorted(cell.key for group in groups for cell in group) == sorted(cell.key for cell in cells)
+    for group in groups:
+        wanted = {member.key[1:4] for cell in group for member in cell.members or [cell]}
+        assert jobs(sweep_words(group)) == wanted
+    assert len(groups) < len(cells)
+
+
+def test_a_sweep_has_the_words_of_its_recipe() -> None:
+    cells = [Cell("etth2", horizon, "mean", "1", "mean_everywhere") for horizon in (96, 720)]
+    average = Cell("pjme", 96, "full", "1+2+3", "ensemble")
+    assert [sweep_words(group) for group in sweeps([*cells, average])] == [
+        [
+            *("experiment=etth2", "horizon=96,720", "attention=choice(mean)", "seed=choice(1)"),
+            *("attention@cross_attention=mean", "sweep.name=mean_everywhere_etth2"),
+        ],
+        ["experiment=pjme", "horizon=choice(96)", "attention=choice(full)", "seed=1,2,3", "sweep.name=main_pjme"],
+    ]

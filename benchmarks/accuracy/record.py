@@ -1,12 +1,10 @@
-"""The record itself: a CSV file of one row a run, each written the moment it is known."""
+"""The record: a CSV file with a row a run."""
 
-import fcntl
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accuracy.cell import Cell, Key
+from benchmarks.accuracy.recipes import Cell, Key
 from forecast.common.errors import InputError
 from forecast.common.files import look_up, replacing
 from forecast.common.spreadsheet import csv_bytes, read_rows
@@ -41,7 +39,7 @@ COLUMNS = (*KEY, *FACTS)
 
 
 def row_of(cell: Cell, result: Mapping[str, Any]) -> Record:
-    """Return the row of a run from its result; its command is the one to be typed, no commit says so."""
+    """Return the row of a run from its result; its command is that of the run alone."""
     facts = {column: look_up(result, path) for column, path in FACTS.items()}
     facts |= {"command": cell.command, "commit": result.get("commit") or "none"}
     if isinstance(facts["seconds"], float):
@@ -51,19 +49,13 @@ def row_of(cell: Cell, result: Mapping[str, Any]) -> Record:
 
 
 def key_of(row: Record) -> Key:
-    """Return what tells a row from all others."""
+    """Return the columns that identify a row."""
     dataset, horizon, attention, seed, recipe = (row[column] for column in KEY)
     return dataset, horizon, attention, seed, recipe
 
 
 def read_record(path: Path) -> list[Record]:
-    """Return the rows; none where there is no file yet.
-
-    Raises
-    ------
-    InputError
-        If the file has other columns, or a row twice.
-    """
+    """Return the rows; none where there is no file yet."""
     if not path.is_file():
         return []
     names, found = read_rows(path)
@@ -80,16 +72,14 @@ def read_record(path: Path) -> list[Record]:
     return list(rows.values())
 
 
-def append(path: Path, row: Record) -> None:
-    """Add a row; the file is whole at every moment, whatever other process adds one beside this."""
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        rows = read_record(path)
-        if key_of(row) not in map(key_of, rows):
-            write_record(path, [*rows, row])
-    finally:
-        os.close(folder)
+def add(path: Path, rows: Sequence[Record]) -> list[Record]:
+    """Add the rows whose run the record lacks, and return them."""
+    before = read_record(path)
+    known = set(map(key_of, before))
+    new = [row for row in rows if key_of(row) not in known]
+    if new:
+        write_record(path, [*before, *new])
+    return new
 
 
 def write_record(path: Path, rows: Sequence[Record]) -> None:

@@ -1,0 +1,162 @@
+"""A plan beside real trainings, from the command line to its tables and its file."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import plan_check
+from benchmarks.plan_check import Pair, check_table, compare, main, rank
+from forecast.common.errors import Interrupted
+from forecast.plan import clock, planner, worker
+from forecast.plan.messages import Answer, Ask
+from forecast.training.sweep.isolated import Failure, JobFailed
+from forecast.training.train import train
+from tests.plan.made import LENGTH, PACE, measured
+from tests.support.small import QUICK, SIMULATED, SMALL
+
+pytestmark = pytest.mark.usefixtures("signals_and_threads")
+
+
+def check(*words: str) -> int:
+    fixed = [*SIMULATED, *QUICK, *SMALL["patch_informer"], "--threads", "1", "--memory-gib", "2", "--quiet"]
+    return main([*fixed, *words])
+
+
+def result_of(steps: int, seconds: float, peak: float) -> dict[str, Any]:
+    return {"speed": {"fit_seconds": seconds, "peak_memory_mib": peak}, "model": {"steps": steps}}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Answer in the place of the processes: `linear` is twice as fast as `full`; note what was asked of which."""
+    seen: list[tuple[str, str]] = []
+
+    def pace_of(label: str) -> Any:
+        return replace(PACE, step=0.2) if label == "linear" else PACE
+
+    def ask_child(ask: Ask, label: str, limit: float) -> Answer:
+        seen.append((label, ask.what))
+        return measured(pace=pace_of(label))
+
+    def train_apart(config: dict[str, Any], folder: Path, argv: list[str]) -> dict[str, Any]:
+        label, steps = config["attention"]["name"], int(config["training"]["max_steps"])
+        seen.append((label, "train"))
+        return result_of(steps, pace_of(label).fit_seconds(LENGTH, steps) / 1.25, 400.0)
+
+    monkeypatch.setattr(planner, "ask_child", ask_child)
+    monkeypatch.setattr(plan_check, "train_apart", train_apart)
+    return seen
+
+
+def test_trainings_beside_the_plan_come_in_turn_and_give_ratios_and_ranks(
+    asked: list[tuple[str, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--mechanisms", "full", "linear", "--rounds", "2", "--check-steps", "30", "--confirm"]
+    assert check(*words, "--output", str(tmp_path / "plan.json")) == 0
+    assert [what for _, what in asked[:8]] == ["measure", "train"] * 2 + ["train", "again"] * 2
+    assert [label for label, _ in asked[:8]] == ["full"] * 2 + ["linear"] * 4 + ["full"] * 2
+    written = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
+    assert written["command"].startswith("python -m benchmarks.plan_check data=synthetic")
+    for compared in written["check"]["mechanisms"].values():
+        assert compared["seconds"]["ratios"] == pytest.approx([1.25, 1.25])
+        assert compared["peak_mib"]["ratios"] == pytest.approx([0.75, 0.75])
+    ranking = written["check"]["ranking"]["seconds"]
+    assert ranking == {"foretold": ["linear", "full"], "real": ["linear", "full"], "swapped": []}
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "by time, trained: linear < full; planned: linear < full" in printed
+    assert "one step at batch" in printed
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "words"),
+    [
+        (JobFailed(Failure("horizon 0: too short", "InputError", 2)), 2, "a training ended without a result: horizon"),
+        (Interrupted("the same command resumes it", 15), 130, "nothing was written"),
+    ],
+)
+def test_a_training_that_does_not_finish_ends_the_check_in_one_line(
+    end: Exception,
+    code: int,
+    words: str,
+    asked: list[tuple[str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def train_apart(*_: Any) -> None:
+        raise end
+
+    monkeypatch.setattr(plan_check, "train_apart", train_apart)
+    assert check("--mechanisms", "full") == code
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+def test_a_real_plan_and_a_real_training_are_measured_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask_here(ask: Ask, label: str, limit: float) -> Answer:
+        return Answer.from_json(worker.answer(Ask.from_json(ask.to_json())).to_json())
+
+    monkeypatch.setattr(planner, "ask_child", ask_here)
+    monkeypatch.setattr(plan_check, "train_apart", lambda config, folder, argv: train(config, folder=folder)[1])
+    monkeypatch.setattr(worker, "confine", lambda _: None)  # of this process: the tests after this one would have it
+    monkeypatch.setattr(clock, "LEAST", 16)
+    monkeypatch.chdir(tmp_path)
+    words = ["--mechanisms", "mean", "--seconds", "0", "--rounds", "2", "--check-steps", "6"]
+    assert check(*words, "--output", "plan.json") == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
+    mean = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))["check"]["mechanisms"]["mean"]
+    assert mean["peak_mib"]["median"] == pytest.approx(1, abs=0.2)
+    assert mean["seconds"]["real"] > 0
+
+
+def pair(foretold: float, real: float) -> Pair:
+    return Pair({"seconds": foretold, "peak_mib": 1.0}, {"seconds": real, "peak_mib": 1.0})
+
+
+def test_a_plan_is_asked_for_as_many_steps_as_the_training_made() -> None:
+    made = Pair.of(measured(), result_of(60, seconds=50.0, peak=600.0))
+    assert made.foretold == {"seconds": PACE.fit_seconds(LENGTH, 60), "peak_mib": 300.0}
+    assert made.ratio("peak_mib") == 0.5
+    assert made.ratio("seconds") == pytest.approx((4 + 60 + 2 * 3 + 1) / 50)
+
+
+@pytest.mark.parametrize(("third", "within"), [(1.25, True), (1.26, False), (0.75, True), (0.74, False)])
+def test_the_median_ratio_decides(third: float, within: bool) -> None:
+    pairs = [pair(0.1, 1), pair(2 * third, 2), pair(9, 1)]
+    compared = compare(pairs, "seconds")
+    assert compared["ratios"] == [0.1, third, 9]
+    assert (compared["median"], compared["within"]) == (third, within)
+    assert (compared["real"], compared["reals"]) == (1, [1, 2, 1])
+    assert compared["plans"] == [0.1, 2 * third, 9]
+
+
+@pytest.mark.parametrize(("highest", "claimed"), [(9.4, True), (9.6, False)])
+def test_what_is_ranked_wrongly_is_named_with_how_far_it_is_apart(highest: float, claimed: bool) -> None:
+    compared = {
+        "full": {"foretold": 10.0, "real": 9.0, "reals": [9.0, 8.0, 12.0], "plans": [10.0, 9.5, 11.0]},
+        "mean": {"foretold": 2.0, "real": 2.0, "reals": [2.0, 2.0, 2.0], "plans": [2.0, 2.0, 2.0]},
+        "taylor": {"foretold": 9.0, "real": 9.9, "reals": [9.9, 10.0, 9.5], "plans": [9.0, 8.0, highest]},
+    }
+    ranks = rank(compared)
+    assert ranks["foretold"] == ["mean", "taylor", "full"]
+    assert ranks["real"] == ["mean", "full", "taylor"]
+    (swap,) = ranks["swapped"]
+    assert swap["mechanisms"] == ["full", "taylor"]
+    assert swap["apart"] == pytest.approx(0.1)
+    assert (swap["alike"], swap["turns"], swap["claimed"]) == (2, 3, claimed)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "words"), [(True, "the plans all stood the other way"), (False, "the plans did not tell them apart")]
+)
+def test_what_is_out_of_order_says_whether_the_plans_claimed_it(claimed: bool, words: str) -> None:
+    swap = {"mechanisms": ["full", "mean"], "apart": 0.1, "alike": 4, "turns": 5, "claimed": claimed}
+    ranks: dict[str, Any] = {"real": ["mean", "full"], "foretold": ["full", "mean"], "swapped": [swap]}
+    settled = {**ranks, "foretold": ["mean", "full"], "swapped": []}
+    result = {"pairs": 5, "mechanisms": {}, "ranking": {"seconds": ranks, "peak_mib": settled}}
+    (said,) = (note for note in check_table(result).notes if "out of order" in note)
+    assert said.startswith("by time out of order: full and mean, 10.0% apart in the trainings")
+    assert f"which stood so in 4 of 5 turns; {words}" in said
