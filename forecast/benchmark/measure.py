@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from forecast.attention._parsing import Variant
-from forecast.benchmark.case import Case, Shape, growth_of, memory_growth_of, prepare
+from forecast.benchmark.case import Case, Growth, Shape, growth_of, memory_growth_of, prepare
 from forecast.benchmark.limits import FAILURES, TIME, too_large, too_long, why_not
 from forecast.common.memory import free_bytes, peak_bytes
 from forecast.common.timing import UNKNOWN, Load, Spread, interleave, load_since, read_load, seconds_of
@@ -101,15 +101,14 @@ class Earlier:
 
     def seconds_at(self, length: int, declared: str, words: Collection[str]) -> float:
         """Return the seconds of a pass to expect at `length`; quadratic growth where none is declared."""
-        growth = growth_of(declared, words)
-        ratio = (length / self.length) ** 2 if growth is None else growth.between(self.length, length)
-        return self.seconds * ratio
+        return self.seconds * self._times(growth_of(declared, words), length)
 
     def bytes_at(self, length: int, declared: str, words: Collection[str]) -> float:
         """Return the peak to expect at `length`; quadratic growth where none is declared."""
-        growth = memory_growth_of(declared, words)
-        ratio = (length / self.length) ** 2 if growth is None else growth.between(self.length, length)
-        return self.peak_bytes * ratio
+        return self.peak_bytes * self._times(memory_growth_of(declared, words), length)
+
+    def _times(self, growth: Growth | None, length: int) -> float:
+        return (length / self.length) ** 2 if growth is None else growth.between(self.length, length)
 
 
 def measure(

@@ -87,33 +87,16 @@ def peer_of(made: Preparation, windows: Windows, batch: int) -> Peer:
     return peer
 
 
-def step_of(made: Preparation, peer: Peer) -> None:
-    """Make one training step, in the precision of the configuration."""
-    training_step(peer, precision_of(made))()
-
-
 def _level(made: Preparation, windows: Windows, shrink: int, longer: int = 1) -> Level:
-    def line(peak: Callable[[Preparation, Peer], int], largest: int) -> Line:
+    def line(pass_of: Callable[[Peer], Callable[[], object]], largest: int) -> Line:
         def point(batch: int) -> tuple[int, int]:
-            return batch, peak(made, peer_of(made, windows, batch))
+            return batch, peak_bytes(pass_of(peer_of(made, windows, batch)), made.device)
 
         if longer > 1:
             return Line.proportional(*point(max(1, largest // longer)))
-        return Line.through(*map(point, _two(largest)))
+        return Line.through(*map(point, (largest // 2, largest) if largest > 1 else (1, 2)))
 
-    step = line(_peak_of_step, made.settings.training.batch_size // shrink)
-    evaluation = line(_peak_of_evaluation, evaluation_batch(made) // shrink)
+    step = line(lambda peer: training_step(peer, precision_of(made)), made.settings.training.batch_size // shrink)
+    # evaluation is in float32 whatever training runs in
+    evaluation = line(lambda peer: inference(peer, "fp32"), evaluation_batch(made) // shrink)
     return Level(windows.context_length, peer_of(made, windows, 1).held_bytes(training=True), step, evaluation)
-
-
-def _two(largest: int) -> tuple[int, int]:
-    """Return the half of a batch and the batch; one window and two where there is no half."""
-    return (largest // 2, largest) if largest > 1 else (1, 2)
-
-
-def _peak_of_step(made: Preparation, peer: Peer) -> int:
-    return peak_bytes(training_step(peer, precision_of(made)), made.device)
-
-
-def _peak_of_evaluation(made: Preparation, peer: Peer) -> int:
-    return peak_bytes(inference(peer, "fp32"), made.device)  # evaluation is in float32 whatever training runs in

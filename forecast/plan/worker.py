@@ -14,12 +14,13 @@ from forecast.benchmark.limits import FAILURES, MEMORY, limit_cuda, limit_proces
 from forecast.common.memory import peak_memory_mib, reset_peak_memory
 from forecast.plan.clock import FIRST_VALIDATION, MOST, StepClock
 from forecast.plan.footprint import Footprint, calibrated
-from forecast.plan.memory import measure_levels, peer_of, step_of
+from forecast.plan.memory import measure_levels, peer_of
 from forecast.plan.messages import AGAIN, MEASURE, SMALL, STEP, Answer, Ask
 from forecast.plan.pace import Length
 from forecast.runs.settings import Settings
 from forecast.training.fit import fit
 from forecast.training.prepare import Preparation, prepare
+from forecast.training.steps import precision_of, training_step
 from forecast.training.tensorboard.logger import check_logger, log_start, make_logger
 
 EVALUATION_BATCHES, EVALUATION_WINDOWS = (4, 8), 64
@@ -47,7 +48,7 @@ def answer_request(**request: Any) -> dict[str, Any]:
 def answer(ask: Ask) -> Answer:
     """Do what is asked; what the configuration, the memory or the numbers forbid is an answer too."""
     doing: dict[str, Callable[[Ask], Answer]] = {
-        MEASURE: measure, AGAIN: measure_pace, SMALL: measure_small, STEP: make_step,
+        MEASURE: measure, AGAIN: lambda ask: _paced(ask)[1], SMALL: measure_small, STEP: make_step,
     }  # fmt: skip
     try:
         return doing[ask.what](ask)
@@ -72,11 +73,6 @@ def measure(ask: Ask) -> Answer:
     return replace(paced, footprint=footprint, longest=_longest(made))
 
 
-def measure_pace(ask: Ask) -> Answer:
-    """Train for a few steps as a run does."""
-    return _paced(ask)[1]
-
-
 def measure_small(ask: Ask) -> Answer:
     """Measure the memory alone, at batches far below those of the configuration."""
     made = _prepared(ask)
@@ -91,13 +87,14 @@ def make_step(ask: Ask) -> Answer:
     """Make one step of the configuration and say what it took."""
     made = _prepared(ask)
     reset_peak_memory(made.device)
-    step_of(made, peer_of(made, made.data.parts["train"], made.settings.training.batch_size))
+    training_step(peer_of(made, made.data.parts["train"], made.settings.training.batch_size), precision_of(made))()
     peak = peak_memory_mib(made.device)
     fits = peak * 2**20 <= ask.memory_bytes
     return Answer("" if fits else f"{MEMORY}: took {peak / 2**10:,.2f} GiB", peak_mib=peak)
 
 
 def _paced(ask: Ask) -> tuple[Preparation, Answer]:
+    """Train for a few steps as a run does."""
     began = perf_counter()
     made = _prepared(ask)
     prepared = perf_counter() - began

@@ -137,15 +137,7 @@ def _ask(folders: Sequence[Path], seconds: float, device: str, files: Collection
 
 @dataclass(frozen=True)
 class Passes:
-    """What is repeated in a stretch.
-
-    Parameters
-    ----------
-    begin
-        Puts the model into the mode of a pass and returns what makes one.
-    windows
-        Of a pass.
-    """
+    """What is repeated in a stretch: `begin` sets the model's mode and returns a pass, which has `windows`."""
 
     begin: Callable[[], Callable[[], object]]
     windows: int
