@@ -50,7 +50,7 @@ MODULES = (
         "forecast.training.outcome",
         "forecast.training.final_figures",
     ),
-    *("forecast.common.picture", "forecast.predict.ensemble", "forecast.runs.reading", "forecast.report.html"),
+    *("forecast.common.pictures", "forecast.predict.ensemble", "forecast.runs.reading", "forecast.report.html"),
     *("forecast.predict.transplanted", "forecast.export.parity"),
     *(
         "forecast.training.callbacks.figures",

@@ -89,7 +89,7 @@ def predict(
             write_frame(file, forecast)
         else:
             forecast.to_parquet(file)
-    from forecast.common.picture import (  # here, since the forecast need not wait for what draws it
+    from forecast.common.pictures import (  # here, since the forecast need not wait for what draws it
         draw_forecast,
         not_drawn,
     )

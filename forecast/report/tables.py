@@ -36,7 +36,6 @@ from forecast.runs.reading import FinishedRun
 from forecast.runs.rows import FIGURES, SCORES
 from forecast.runs.run import TRANSPLANT
 
-EQUAL, COMMANDS, LEFT_OUT = "Held equal", "Commands", "Left out"
 LOWEST = ", the lowest"
 """After what a setting is compared with because its error is the lowest."""
 
@@ -48,7 +47,7 @@ def equal_table(section: Section) -> Table:
         "other keys of the configuration are listed where they differ; what is not listed was the same in all, "
         "names, paths and how often progress was shown or saved aside",
     )
-    return Table(EQUAL, ("what", "state", "values"), cells, notes)
+    return Table("Held equal", ("what", "state", "values"), cells, notes, words=3)
 
 
 def comparison_table(comparisons: Comparisons) -> Table | None:
@@ -115,13 +114,13 @@ def command_table(section: Section) -> Table:
         for setting in section.settings
         for run in setting.runs
     ]
-    return Table(COMMANDS, ("mechanism", "look-back", "seed", "folder", "command"), cells)
+    return Table("Commands", ("mechanism", "look-back", "seed", "folder", "command"), cells, words=5)
 
 
 def left_out_table(left_out: Sequence[tuple[str, str]]) -> Table | None:
     """Return the table of what is not in the report, None where everything is."""
     cells = [[name, why] for name, why in left_out]
-    return Table(LEFT_OUT, ("folder", "why"), cells) if cells else None
+    return Table("Left out", ("folder", "why"), cells, words=2) if cells else None
 
 
 HEADINGS = {"rmse": "RMSE", "smape": "sMAPE, %", "wape": "WAPE, %", "mase": "MASE"}

@@ -168,7 +168,7 @@ def _mean(model: Mapping[str, Any]) -> str:
 
 
 def _not_drawn(picture: Path, targets: Sequence[str]) -> str | None:
-    from forecast.common.picture import not_drawn  # here, since it imports what draws
+    from forecast.common.pictures import not_drawn  # here, since it imports what draws
 
     return not_drawn(picture, targets)
 

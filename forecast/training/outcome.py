@@ -10,7 +10,7 @@ from safetensors.torch import save
 
 from forecast.common.files import replacing, write_json
 from forecast.common.finite import check_forecast
-from forecast.common.picture import draw_forecast
+from forecast.common.pictures import draw_forecast
 from forecast.common.spreadsheet import write_frame
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData

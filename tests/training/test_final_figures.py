@@ -7,10 +7,10 @@ from typing import Any
 
 from lightning.pytorch.loggers.logger import DummyLogger
 
-from forecast.common.drawing import WIDTH
 from forecast.training import final_figures
 from forecast.training.final_figures import log_figures
 from forecast.training.fit import Fit
+from forecast.training.tensorboard.figures import DPI, WIDTH
 from forecast.training.tensorboard.logger import Board
 from tests.conftest import TinyRun
 from tests.support.boards import events
@@ -25,7 +25,7 @@ def test_errors_maps_and_the_last_probe_are_pictures_of_the_last_step(tiny_run: 
     for tag in [*once, *(tag for tag in tags if tag.startswith("attention/"))]:
         (picture,) = found.Images(tag)
         assert picture.step == tiny_run.result["model"]["steps"]
-        assert 300 < picture.width <= WIDTH  # what is wider TensorBoard shrinks by leaving out pixels
+        assert 300 < picture.width <= WIDTH * DPI  # what is wider TensorBoard shrinks by leaving out pixels
     assert {tag for tag in tags if tag.startswith("attention/")} <= {f"attention/{place}" for place in PLACES}
 
 

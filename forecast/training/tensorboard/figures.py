@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from forecast.common.lone_points import draw_line
+from forecast.common.pictures import plot_line
 from forecast.evaluation.by_calendar import PartErrors
 from forecast.evaluation.metrics import Scores
 
@@ -41,12 +41,12 @@ class ForecastPanels:
         before, ahead = np.arange(-past.shape[1], 0), np.arange(truth.shape[1])
         self._lines = []
         for place, panel in enumerate(self._panels):
-            draw_line(panel, before, past[place], color="0.6", linewidth=THIN, label="past")
-            draw_line(panel, ahead, truth[place], color="black", linewidth=THIN, label="truth")
+            plot_line(panel, before, past[place], color="0.6", linewidth=THIN, label="past")
+            plot_line(panel, ahead, truth[place], color="black", linewidth=THIN, label="truth")
             if naive is not None:
                 color = COLORS["seasonal_naive"]
-                draw_line(panel, ahead, naive[place], color=color, linewidth=THIN, label="seasonal naive")
-            self._lines += draw_line(
+                plot_line(panel, ahead, naive[place], color=color, linewidth=THIN, label="seasonal naive")
+            self._lines += plot_line(
                 panel, ahead, np.zeros(len(ahead)), color=COLORS["model"], linewidth=1.5, label="forecast"
             )
             panel.axvline(0, color="0.8", linewidth=0.8)
@@ -102,7 +102,7 @@ def errors_by_step(rows: Mapping[str, Sequence[Scores]]) -> np.ndarray:
             mse = [scores["mse"] for scores in rows[name]]
             width = 1.8 if name == "model" else 1.1
             label = name.replace("_", " ")
-            draw_line(panel, np.arange(1, len(mse) + 1), np.array(mse), color=color, linewidth=width, label=label)
+            plot_line(panel, np.arange(1, len(mse) + 1), np.array(mse), color=color, linewidth=width, label=label)
     panel.set_xlabel("step of the horizon", fontsize=FONT_SIZE)
     panel.set_ylabel("test MSE of z-scores", fontsize=FONT_SIZE)
     panel.set_ylim(bottom=0)

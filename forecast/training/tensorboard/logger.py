@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from omegaconf import OmegaConf
-from PIL import Image
 
 from forecast.common.errors import InputError
 from forecast.common.files import flatten, gone
@@ -154,7 +153,7 @@ class Board(TensorBoardLogger):
                 raise
 
     def add_image(self, tag: str, pixels: np.ndarray, step: int) -> None:
-        """Add a picture, shape (height, width, 3), uint8; at most 64 colours of it are kept."""
+        """Add a picture, shape (height, width, 3), uint8."""
         with self.clock:
             self.experiment.file_writer.add_summary(image_summary(tag, pixels), step)
 
@@ -211,12 +210,12 @@ class Board(TensorBoardLogger):
 
 
 def image_summary(tag: str, pixels: np.ndarray) -> Any:
-    """Return the entry of a picture; a third of the time and the bytes of `SummaryWriter.add_image`."""
+    """Return the entry of a picture, in less time than `SummaryWriter.add_image` takes."""
+    from matplotlib.image import imsave
     from tensorboard.compat.proto import summary_pb2
 
     file = io.BytesIO()
-    drawing = Image.fromarray(np.ascontiguousarray(pixels))
-    drawing.quantize(64, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(file, "PNG", compress_level=3)
+    imsave(file, pixels, format="png", pil_kwargs={"compress_level": 6})
     height, width, _ = pixels.shape
     image = summary_pb2.Summary.Image(height=height, width=width, colorspace=3, encoded_image_string=file.getvalue())
     return summary_pb2.Summary(value=[summary_pb2.Summary.Value(tag=tag, image=image)])

@@ -4,15 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
-from forecast.common.drawing import LINE, Drawing, colored
 from forecast.training.probe.maps import AttentionMap
-
-LEFT, WHOLE, BETWEEN, HIGH, TITLE = 36, 250, 14, 121, 15
-"""Pixels: where the maps begin, how wide all of them are, between two, a map's height, its title's."""
+from forecast.training.tensorboard.figures import DPI, FONT_SIZE, WIDTH, pixels_of
 
 HIGHEST = 0.995
 """Quantile of the weights that gets the last colour: one bright pixel would leave the rest dark."""
+
+PANEL, LINE, BELOW = 1.7, 0.15, 0.45
+"""Heights in inches: of a map with its title, of a line of words, of what stands beneath the maps."""
 
 
 def draw_map(place: str, shown: AttentionMap, query_token: str, key_token: str) -> np.ndarray:
@@ -28,39 +31,46 @@ def draw_map(place: str, shown: AttentionMap, query_token: str, key_token: str) 
     lines = [f"{place}, {shown.mechanism}", _size(shown), *_notes(shown)]
     columns = min(2, len(shown.heads))
     rows = -(-len(shown.heads) // columns)
-    top = LINE * len(lines) + 6
-    bottom = top + rows * (TITLE + HIGH)
-    drawing = Drawing(bottom + 2 * LINE + 4)
-    for number, line in enumerate(lines):
-        drawing.write((4, 4 + LINE * (number + 0.5)), line)
+    above = LINE * (len(lines) + 1.5)
+    height = above + PANEL * rows + BELOW
+    figure = Figure(figsize=(WIDTH, height), dpi=DPI)
+    bottom, top = BELOW / height, 1 - above / height
+    figure.subplots_adjust(left=0.11, right=0.82, bottom=bottom, top=top, hspace=0.12, wspace=0.1)
+    canvas = FigureCanvasAgg(figure)
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     low, high, colors = _scale(shown.weights)
-    wide = (WHOLE - BETWEEN * (columns - 1)) // columns
-    for number in range(len(shown.heads)):
-        corner = (LEFT + number % columns * (wide + BETWEEN), top + number // columns * (TITLE + HIGH) + TITLE)
-        box = (corner[0], corner[1], corner[0] + wide, corner[1] + HIGH)
-        drawing.paste(colored(shown.weights[number], colors, low, high), box)
-        _describe(drawing, shown, number, box, first=number % columns == 0, last=number + columns >= len(shown.heads))
-    drawing.write((LEFT + WHOLE / 2, bottom + LINE + 8), f"key, {key_token}", "mm")
-    drawing.write_upwards((8, (top + bottom) // 2), f"query, {query_token}")
-    drawing.write((LEFT + WHOLE + 12, top + 6), "weight")
-    _draw_bar(drawing, shown.weights, (LEFT + WHOLE + 12, top + TITLE + 6, LEFT + WHOLE + 20, bottom))
-    return drawing.pixels()
+    for number, panel in enumerate(panels):
+        if number < len(shown.heads):
+            _draw_head(panel, shown, number, vmin=low, vmax=high, cmap=colors)
+            panel.tick_params(labelleft=number % columns == 0, labelbottom=number + columns >= len(shown.heads))
+        else:
+            panel.set_axis_off()
+    figure.text(0.01, 1 - 0.04 / height, "\n".join(lines), va="top", fontsize=FONT_SIZE, parse_math=False)
+    figure.supxlabel(f"key, {key_token}", x=0.47, fontsize=FONT_SIZE)
+    figure.supylabel(f"query, {query_token}", y=(bottom + top) / 2, fontsize=FONT_SIZE)
+    scale = figure.add_axes((0.85, bottom, 0.025, top - bottom))
+    figure.colorbar(panels[0].images[0], scale)
+    scale.set_yticks(np.linspace(low, high, 5), _labels(shown.weights, low, high))
+    scale.tick_params(labelsize=FONT_SIZE)
+    scale.set_title("weight", fontsize=FONT_SIZE, pad=3)
+    canvas.draw()
+    return pixels_of(canvas)
 
 
-def _describe(
-    drawing: Drawing, shown: AttentionMap, number: int, box: tuple[int, int, int, int], *, first: bool, last: bool
-) -> None:
-    """Name the head, number the tokens beside and below the outer maps, and mark the chosen queries."""
-    left, top, right, bottom = box
-    drawing.write(((left + right) / 2, top - 7), f"head {shown.heads[number]}", "mm")
-    for share in (0.0, 0.5, 1.0):
-        if first:
-            drawing.write((left - 3, top + share * (bottom - top)), f"{share * shown.queries:g}", "rm")
-        if last:
-            drawing.write((left + share * (right - left), bottom + 7), f"{share * shown.keys:g}", "mm")
+def _draw_head(panel: Axes, shown: AttentionMap, number: int, **look: Any) -> None:
+    """Draw a head's weights, number its tokens, and mark the chosen queries on its right."""
+    extent = (0, shown.keys, shown.queries, 0)
+    panel.imshow(shown.weights[number], aspect="auto", interpolation="nearest", extent=extent, **look)
+    panel.set_title(f"head {shown.heads[number]}", fontsize=FONT_SIZE, pad=2)
+    for axis, tokens in ((panel.xaxis, shown.keys), (panel.yaxis, shown.queries)):
+        places = [0, tokens / 2, tokens]
+        axis.set_ticks(places, [f"{each:g}" for each in places], fontsize=FONT_SIZE)
+    panel.tick_params(length=0, pad=2)
+    panel.spines[:].set_visible(False)
     if shown.chosen is not None:
-        for row in np.flatnonzero(shown.chosen[number]):
-            drawing.mark(right + 1, top + (row + 0.5) / shown.weights.shape[1] * (bottom - top))
+        rows = (np.flatnonzero(shown.chosen[number]) + 0.5) * shown.queries / shown.weights.shape[1]
+        beside: dict[str, Any] = {"transform": panel.get_yaxis_transform(), "clip_on": False}
+        panel.plot(np.full(len(rows), 1.02), rows, "k<", markersize=2.5, scalex=False, scaley=False, **beside)
 
 
 def _scale(weights: np.ndarray) -> tuple[float, float, str]:
@@ -69,14 +79,9 @@ def _scale(weights: np.ndarray) -> tuple[float, float, str]:
     return (-high, high, "PuOr") if weights.min() < -1e-6 * high else (0.0, high, "viridis")
 
 
-def _draw_bar(drawing: Drawing, weights: np.ndarray, box: tuple[int, int, int, int]) -> None:
-    low, high, colors = _scale(weights)
-    labels = {share: f"{low + share * (high - low):.2g}" for share in (0.0, 0.25, 0.5, 0.75, 1.0)}
-    if weights.max() > high:
-        labels[1.0] = f"≥{labels[1.0]}"
-    if weights.min() < low:
-        labels[0.0] = f"≤{labels[0.0]}"
-    drawing.bar(box, colors, labels)
+def _labels(weights: np.ndarray, low: float, high: float) -> list[str]:
+    first, *middle, last = (f"{value:.2g}" for value in np.linspace(low, high, 5))
+    return ["≤" * bool(weights.min() < low) + first, *middle, "≥" * bool(weights.max() > high) + last]
 
 
 def _size(shown: AttentionMap) -> str:
@@ -96,11 +101,11 @@ def _notes(shown: AttentionMap) -> list[str]:
     return [*(["; ".join(parts)] if parts else []), *chosen]
 
 
-_TABLE_LEFT, RIGHT, ROW = 100, 312, 16
-"""Pixels: where the cells begin and end, and the height of one."""
+ROW = 0.2
+"""Inches: the height of a row of cells."""
 
-LEAST_WRITTEN = 24
-"""Pixels that a cell needs for its number."""
+MOST_WRITTEN = 8
+"""Heads beyond which a cell is too narrow for its number."""
 
 TITLES = {
     "distance": "distance of the output from exact softmax's, over its norm",
@@ -111,34 +116,40 @@ TITLES = {
 
 def heads(record: Mapping[str, Any]) -> np.ndarray:
     """Return each head's numbers of a probe's record, those above 1 in the colour of 1: (height, width, 3), uint8."""
-    tables = {
-        measure: {place: found[measure] for place, found in record["layers"].items() if found[measure] is not None}
+    found = {
+        measure: {place: layer[measure] for place, layer in record["layers"].items() if layer[measure] is not None}
         for measure in TITLES
     }
-    tables = {measure: rows for measure, rows in tables.items() if rows}
-    bottom = 4 + ROW * sum(1 + len(rows) for rows in tables.values())
-    drawing = Drawing(bottom + 2 * LINE + 4)
-    top = 4
-    for measure, rows in tables.items():
-        drawing.write((4, top + ROW / 2), TITLES[measure])
-        for place, numbers in rows.items():
-            top += ROW
-            drawing.write((_TABLE_LEFT - 4, top + ROW / 2), place, "rm")
-            _draw_row(drawing, numbers, top)
-        top += ROW
+    tables = {measure: rows for measure, rows in found.items() if rows}
     widest = max(len(numbers) for rows in tables.values() for numbers in rows.values())
-    for head in range(0, widest, -(-widest // 16)):
-        drawing.write((_TABLE_LEFT + (head + 0.5) * (RIGHT - _TABLE_LEFT) / widest, bottom + 6), str(head), "mm")
-    drawing.write(((_TABLE_LEFT + RIGHT) / 2, bottom + LINE + 6), "head", "mm")
-    drawing.bar((RIGHT + 10, bottom - 4 * ROW, RIGHT + 18, bottom), "viridis", {0.0: "0", 0.5: "0.5", 1.0: "1"})
-    return drawing.pixels()
+    height = 0.05 + ROW * sum(1 + len(rows) for rows in tables.values()) + BELOW
+    figure = Figure(figsize=(WIDTH, height), dpi=DPI)
+    canvas = FigureCanvasAgg(figure)
+    top = height - 0.05
+    for measure, rows in tables.items():
+        figure.text(0.01, (top - ROW / 2) / height, TITLES[measure], va="center", fontsize=FONT_SIZE)
+        top -= ROW * (1 + len(rows))
+        panel = figure.add_axes((0.29, top / height, 0.6, ROW * len(rows) / height))
+        _draw_cells(panel, rows, widest)
+    panel.set_xticks(range(0, widest, -(-widest // 16)))
+    panel.set_xlabel("head", fontsize=FONT_SIZE)
+    scale = figure.add_axes((0.91, top / height, 0.025, 4 * ROW / height))
+    figure.colorbar(panel.images[0], scale)
+    scale.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
+    scale.tick_params(labelsize=FONT_SIZE)
+    canvas.draw()
+    return pixels_of(canvas)
 
 
-def _draw_row(drawing: Drawing, numbers: list[float], top: int) -> None:
-    cells = np.array([numbers], dtype=np.float64)
-    drawing.paste(colored(cells, "viridis", 0, 1), (_TABLE_LEFT, top, RIGHT, top + ROW))
-    wide = (RIGHT - _TABLE_LEFT) / len(numbers)
-    for head, number in enumerate(numbers):
-        if wide >= LEAST_WRITTEN and np.isfinite(number):
+def _draw_cells(panel: Axes, rows: Mapping[str, list[float]], widest: int) -> None:
+    """Draw a row a place, a cell a head, with its number where there is room."""
+    values = np.array([[*numbers, *[np.nan] * (widest - len(numbers))] for numbers in rows.values()], dtype=np.float64)
+    panel.imshow(values, "viridis", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    panel.set_xticks([])
+    panel.set_yticks(range(len(rows)), list(rows))
+    panel.tick_params(length=0, pad=2, labelsize=FONT_SIZE)
+    panel.spines[:].set_visible(False)
+    for (row, head), number in np.ndenumerate(values):
+        if widest <= MOST_WRITTEN and np.isfinite(number):
             color = "black" if number > 0.55 else "white"
-            drawing.write((_TABLE_LEFT + (head + 0.5) * wide, top + ROW / 2), f"{number:.2f}", "mm", color)
+            panel.text(head, row, f"{number:.2f}", ha="center", va="center", color=color, fontsize=FONT_SIZE)

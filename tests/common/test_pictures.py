@@ -3,10 +3,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
-from forecast.common.picture import draw_forecast
+from forecast.common.pictures import draw_forecast, plot_line
 
 HOURS = pd.date_range("2016-07-01", periods=16, freq="h")
 
@@ -41,3 +42,22 @@ def test_a_picture_of_many_series_says_which_it_leaves_out(tmp_path: Path, monke
     table = pd.DataFrame({f"t{number}": np.arange(16.0) for number in range(9)}, index=HOURS)
     draw_forecast(tmp_path / "a.png", table.iloc[:12], table.iloc[12:], title="mine")
     assert "mine\nthe first 7 of 9 targets; not drawn: t7, t8" in said
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("values", "alone"),
+    [
+        ([1.0], [True]),
+        ([NAN], [False]),
+        ([1.0, 2.0], [False, False]),
+        ([1.0, NAN, 2.0, 3.0, NAN, 4.0], [True, False, False, False, False, True]),
+        ([], []),
+    ],
+)
+def test_a_value_without_a_finite_neighbour_is_a_point(values: list[float], alone: list[bool]) -> None:
+    (line,) = plot_line(Figure().subplots(), range(len(values)), np.array(values))
+    assert np.asarray(line.get_markevery()).tolist() == alone
+    assert (line.get_marker() == ".") == any(alone)

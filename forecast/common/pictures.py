@@ -1,22 +1,31 @@
-"""A picture of a forecast beside what came before it, and the truth where it is known."""
+"""Pictures: lines with gaps, and a forecast beside what came before it."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import shorten
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from forecast.common.files import replacing
-from forecast.common.lone_points import draw_line
 
 MAX_SERIES = 7
 """Series drawn; of a table with more, the first ones, and the picture names others."""
 
-
 NAMED = 5
 """Series at most that a line names of those that are not drawn."""
+
+
+def plot_line(panel: Axes, places: Any, values: np.ndarray, **style: Any) -> list[Line2D]:
+    """Draw a line at n numbers or times, and a point where a value (n,) has no finite neighbour."""
+    finite = np.pad(np.isfinite(np.asarray(values, dtype=float)), 1)
+    alone = finite[1:-1] & ~finite[:-2] & ~finite[2:]
+    return panel.plot(places, values, marker="." if alone.any() else "", markevery=alone, **style)
 
 
 def not_drawn(picture: Path, targets: Sequence[str]) -> str | None:
@@ -41,22 +50,16 @@ def draw_forecast(
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
     for panel, name in zip(panels, names, strict=True):
-        draw_line(panel, shown.index, shown[name].to_numpy(), color="0.45", linewidth=1, label="past")
+        plot_line(panel, shown.index, shown[name].to_numpy(), color="0.45", linewidth=1, label="past")
         if truth is not None:
-            draw_line(panel, truth.index, truth[name].to_numpy(), color="black", linewidth=1, label="truth")
-        draw_line(panel, forecast.index, forecast[name].to_numpy(), color="tab:orange", linewidth=1.6, label="forecast")
+            plot_line(panel, truth.index, truth[name].to_numpy(), color="black", linewidth=1, label="truth")
+        plot_line(panel, forecast.index, forecast[name].to_numpy(), color="tab:orange", linewidth=1.6, label="forecast")
         panel.axvline(forecast.index[0], color="0.8", linewidth=0.8)
         panel.set_ylabel(name, fontsize=8, parse_math=False)
         panel.tick_params(labelsize=8)
         panel.spines[["top", "right"]].set_visible(False)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="lower center", fontsize=8, ncols=3, frameon=False)
-    figure.suptitle(
-        title,
-        fontsize=8 if absent else 10,
-        y=1 - 0.08 / height,
-        va="top",
-        parse_math=False,
-    )
+    figure.suptitle(title, fontsize=8 if absent else 10, y=1 - 0.08 / height, va="top", parse_math=False)
     figure.autofmt_xdate(bottom=0.95 / height)
     with replacing(path) as file:
         figure.savefig(file, format="png", dpi=110, metadata={"Software": None})

@@ -1,0 +1,17 @@
+// Sorts a table by the column whose heading is clicked; without it the tables stay as they were written.
+for (const head of document.querySelectorAll(".sorts th")) head.addEventListener("click", () => {
+  const table = head.closest("table"), body = table.tBodies[0], place = head.cellIndex;
+  const down = head.getAttribute("aria-sort") === "ascending";
+  const value = row => row.cells[place].textContent.replace(/,/g, "").replace("\u2212", "-").trim();
+  const rows = [...body.rows].map((row, order) => ({ row, order, text: value(row), number: parseFloat(value(row)) }));
+  rows.sort((one, two) => {
+    const empty = (one.text === "" || one.text === "-") - (two.text === "" || two.text === "-");
+    if (empty) return empty;
+    const numbers = !isNaN(one.number) && !isNaN(two.number);
+    const gap = numbers ? one.number - two.number : one.text.localeCompare(two.text);
+    return (down ? -gap : gap) || one.order - two.order;
+  });
+  for (const each of table.querySelectorAll("th")) each.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", down ? "descending" : "ascending");
+  body.append(...rows.map(each => each.row));
+});
