@@ -24,7 +24,8 @@ from forecast.data.windows import start_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-RECORDS = list(csv.DictReader((ROOT / "benchmarks" / "long.csv").read_text(encoding="utf-8").splitlines()))
+RECORD_FOLDER = ROOT / "benchmarks" / "records"
+RECORDS = list(csv.DictReader((RECORD_FOLDER / "accuracy" / "long.csv").read_text(encoding="utf-8").splitlines()))
 
 
 def between(text: str, begin: str, end: str) -> str:
@@ -86,7 +87,7 @@ def test_the_attention_table_is_what_the_classes_declare() -> None:
 
 
 def test_the_tables_of_accuracy_are_the_record() -> None:
-    record = read_record(ROOT / "benchmarks" / "results.csv")
+    record = read_record(RECORD_FOLDER / "accuracy" / "results.csv")
     written = between(README, tables.BEGIN, tables.END)
     assert written == tables.tables(record), "run: python -m benchmarks.accuracy --write README.md"
 
@@ -100,7 +101,7 @@ def test_the_result_table_is_the_record() -> None:
 
 
 def test_the_measured_table_is_the_benchmark_s_record() -> None:
-    folder = ROOT / "benchmarks" / "attention"
+    folder = RECORD_FOLDER / "attention"
     cases = [_cases(folder / "cases.csv"), _cases(folder / "long" / "cases.csv")]
     at = [("forward", "4096", 0), ("forward", "16384", 0), ("forward", "262144", 1), ("forward+backward", "8192", 0)]
     for mechanism in dict.fromkeys(name for name, *_ in cases[0]):

@@ -1,6 +1,6 @@
 """Stretches of a long series, each split as ETTh1 is: what validation likes against what the time after it likes.
 
-`python -m benchmarks.studies.stretches --input PJME_hourly.csv --output benchmarks/stretches.csv` trains the recipe of
+`python -m benchmarks.studies.stretches --input PJME_hourly.csv --output stretches.csv` trains the recipe of
 ETTh1 on each and scores every share of the weighted mean, a row a run. The stretches end before the test part of
 `data=pjme` begins. Without `--input` it sums up the table that is there.
 """

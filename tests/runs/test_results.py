@@ -32,7 +32,7 @@ def test_the_quantiles_are_those_of_the_residuals_and_nan_where_nothing_was_meas
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Yield a checkout with a committed program and record, which `commit` takes for its own."""
-    for name in ("forecast/runs/results.py", "benchmarks/results.csv"):
+    for name in ("forecast/runs/results.py", "benchmarks/records/results.csv"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text("as committed\n")
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
@@ -48,7 +48,7 @@ def test_the_commit_says_that_the_program_was_changed_and_not_that_a_record_grew
     clean = results.commit()
     assert clean is not None
     assert len(clean) == 40
-    (checkout / "benchmarks" / "results.csv").write_text("one row more\n")
+    (checkout / "benchmarks" / "records" / "results.csv").write_text("one row more\n")
     results.commit.cache_clear()
     assert results.commit() == clean
     (checkout / "forecast" / "runs" / "results.py").write_text("changed\n")
