@@ -13,7 +13,7 @@ from benchmarks.accuracy.recipes import Cell, sweep_name, sweep_words, sweeps
 from benchmarks.accuracy.record import Record, add, key_of, read_record, row_of
 from forecast.common.files import read_json
 from forecast.common.processes import environment
-from forecast.runs.rows import read_jobs
+from forecast.runs.read import read_jobs
 from forecast.runs.run import FAILED, RESULT, Run
 
 JOBS_LEFT = 5

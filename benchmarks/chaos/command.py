@@ -48,9 +48,9 @@ MODULES = (
         "forecast.predict.forecaster",
         "forecast.training.tensorboard.logger",
         "forecast.training.outcome",
-        "forecast.training.final_figures",
+        "forecast.training.outcome",
     ),
-    *("forecast.common.pictures", "forecast.predict.ensemble", "forecast.runs.reading", "forecast.report.html"),
+    *("forecast.common.pictures", "forecast.predict.ensemble", "forecast.runs.read", "forecast.report.html"),
     *("forecast.predict.transplanted", "forecast.export.parity"),
     *(
         "forecast.training.callbacks.figures",

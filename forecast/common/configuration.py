@@ -12,7 +12,6 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from forecast.common.conf_files import about_option, configuration_folder, listed, nearest_choice
 from forecast.common.errors import InputError, first_line, signal_behind
-from forecast.common.naming import named
 
 COMPLAINTS = (HydraException, OmegaConfBaseException)
 """What Hydra raises about a command line or a file that it cannot compose."""
@@ -68,7 +67,7 @@ def compose_words(words: Sequence[str], folder: Path | None = None) -> DictConfi
 
 
 def plain_values(config: DictConfig) -> dict[str, Any]:
-    """Return the configuration as plain values, interpolations resolved, a user's own data named.
+    """Return the configuration as plain values, interpolations resolved.
 
     Raises
     ------
@@ -80,7 +79,7 @@ def plain_values(config: DictConfig) -> dict[str, Any]:
     except OmegaConfBaseException as error:
         raise InputError(one_line(error)) from None
     assert isinstance(plain, dict)
-    return named({str(key): value for key, value in plain.items()})
+    return {str(key): value for key, value in plain.items()}
 
 
 def check_trial(config: Mapping[str, Any], words: Sequence[str]) -> None:

@@ -1,10 +1,11 @@
 """The `data` group of a configuration: where a series comes from, the roles of its columns, and its repair."""
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from forecast.common.errors import InputError
-from forecast.common.naming import LONGEST_NAME
 from forecast.common.settings import check_present, option, options_of, read_options, settings
 from forecast.common.text import is_plain
 from forecast.data.repair import Policies
@@ -13,6 +14,12 @@ LARGEST_SEED = 2**32 - 1
 """Largest seed that numpy and Lightning take."""
 
 SYNTHETIC, FILE = "synthetic", "file"
+
+LONGEST_NAME = 100
+"""Letters of a name: folders are called by it, and files beside them by it and more."""
+
+_TAKEN = ("sweeps", "benchmark")
+"""Folders under `output_dir` that are not those of data."""
 
 
 @settings
@@ -93,3 +100,21 @@ def check_name(name: str) -> None:
         raise InputError(f"data.name={name!r}: has control characters: choose another")
     if not 0 < len(name) <= LONGEST_NAME:
         raise InputError(f"data.name={name[:20]}…: has {len(name)} letters: give 1 to {LONGEST_NAME}")
+
+
+def named(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration with `data.name`, taken from `data.path` where it is null."""
+    data = config.get("data")
+    if not isinstance(data, Mapping) or data.get("name", "") is not None or not isinstance(data.get("path"), str):
+        return dict(config)
+    return {**config, "data": {**data, "name": name_of(Path(data["path"]))}}
+
+
+def name_of(path: Path) -> str:
+    """Return the name of the data in a file: `aep_hourly` of aep_hourly.csv.gz, of letters that a folder may have."""
+    name = path.name
+    for end in (".gz", ".csv", ".parquet", ".pq"):
+        if name.lower().endswith(end):
+            name = name[: -len(end)]
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:LONGEST_NAME]
+    return f"{plain}-data" if plain.lower() in _TAKEN else plain or "table"

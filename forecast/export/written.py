@@ -12,8 +12,8 @@ import torch
 from torch.export import save
 
 from forecast.common.errors import InputError, first_line
-from forecast.common.remarks import LEAF_SPEC
 from forecast.export.capture import Captured
+from forecast.model.compiling import LEAF_SPEC
 from forecast.predict.exported import FACTS, OUTPUT, sealed
 from forecast.runs.run import WEIGHTS
 

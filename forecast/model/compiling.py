@@ -12,6 +12,9 @@ from forecast.common.errors import InputError, first_line
 from forecast.model.batch_normalization import BatchNorm
 from forecast.model.informer import Informer
 
+LEAF_SPEC = r"`isinstance\(treespec, LeafSpec\)` is deprecated"
+"""A warning of third parties: Lightning 2.6 and torch's export walk containers in a way that torch 2.13 calls old."""
+
 
 def compiled(call: Callable[..., Any], **how: Any) -> Callable[..., Any]:
     """Return `call` compiled for each shape by itself, as if nothing had been compiled before in this process.

@@ -42,7 +42,7 @@ def report(roots: Sequence[Path], output: Path | None = None, *, quiet: bool = F
         raise InputError(f"{folder}: is no folder: choose another --output")
     from forecast.report.html import PAGE, write_report
     from forecast.report.text import counted
-    from forecast.runs.reading import read_runs  # here, so that --help does not wait for pandas
+    from forecast.runs.read import read_runs  # here, so that --help does not wait for pandas
 
     found = read_runs(roots)
     try:
@@ -59,7 +59,7 @@ def report(roots: Sequence[Path], output: Path | None = None, *, quiet: bool = F
 
 def report_sweep(folder: Path) -> None:
     """Write the report of a sweep into its folder and print its answer, if a job has finished."""
-    from forecast.runs.rows import read_jobs
+    from forecast.runs.read import read_jobs
 
     if not read_jobs(folder)["of"].notna().any():
         return

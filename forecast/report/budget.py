@@ -7,7 +7,7 @@ from typing import Any
 from forecast.common.files import flatten, look_up
 from forecast.report.sections import Section
 from forecast.runs.labels import NOT_SCORED
-from forecast.runs.reading import FinishedRun
+from forecast.runs.read import FinishedRun
 
 
 def windows_seen(run: FinishedRun) -> int:

@@ -13,7 +13,7 @@ from forecast.data.table import read_table
 from forecast.evaluation.metrics import skill
 from forecast.evaluation.significance import LEVEL, Interval, mean_interval
 from forecast.report.sections import CONTROL, REFERENCE, Section, Setting
-from forecast.runs.reading import FinishedRun
+from forecast.runs.read import FinishedRun
 from forecast.runs.run import ERRORS
 from forecast.runs.summary import NAMES
 

@@ -21,7 +21,7 @@ from forecast.report.tables import (
     result_table,
     transplant_table,
 )
-from forecast.runs.reading import Found
+from forecast.runs.read import Found
 
 MOST_LEFT_OUT = 3
 """Folders that the answer names; the last table has them all."""

@@ -20,7 +20,7 @@ from forecast.report.content import Chapter, Content, Picture, make_content
 from forecast.report.costs import COSTS, TIMES, Cost, basis, front, rounds_cheaper, times_cheaper, verdict
 from forecast.report.sections import Setting
 from forecast.report.tables import number_paths
-from forecast.runs.reading import Found
+from forecast.runs.read import Found
 
 
 def text(content: Content) -> str:

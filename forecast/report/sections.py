@@ -7,7 +7,7 @@ import numpy as np
 
 from forecast.common.files import flatten, look_up
 from forecast.runs.labels import arms, data_key
-from forecast.runs.reading import FinishedRun, InTurn
+from forecast.runs.read import FinishedRun, InTurn
 
 
 def conditions_of(run: FinishedRun) -> str:

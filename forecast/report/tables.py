@@ -32,8 +32,7 @@ from forecast.report.costs import (
 )
 from forecast.report.sections import REFERENCE, Section, Setting
 from forecast.report.text import interval_words, level_words, score, shown, signed, with_spread
-from forecast.runs.reading import FinishedRun
-from forecast.runs.rows import FIGURES, SCORES
+from forecast.runs.read import FIGURES, SCORES, FinishedRun
 from forecast.runs.run import TRANSPLANT
 
 LOWEST = ", the lowest"

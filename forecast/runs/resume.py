@@ -13,11 +13,10 @@ from forecast.common.errors import InputError
 from forecast.common.files import flatten, folder_lock, read_json, sha256
 from forecast.common.targets import TARGET
 from forecast.data.sources import described_data, expanded, lies_within, resume_command
-from forecast.runs.integrity import check_links
+from forecast.runs.integrity import check_links, check_stored
 from forecast.runs.results import lacking, wrong_kind
 from forecast.runs.run import CONFIG, RESULT, Run, is_finished
 from forecast.runs.settings import Settings
-from forecast.runs.stored import check_stored
 
 BUDGET = ("max_epochs", "max_steps", "max_time")
 """Keys of `training` that say how long a run is; a run that is resumed may be given others."""

@@ -1,21 +1,23 @@
-"""The command line of training, in Hydra's grammar: one run, or with -m the jobs of a sweep."""
+"""The command line of training, in Hydra's grammar: one run, or with -m the jobs of a sweep; and its help."""
 
 import os
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import hydra
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from forecast.common.cli import finish
-from forecast.common.conf_files import configuration_folder
+from forecast.common.conf_files import choice_files, configuration_folder
 from forecast.common.configuration import COMPLAINTS, check_trial, one_line, plain_values
 from forecast.common.errors import InputError
+from forecast.common.files import look_up
 from forecast.common.place import started_place
 from forecast.runs.summary import print_next_commands, print_table
-from forecast.training.options_help import help_text
 from forecast.training.sweep.overrides import (
     compose_first,
     own_file_of_a_folder,
@@ -76,3 +78,109 @@ def _train_and_print(config: DictConfig, overrides: Sequence[str]) -> None:
     run, result = train(plain, overrides=overrides)
     print_table(result)
     print_next_commands(run, result)
+
+
+EXAMPLES = {
+    "python train.py": "a simulated transformer, three minutes on two cores",
+    "python train.py data=csv data.path=my.csv horizon=48": "your own table, two days of hours ahead",
+    "python train.py -m attention=full,probsparse data=etth1 seed=1,2": "a sweep: four jobs, then a table and a report",
+}
+"""Commands, and what each is for."""
+
+COMMON = {
+    "config.yaml": "context_length horizon loss seed output_dir resume sweep.name sweep.minutes",
+    "data/csv.yaml": "path time_column",
+    "data/_file.yaml": "targets past_covariates frequency duplicates missing missing_values",
+    "model/patch_informer.yaml": "d_model encoder_layers dropout patch_length",
+    "training/default.yaml": "max_epochs max_steps max_time batch_size precision progress",
+    "optimizer/adamw.yaml": "lr",
+    "trainer/default.yaml": "accelerator devices",
+}
+"""The options that are shown, by the file that explains them."""
+
+PLACES = {"decoder_attention": "attention, where the decoder's is another", "cross_attention": "attention"}
+"""Places that are choices of another group."""
+
+HIDDEN = ("training", "callbacks", "logger")
+"""Groups of a single choice."""
+
+
+def help_text(config: DictConfig) -> str:
+    """Return the help, with the defaults as `config` has them; the text of an option is its comment up to the `;`."""
+    width = max(len(command) for command in EXAMPLES)
+    examples = [f"  {command:<{width}}  {what}" for command, what in EXAMPLES.items()]
+    return "\n".join(
+        [
+            "Train one forecasting model, score it and save it; with -m, one for each combination of values.",
+            "",
+            "python train.py [-m] [group=choice ...] [option=value ...]",
+            "",
+            *examples,
+            "",
+            "Groups and their choices (* is the default):",
+            *_group_lines(),
+            "",
+            "Common options: name, default, meaning (lengths are steps, that is, rows of the table)",
+            *_option_lines(config),
+            "",
+            "All options with their values: python train.py --cfg job. Each is explained in the files of conf/.",
+            "Hydra's own flags: python train.py --hydra-help. What a training takes: python -m forecast.plan --help",
+        ]
+    )
+
+
+def groups() -> dict[str, list[str]]:
+    """Return each group of `conf/` with its choices."""
+    folders = sorted(folder for folder in configuration_folder().iterdir() if folder.is_dir())
+    return {folder.name: [file.stem for file in choice_files(folder.name)] for folder in folders}
+
+
+def _group_lines() -> list[str]:
+    defaults = _defaults()
+    lines = []
+    for group, choices in groups().items():
+        if group not in HIDDEN:
+            marked = [f"*{choice}" if choice == defaults.get(group) else choice for choice in choices]
+            lines.append(f"  {group:<27} {' '.join(marked)}")
+    for place, other in PLACES.items():
+        default = f"; default {defaults[place]}" if defaults[place] else ""
+        lines.append(f"  {f'attention@{place}':<27} those of {other}{default}")
+    return lines
+
+
+def _defaults() -> dict[str, Any]:
+    """Return the choice that `config.yaml` makes for each group, or for each place of one."""
+    listed = OmegaConf.to_container(OmegaConf.load(configuration_folder() / "config.yaml"), resolve=False)
+    assert isinstance(listed, dict)
+    pairs = [pair for entry in listed["defaults"] if isinstance(entry, dict) for pair in entry.items()]
+    return {str(name).rpartition("@")[2]: choice for name, choice in pairs}
+
+
+def _option_lines(config: DictConfig) -> list[str]:
+    composed = OmegaConf.to_container(config, resolve=False)
+    lines = []
+    for file, names in COMMON.items():
+        path = configuration_folder() / file
+        own = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
+        group = "" if file == "config.yaml" else f"{path.parent.name}."
+        for name in names.split():
+            value = look_up(composed, f"{group}{name}")
+            shown = _shown(look_up(own, name) if value is None else value)
+            lines.append(f"  {group + name:<27} {shown:<14} {comment(path, name)}")
+    return lines
+
+
+def comment(file: Path, name: str) -> str:
+    """Return what a file's comment says of an option, up to the first semicolon; empty if it says nothing."""
+    last = name.rsplit(".", 1)[-1]
+    indent = "  " * name.count(".")
+    line = re.search(rf"^{indent}{last}:[^#\n]*?#\s*([^;\n]*)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    return "" if line is None else line[1].strip()
+
+
+def _shown(value: Any) -> str:
+    if value == "???":
+        return "(to be given)"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)

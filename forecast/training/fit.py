@@ -20,11 +20,10 @@ from torch import Tensor
 from forecast.common.errors import InputError, first_line
 from forecast.common.finite import check_validation
 from forecast.common.group import ALONE, Group
-from forecast.common.remarks import LEAF_SPEC
 from forecast.data.datamodule import ForecastData
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.significance import Evidence
-from forecast.model.compiling import CompiledForward
+from forecast.model.compiling import LEAF_SPEC, CompiledForward
 from forecast.runs.resume import RESTART_HINT
 from forecast.training.callbacks.checkpoints import Best, Checkpoints, copy_weights
 from forecast.training.callbacks.loop_state import TIME, stopped_by

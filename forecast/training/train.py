@@ -22,9 +22,8 @@ from forecast.runs.resume import StartState, start_state
 from forecast.runs.run import CONFIG, Run
 from forecast.runs.settings import Settings
 from forecast.training.checkpoint_content import newest_state
-from forecast.training.final_figures import log_figures
 from forecast.training.fit import fit
-from forecast.training.outcome import write_outcome
+from forecast.training.outcome import log_figures, write_outcome
 from forecast.training.parallel.workers import Shutdown, Workers
 from forecast.training.prepare import Preparation, prepare
 from forecast.training.start import Interruption, announce_data, announce_scoring, announce_start, run_folder

@@ -18,7 +18,7 @@ from forecast.export.parity import random_series
 from forecast.model.presets import Mechanisms, Sizes
 from forecast.predict.forecaster import load
 from forecast.report.comparisons import _read as read_errors
-from forecast.runs.reading import FinishedRun
+from forecast.runs.read import FinishedRun
 from forecast.runs.resume import start_state
 from forecast.runs.run import Architecture, Run
 from forecast.runs.settings import Settings

@@ -15,7 +15,7 @@ from benchmarks.accuracy.record import COLUMNS, read_record, write_record
 from forecast.common.spreadsheet import csv_bytes, guard, read_rows, unguard, write_frame
 from forecast.data.series import read_series
 from forecast.predict.__main__ import main as predict
-from forecast.runs.rows import damage
+from forecast.runs.read import damage
 from forecast.training.train import train
 from tests.support.small import ROOT, hourly, quick, write
 

@@ -17,7 +17,7 @@ from forecast.common.errors import InputError, Interrupted
 from forecast.common.targets import resolve_name
 from forecast.data.sources import described_data, resume_command, resume_words
 from forecast.report.__main__ import main as report
-from forecast.runs.stored import NAMES, check_stored
+from forecast.runs.integrity import NAMES, check_stored
 from forecast.runs.summary import summary
 from forecast.training.command_line import main
 from forecast.training.task import ForecastTask

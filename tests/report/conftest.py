@@ -5,7 +5,7 @@ import pytest
 
 from forecast.report.content import Chapter
 from forecast.report.html import write_report
-from forecast.runs.reading import read_runs
+from forecast.runs.read import read_runs
 from tests.report.made import study
 
 

@@ -23,7 +23,7 @@ from forecast.report.costs import (
 from forecast.report.html import rows
 from forecast.report.sections import Section, sections_of
 from forecast.report.tables import result_table
-from forecast.runs.reading import read_runs
+from forecast.runs.read import read_runs
 from tests.report.made import BUSY, QUIET, no_pictures, result_of, write_run, write_turns
 
 DISTURBED = {"train": BUSY, "inference": BUSY}

@@ -27,7 +27,7 @@ from forecast.report.comparisons import (
     seed_spread,
 )
 from forecast.report.sections import Setting, sections_of
-from forecast.runs.reading import FinishedRun, read_runs
+from forecast.runs.read import FinishedRun, read_runs
 from tests.report.made import START, WINDOWS, errors, result_of, write_run
 
 SEEDS = range(100)

@@ -19,7 +19,7 @@ from forecast.report.costs import (
 from forecast.report.pictures import draw_pictures
 from forecast.report.sections import Section, sections_of
 from forecast.report.tables import range_table, result_table
-from forecast.runs.reading import read_runs
+from forecast.runs.read import read_runs
 from tests.report.conftest import Made
 from tests.report.made import result_of, write_run
 

@@ -5,7 +5,7 @@ import pytest
 
 from forecast.report.budget import facts_of
 from forecast.report.sections import sections_of
-from forecast.runs.reading import read_runs
+from forecast.runs.read import read_runs
 from tests.report.made import result_of, write_run
 
 

@@ -11,7 +11,7 @@ from PIL import Image
 from forecast.report import content
 from forecast.report.content import make_content
 from forecast.report.html import page
-from forecast.runs.reading import read_runs
+from forecast.runs.read import read_runs
 from tests.report.conftest import Made
 from tests.report.made import no_pictures, result_of, write_run
 from tests.support.browser import open_page

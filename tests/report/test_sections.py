@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from forecast.report.sections import Section, sections_of
-from forecast.runs.reading import read_runs
+from forecast.runs.read import read_runs
 from tests.report.made import result_of, write_run
 
 

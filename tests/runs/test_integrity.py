@@ -17,7 +17,7 @@ from forecast.predict.ensemble import Ensemble
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.transplant import main as transplant
 from forecast.report.__main__ import main as report
-from forecast.runs.rows import read_jobs
+from forecast.runs.read import read_jobs
 from forecast.runs.run import CONFIG, ERRORS, MANIFEST, NAMED, RESULT, Run
 from forecast.training.train import train
 from tests.conftest import TinyRun

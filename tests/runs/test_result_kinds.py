@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.runs.reading import read_runs
+from forecast.runs.read import read_runs
 from forecast.runs.results import SHOWN, lacking, wrong_kind
 from forecast.training.train import train
 from tests.conftest import TinyRun

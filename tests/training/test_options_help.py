@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from forecast.common.configuration import compose_words
 from forecast.common.files import look_up
 from forecast.training import command_line
-from forecast.training.options_help import COMMON, EXAMPLES, comment, groups, help_text
+from forecast.training.command_line import COMMON, EXAMPLES, comment, groups, help_text
 from tests.support.examples import ROOT
 
 CONF = ROOT / "conf"

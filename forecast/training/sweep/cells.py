@@ -9,7 +9,7 @@ import pandas as pd
 
 from forecast.common.files import flatten
 from forecast.runs.labels import INPUTS, behind, shown, told_apart
-from forecast.runs.rows import ALL_ALIKE
+from forecast.runs.read import ALL_ALIKE
 
 OF_A_CELL = ("horizon", "data")
 """Root keys whose words say what is forecast; what other words say is to be chosen."""
@@ -31,7 +31,7 @@ def with_cells(jobs: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     jobs
-        Finished ones, as `forecast.runs.rows.read_jobs` gives them.
+        Finished ones, as `forecast.runs.read.read_jobs` gives them.
     """
     experiments = _goes_with_data(jobs)
     words = [[list(part) for part in _parted(each, experiments)] for each in jobs["words"]]

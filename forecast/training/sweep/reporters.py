@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table as TerminalTable
 
 from forecast.common.tables import Table
-from forecast.runs.rows import figures_of
+from forecast.runs.read import figures_of
 from forecast.training.sweep.table import HEADINGS, cell
 
 SHOWN = ("test_mse", "skill", "train_windows_per_s", "inference_windows_per_s", "peak_memory_mib", "fit_seconds")

@@ -15,7 +15,7 @@ from forecast.common.files import look_up, read_json, replacing
 from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import Table
 from forecast.evaluation.significance import FEWEST, block_means, surely_below_zero
-from forecast.runs.rows import read_jobs
+from forecast.runs.read import read_jobs
 from forecast.runs.run import ERRORS, RESULT
 from forecast.training.sweep.cells import with_cells
 from forecast.training.sweep.table import print_unfinished
@@ -58,7 +58,7 @@ def search_cells(jobs: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     jobs
-        As `forecast.runs.rows.read_jobs` gives them.
+        As `forecast.runs.read.read_jobs` gives them.
     """
     finished = with_cells(jobs[jobs["of"].notna()])
     rows: list[dict[str, Any]] = []

@@ -8,8 +8,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.common.errors import InputError
 from forecast.common.settings import option, read_options, settings
+from forecast.runs.read import FIGURES
 from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
-from forecast.runs.rows import FIGURES
 from forecast.runs.settings import check_one_process
 from forecast.training.sweep.overrides import LONGEST, NAME
 

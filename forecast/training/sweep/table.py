@@ -13,7 +13,7 @@ from rich.table import Table as TerminalTable
 from forecast.common.files import replacing
 from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import Table
-from forecast.runs.rows import ALL_ALIKE, COUNTS, WITHIN, read_jobs, summarise
+from forecast.runs.read import ALL_ALIKE, COUNTS, WITHIN, read_jobs, summarise
 
 HEADINGS = {
     "n": "n",

@@ -19,12 +19,12 @@ from forecast.data.sources import described_data
 from forecast.data.windows import Batch, Windows
 from forecast.evaluation.linear_start import LinearMaps
 from forecast.evaluation.ridge import Ridge
+from forecast.runs.integrity import check_stored
+from forecast.runs.read import read_jobs
 from forecast.runs.results import device_name
 from forecast.runs.resume import read_config
-from forecast.runs.rows import read_jobs
 from forecast.runs.run import CONFIG, RESULT
 from forecast.runs.settings import Settings
-from forecast.runs.stored import check_stored
 from forecast.runs.turns import TIMING, cost_key, read_turns
 from forecast.training.prepare import prepare
 from forecast.training.steps import Peer, evaluation_batch, inference, precision_of, training_step

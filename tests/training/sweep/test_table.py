@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from forecast.common.timing import Load
-from forecast.runs.rows import read_jobs, summarise
+from forecast.runs.read import read_jobs, summarise
 from forecast.training.sweep.table import report, sweep_table
 from tests.support.small import rewrite, seal
 

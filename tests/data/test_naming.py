@@ -6,7 +6,7 @@ import pytest
 
 from forecast.common.configuration import compose_words, plain_values
 from forecast.common.errors import InputError
-from forecast.common.naming import name_of
+from forecast.data.settings import name_of, named
 from forecast.training.sweep.overrides import check_words
 from forecast.training.train import train
 from tests.conftest import TinyRun
@@ -34,7 +34,7 @@ def test_the_name_is_that_of_the_file_in_letters_that_a_folder_may_have(file: st
 
 
 def composed(*words: str) -> str | None:
-    name: str | None = plain_values(compose_words(words))["data"]["name"]
+    name: str | None = named(plain_values(compose_words(words)))["data"]["name"]
     return name
 
 

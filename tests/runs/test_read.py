@@ -6,7 +6,7 @@ import pytest
 from forecast.common.errors import InputError
 from forecast.common.files import flatten, sha256
 from forecast.report.sections import sections_of
-from forecast.runs.reading import NEEDED, read_runs
+from forecast.runs.read import NEEDED, read_runs
 from tests.conftest import TinyRun
 from tests.report.made import result_of, write_run
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from lightning.pytorch.loggers.logger import DummyLogger
 
-from forecast.training import final_figures
-from forecast.training.final_figures import log_figures
+from forecast.training import outcome
 from forecast.training.fit import Fit
+from forecast.training.outcome import log_figures
 from forecast.training.tensorboard.figures import DPI, WIDTH
 from forecast.training.tensorboard.logger import Board
 from tests.conftest import TinyRun
@@ -45,7 +45,7 @@ def test_the_time_of_the_last_pictures_is_part_of_the_logging(tmp_path: Path, mo
     def draw(board: Board, *_: object) -> None:
         board.clock.seconds += 1.0
 
-    monkeypatch.setattr(final_figures, "_draw", draw)
+    monkeypatch.setattr(outcome, "_draw", draw)
     nothing: Any = SimpleNamespace()
     share = log_figures(board, fit, nothing, nothing, {}).speed["logging_share"]
     assert 0.11 <= share < 0.2
