@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from forecast.common.files import flatten, look_up
-from forecast.runs.labels import arms, data_key
+from forecast.runs.labels import arm_labels, data_key, differing, facts_apart
 from forecast.runs.read import FinishedRun, InTurn
 
 
@@ -163,32 +163,25 @@ def sections_of(runs: Sequence[FinishedRun]) -> list[Section]:
     for run in runs:
         alike.setdefault(data_key(run.result), []).append(run)
     groups = sorted(alike.values(), key=len, reverse=True)
-    titles = _told_apart([_title(group[0]) for group in groups], [group[0] for group in groups])
-    return [Section(title, _settings(group)) for title, group in zip(titles, groups, strict=True)]
-
-
-def _title(run: FinishedRun) -> str:
-    return f"{run.result['data']['name']}, horizon {run.config['horizon']:,}"
-
-
-def _told_apart(titles: list[str], runs: list[FinishedRun]) -> list[str]:
-    """Add to titles that are alike what differs in their data."""
-    facts = [
-        {
-            **flatten(run.config["data"]),
-            "targets": run.result["data"]["targets"],
-            "evaluation_stride": run.result["data"].get("evaluation_stride", 1),
-            "sha256": run.result["data"].get("sha256"),
-        }
-        for run in runs
+    titles = [f"{group[0].result['data']['name']}, horizon {group[0].config['horizon']:,}" for group in groups]
+    apart = facts_apart(titles, [_data_facts(group[0]) for group in groups], differing)
+    words = [", ".join(f"{key} {_short(value)}" for key, value in own.items()) for own in apart]
+    told = [
+        f"{title} ({said or place})" if titles.count(title) > 1 else title
+        for place, (title, said) in enumerate(zip(titles, words, strict=True), 1)
     ]
-    told = []
-    for place, (title, own) in enumerate(zip(titles, facts, strict=True)):
-        others = [other for other, its in zip(facts, titles, strict=True) if its == title]
-        keys = [key for key in sorted(own) if key != "path" and any(other.get(key) != own[key] for other in others)]
-        words = [f"{key} {_short(own[key])}" for key in keys]
-        told.append(title + (f" ({', '.join(words) or place + 1})" if len(others) > 1 else ""))
-    return told
+    return [Section(title, _settings(group)) for title, group in zip(told, groups, strict=True)]
+
+
+def _data_facts(run: FinishedRun) -> dict[str, object]:
+    data = run.result["data"]
+    facts = {
+        **flatten(run.config["data"]),
+        "targets": data["targets"],
+        "evaluation_stride": data.get("evaluation_stride", 1),
+        "sha256": data.get("sha256"),
+    }
+    return {key: facts[key] for key in sorted(facts) if key != "path"}
 
 
 def _short(value: object) -> str:
@@ -201,29 +194,21 @@ def _settings(runs: Sequence[FinishedRun]) -> tuple[Setting, ...]:
     for run in sorted(runs, key=lambda each: each.result["seed"]):
         groups.setdefault(run.of, []).append(run)
     firsts = [group[0] for group in groups.values()]
-    names = _with_conditions(arms([run.config for run in firsts]), firsts)
+    names = arm_labels([run.config for run in firsts])
+    keys = [(name, run.config["context_length"]) for name, run in zip(names, firsts, strict=True)]
+    apart = facts_apart(keys, [_conditions(run) for run in firsts], differing)
     settings = [
-        Setting(name, group[0].config["context_length"], tuple(group))
-        for name, group in zip(names, groups.values(), strict=True)
+        Setting(", ".join([name, *words.values()]), look_back, tuple(group))
+        for (name, look_back), words, group in zip(keys, apart, groups.values(), strict=True)
     ]
     return tuple(sorted(settings, key=lambda each: each.key))
 
 
-def _with_conditions(names: list[str], runs: list[FinishedRun]) -> list[str]:
-    """Add what they ran on, in, and by how many at once to names that would stand twice at a look-back."""
-    keys = [(name, run.config["context_length"]) for name, run in zip(names, runs, strict=True)]
-    told = []
-    for key, run in zip(keys, runs, strict=True):
-        others = [other for other, its in zip(runs, keys, strict=True) if its == key]
-        words = [
-            word
-            for word, *rest in zip(_conditions(run), *map(_conditions, others), strict=True)
-            if len({word, *rest}) > 1
-        ]
-        told.append(", ".join([key[0], *words]))
-    return told
-
-
-def _conditions(run: FinishedRun) -> list[str]:
+def _conditions(run: FinishedRun) -> dict[str, str]:
+    """Return what it ran on, in, and by how many at once: what is said of names that would appear twice."""
     size = run.config["training"].get("evaluation_batch_size")
-    return [str(run.result["device"]), str(run.result["precision"]), f"evaluation_batch_size={size}"]
+    return {
+        "device": str(run.result["device"]),
+        "precision": str(run.result["precision"]),
+        "batch": f"evaluation_batch_size={size}",
+    }

@@ -1,41 +1,56 @@
 """Labels that distinguish runs, and keys of runs on the same data."""
 
 import json
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from forecast.common.files import flatten
 from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
 
+Facts = Mapping[Any, Any]
 
-def told_apart(labels: Sequence[str], facts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return each label, with as few facts behind it as tell it from the others of the same label.
+
+def telling(facts: Sequence[Facts]) -> list[Any]:
+    """Return as few keys as distinguish the things: one is used where more of them differ with it than without it.
 
     Parameters
     ----------
-    labels
-        Of things that are to be told apart where that can be done.
     facts
-        Of each, the most telling ones first; one that a thing lacks counts as None.
+        Of each thing, the most telling ones first; one that a thing lacks counts as None.
     """
-    told = list(labels)
-    for label in dict.fromkeys(labels):
-        places = [place for place, other in enumerate(labels) if other == label]
-        for place, words in zip(places, _words([facts[place] for place in places]), strict=True):
-            told[place] = behind(label, words)
-    return told
-
-
-def _words(facts: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Return the words of each thing: a fact is used where more things differ with it than without it."""
-    used: list[str] = []
-    seen: list[tuple[Hashable, ...]] = [() for _ in facts]
+    used: list[Any] = []
+    seen: list[tuple[str, ...]] = [() for _ in facts]
     for key in dict.fromkeys(key for each in facts for key in each):
         with_it = [(*before, shown(each.get(key))) for before, each in zip(seen, facts, strict=True)]
         if len(set(with_it)) > len(set(seen)):
             used.append(key)
             seen = with_it
-    return [[f"{key}={shown(each.get(key))}" for key in used] for each in facts]
+    return used
+
+
+def differing(facts: Sequence[Facts]) -> list[Any]:
+    """Return the keys in which the things differ at all."""
+    keys = dict.fromkeys(key for each in facts for key in each)
+    return [key for key in keys if len({shown(each.get(key)) for each in facts}) > 1]
+
+
+def facts_apart(
+    labels: Sequence[Hashable], facts: Sequence[Facts], choose: Callable[[Sequence[Facts]], list[Any]] = telling
+) -> list[dict[Any, Any]]:
+    """Return the facts that distinguish each thing from the others of its label; none where it is the only one."""
+    groups: dict[Hashable, list[Facts]] = {}
+    for label, own in zip(labels, facts, strict=True):
+        groups.setdefault(label, []).append(own)
+    keys = {label: choose(group) for label, group in groups.items()}
+    return [{key: own.get(key) for key in keys[label]} for label, own in zip(labels, facts, strict=True)]
+
+
+def unique_labels(labels: Sequence[str], facts: Sequence[Facts]) -> list[str]:
+    """Return each label, with as few facts behind it as distinguish it from the same label of others."""
+    return [
+        behind(label, [f"{key}={shown(value)}" for key, value in own.items()])
+        for label, own in zip(labels, facts_apart(labels, facts), strict=True)
+    ]
 
 
 def behind(label: str, words: Sequence[str]) -> str:
@@ -87,16 +102,14 @@ OF_GROUPS = {
 """Keys within groups that make no arm."""
 
 
-def arms(configs: Sequence[Config]) -> list[str]:
-    """Return each configuration's name among the others: its mechanism, and as few words as tell it from the rest.
+def arm_labels(configs: Sequence[Config]) -> list[str]:
+    """Return each configuration's name among the others: its mechanism, and as few words as distinguish it.
 
     What differs only where earlier words differ too is left out: the table of what was held equal has it.
     """
-    kept: list[Column] = []
-    for column in _columns(configs):
-        if not kept or len(set(zip(*kept, column, strict=True))) > len(set(zip(*kept, strict=True))):
-            kept.append(column)
-    return [", ".join(word for word in words if word is not None) for words in zip(*kept, strict=True)]
+    words = [dict(enumerate(each)) for each in zip(*_columns(configs), strict=True)]
+    used = dict.fromkeys([0, *telling(words)])  # the mechanism is always said
+    return [", ".join(each[key] for key in used if each[key] is not None) for each in words]
 
 
 def _columns(configs: Sequence[Config]) -> Iterator[Column]:

@@ -13,7 +13,7 @@ from forecast.common.errors import InputError
 from forecast.common.files import flatten, look_up, read_json
 from forecast.common.text import holds_steering
 from forecast.evaluation.metrics import RELATIVE, skill
-from forecast.runs.labels import data_key, told_apart
+from forecast.runs.labels import data_key, unique_labels
 from forecast.runs.results import wrong_kind
 from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
 from forecast.runs.run import CONFIG, FAILED, JOB, RESULT, damage_of_finished, finished_result
@@ -190,7 +190,7 @@ def _apart(groups: Sequence[pd.DataFrame]) -> list[str]:
     first = [group.iloc[0] for group in groups]
     ran = [{key: job[key] for key in ("device", "precision")} for job in first]
     facts = [its | job["settings"] | {"sha256": str(job["sha256"])[:8]} for its, job in zip(ran, first, strict=True)]
-    return told_apart(words, facts)
+    return unique_labels(words, facts)
 
 
 def _baselines(finished: pd.DataFrame) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from forecast.common.files import flatten
-from forecast.runs.labels import INPUTS, behind, shown, told_apart
+from forecast.runs.labels import INPUTS, behind, shown, unique_labels
 from forecast.runs.read import ALL_ALIKE
 
 OF_A_CELL = ("horizon", "data")
@@ -92,7 +92,7 @@ def _longest(keys: Sequence[str], labels: Sequence[str]) -> list[str]:
 def _apart(keys: Sequence[str], labels: Sequence[str], facts_of: Callable[[str], dict[str, Any]]) -> list[str]:
     """Return the labels, of which each key has one, told apart."""
     own = dict(zip(keys, labels, strict=True))
-    names = dict(zip(own, told_apart(list(own.values()), [facts_of(key) for key in own]), strict=True))
+    names = dict(zip(own, unique_labels(list(own.values()), [facts_of(key) for key in own]), strict=True))
     return [names[key] for key in keys]
 
 
