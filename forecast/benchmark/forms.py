@@ -16,7 +16,7 @@ from forecast.common.tables import Row, Sheet, markdown, to_csv
 from forecast.common.text import NONE, three_digits
 from forecast.data.series import Series
 from forecast.export.capture import Captured, capture, words_of
-from forecast.export.written import WRITERS, facts_of
+from forecast.export.formats import WRITERS, facts_of
 from forecast.model.compiling import compiled
 from forecast.model.original_units import Context, OriginalUnits
 from forecast.predict.exported import WRITING, open_bytes, require

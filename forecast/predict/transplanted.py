@@ -18,11 +18,11 @@ from forecast.common.progress import progress
 from forecast.common.tables import Sheet
 from forecast.common.text import duration
 from forecast.data.datamodule import ForecastData
-from forecast.data.placement import Placing
 from forecast.data.sources import Source, check_data, described_data, load_source
+from forecast.data.storage import Placing
 from forecast.data.windows import Batch
 from forecast.evaluation.evaluate import evaluate
-from forecast.evaluation.share import percent
+from forecast.evaluation.mixing import percent
 from forecast.model.informer import Informer
 from forecast.runs.resume import read_config
 from forecast.runs.run import DAMAGE, RESULT, Architecture, Run

@@ -12,8 +12,8 @@ import torch
 from forecast.common.conf_files import about_option
 from forecast.common.errors import InputError
 from forecast.common.options import check_least, check_options
-from forecast.data.placement import PLACEMENTS
 from forecast.data.sources import check_data, check_seed, check_whole
+from forecast.data.storage import PLACEMENTS
 
 GROUPS = (
     *("data", "model", "attention", "cross_attention", "optimizer", "scheduler"),

@@ -20,7 +20,7 @@ from forecast.common.timing import Stopwatch
 from forecast.data.windows import Batch
 from forecast.evaluation.losses import loss_by_name
 from forecast.evaluation.metrics import ErrorSums
-from forecast.evaluation.share import ShareSums
+from forecast.evaluation.mixing import ShareSums
 from forecast.evaluation.significance import WindowErrors
 from forecast.model.compiling import CompiledForward
 from forecast.model.informer import Informer
@@ -47,7 +47,7 @@ class ForecastTask(lightning.LightningModule):
     total_steps
         Steps of the whole run.
     trust
-        What is taken of the share of a weighted mean that validation likes best (`forecast.evaluation.share.trust`).
+        What is taken of the share of a weighted mean that validation likes best (`forecast.evaluation.mixing.trust`).
     seed
         With the number of the step, and of the process, it settles all randomness of that step.
 
