@@ -14,13 +14,12 @@ from forecast.common.group import ALONE
 from forecast.data.batches import ShuffledBatches
 from forecast.data.calendar import calendar_cycles, calendar_features, span_of
 from forecast.data.clock import Clock
-from forecast.data.gaps import causal_starts, check_measured
 from forecast.data.mapped import Address, Recipe
 from forecast.data.scaler import Scaler, check_spikes
 from forecast.data.sources import Source
 from forecast.data.split import split_rows
 from forecast.data.storage import IN_MEMORY, Placing, place
-from forecast.data.windows import Batch, Windows, start_rows
+from forecast.data.windows import Batch, Windows, causal_starts, check_measured, start_rows
 
 
 def training_targets(rows: range, first_origin: int | None, context_length: int, horizon: int) -> range:

@@ -8,8 +8,7 @@ from lightning.pytorch.loggers import Logger
 
 from forecast.data.datamodule import ForecastData
 from forecast.data.windows import spread
-from forecast.evaluation.by_calendar import errors_by_part
-from forecast.evaluation.evaluate import Row
+from forecast.evaluation.evaluate import Row, errors_by_part
 from forecast.model.informer import Informer
 from forecast.training.fitting import Fit
 from forecast.training.probe.maps import attention_maps, token_names

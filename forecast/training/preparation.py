@@ -20,7 +20,7 @@ from forecast.data.mapped import Address
 from forecast.data.sources import load_source
 from forecast.data.storage import Placing
 from forecast.evaluation.linear_start import LinearMaps, fit_maps
-from forecast.evaluation.losses import loss_by_name
+from forecast.evaluation.metrics import loss_by_name
 from forecast.evaluation.mixing import independent_blocks, trust
 from forecast.model.compiling import check_compiling
 from forecast.model.informer import Informer

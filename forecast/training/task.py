@@ -18,8 +18,7 @@ from forecast.common.finite import FiniteGuard
 from forecast.common.group import ALONE
 from forecast.common.timing import Stopwatch
 from forecast.data.windows import Batch
-from forecast.evaluation.losses import loss_by_name
-from forecast.evaluation.metrics import ErrorSums
+from forecast.evaluation.metrics import ErrorSums, loss_by_name
 from forecast.evaluation.mixing import ShareSums
 from forecast.evaluation.significance import WindowErrors
 from forecast.model.compiling import CompiledForward
