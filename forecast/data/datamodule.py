@@ -26,11 +26,6 @@ def training_targets(rows: range, first_origin: int | None, context_length: int,
     """Return the training part's target rows, from `first_origin` on where that is given.
 
     With the same first origin, runs of every look-back train on the same targets.
-
-    Raises
-    ------
-    InputError
-        If no window has its first target there.
     """
     if first_origin is None:
         return rows
@@ -52,11 +47,6 @@ def check_stride(stride: int, horizon: int) -> None:
     """Refuse to score so few windows that rows between them would be no window's target.
 
     The last window is always scored; before the first one that is, fewer than `stride` rows are no target.
-
-    Raises
-    ------
-    InputError
-        Naming the bounds.
     """
     if not 1 <= stride <= horizon:
         raise InputError(
@@ -101,14 +91,6 @@ class ForecastData(lightning.LightningDataModule):
         Of the training order.
     placing
         Where the scaled table may be kept.
-
-    Raises
-    ------
-    InputError
-        If a part is too short for its windows, or has nothing measured to fit or score, or a choice of windows
-        leaves none or scores not every row, or the table is asked for where there is no room for it.
-    OSError
-        If a disk has no room for a table that goes into a file.
 
     Attributes
     ----------

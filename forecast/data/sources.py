@@ -43,13 +43,7 @@ class Source:
 
 
 def load_source(config: Mapping[str, Any]) -> Source:
-    """Read what the `data` configuration names.
-
-    Raises
-    ------
-    InputError
-        If it cannot be had, is flawed, or gives a column a role that no model uses.
-    """
+    """Read what the `data` configuration names."""
     covariates = [str(name) for name in config["past_covariates"]]
     wanted = None if config["targets"] is None else [str(name) for name in config["targets"]]
     if wanted is not None and (shared := sorted(set(wanted) & set(covariates))):
@@ -181,13 +175,7 @@ def check_data(config: Mapping[str, Any]) -> None:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name of the data that no folder can have, or that steers a terminal.
-
-    Raises
-    ------
-    InputError
-        Saying which.
-    """
+    """Refuse a name of the data that no folder can have, or that steers a terminal."""
     if not is_plain(name):
         raise InputError(f"data.name={name!r}: has control characters: choose another")
     if not 0 < len(name) <= LONGEST_NAME:
@@ -244,11 +232,6 @@ def described_data(data: Mapping[str, Any], folder: Path, cure: Callable[[str], 
         The run folder.
     cure
         Gives the command by which the user names a file.
-
-    Raises
-    ------
-    InputError
-        If the file lies elsewhere, or its name is no plain one.
     """
     if data.get("source") != "file":
         return dict(data)

@@ -52,11 +52,6 @@ def start_rows(targets: range, context_length: int, horizon: int, *, part: str) 
     The context may reach back before the part: the first target of a later part is the same date at every
     context length. Windows whose context would begin before row 0 do not exist; only the first part of a
     table may lose windows that way.
-
-    Raises
-    ------
-    InputError
-        If the part holds no window, with the number of rows that would do.
     """
     if 0 < targets.start < context_length:
         raise InputError(
@@ -218,11 +213,6 @@ def causal_starts(starts: Tensor, context_length: int, observed: Tensor, *, part
     A fill between two neighbours knows the later one. Where the context's last row was measured, no gap of the
     context reaches the origin, and every neighbour of its fills stands before it. This last row is the same
     at every context length, so that look-backs are scored on the same windows.
-
-    Raises
-    ------
-    InputError
-        If none is left.
     """
     kept = starts[observed[starts + context_length - 1].all(1)]
     if not len(kept):
@@ -234,13 +224,7 @@ def causal_starts(starts: Tensor, context_length: int, observed: Tensor, *, part
 
 
 def check_measured(windows: Windows, targets: Sequence[str], *, part: str) -> None:
-    """Refuse windows in whose horizons a target was never measured: there would be nothing to learn or score.
-
-    Raises
-    ------
-    InputError
-        Naming the target.
-    """
+    """Refuse windows in whose horizons a target was never measured: there would be nothing to learn or score."""
     assert windows.observed is not None
     origins = windows.starts + windows.context_length
     covered = torch.zeros(len(windows.values) + 1, dtype=torch.int64)

@@ -87,11 +87,6 @@ def evaluate(
 
     The processes of `group` take a share each; all of them have to call this. With `units` come the scores that
     need them.
-
-    Raises
-    ------
-    AssertionError
-        If a window was not counted: a score over part of the windows is not a score.
     """
     own = _evaluate_share(forecaster, windows, batch_size, group.share(len(windows)), keep_residuals, units)
     whole = own if group.size == 1 else _put_together(own, group)

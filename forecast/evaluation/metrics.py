@@ -287,11 +287,6 @@ def loss_by_name(name: str) -> Loss:
 
     "mse" is the squared error, "mae" the absolute one, "huber" half the square below 1 and linear above.
 
-    Raises
-    ------
-    InputError
-        If there is no loss of that name.
-
     References
     ----------
     Huber, "Robust estimation of a location parameter", Annals of Mathematical Statistics 35 (1964).
