@@ -19,7 +19,7 @@ import torch
 
 from forecast.common.spreadsheet import write_frame
 from forecast.data.windows import Windows
-from forecast.evaluation.share import SHARES, ShareSums
+from forecast.evaluation.mixing import SHARES, ShareSums
 from forecast.model.informer import Informer
 from forecast.runs.settings import Settings
 from forecast.training.prepare import prepare

@@ -28,9 +28,9 @@ from forecast.common.text import NONE, three_digits
 from forecast.common.timing import interleave, seconds_of
 from forecast.data.series import Series
 from forecast.export.capture import Captured, capture, words_of
+from forecast.export.formats import WRITERS
+from forecast.export.formats import facts_of as exported_facts_of
 from forecast.export.parity import series_of, windows_of
-from forecast.export.written import WRITERS
-from forecast.export.written import facts_of as exported_facts_of
 from forecast.model.compiling import compiled
 from forecast.model.original_units import Context, OriginalUnits
 from forecast.predict.exported import WRITING, open_bytes, require

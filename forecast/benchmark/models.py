@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from forecast.attention._parsing import Variant, configured, split_word
 from forecast.common.conf_files import choice_files
 from forecast.common.errors import InputError
-from forecast.evaluation.losses import loss_by_name
+from forecast.evaluation.metrics import loss_by_name
 from forecast.model import build
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes

@@ -58,13 +58,7 @@ def span_of(times: pd.DatetimeIndex, frequency: str) -> pd.Timedelta:
 
 
 def check_cycles(names: Sequence[str], frequency: str) -> tuple[str, ...]:
-    """Return the cycles that a user names, for rows at this step.
-
-    Raises
-    ------
-    InputError
-        If one does not exist, is named twice, or is shorter than a step, so that no row shows where it stands.
-    """
+    """Return the cycles that a user names, for rows at this step."""
     for name in names:
         if name not in _CYCLES:
             raise InputError(f"data.calendar: no cycle {name!r}: choose from {', '.join(_CYCLES)}")
@@ -154,11 +148,6 @@ def future_index(after: pd.Timestamp | pd.DatetimeIndex, frequency: str, horizon
 
     Days and longer are steps of the local calendar: where a clock change skips the hour at which they begin, that
     day begins when the clock goes on, and where it comes twice, at the first.
-
-    Raises
-    ------
-    InputError
-        If they go beyond what 64 bits of nanoseconds hold, the year 2262.
     """
     if horizon < 1:
         raise ValueError(f"horizon {horizon} is below 1")

@@ -55,14 +55,7 @@ class Clock:
             raise ValueError(f"{self.zone!r} is no time zone")
 
     def check(self, index: pd.DatetimeIndex, source: str) -> None:
-        """Refuse times of which nobody can say what they are on this clock.
-
-        Raises
-        ------
-        InputError
-            Of steps below a day: if either these times or those of training have a zone, and the others none. Of
-            days and longer: if they have a zone and begin at another hour than those of training, in either's zone.
-        """
+        """Refuse times of which nobody can say what they are on this clock."""
         if self.zone == UNKNOWN or (index.tz is None and self.zone is None):
             return
         if _is_daily(self.frequency):

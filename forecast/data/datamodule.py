@@ -11,27 +11,21 @@ import torch
 
 from forecast.common.errors import InputError
 from forecast.common.group import ALONE
+from forecast.data.batches import ShuffledBatches
 from forecast.data.calendar import calendar_cycles, calendar_features, span_of
 from forecast.data.clock import Clock
-from forecast.data.gaps import causal_starts, check_measured
 from forecast.data.mapped import Address, Recipe
-from forecast.data.order import ShuffledBatches
-from forecast.data.placement import IN_MEMORY, Placing, place
 from forecast.data.scaler import Scaler, check_spikes
 from forecast.data.sources import Source
 from forecast.data.split import split_rows
-from forecast.data.windows import Batch, Windows, start_rows
+from forecast.data.storage import IN_MEMORY, Placing, place
+from forecast.data.windows import Batch, Windows, causal_starts, check_measured, start_rows
 
 
 def training_targets(rows: range, first_origin: int | None, context_length: int, horizon: int) -> range:
     """Return the training part's target rows, from `first_origin` on where that is given.
 
     With the same first origin, runs of every look-back train on the same targets.
-
-    Raises
-    ------
-    InputError
-        If no window has its first target there.
     """
     if first_origin is None:
         return rows
@@ -53,11 +47,6 @@ def check_stride(stride: int, horizon: int) -> None:
     """Refuse to score so few windows that rows between them would be no window's target.
 
     The last window is always scored; before the first one that is, fewer than `stride` rows are no target.
-
-    Raises
-    ------
-    InputError
-        Naming the bounds.
     """
     if not 1 <= stride <= horizon:
         raise InputError(
@@ -102,14 +91,6 @@ class ForecastData(lightning.LightningDataModule):
         Of the training order.
     placing
         Where the scaled table may be kept.
-
-    Raises
-    ------
-    InputError
-        If a part is too short for its windows, or has nothing measured to fit or score, or a choice of windows
-        leaves none or scores not every row, or the table is asked for where there is no room for it.
-    OSError
-        If a disk has no room for a table that goes into a file.
 
     Attributes
     ----------

@@ -61,13 +61,7 @@ def locate(
 
 
 def data_folders(data_dir: Path | None = None) -> list[Path]:
-    """Return the folders of data files: $FORECAST_DATA_DIR if it is given, then `data_dir` (default: data/ here).
-
-    Raises
-    ------
-    InputError
-        If the environment names what is no folder.
-    """
+    """Return the folders of data files: $FORECAST_DATA_DIR if it is given, then `data_dir` (default: data/ here)."""
     named = os.environ.get("FORECAST_DATA_DIR")
     if named and not Path(named).is_dir():
         raise InputError(f"FORECAST_DATA_DIR is {named!r}, which is no folder: correct it or unset it")

@@ -34,13 +34,7 @@ class Flaw(InputError):
 
 
 def refuse(flaws: Sequence[Flaw]) -> None:
-    """Raise one error that names every flaw and the one command line that accepts them; none, and nothing happens.
-
-    Raises
-    ------
-    InputError
-        The flaw itself where there is one alone.
-    """
+    """Raise one error that names every flaw and the one command line that accepts them; none, and nothing happens."""
     if not flaws:
         return
     if len(flaws) == 1:

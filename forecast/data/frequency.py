@@ -198,11 +198,6 @@ def grid_places(times: pd.DatetimeIndex, frequency: str, rows: np.ndarray, sourc
         Step of the grid. Days and longer are steps of the local calendar, shorter ones of the absolute time.
     rows
         Row number of each as a spreadsheet shows it, for the messages.
-
-    Raises
-    ------
-    Flaw
-        Naming the first row whose time is off the grid.
     """
     offset = frequency_offset(frequency)
     step = fixed_step(offset)

@@ -98,13 +98,7 @@ class MappedFile:
 
     @classmethod
     def write(cls, recipes: Sequence[Recipe], folder: Path) -> "MappedFile":
-        """Make the arrays in a new file on the disk of `folder`.
-
-        Raises
-        ------
-        OSError
-            If the disk has not the room, naming the folder.
-        """
+        """Make the arrays in a new file on the disk of `folder`."""
         token, (offsets, size) = secrets.token_bytes(TOKEN_BYTES), _layout(recipes)
         try:
             with tempfile.TemporaryFile(dir=folder, buffering=0) as file:

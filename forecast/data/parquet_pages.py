@@ -21,13 +21,7 @@ _TAIL = 8
 
 
 def rows_and_bytes(content: bytes) -> tuple[int, int]:
-    """Return how many rows a Parquet file says it has, and what the pages of its columns take unpacked.
-
-    Raises
-    ------
-    ValueError
-        If it is no Parquet file, or something else than pages stands where its columns are.
-    """
+    """Return how many rows a Parquet file says it has, and what the pages of its columns take unpacked."""
     end = len(content) - _TAIL
     if end < 0 or content[-4:] != b"PAR1":
         raise ValueError("it does not end as a Parquet file")

@@ -32,11 +32,6 @@ class Policies:
         encoder-decoder takes what was filled as the window's own mean.
     missing_values
         Numbers that stand for an empty cell in every column, such as -9999.
-
-    Raises
-    ------
-    InputError
-        If there is no policy of that name, or a missing value is no finite number.
     """
 
     duplicates: str = "error"
@@ -102,11 +97,6 @@ def one_row_a_time(table: Rows, how: str, source: str, time_column: str) -> tupl
         "error" refuses doubled times. A merged row keeps the row number of the first.
     source, time_column
         For the messages.
-
-    Raises
-    ------
-    Flaw
-        If times are doubled and `how` is "error".
     """
     times, values, rows = table
     stamps = times.asi8
@@ -181,11 +171,6 @@ def whole_table(table: Rows, how: str, *, columns: list[str], frequency: str, so
         For the messages.
     frequency
         Step of the grid.
-
-    Raises
-    ------
-    InputError
-        If a time is off the grid, a column is empty, or more rows are missing than are there.
     """
     times, values, rows = table
     places = grid_places(times, frequency, rows, source)

@@ -40,11 +40,6 @@ def check_spikes(
         Names, for the message.
     observed
         Shape (N, C), False where a value was filled; None: all were measured.
-
-    Raises
-    ------
-    InputError
-        Naming the column, the time and the value.
     """
     for place, name in enumerate(columns):
         column, dates = values[:, place], times
@@ -85,13 +80,7 @@ class Scaler:
 
     @classmethod
     def fit(cls, values: np.ndarray, columns: Sequence[str], observed: np.ndarray | None = None) -> Scaler:
-        """Scaler of the training rows, shape (N, C), float64, original units, where `observed` (N, C) is True.
-
-        Raises
-        ------
-        InputError
-            If a column has no observed value.
-        """
+        """Scaler of the training rows, shape (N, C), float64, original units, where `observed` (N, C) is True."""
         from sklearn.preprocessing import StandardScaler  # here, since predict never fits and starts sooner
 
         values = np.asarray(values, dtype=np.float64)
@@ -110,11 +99,6 @@ class Scaler:
         """Refuse values (N, C) so far from the training part that the squares of float32 cannot hold them.
 
         `source` names the table in the message, where there may be several.
-
-        Raises
-        ------
-        InputError
-            Naming the column, the time of the value and the value.
         """
         furthest = np.maximum(values.max(0) - self.mean, self.mean - values.min(0)) / self.scale
         if not (furthest > LARGEST).any():

@@ -92,13 +92,7 @@ def _has_number(column: pd.Series) -> bool:
 
 
 def _parse(column: pd.Series, rows: np.ndarray, source: str, where: str) -> np.ndarray:
-    """Return the numbers of one column, NaN where a cell is empty.
-
-    Raises
-    ------
-    Flaw
-        If a cell holds something else.
-    """
+    """Return the numbers of one column, NaN where a cell is empty."""
     kind = pd.api.types
     if kind.is_bool_dtype(column.dtype) or pd.api.types.infer_dtype(column, skipna=True) == "boolean":
         raise Flaw(source, where, "holds true and false", "write 1 and 0, or leave it out of data.targets")

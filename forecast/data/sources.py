@@ -113,11 +113,6 @@ def described_data(data: Mapping[str, Any], folder: Path, cure: Callable[[str], 
         The run folder.
     cure
         Gives the command by which the user names a file.
-
-    Raises
-    ------
-    InputError
-        If the file lies elsewhere, or its name is no plain one.
     """
     if data.get("source") != "file":
         return dict(data)

@@ -28,11 +28,6 @@ def find_time_column(table: pd.DataFrame, source: str) -> tuple[str, Flaw | None
     """Return the name of the one column that holds dates; numbers are never taken for dates.
 
     Where several hold dates, it is the one with the most different cells, and the flaw says so.
-
-    Raises
-    ------
-    InputError
-        If there is none.
     """
     candidates = [str(name) for name in table.columns if holds_times(table[name])]
     if len(candidates) == 1:

@@ -31,13 +31,7 @@ _SPARSE = 8
 
 
 def limit_bytes() -> int:
-    """Return how many bytes a compressed table may take unpacked.
-
-    Raises
-    ------
-    InputError
-        If the environment variable is no number above 0.
-    """
+    """Return how many bytes a compressed table may take unpacked."""
     text = os.environ.get(LIMIT, str(DEFAULT_MIB))
     try:
         size = float(text)
@@ -57,25 +51,13 @@ def refuse_large(path: Path) -> InputError:
 
 
 def check_columns(count: int, path: Path) -> None:
-    """Refuse a table of more columns than can be looked at one by one.
-
-    Raises
-    ------
-    InputError
-        Naming both numbers.
-    """
+    """Refuse a table of more columns than can be looked at one by one."""
     if count > MOST_COLUMNS:
         raise InputError(f"{path}: has {count:,} columns, and {MOST_COLUMNS:,} are read at most: leave some out")
 
 
 def read_file(path: Path) -> bytes:
-    """Return the content of a file that is not compressed; one that is mostly a hole counts as compressed.
-
-    Raises
-    ------
-    InputError
-        If such a file is larger than the limit.
-    """
+    """Return the content of a file that is not compressed; one that is mostly a hole counts as compressed."""
     facts = path.stat()
     if facts.st_size > limit_bytes() and facts.st_blocks * 512 * _SPARSE < facts.st_size:
         raise refuse_large(path)
@@ -83,13 +65,7 @@ def read_file(path: Path) -> bytes:
 
 
 def read_gzip(path: Path) -> bytes:
-    """Return the text in a gzip file, counted as it is unpacked; a cell counts as a number at least.
-
-    Raises
-    ------
-    InputError
-        If the text is larger than the limit, or the file is no whole gzip file.
-    """
+    """Return the text in a gzip file, counted as it is unpacked; a cell counts as a number at least."""
     limit, pieces, size, cells = limit_bytes(), [], 0, 0
     with path.open("rb") as file, gzip.GzipFile(fileobj=file) as unpacked:
         while piece := _next_piece(unpacked, path):
@@ -113,11 +89,6 @@ def read_parquet_bytes(path: Path) -> bytes:
 
     Rows and columns are read from its metadata first, the sizes of pages from their own headers; texts, of which a
     short file may hold very many or very long ones, are counted in pieces.
-
-    Raises
-    ------
-    InputError
-        If the table is larger than the limit, or has a column of lists or of other nested values.
     """
     if path.stat().st_size > limit_bytes():
         raise refuse_large(path)
@@ -179,11 +150,6 @@ def content_sha256(path: Path) -> str:
     """Return the sha256 of the content: of what a .gz file unpacks to, of any other file as it is.
 
     It is read a piece at a time, and a packed one as far as the limit of unpacked tables.
-
-    Raises
-    ------
-    InputError
-        If a .gz file is damaged, or larger than that.
     """
     digest, length = hashlib.sha256(), 0
     packed = path.name.lower().endswith(PACKED)

@@ -1,6 +1,6 @@
-"""Windows of a series, cut in batches on the device."""
+"""Windows of a series, cut in batches on the device, and which of them may be kept where values were filled."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
@@ -52,11 +52,6 @@ def start_rows(targets: range, context_length: int, horizon: int, *, part: str) 
     The context may reach back before the part: the first target of a later part is the same date at every
     context length. Windows whose context would begin before row 0 do not exist; only the first part of a
     table may lose windows that way.
-
-    Raises
-    ------
-    InputError
-        If the part holds no window, with the number of rows that would do.
     """
     if 0 < targets.start < context_length:
         raise InputError(
@@ -210,3 +205,36 @@ def spread(count: int, wanted: int) -> torch.Tensor:
     """Return `wanted` positions in the middles of as many equal pieces of `count`; all of them if there are fewer."""
     wanted = min(count, wanted)
     return (2 * torch.arange(wanted) + 1) * count // (2 * wanted)
+
+
+def causal_starts(starts: Tensor, context_length: int, observed: Tensor, *, part: str) -> Tensor:
+    """Return those of `starts` (W,) whose last context row was measured in every channel.
+
+    A fill between two neighbours knows the later one. Where the context's last row was measured, no gap of the
+    context reaches the origin, and every neighbour of its fills stands before it. This last row is the same
+    at every context length, so that look-backs are scored on the same windows.
+    """
+    kept = starts[observed[starts + context_length - 1].all(1)]
+    if not len(kept):
+        raise InputError(
+            f"data.missing=interpolate: each of the {len(starts)} windows of the {part} part has a context that ends "
+            "in a gap, whose fill knows the future: use data.missing=ffill or mask"
+        )
+    return kept
+
+
+def check_measured(windows: Windows, targets: Sequence[str], *, part: str) -> None:
+    """Refuse windows in whose horizons a target was never measured: there would be nothing to learn or score."""
+    assert windows.observed is not None
+    origins = windows.starts + windows.context_length
+    covered = torch.zeros(len(windows.values) + 1, dtype=torch.int64)
+    covered.index_add_(0, origins, torch.ones_like(origins))
+    covered.index_add_(0, origins + windows.horizon, -torch.ones_like(origins))
+    rows = covered.cumsum(0)[:-1] > 0
+    some = windows.observed[rows][:, : windows.num_targets].any(0)
+    if not bool(some.all()):
+        name = targets[int(some.int().argmin())]
+        raise InputError(
+            f"the {part} part has no measured value of {name!r} to forecast: choose another data.split, "
+            "or leave the column out of data.targets"
+        )

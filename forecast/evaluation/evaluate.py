@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -10,8 +11,12 @@ from torch import Tensor
 
 from forecast.common.group import ALONE, Group
 from forecast.common.timing import UNKNOWN, Load, Reading, load_since, read_load
+from forecast.data.calendar import CalendarPart, calendar_part
 from forecast.data.windows import Batch, Windows
 from forecast.evaluation.metrics import ErrorSums, RelativeSums, Scores, Units
+
+if TYPE_CHECKING:
+    from forecast.data.datamodule import ForecastData
 
 Forecaster = Callable[[Batch], Tensor]
 
@@ -82,11 +87,6 @@ def evaluate(
 
     The processes of `group` take a share each; all of them have to call this. With `units` come the scores that
     need them.
-
-    Raises
-    ------
-    AssertionError
-        If a window was not counted: a score over part of the windows is not a score.
     """
     own = _evaluate_share(forecaster, windows, batch_size, group.share(len(windows)), keep_residuals, units)
     whole = own if group.size == 1 else _put_together(own, group)
@@ -199,3 +199,37 @@ class Row:
             part: {"scaled": evaluation.sums.scaled(), "original": evaluation.original(scale)}
             for part, evaluation in vars(self).items()
         }
+
+
+@dataclass(frozen=True)
+class PartErrors:
+    """Mean absolute error and mean of truth minus forecast, (P,), original units; NaN where nothing was scored."""
+
+    series: str
+    part: CalendarPart
+    mae: np.ndarray
+    bias: np.ndarray
+
+
+def errors_by_part(evaluation: Evaluation, data: "ForecastData") -> PartErrors | None:
+    """Return the errors of the first target by the time that was forecast, over all windows with residuals.
+
+    None for steps of a year and longer.
+    """
+    part = calendar_part(data.source.series.frequency)
+    if part is None:
+        return None
+    assert evaluation.residuals is not None
+    residuals = evaluation.residuals[..., 0]  # (W', h), z-scores
+    origin = evaluation.origin[:: residual_step(len(evaluation.origin), *evaluation.residuals.shape[1:])]
+    numbers = np.asarray(part.numbers(data.index))
+    size = len(part.labels)
+    absolute, signed, count = np.zeros(size), np.zeros(size), np.zeros(size)
+    for step, column in enumerate(residuals.T):
+        seen = np.isfinite(column)
+        at, values = numbers[origin[seen] + step], column[seen].astype(np.float64)
+        absolute += np.bincount(at, np.abs(values), size)
+        signed += np.bincount(at, values, size)
+        count += np.bincount(at, minlength=size)
+    scale = data.target_scale[0] / np.where(count > 0, count, np.nan)
+    return PartErrors(data.source.targets[0], part, absolute * scale, signed * scale)

@@ -1,16 +1,47 @@
 """The rows of a result: the model, its linear path alone, and the baselines, on every window."""
 
+from dataclasses import dataclass
+
 import numpy as np
+import torch
+from torch import Tensor
 
 from forecast.common.group import ALONE, Group
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
-from forecast.data.windows import Batch
-from forecast.evaluation.baselines import SeasonalNaive, last_value
+from forecast.data.windows import Batch, Windows
 from forecast.evaluation.evaluate import Forecaster, Row, evaluate
 from forecast.evaluation.metrics import Units, seasonal_error
 from forecast.evaluation.ridge import Ridge
 from forecast.model.informer import Informer
+
+
+def last_value(batch: Batch) -> Tensor:
+    """Return the last target value of the context for every step, shape (B, h, C_out)."""
+    return batch.past[:, -1:, : batch.future.shape[2]].expand_as(batch.future)
+
+
+@dataclass(frozen=True)
+class SeasonalNaive:
+    """Forecast each step by the newest value before the origin at the same place in the season.
+
+    Parameters
+    ----------
+    windows
+        The windows forecast; their table is read before each origin, never after it.
+    period
+        Steps in a season.
+    """
+
+    windows: Windows
+    period: int
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """Return the forecast (B, h, C_out)."""
+        step = torch.arange(self.windows.horizon, device=batch.origin.device)
+        back = step % self.period - self.period  # within the season that ends at the origin
+        rows = batch.origin[:, None] + back  # (B, h)
+        return self.windows.values_at(rows)[..., : self.windows.num_targets]
 
 
 def score(network: Informer, data: ForecastData, ridge: Ridge, group: Group = ALONE) -> dict[str, Row | None]:

@@ -45,8 +45,8 @@ def export(run: str, output: Path, source: Path | None = None) -> None:
     check_place(output)
     require(output, WRITING)
     from forecast.export.capture import capture
+    from forecast.export.formats import WRITERS, facts_of
     from forecast.export.parity import BOUND, largest_difference, series_of, windows_of
-    from forecast.export.written import WRITERS, facts_of
     from forecast.model.original_units import OriginalUnits
     from forecast.predict.forecaster import Forecaster
     from forecast.runs.run import Architecture, Run

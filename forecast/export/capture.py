@@ -29,11 +29,6 @@ def capture(model: OriginalUnits, architecture: Architecture, *, masked: bool) -
         What the network was built from.
     masked
         Whether the graph takes `past_observed`.
-
-    Raises
-    ------
-    InputError
-        If a part of the network has no such graph, as one whose arithmetic depends on the values.
     """
     reason = ""
     for batch in (None, 1):

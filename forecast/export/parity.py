@@ -64,11 +64,6 @@ def series_of(run: Run, forecaster: Forecaster, source: Path | None) -> tuple[Se
 
     Those of the file `source`, or without one what the run was trained on: the simulation, or the file where it
     lies in the data folder or in the run folder. Where neither can be had they are drawn at random.
-
-    Raises
-    ------
-    InputError
-        If `source` cannot be used.
     """
     if source is not None:
         return forecaster.read(source), str(source)
@@ -88,13 +83,7 @@ def series_of(run: Run, forecaster: Forecaster, source: Path | None) -> tuple[Se
 
 
 def random_series(forecaster: Forecaster) -> Series:
-    """Return seeded normal rows at the level and deviation of training, a tenth of them filled where a run masks.
-
-    Raises
-    ------
-    InputError
-        If the windows would be longer than rows are drawn for.
-    """
+    """Return seeded normal rows at the level and deviation of training, a tenth of them filled where a run masks."""
     if (length := forecaster.context_length + forecaster.horizon) > MOST_RANDOM:
         raise InputError(f"windows of {length:,} steps are not compared on random rows: give rows with --input")
     dates = _dates(forecaster)

@@ -10,7 +10,7 @@ from forecast.common.cli import ran_out_of_memory
 from forecast.common.errors import InputError
 from forecast.common.memory import peak_bytes
 from forecast.data.windows import Windows
-from forecast.evaluation.losses import loss_by_name
+from forecast.evaluation.metrics import loss_by_name
 from forecast.plan.footprint import Level, Line
 from forecast.training.prepare import Preparation
 from forecast.training.steps import Peer, evaluation_batch, inference, precision_of, prepare_optimizer, training_step

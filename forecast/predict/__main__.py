@@ -132,8 +132,8 @@ def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Fo
 
 def _read(forecaster: "Forecaster | Ensemble", source: Path, *, chosen: bool) -> "Series":
     """Read the input; where the program has chosen the run, say what that was trained on if the columns are others."""
-    from forecast.predict.expected import OtherColumns
     from forecast.predict.forecaster import Forecaster
+    from forecast.predict.input import OtherColumns
 
     try:
         return forecaster.read(source)

@@ -22,13 +22,7 @@ OPENING, WRITING = ("onnxruntime",), ("onnx", "onnxscript", "onnxruntime")
 
 
 def require(path: Path, packages: tuple[str, ...] = OPENING) -> None:
-    """Refuse a file whose packages are not installed.
-
-    Raises
-    ------
-    InputError
-        Naming the first that is missing, and how to install it.
-    """
+    """Refuse a file whose packages are not installed."""
     missing = [name for name in packages if path.suffix == ".onnx" and find_spec(name) is None]
     if missing:
         raise InputError(
@@ -71,13 +65,7 @@ def sealed(content: bytes, suffix: str) -> bytes:
 
 
 def check_sealed(content: bytes, path: Path) -> None:
-    """Compare the content of an exported file with the digest at its end, before any of it is run.
-
-    Raises
-    ------
-    InputError
-        If it is not what was written.
-    """
+    """Compare the content of an exported file with the digest at its end, before any of it is run."""
     if len(content) < len(BLANK) or _digest(content[: -len(BLANK)] + BLANK) != content[-len(BLANK) :]:
         raise InputError(
             f"{path}: not a file that this version of forecast.export wrote, or a damaged one (its digest differs): "
@@ -121,13 +109,7 @@ class Exported(ABC):
         """Return the forecast from the inputs by name, some of which the model may not have."""
 
     def check_made_from(self, run: Run) -> None:
-        """Refuse a file made of other weights than those of `run`.
-
-        Raises
-        ------
-        InputError
-            If the weights are not the run's.
-        """
+        """Refuse a file made of other weights than those of `run`."""
         if self.facts["files"][WEIGHTS]["sha256"] != run.manifest()["files"][WEIGHTS]["sha256"]:
             raise InputError(
                 f"--model was not exported from --run {run.path}: its weights are others: leave out --run, or export "
@@ -186,11 +168,6 @@ def open_exported(path: Path) -> Exported:
 
     A .pt2 is a program that torch runs, unpickling parts of it: it is as trustworthy as the person who made it. The
     digest at a file's end finds damage, not a forger.
-
-    Raises
-    ------
-    InputError
-        If there is no such file, it is not one that `forecast.export` wrote, or a package that opens it is missing.
     """
     if path.suffix not in FORMATS:
         raise InputError(f"{path}: --model takes a file that forecast.export wrote, {' or '.join(FORMATS)}")

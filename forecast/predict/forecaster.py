@@ -23,8 +23,8 @@ from forecast.data.table import read_table
 from forecast.model.informer import Informer
 from forecast.model.original_units import Context, OriginalUnits
 from forecast.model.presets import Sizes
-from forecast.predict.expected import Expected
 from forecast.predict.exported import FORMATS, open_exported
+from forecast.predict.input import Expected
 from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, Architecture, Run
 
 Model = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]

@@ -33,11 +33,6 @@ def score_transplants(options: argparse.Namespace) -> None:
     """Score a run as it was trained and in every combination of the attentions and look-backs; print and write.
 
     The file's `scored` lists what `forecast.predict.transplanted.Scored` describes, the run as trained first.
-
-    Raises
-    ------
-    InputError
-        If the run, its data or a combination cannot be used; nothing is written then.
     """
     if not options.attention and not options.context_length:
         raise InputError("--attention, --context-length: give at least one of them: what the run is to be scored under")

@@ -18,12 +18,12 @@ from forecast.common.progress import progress
 from forecast.common.tables import Table
 from forecast.common.text import duration
 from forecast.data.datamodule import ForecastData
-from forecast.data.placement import Placing
 from forecast.data.settings import SYNTHETIC, DataSettings
 from forecast.data.sources import Source, described_data, load_source
+from forecast.data.storage import Placing
 from forecast.data.windows import Batch
 from forecast.evaluation.evaluate import evaluate
-from forecast.evaluation.share import percent
+from forecast.evaluation.mixing import percent
 from forecast.model.informer import Informer
 from forecast.runs.resume import read_config
 from forecast.runs.run import DAMAGE, RESULT, Architecture, Run
@@ -33,13 +33,7 @@ OPTION = "--attention"
 
 
 def attention_named(word: str) -> Variant:
-    """Return the mechanism that a word such as `full` or `probsparse:factor=9` names.
-
-    Raises
-    ------
-    InputError
-        If there is none of that name, or it takes no such argument.
-    """
+    """Return the mechanism that a word such as `full` or `probsparse:factor=9` names."""
     return parse(word, OPTION)
 
 
@@ -69,14 +63,7 @@ def changed(architecture: Architecture, attention: Variant | None, context_lengt
 
 
 def transplant(run: Run, attention: Variant | None = None, context_length: int | None = None) -> Informer:
-    """Return the run's weights in the model of another attention or look-back, on the CPU, ready to forecast.
-
-    Raises
-    ------
-    InputError
-        If the run is damaged, the model does not take the attention or the look-back, or one of the two has
-        weights of its own, which no training has given a value.
-    """
+    """Return the run's weights in the model of another attention or look-back, on the CPU, ready to forecast."""
     trained = run.load_model()
     own = Architecture.from_dict(run.manifest()["architecture"])
     network = changed(own, attention, context_length).build()
@@ -119,11 +106,6 @@ def same_source(run: Run, file: Path | None = None) -> Source:
     """Return the series of the run: that of the user's own `file`, of the run's file where it may lie, or simulated.
 
     Nothing is downloaded, and no file is read that only the run folder names elsewhere.
-
-    Raises
-    ------
-    InputError
-        If the file is gone, another one or not the folder's to name, or the run folder is damaged.
     """
     config, facts = read_config(run.path)["data"], _facts(run)
     settings = DataSettings.parse(config)
@@ -150,11 +132,6 @@ def data_at(run: Run, source: Source, context_length: int | None, device: torch.
     """Return the windows of the run's series, with its split and scaling, at a look-back or at the run's own.
 
     They are to be forecast on `device`, but are not there yet.
-
-    Raises
-    ------
-    InputError
-        If the look-back is too long for the data, or they do not give the run's own scaling.
     """
     settings, trained = Settings.parse(read_config(run.path)), run.manifest()
     data = ForecastData(
@@ -220,11 +197,6 @@ def score_all(
     """Score the run as it was trained, then under each attention and at each look-back, alone and together.
 
     `file` is the data file where the user names it.
-
-    Raises
-    ------
-    InputError
-        If the run, its data or one of the combinations cannot be used; that is seen before any is scored.
     """
     variants = [None, *(attention_named(word) for word in attention)]
     source = same_source(run, file)

@@ -12,9 +12,9 @@ import torch
 from forecast.common.conf_files import about_option
 from forecast.common.errors import InputError
 from forecast.common.settings import option, options_of, read_options, settings
-from forecast.data.placement import PLACEMENTS
 from forecast.data.settings import LARGEST_SEED, DataSettings, named
-from forecast.evaluation.losses import loss_by_name
+from forecast.data.storage import PLACEMENTS
+from forecast.evaluation.metrics import loss_by_name
 
 GROUPS = (
     *("data", "model", "attention", "cross_attention", "optimizer", "scheduler"),

@@ -14,7 +14,7 @@ from forecast.common.text import shown
 from forecast.common.timing import Load
 from forecast.data.calendar import season_name
 from forecast.evaluation.metrics import skill
-from forecast.evaluation.share import percent
+from forecast.evaluation.mixing import percent
 from forecast.runs.run import INPUT, PICTURE, Run
 
 NAMES = {

@@ -18,8 +18,7 @@ from forecast.common.spreadsheet import write_frame
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.data.windows import spread
-from forecast.evaluation.by_calendar import errors_by_part
-from forecast.evaluation.evaluate import Row
+from forecast.evaluation.evaluate import Row, errors_by_part
 from forecast.model.flops import flops_per_window
 from forecast.model.informer import Informer
 from forecast.runs import results

@@ -17,10 +17,10 @@ from forecast.common.targets import TARGET, check_target, make, prepared
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.data.mapped import Address
-from forecast.data.placement import Placing
 from forecast.data.sources import load_source
+from forecast.data.storage import Placing
 from forecast.evaluation.linear_start import LinearMaps, fit_maps
-from forecast.evaluation.share import independent_blocks, trust
+from forecast.evaluation.mixing import independent_blocks, trust
 from forecast.model.compiling import check_compiling
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes

@@ -18,9 +18,8 @@ from forecast.common.finite import FiniteGuard
 from forecast.common.group import ALONE
 from forecast.common.timing import Stopwatch
 from forecast.data.windows import Batch
-from forecast.evaluation.losses import loss_by_name
-from forecast.evaluation.metrics import ErrorSums
-from forecast.evaluation.share import ShareSums
+from forecast.evaluation.metrics import ErrorSums, loss_by_name
+from forecast.evaluation.mixing import ShareSums
 from forecast.evaluation.significance import WindowErrors
 from forecast.model.compiling import CompiledForward
 from forecast.model.informer import Informer
@@ -47,7 +46,7 @@ class ForecastTask(lightning.LightningModule):
     total_steps
         Steps of the whole run.
     trust
-        What is taken of the share of a weighted mean that validation likes best (`forecast.evaluation.share.trust`).
+        What is taken of the share of a weighted mean that validation likes best (`forecast.evaluation.mixing.trust`).
     seed
         With the number of the step, and of the process, it settles all randomness of that step.
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from forecast.data.batches import ShuffledBatches
 from forecast.data.mapped import MappedFile, Recipe
-from forecast.data.order import ShuffledBatches
 from forecast.data.windows import Windows
 
 ROWS, WIDTH, LENGTH = 2**19, 64, 64

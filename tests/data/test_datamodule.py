@@ -10,10 +10,10 @@ import torch
 from forecast.common.errors import InputError
 from forecast.data.calendar import calendar_cycles, calendar_features
 from forecast.data.datamodule import ForecastData
-from forecast.data.placement import Placing
 from forecast.data.repair import Policies
 from forecast.data.series import Series, series_from_frame
 from forecast.data.sources import Source
+from forecast.data.storage import Placing
 
 SPLIT = {"train": 200, "validation": 50, "test": 50}
 

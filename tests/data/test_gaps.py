@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from forecast.common.errors import InputError
-from forecast.data.gaps import causal_starts, check_measured
+from forecast.data.windows import causal_starts, check_measured
 from tests.support.examples import make_windows
 
 

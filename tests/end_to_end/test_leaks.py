@@ -12,8 +12,8 @@ from forecast.data.series import Series, series_from_frame
 from forecast.data.settings import DataSettings
 from forecast.data.sources import Source
 from forecast.data.windows import Batch, Windows
-from forecast.evaluation.baselines import SeasonalNaive, last_value
 from forecast.evaluation.ridge import fit_ridge
+from forecast.evaluation.scoring import SeasonalNaive, last_value
 from forecast.predict.forecaster import load
 from forecast.runs.run import Run
 from forecast.training.train import train

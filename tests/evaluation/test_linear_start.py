@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from forecast.data.windows import Windows
-from forecast.evaluation.baselines import SeasonalNaive, last_value
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.linear_start import LAST, MEAN, SEASON, choose_start, fit_maps, in_turn, naive_maps
 from forecast.evaluation.ridge import fit_ridge, refit
+from forecast.evaluation.scoring import SeasonalNaive, last_value
 from tests.support.examples import make_windows, split_windows
 
 

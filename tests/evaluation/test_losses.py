@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 
 from forecast.common.errors import InputError
-from forecast.evaluation.losses import loss_by_name
+from forecast.evaluation.metrics import loss_by_name
 
 FORECAST = torch.tensor([[[0.5, 0.0], [0.0, 0.0]]])
 FUTURE = torch.tensor([[[0.0, 2.0], [0.0, -3.0]]])  # errors 0.5, 2, 0, 3

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from forecast.evaluation import evaluate as module
-from forecast.evaluation.by_calendar import errors_by_part
-from forecast.evaluation.evaluate import evaluate
+from forecast.evaluation.evaluate import errors_by_part, evaluate
 from tests.evaluation.test_evaluate import mean_of_context
 from tests.support.examples import make_windows
 

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from forecast.common.errors import InputError
-from forecast.evaluation.losses import loss_by_name
+from forecast.evaluation.metrics import loss_by_name
 from forecast.model import build
 from forecast.model.presets import Mechanisms, Sizes
 from tests.support.examples import FULL, OPTIONS, ROOT, make_inputs

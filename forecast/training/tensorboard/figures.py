@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from forecast.common.pictures import plot_line
-from forecast.evaluation.by_calendar import PartErrors
+from forecast.evaluation.evaluate import PartErrors
 from forecast.evaluation.metrics import Scores
 
 WIDTH, DPI = 4.4, 80

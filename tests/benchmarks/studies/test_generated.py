@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.studies.generated import DOZEN, Generated, configuration
 from forecast.data.calendar import seasonal_period
-from forecast.evaluation.baselines import SeasonalNaive, last_value
 from forecast.evaluation.evaluate import evaluate
+from forecast.evaluation.scoring import SeasonalNaive, last_value
 from forecast.runs.settings import Settings
 from forecast.training.prepare import prepare
 

@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.studies.stretches import summary
-from forecast.evaluation.share import SHARES
+from forecast.evaluation.mixing import SHARES
 
 
 def row(stretch: int, taken: float, *, validation: float, test: float) -> dict[str, float | str]:

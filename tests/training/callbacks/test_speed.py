@@ -10,8 +10,8 @@ import torch
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from torch import Tensor, nn
 
+from forecast.data.batches import ShuffledBatches
 from forecast.data.datamodule import EvaluationBatches
-from forecast.data.order import ShuffledBatches
 from forecast.data.windows import Batch
 from forecast.training.callbacks.speed import WARM_UP_STEPS, Speed
 from forecast.training.tensorboard.logger import Board

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from forecast.data.calendar import HOURS, MONTHS, WEEKDAYS, CalendarPart
-from forecast.evaluation.by_calendar import PartErrors
+from forecast.evaluation.evaluate import PartErrors
 from forecast.training.tensorboard.figures import by_part
 
 

@@ -39,13 +39,7 @@ class Expected:
         return [*self.targets, *self.past_covariates]
 
     def check(self, frame: pd.DataFrame, source: str) -> Series:
-        """Return `frame` as a series, repaired as in training; `source` names it in messages.
-
-        Raises
-        ------
-        InputError
-            If a column is missing, the table is flawed or too short, or keeps another step.
-        """
+        """Return `frame` as a series, repaired as in training; `source` names it in messages."""
         present = [str(name) for name in frame.columns]
         check_names(present, source)
         if absent := [name for name in self.columns if name not in present]:

@@ -6,7 +6,7 @@ import torch
 
 from forecast.data.windows import Windows
 from forecast.evaluation.metrics import ErrorSums
-from forecast.evaluation.share import SHARES, ShareSums, independent_blocks, percent, trust
+from forecast.evaluation.mixing import SHARES, ShareSums, independent_blocks, percent, trust
 from forecast.runs.settings import Settings
 from forecast.training.prepare import prepare
 from tests.support.small import quick

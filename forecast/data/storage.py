@@ -89,13 +89,7 @@ class Placing:
     address: Address | None = None
 
     def choose(self, table_bytes: int) -> Placement:
-        """Return the placement of a table of so many bytes.
-
-        Raises
-        ------
-        InputError
-            If the device is asked for and has not the room.
-        """
+        """Return the placement of a table of so many bytes."""
         free = free_bytes(self.device)
         if free is not None and self.device.type == "cpu":
             free //= self.processes
@@ -107,13 +101,7 @@ class Placing:
         return Placement(self.wanted, self.device, table_bytes, free)
 
     def file(self, recipes: Sequence[Recipe]) -> MappedFile:
-        """Return the arrays in the file of the run, made here if need be.
-
-        Raises
-        ------
-        OSError
-            If the disk has not the room.
-        """
+        """Return the arrays in the file of the run, made here if need be."""
         found = None if self.address is None else MappedFile.open(self.address, recipes)
         return found or MappedFile.write(recipes, _existing(self.folder))
 
@@ -132,15 +120,7 @@ class Placed:
 
 
 def place(recipes: Sequence[Recipe], placing: Placing) -> Placed:
-    """Make the arrays of a table where they are to be kept, or where a device's copy is then taken from.
-
-    Raises
-    ------
-    InputError
-        If the device is asked for and has not the room.
-    OSError
-        If a disk has not the room.
-    """
+    """Make the arrays of a table where they are to be kept, or where a device's copy is then taken from."""
     placement = placing.choose(sum(recipe.bytes for recipe in recipes))
     if not placement.mapped:
         return Placed(placement, [recipe.in_memory() for recipe in recipes], None)

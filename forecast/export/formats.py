@@ -36,13 +36,7 @@ def to_pt2(captured: Captured, facts: Mapping[str, Any]) -> bytes:
 
 
 def to_onnx(captured: Captured, facts: Mapping[str, Any]) -> bytes:
-    """Return the content of an .onnx file.
-
-    Raises
-    ------
-    InputError
-        If ONNX has nothing for an operation in the graph.
-    """
+    """Return the content of an .onnx file."""
     first, *others = captured.program.graph_signature.user_inputs
     sizes = {first: {0: "batch"}, **dict.fromkeys(others)} if captured.batch is None else None
     try:

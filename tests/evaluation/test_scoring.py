@@ -6,9 +6,9 @@ import torch
 from forecast.data.datamodule import ForecastData
 from forecast.data.series import read_series
 from forecast.data.sources import Source
-from forecast.evaluation.baselines import SeasonalNaive, last_value
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.ridge import LinearMap, fit_ridge
+from forecast.evaluation.scoring import SeasonalNaive, last_value
 from tests.support.examples import SHARED_DATA, make_windows
 
 

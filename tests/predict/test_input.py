@@ -6,7 +6,7 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.data.repair import Policies
-from forecast.predict.expected import Expected
+from forecast.predict.input import Expected
 
 
 def table(frequency: str, rows: int = 40) -> pd.DataFrame:

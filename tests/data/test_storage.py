@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from forecast.common.errors import InputError
-from forecast.data import placement as module
+from forecast.data import storage as module
 from forecast.data.mapped import Recipe
-from forecast.data.placement import Placing, place
+from forecast.data.storage import Placing, place
 
 GPU = torch.device("cuda", 1)
 MIB = 2**20

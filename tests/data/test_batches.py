@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from forecast.data.order import ShuffledBatches
+from forecast.data.batches import ShuffledBatches
 from tests.support.examples import make_windows
 
 WINDOWS = make_windows()  # 50 of them
