@@ -102,11 +102,6 @@ def ask_child(ask: Ask, label: str, limit: float) -> Answer:
         The mechanism's, for a message.
     limit : float
         Seconds that it may take beside those of its start.
-
-    Raises
-    ------
-    RuntimeError
-        If the process failed for anything but memory or time, with what it said.
     """
     try:
         ended = run_module("forecast.plan.worker", ask.to_json(), limit + STARTING)

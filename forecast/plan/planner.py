@@ -14,7 +14,7 @@ from forecast.benchmark.machine import facts_of
 from forecast.benchmark.measure import SHARE, memory_bytes
 from forecast.benchmark.trial import REFUSED
 from forecast.common.errors import InputError, Interrupted
-from forecast.common.files import write_json
+from forecast.common.files import check_place, write_json
 from forecast.common.progress import progress
 from forecast.common.tables import WIDTH, Sheet, show
 from forecast.data.sources import Source, load_source
@@ -46,6 +46,8 @@ def plan(
     options: Namespace, arguments: Sequence[str], *, measure: Measure = measure, module: str = "forecast.plan"
 ) -> tuple[list[Row], dict[str, Any]]:
     """Return the rows of the mechanisms and what they share, of the command `python -m module arguments`."""
+    if options.output is not None:
+        check_place(options.output)
     if options.threads:
         torch.set_num_threads(options.threads)
     candidates = candidates_of(options.overrides, options.mechanisms)
