@@ -190,10 +190,10 @@ def _tell(rows: Sequence[Row], *, long: bool) -> int:
         print("no quiet report decides anything: the machine was not quiet", file=sys.stderr)
         failed = True
     for row in (row for row in rows if long and row["pair"] == LONG):
-        told = row[f"{QUIET}_train_against_full"]
+        verdict = row[f"{QUIET}_train_against_full"]
         times = row[f"{QUIET}_train_against_full_times"]
-        print(f"{row['mechanism']} at look-back {row['look_back']}: {told} to train than full, {times} times")
-        failed |= told != FASTER
+        print(f"{row['mechanism']} at look-back {row['look_back']}: {verdict} to train than full, {times} times")
+        failed |= verdict != FASTER
     return int(failed)
 
 

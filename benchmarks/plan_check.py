@@ -16,7 +16,6 @@ from typing import Any
 
 from forecast.common.cli import finish
 from forecast.common.errors import InputError, Interrupted
-from forecast.common.files import check_place
 from forecast.common.options import positive
 from forecast.common.tables import Table
 from forecast.common.text import decimals, duration, three_digits
@@ -52,8 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace, arguments: Sequence[str]) -> None:
     """Plan and train, print both tables, and write the plan and the check where a file is named."""
-    if options.output is not None:
-        check_place(options.output)
     check = Check(options.check_steps)
     rows, facts = plan(options, arguments, measure=check.measure, module="benchmarks.plan_check")
     result = check.result(options.rounds)
@@ -173,7 +170,14 @@ def rank(compared: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 def check_table(check: Mapping[str, Any]) -> Table:
     """Return the table of a plan held against trainings."""
     cells = [
-        [label, what, show(each["foretold"]), show(each["real"]), decimals(each["median"]), _list(each["ratios"])]
+        [
+            label,
+            what,
+            show(each["foretold"]),
+            show(each["real"]),
+            decimals(each["median"]),
+            " ".join(map(decimals, each["ratios"])),
+        ]
         for label, compared in check["mechanisms"].items()
         for what, key, show in (("time", TIME, duration), ("peak MiB", PEAK, three_digits))
         for each in (compared[key],)
@@ -189,10 +193,6 @@ def check_table(check: Mapping[str, Any]) -> Table:
             for swap in ranks["swapped"]
         ]
     return Table("The plan beside real trainings of as many steps", HEADINGS, cells, tuple(notes))
-
-
-def _list(ratios: Sequence[float]) -> str:
-    return " ".join(decimals(ratio) for ratio in ratios)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,13 @@ import sys
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from benchmarks.accuracy.fill import Filling, fill, missing
+from benchmarks.accuracy.recipes import Cell, all_cells
+from benchmarks.accuracy.record import read_record
+from benchmarks.accuracy.tables import write_tables
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
-
-if TYPE_CHECKING:
-    from benchmarks.accuracy.recipes import Cell
 
 RECORD = Path("benchmarks/records/accuracy/results.csv")
 FILTERS = ("dataset", "horizon", "attention", "seed", "recipe")
@@ -46,8 +46,6 @@ def _run(options: argparse.Namespace) -> bool:
     for name in ("minutes", "threads"):
         if (value := getattr(options, name)) is not None and not value > 0:
             raise InputError(f"--{name} {value}: must be above 0")
-    from benchmarks.accuracy.fill import Filling, fill, missing
-
     cells = _chosen(options)
     absent = missing(cells, options.record)
     print(f"{options.record}: has {len(cells) - len(absent)} of {len(cells)} rows, {len(absent)} are missing")
@@ -59,28 +57,22 @@ def _run(options: argparse.Namespace) -> bool:
     return fill(absent, Filling(options.record, folder, options.threads, options.minutes))
 
 
-def _chosen(options: argparse.Namespace) -> "list[Cell]":
+def _chosen(options: argparse.Namespace) -> list[Cell]:
     """Return the cells that pass all filters, in their order."""
-    from benchmarks.accuracy.recipes import all_cells
-
     cells = all_cells()
     for name in FILTERS:
-        words = getattr(options, name)
+        words = getattr(options, name) or ["*"]
         known = list(dict.fromkeys(str(getattr(cell, name)) for cell in cells))
-        for word in words or ():
+        for word in words:
             if not any(fnmatchcase(value, word) for value in known):
-                raise InputError(f"--{name} {word}: no such row, only of {', '.join(known) or 'nothing'}")
-        if words:
-            cells = [cell for cell in cells if any(fnmatchcase(str(getattr(cell, name)), word) for word in words)]
+                raise InputError(f"--{name} {word}: no such row, only of {', '.join(known)}")
+        cells = [cell for cell in cells if any(fnmatchcase(str(getattr(cell, name)), word) for word in words)]
     return cells
 
 
 def _write(options: argparse.Namespace) -> bool:
     if options.dry_run or any(getattr(options, name) for name in (*FILTERS, "minutes", "threads", "output_dir")):
         raise InputError("--write runs nothing and shows the whole record: give it --record alone")
-    from benchmarks.accuracy.record import read_record
-    from benchmarks.accuracy.tables import write_tables
-
     rows = read_record(options.record)
     write_tables(options.write, rows)
     print(f"{options.write}: {len(rows)} rows of {options.record}")

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.accuracy.ensemble import score_ensemble
 from benchmarks.accuracy.recipes import Cell, sweep_name, sweep_words, sweeps
 from benchmarks.accuracy.record import Record, add, key_of, read_record, row_of
 from forecast.common.files import read_json
@@ -84,6 +83,8 @@ def _run(group: list[Cell], filling: Filling, minutes: float | None) -> int:
 
 def _rows(group: list[Cell], folder: Path) -> Iterator[Record]:
     """Yield the rows of those cells, or of the runs that are averaged, that are finished in the sweep's folder."""
+    from benchmarks.accuracy.ensemble import score_ensemble  # which imports Lightning
+
     runs = _finished(folder / "sweeps" / sweep_name(group))
     for cell in group:
         members = [runs.get((each.horizon, each.attention, each.seed)) for each in cell.members or [cell]]

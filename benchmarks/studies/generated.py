@@ -43,7 +43,8 @@ def season(rng: np.random.Generator, t: np.ndarray, period: int) -> np.ndarray:
 
 def drifting_season(rng: np.random.Generator, t: np.ndarray, period: int) -> np.ndarray:
     growing = (1 + 0.0005 * t) * np.sin(2 * np.pi * t / period)
-    return 3 * growing + rng.normal(0, 0.05, len(t)).cumsum() + rng.normal(0, 0.5, len(t))
+    values: np.ndarray = 3 * growing + rng.normal(0, 0.05, len(t)).cumsum() + rng.normal(0, 0.5, len(t))
+    return values
 
 
 def season_on_a_trend(rng: np.random.Generator, t: np.ndarray, period: int) -> np.ndarray:

@@ -83,8 +83,10 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
     told = rows[["level", "horizon"]].assign(
         validation_likes=liked["validation"],
         test_likes=liked["test"],
-        taken=[np.polyval(curve, share) for curve, share in zip(curves["test"], rows["share"], strict=True)],
-        whole=[np.polyval(curve, share) for curve, share in zip(curves["test"], liked["validation"], strict=True)],
+        taken=[float(np.polyval(curve, share)) for curve, share in zip(curves["test"], rows["share"], strict=True)],
+        whole=[
+            float(np.polyval(curve, share)) for curve, share in zip(curves["test"], liked["validation"], strict=True)
+        ],
     )
     return told.groupby(["level", "horizon"]).mean().round(3)
 

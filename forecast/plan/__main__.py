@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from forecast.common.cli import finish
-from forecast.common.files import check_place
 from forecast.common.options import gibibytes, positive, seconds
 from forecast.common.timing import LEAST_ROUNDS
 
@@ -17,7 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = options_of(
         "forecast.plan", "Measure a few steps of each mechanism on this machine, and say what a training would take."
     ).parse_intermixed_args(given)
-    return finish(lambda: plan(options, given))
+    return finish(lambda: _plan(options, given))
 
 
 def options_of(module: str, about: str) -> argparse.ArgumentParser:
@@ -44,10 +43,7 @@ def options_of(module: str, about: str) -> argparse.ArgumentParser:
     return parser
 
 
-def plan(options: argparse.Namespace, arguments: Sequence[str]) -> None:
-    """Plan as the options say; where they cannot be used, nothing is written."""
-    if options.output is not None:
-        check_place(options.output)
+def _plan(options: argparse.Namespace, arguments: Sequence[str]) -> None:
     from forecast.plan.planner import run
 
     run(options, arguments)

@@ -13,7 +13,7 @@ from rich.console import Console
 from forecast.benchmark.limits import REFUSED, SHARE, memory_bytes
 from forecast.benchmark.machine import facts_of
 from forecast.common.errors import InputError, Interrupted
-from forecast.common.files import write_json
+from forecast.common.files import check_place, write_json
 from forecast.common.progress import progress
 from forecast.common.tables import WIDTH, Table, show
 from forecast.data.sources import Source, load_source
@@ -44,6 +44,8 @@ def plan(
     options: Namespace, arguments: Sequence[str], *, measure: Measure = measure, module: str = "forecast.plan"
 ) -> tuple[list[Row], dict[str, Any]]:
     """Return the rows of the mechanisms and what they share, of the command `python -m module arguments`."""
+    if options.output is not None:
+        check_place(options.output)
     if options.threads:
         torch.set_num_threads(options.threads)
     candidates = candidates_of(options.overrides, options.mechanisms)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.accuracy import ensemble, recipes
 from benchmarks.accuracy import fill as module
-from benchmarks.accuracy import recipes
 from benchmarks.accuracy.fill import Filling, fill, missing
 from benchmarks.accuracy.recipes import Cell
 from benchmarks.accuracy.record import add, read_record
@@ -77,7 +77,7 @@ def test_an_average_is_made_of_the_runs_of_its_seeds(
         averaged.append(len(runs))
         return FINISHED
 
-    monkeypatch.setattr(module, "score_ensemble", score)
+    monkeypatch.setattr(ensemble, "score_ensemble", score)
     filling = Filling(tmp_path / "results.csv", tmp_path)
     add(filling.record, [row(0.3, seed="2")])
     assert fill([Cell("etth1", 96, "full", "1+2+3", "ensemble")], filling)
