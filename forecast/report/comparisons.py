@@ -1,9 +1,10 @@
 """Comparisons of settings by the errors of their windows."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cache, partial
+from typing import Any, TypeAlias
 
 import pandas as pd
 from scipy.special import stdtrit  # type: ignore[import-untyped]
@@ -12,27 +13,13 @@ from forecast.common.files import look_up
 from forecast.data.table import read_table
 from forecast.evaluation.metrics import skill
 from forecast.evaluation.significance import LEVEL, Interval, mean_interval
-from forecast.report.sections import CONTROL, REFERENCE, Section, Setting
+from forecast.report.sections import CONTROL, REFERENCE, Key, Section, Setting
 from forecast.runs.read import FinishedRun
 from forecast.runs.run import ERRORS
 from forecast.runs.summary import NAMES
 
-
-@dataclass(frozen=True)
-class Windows:
-    """The test windows of a setting.
-
-    Parameters
-    ----------
-    errors
-        Each window's MSE on z-scores, the mean over the seeds, by origin, rising; None where a run's file
-        cannot be used.
-    why
-        What is wrong with it then.
-    """
-
-    errors: "pd.Series[float] | None"
-    why: str = ""
+Windows: TypeAlias = "pd.Series[float] | str"
+"""The MSE of each test window on z-scores, the mean over seeds, by rising origin; a text says why there are none."""
 
 
 def read_windows(setting: Setting) -> Windows:
@@ -41,13 +28,12 @@ def read_windows(setting: Setting) -> Windows:
     for run in setting.runs:
         errors = _read(run)
         if isinstance(errors, str):
-            return Windows(None, f"{run.name}: {errors}")
+            return f"{run.name}: {errors}"
         read.append(errors)
-    return Windows(pd.concat(read, axis=1, join="inner").dropna().mean(axis=1).sort_index())
+    return pd.concat(read, axis=1, join="inner").dropna().mean(axis=1).sort_index()
 
 
-def _read(run: FinishedRun) -> "pd.Series[float] | str":
-    """Return a run's errors, or what is wrong with them."""
+def _read(run: FinishedRun) -> Windows:
     path = run.folder / ERRORS
     if not path.is_file():
         return f"has no {ERRORS}"
@@ -176,9 +162,9 @@ class Comparisons:
 
     best: Setting
     seeds: SeedSpread
-    reference: Mapping[tuple[str, int], Comparison]
-    control: Mapping[tuple[str, int], Comparison]
-    with_best: Mapping[tuple[str, int], Comparison]
+    reference: Mapping[Key, Comparison]
+    control: Mapping[Key, Comparison]
+    with_best: Mapping[Key, Comparison]
 
     @property
     def every(self) -> list[Comparison]:
@@ -193,27 +179,22 @@ def compare_all(section: Section) -> Comparisons:
     seeds = seed_spread(section.settings)
     best = min(section.settings, key=error)
     among = 1 - (1 - LEVEL) / max(1, math.comb(len(section.settings), 2))
-    made: dict[tuple[tuple[str, int], tuple[str, int], float], Comparison] = {}
+    by_key = {setting.key: setting for setting in section.settings}
 
-    def each_against(
-        choose: Mapping[tuple[str, int], Setting | None], level: float = LEVEL
-    ) -> dict[tuple[str, int], Comparison]:
-        found = {}
-        for setting in section.settings:
-            other = choose[setting.key]
-            if other is not None and other.key != setting.key:
-                pair = (setting.key, other.key, level)
-                if pair not in made:
-                    made[pair] = compare(setting, other, windows[setting.key], windows[other.key], seeds, level)
-                found[setting.key] = made[pair]
-        return found
+    @cache
+    def compared(own: Key, other: Key, level: float) -> Comparison:
+        return compare(by_key[own], by_key[other], windows[own], windows[other], seeds, level)
+
+    def each_against(choose: Callable[[Setting], Setting | None], level: float = LEVEL) -> dict[Key, Comparison]:
+        others = {key: other.key for key, setting in by_key.items() if (other := choose(setting)) is not None}
+        return {key: compared(key, other, level) for key, other in others.items() if other != key}
 
     return Comparisons(
         best=best,
         seeds=seeds,
-        reference=each_against({each.key: section.nearest(REFERENCE, each) for each in section.settings}),
-        control=each_against({each.key: section.nearest(CONTROL, each) for each in section.settings}),
-        with_best=each_against({each.key: best for each in section.settings}, among),
+        reference=each_against(partial(section.nearest, REFERENCE)),
+        control=each_against(partial(section.nearest, CONTROL)),
+        with_best=each_against(lambda _: best, among),
     )
 
 
@@ -223,9 +204,10 @@ def compare(
     """Compare two settings on the windows that both have scored; `seeds` is what they and their like vary."""
     if setting.is_linear_path and against.is_linear_path and setting.look_back == against.look_back:
         return Comparison(setting, against, None, why=ONE_FORECAST, level=level)
-    if own.errors is None or other.errors is None:
-        return Comparison(setting, against, None, why=own.why or other.why, level=level)
-    both = pd.concat([own.errors, other.errors], axis=1, join="inner")
+    if isinstance(own, str) or isinstance(other, str):
+        why = next(each for each in (own, other) if isinstance(each, str))
+        return Comparison(setting, against, None, why=why, level=level)
+    both = pd.concat([own, other], axis=1, join="inner")
     run = setting.runs[0]
     overlap = math.ceil(run.config["horizon"] / run.result["data"].get("evaluation_stride", 1))
     interval = mean_interval((both[0] - both[1]).to_numpy(), overlap, level=level)

@@ -25,6 +25,10 @@ def conditions_of(run: FinishedRun) -> str:
     return ", ".join(words)
 
 
+Key = tuple[str, int]
+"""What a setting is known by among those of its data: its arm and its look-back."""
+
+
 @dataclass(frozen=True)
 class Setting:
     """One line of a report.
@@ -44,7 +48,7 @@ class Setting:
     runs: tuple[FinishedRun, ...]
 
     @property
-    def key(self) -> tuple[str, int]:
+    def key(self) -> Key:
         """What it is known by among the settings of its data."""
         return self.arm, self.look_back
 

@@ -1,7 +1,6 @@
 """Tables of a report."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -306,34 +305,20 @@ def _longest_ratios(section: Section, arm: str) -> list[str]:
 TITLE = "Transplanted"
 
 
-@dataclass(frozen=True)
-class Line:
-    """One line of a run's `transplant.json` beside its first, which is the run as it was trained."""
-
-    attention: str
-    look_back: int
-    mse: float
-    mae: float
-    more: float
-    times: float
-
-    @property
-    def key(self) -> tuple[int, str]:
-        """What it ran at and under."""
-        return self.look_back, self.attention
-
-
 def transplant_table(section: Section) -> Table | None:
     """Return the table of transplants, means over the seeds that have them; None where no run has any."""
     cells, damaged = [], []
     for setting in section.settings:
-        by_key: dict[tuple[int, str], list[Line]] = {}
+        by_key: dict[tuple[int, str], list[Sequence[float]]] = {}
         for run in setting.runs:
-            lines = lines_of(run)
-            damaged += [run.name] * (lines is None)
-            for key, line in {line.key: line for line in lines or []}.items():
-                by_key.setdefault(key, []).append(line)
-        cells += [_transplant_cells(setting, lines) for _, lines in sorted(by_key.items())]
+            transplants = transplants_of(run)
+            damaged += [run.name] * (transplants is None)
+            for key, numbers in (transplants or {}).items():
+                by_key.setdefault(key, []).append(numbers)
+        for (look_back, attention), each in sorted(by_key.items()):
+            mse, mae, more, times = np.mean(each, axis=0)
+            there = [setting.arm, f"{setting.look_back:,}", attention, f"{look_back:,}", str(len(each))]
+            cells.append([*there, score(mse), score(mae), signed(more), shown(times)])
     headings = (
         *("trained with", "at look-back", "run with", "at look-back", "seeds", "test MSE", "test MAE"),
         *("MSE, % more", "times its time"),
@@ -346,45 +331,27 @@ def transplant_table(section: Section) -> Table | None:
     return Table(TITLE, headings, cells, notes) if cells or damaged else None
 
 
-def lines_of(run: FinishedRun) -> list[Line] | None:
-    """Return the transplants of a run, none where none was tried; None where their file cannot be read."""
+def transplants_of(run: FinishedRun) -> dict[tuple[int, str], Sequence[float]] | None:
+    """Return the transplants of a run, none where none was tried; None where their file cannot be read.
+
+    By look-back and mechanism: MSE, MAE, % more MSE than as trained, times the time as trained.
+    """
     try:
         content = read_json(run.folder / TRANSPLANT)
         if content is None:
-            return []
+            return {}
         trained, *others = content["scored"]
-        return [_line(other, trained) for other in others]
+        return {(int(each["context_length"]), str(each["attention"])): _beside(each, trained) for each in others}
     except (OSError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError):
         return None
 
 
-def _line(found: Mapping[str, Any], trained: Mapping[str, Any]) -> Line:
-    return Line(
-        attention=str(found["attention"]),
-        look_back=int(found["context_length"]),
-        mse=_number(found["test"]["mse"]),
-        mae=_number(found["test"]["mae"]),
-        more=100 * (_number(found["test"]["mse"]) / _number(trained["test"]["mse"]) - 1),
-        times=_number(found["seconds_per_window"]) / _number(trained["seconds_per_window"]),
+def _beside(found: Mapping[str, Any], trained: Mapping[str, Any]) -> Sequence[float]:
+    (mse, mae, seconds), (own_mse, _, own_seconds) = (
+        [
+            float("nan") if value is None else float(value)
+            for value in (each["test"]["mse"], each["test"]["mae"], each["seconds_per_window"])
+        ]
+        for each in (found, trained)
     )
-
-
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else float(value)
-
-
-def _transplant_cells(setting: Setting, lines: Sequence[Line]) -> list[str]:
-    def mean(values: Sequence[float]) -> float:
-        return sum(values) / len(values)
-
-    return [
-        setting.arm,
-        f"{setting.look_back:,}",
-        lines[0].attention,
-        f"{lines[0].look_back:,}",
-        f"{len(lines)}",
-        score(mean([line.mse for line in lines])),
-        score(mean([line.mae for line in lines])),
-        signed(mean([line.more for line in lines])),
-        shown(mean([line.times for line in lines])),
-    ]
+    return mse, mae, 100 * (mse / own_mse - 1), seconds / own_seconds
