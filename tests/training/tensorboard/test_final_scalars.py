@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from forecast.training.tensorboard.final_scalars import final_scalars
+from forecast.training.tensorboard.logger import final_scalars
 from tests.conftest import TinyRun
 
 
