@@ -28,20 +28,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def report(roots: Sequence[Path], output: Path | None = None, *, quiet: bool = False) -> None:
-    """Write the report over all finished runs in and below `roots`, and print its answer.
-
-    Raises
-    ------
-    InputError
-        If a root is no folder or holds no finished run, or the output cannot be written; nothing is written then.
-    """
+    """Write the report over all finished runs in and below `roots`, and print its answer."""
     if output is None and len(roots) > 1:
         raise InputError(f"--runs: {len(roots)} folders: say with --output where the report of all of them is to go")
     folder = roots[0] if output is None else output
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is no folder: choose another --output")
     from forecast.report.html import PAGE, write_report
-    from forecast.report.text import counted
+    from forecast.report.phrases import counted
     from forecast.runs.read import read_runs  # here, so that --help does not wait for pandas
 
     found = read_runs(roots)

@@ -27,8 +27,8 @@ from forecast.report.costs import (
     times_cheaper,
     verdict,
 )
+from forecast.report.phrases import counted, interval_told, listed, named, quality_words, score, shown, signed
 from forecast.report.sections import CONTROL, REFERENCE, Section, Setting
-from forecast.report.text import counted, interval_told, listed, named, quality_words, score, shown, signed
 
 
 def headline(section: Section, comparisons: Comparisons) -> str:

@@ -1,11 +1,10 @@
 """Runs that had the same training budget."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from forecast.common.files import flatten, look_up
-from forecast.report.sections import Section
+from forecast.report.sections import Key, Section
 from forecast.runs.labels import NOT_SCORED
 from forecast.runs.read import FinishedRun
 
@@ -42,8 +41,7 @@ MOST_VALUES = 6
 """Numbers that are told one by one; of more the least and the greatest."""
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(NamedTuple):
     """Something that may have been held equal: its name, whether it was, and its values with who had them."""
 
     name: str
@@ -123,9 +121,9 @@ def _told(name: str, section: Section, told: Told) -> Fact:
     return _fact(name, section, {each.key: [told(run) for run in each.runs] for each in section.settings})
 
 
-def _fact(name: str, section: Section, values: Mapping[tuple[str, int], Iterable[Any]]) -> Fact:
+def _fact(name: str, section: Section, values: Mapping[Key, Iterable[Any]]) -> Fact:
     """Return a fact from its values by the key of the setting, one or more each."""
-    held: dict[str, set[tuple[str, int]]] = {}
+    held: dict[str, set[Key]] = {}
     numbers = []
     for key, found in values.items():
         for value in found:
@@ -139,7 +137,7 @@ def _fact(name: str, section: Section, values: Mapping[tuple[str, int], Iterable
     return Fact(name, DIFFERS, "; ".join(told))
 
 
-def _who(section: Section, keys: set[tuple[str, int]]) -> str:
+def _who(section: Section, keys: set[Key]) -> str:
     """Say which settings these are, by arm or by look-back where that is enough."""
     arms, look_backs = {arm for arm, _ in keys}, {look_back for _, look_back in keys}
     if keys == {each.key for each in section.settings if each.arm in arms}:

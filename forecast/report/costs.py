@@ -13,8 +13,8 @@ from forecast.common.text import NONE, from_to
 from forecast.common.timing import LEAST_ROUNDS
 from forecast.evaluation.crossing import crossing, crossing_text
 from forecast.report.comparisons import error
+from forecast.report.phrases import shown
 from forecast.report.sections import Section, Setting
-from forecast.report.text import shown
 
 CLEARLY = 1.1
 """A ratio of costs nearer to 1 is not called a difference: clocks of short runs differ by as much."""

@@ -39,12 +39,22 @@ NamedLine = tuple[str, float]
 Place = dict[str, Any]
 """Where a name may stand beside its point or line: in points, and which of its own edges is meant."""
 
-BESIDE: tuple[Place, ...] = tuple(
-    {"position": (4 * across, (4 if across else 5) * up), "ha": ha, "va": "bottom" if up > 0 else "top"}
-    for up in (1, -1)
-    for across, ha in ((1, "left"), (-1, "right"), (0, "center"))
-)
-"""Where the name of a point may stand, the first preferred: right, left or in the middle, above or below; points."""
+
+def _spots(left: tuple[float, float], right: tuple[float, float], middle: tuple[float, float]) -> list[Place]:
+    """Return the places at three points and below them, the first preferred; a name begins, ends or is centred there.
+
+    Each point is the distance across and up.
+    """
+    spots = ((left, "left"), (right, "right"), (middle, "center"))
+    return [
+        {"position": (across, up * sign), "ha": ha, "va": "bottom" if sign > 0 else "top"}
+        for sign in (1, -1)
+        for (across, up), ha in spots
+    ]
+
+
+BESIDE = _spots((4, 4), (-4, 4), (0, 5))
+"""Where the name of a point may be."""
 
 
 def new_panel(title: str) -> Axes:
@@ -113,7 +123,9 @@ def _write_names(panel: Axes, named: Sequence[Named], lines: Sequence[NamedLine]
     drawn = [line.get_transform().transform_path(line.get_path()) for line in seen]
     drawn += [bars.get_transform().transform_path(bar) for bars in panel.collections for bar in bars.get_paths()]
     taken = list(_markers(panel))
-    texts = [(_write(panel, name, (0, up), ("axes fraction", "data")), _along(panel)) for name, up in lines]
+    wide = panel.bbox.width * 72 / DPI
+    along = _spots((3, 2), (wide - 3, 2), (wide / 2, 2))
+    texts = [(_write(panel, name, (0, up), ("axes fraction", "data")), along) for name, up in lines]
     texts += [(_write(panel, name, (across, up), "data"), BESIDE) for name, across, up in named]
     for text, places in texts:
         tried = []
@@ -132,16 +144,6 @@ def _markers(panel: Axes) -> Iterator[Bbox]:
         if line.get_marker() != "None":
             for x, y in panel.transData.transform(line.get_xydata()):
                 yield Bbox.from_extents(x - half, y - half, x + half, y + half)
-
-
-def _along(panel: Axes) -> tuple[Place, ...]:
-    """Return where a line's name may stand, the first preferred: left, right or in its middle, above or below."""
-    wide = panel.bbox.width * 72 / DPI
-    return tuple(
-        {"position": (across, 2 * up), "ha": ha, "va": "bottom" if up > 0 else "top"}
-        for up in (1, -1)
-        for across, ha in ((3, "left"), (wide - 3, "right"), (wide / 2, "center"))
-    )
 
 
 def _common(one: BboxBase, other: BboxBase) -> float:

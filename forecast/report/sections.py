@@ -1,4 +1,10 @@
-"""Sections of a report: settings that are compared on the same data."""
+"""Sections of a report: settings that are compared on the same data.
+
+The words of a report: a *setting* is one configuration, whose runs differ in their seed alone. A *section* holds the
+settings that forecast the same targets of the same table equally far ahead; only these are compared. An *arm* is what
+a setting is called apart from its look-back: its mechanism, and as few options as distinguish it. Its *conditions* are
+what its costs were measured on and with (device, precision, batches); costs under other conditions are not compared.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +42,7 @@ class Setting:
     Parameters
     ----------
     arm
-        What tells it from others but for the look-back, the mechanism's name first.
+        What distinguishes it from others apart from the look-back, the mechanism's name first.
     look_back
         Steps.
     runs

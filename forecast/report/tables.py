@@ -29,8 +29,8 @@ from forecast.report.costs import (
     marked,
     times_cheaper,
 )
+from forecast.report.phrases import interval_words, level_words, score, shown, signed, with_spread
 from forecast.report.sections import REFERENCE, Section, Setting
-from forecast.report.text import interval_words, level_words, score, shown, signed, with_spread
 from forecast.runs.read import FIGURES, SCORES, FinishedRun
 from forecast.runs.run import TRANSPLANT
 
@@ -40,12 +40,11 @@ LOWEST = ", the lowest"
 
 def equal_table(section: Section) -> Table:
     """Return the table of what was held equal and what was not."""
-    cells = [[fact.name, fact.state, fact.values] for fact in facts_of(section)]
     notes = (
         "other keys of the configuration are listed where they differ; what is not listed was the same in all, "
         "names, paths and how often progress was shown or saved aside",
     )
-    return Table("Held equal", ("what", "state", "values"), cells, notes, words=3)
+    return Table("Held equal", ("what", "state", "values"), facts_of(section), notes, words=3)
 
 
 def comparison_table(comparisons: Comparisons) -> Table | None:
@@ -117,8 +116,7 @@ def command_table(section: Section) -> Table:
 
 def left_out_table(left_out: Sequence[tuple[str, str]]) -> Table | None:
     """Return the table of what is not in the report, None where everything is."""
-    cells = [[name, why] for name, why in left_out]
-    return Table("Left out", ("folder", "why"), cells, words=2) if cells else None
+    return Table("Left out", ("folder", "why"), left_out, words=2) if left_out else None
 
 
 HEADINGS = {"rmse": "RMSE", "smape": "sMAPE, %", "wape": "WAPE, %", "mase": "MASE"}

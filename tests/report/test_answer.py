@@ -10,8 +10,8 @@ import pytest
 from forecast.report.answer import answer
 from forecast.report.comparisons import compare_all
 from forecast.report.content import make_content
+from forecast.report.phrases import MINUS, signed
 from forecast.report.sections import sections_of
-from forecast.report.text import MINUS, signed
 from forecast.runs.read import read_runs
 from tests.report.conftest import Made
 from tests.report.made import errors, no_pictures, result_of, write_run

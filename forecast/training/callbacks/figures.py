@@ -20,13 +20,7 @@ MOST_WINDOWS = 1_000
 
 
 def check_windows(windows: object) -> int:
-    """Return the number of windows.
-
-    Raises
-    ------
-    InputError
-        If it is no whole number, or out of its range.
-    """
+    """Return the number of windows, a whole one in its range."""
     if not isinstance(windows, int) or isinstance(windows, bool) or not 1 <= windows <= MOST_WINDOWS:
         raise InputError(f"windows={windows}: must be a whole number from 1 to {MOST_WINDOWS}")
     return windows
@@ -46,11 +40,6 @@ class Figures(Callback):
     ----------
     windows
         How many.
-
-    Raises
-    ------
-    InputError
-        If that is no whole number of at least 1.
     """
 
     def __init__(self, windows: int) -> None:

@@ -33,11 +33,6 @@ class Probe(Callback):
     ----------
     last
         What was found last, as `forecast.training.probe.layer.record` gives it; None before the first validation.
-
-    Raises
-    ------
-    InputError
-        If that is no whole number of at least 1.
     """
 
     def __init__(self, windows: int) -> None:

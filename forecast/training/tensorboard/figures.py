@@ -35,7 +35,7 @@ class ForecastPanels:
     def __init__(self, past: np.ndarray, truth: np.ndarray, naive: np.ndarray | None, titles: Sequence[str]) -> None:
         height = 0.7 + 1.15 * len(past)
         figure = Figure(figsize=(WIDTH, height), dpi=DPI)
-        _margins(figure, bottom=0.6 / height, top=1 - 0.2 / height)
+        figure.subplots_adjust(left=0.11, right=0.98, bottom=0.6 / height, top=1 - 0.2 / height, hspace=0.3)
         self._canvas = FigureCanvasAgg(figure)
         self._panels = figure.subplots(len(past), 1, sharex=True, squeeze=False)[:, 0]
         before, ahead = np.arange(-past.shape[1], 0), np.arange(truth.shape[1])
@@ -93,10 +93,7 @@ def errors_by_step(rows: Mapping[str, Sequence[Scores]]) -> np.ndarray:
     rows
         By the names of `COLORS`, others are left out: a score a step, on z-scores.
     """
-    figure = Figure(figsize=(WIDTH, 2.6), dpi=DPI)
-    _margins(figure, bottom=0.23, top=0.97)
-    canvas = FigureCanvasAgg(figure)
-    panel = figure.subplots()
+    panel = _new_panel(left=0.11, bottom=0.23, top=0.97)
     for name, color in COLORS.items():
         if name in rows:
             mse = [scores["mse"] for scores in rows[name]]
@@ -106,16 +103,7 @@ def errors_by_step(rows: Mapping[str, Sequence[Scores]]) -> np.ndarray:
     panel.set_xlabel("step of the horizon", fontsize=FONT_SIZE)
     panel.set_ylabel("test MSE of z-scores", fontsize=FONT_SIZE)
     panel.set_ylim(bottom=0)
-    panel.tick_params(labelsize=FONT_SIZE)
-    panel.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="lower center", fontsize=FONT_SIZE, ncols=4, frameon=False, borderpad=0)
-    canvas.draw()
-    return pixels_of(canvas)
-
-
-def _margins(figure: Figure, bottom: float, top: float) -> None:
-    """Place the panels by hand: a layout engine would draw everything twice to find the same places."""
-    figure.subplots_adjust(left=0.11, right=0.98, bottom=bottom, top=top, hspace=0.3)
+    return _drawn(panel)
 
 
 def _leaves(panel: Axes, line: Line2D) -> bool:
@@ -134,10 +122,7 @@ MOST_LABELS = 12
 
 def by_part(errors: PartErrors) -> np.ndarray:
     """Return bars of the mean absolute error and a line of the bias: (height, width, 3), uint8."""
-    figure = Figure(figsize=(WIDTH, 2.6), dpi=DPI)
-    figure.subplots_adjust(left=0.14, right=0.98, bottom=0.25, top=0.91)
-    canvas = FigureCanvasAgg(figure)
-    panel = figure.subplots()
+    panel = _new_panel(left=0.14, bottom=0.25, top=0.91)
     there = np.flatnonzero(np.isfinite(errors.mae))
     places = np.arange(len(there))
     panel.bar(places, errors.mae[there], color=COLORS["model"], width=0.7, label="mean absolute error")
@@ -150,8 +135,24 @@ def by_part(errors: PartErrors) -> np.ndarray:
     panel.set_xlabel(f"{errors.part.name} that was forecast", fontsize=FONT_SIZE)
     panel.set_ylabel("in the series' own unit", fontsize=FONT_SIZE)
     panel.set_title(f"{errors.series}, validation windows", fontsize=FONT_SIZE, loc="left", pad=3, parse_math=False)
+    return _drawn(panel)
+
+
+def _new_panel(left: float, bottom: float, top: float) -> Axes:
+    """Return the panel of a figure, placed by hand: a layout engine would draw everything twice."""
+    figure = Figure(figsize=(WIDTH, 2.6), dpi=DPI)
+    figure.subplots_adjust(left=left, right=0.98, bottom=bottom, top=top)
+    return figure.subplots()
+
+
+def _drawn(panel: Axes) -> np.ndarray:
+    """Return the pixels of a panel's figure, with its legend beneath."""
     panel.tick_params(labelsize=FONT_SIZE)
     panel.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="lower center", fontsize=FONT_SIZE, ncols=2, frameon=False, borderpad=0)
+    handles, labels = panel.get_legend_handles_labels()
+    figure = panel.get_figure(root=True)
+    assert figure is not None
+    figure.legend(handles, labels, loc="lower center", fontsize=FONT_SIZE, ncols=4, frameon=False, borderpad=0)
+    canvas = FigureCanvasAgg(figure)
     canvas.draw()
     return pixels_of(canvas)

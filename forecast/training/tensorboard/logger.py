@@ -222,18 +222,52 @@ def image_summary(tag: str, pixels: np.ndarray) -> Any:
     return summary_pb2.Summary(value=[summary_pb2.Summary.Value(tag=tag, image=image)])
 
 
+COMPARED = (
+    "test/mse",
+    "test/mae",
+    "speed/train_windows_per_s",
+    "speed/inference_windows_per_s",
+    "speed/peak_memory_mib",
+)
+"""Shown once more as `compare/…`, the first five columns of metrics in TensorBoard's table."""
+
+
+def final_scalars(result: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of a `result.json`, under the same names for every run; those not finite are left out.
+
+    `test/…` are the model's scores and `val_best/…` those of its weights on the validation part: on z-scores,
+    where the name says so in original units, or relative. `test_baseline/…` are those of the other rows of
+    the table, `speed/…` the figures of `speed`, in the units that their names say.
+    """
+    scalars = {name: float(value) for name, value in _named(result) if value is not None and math.isfinite(value)}
+    return scalars | {f"compare/{name.replace('/', '_')}": scalars[name] for name in COMPARED if name in scalars}
+
+
+def _named(result: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for part, name in (("test", "test"), ("validation", "val_best")):
+        for score, value in result[part]["scaled"].items():
+            yield f"{name}/{score}", value
+        for score, value in result[part]["original"].items():
+            yield f"{name}/{score}" if score in RELATIVE else f"{name}/{score}_original", value
+        yield f"{name}/skill", result[part].get("skill")
+    for row, scores in {"linear_path": result["linear_path"], **result["baselines"]}.items():
+        if scores is not None:
+            for score in ("mse", "mae"):
+                yield f"test_baseline/{row}_{score}", scores["test"]["scaled"][score]
+            for score in RELATIVE:
+                yield f"test_baseline/{row}_{score}", scores["test"]["original"].get(score)
+    for name, value in result["speed"].items():
+        yield f"speed/{name}", value
+    for name, value in result["model"].items():
+        yield f"model/{name}", value
+
+
 OURS = {"save_dir", "purge_step", "kwargs"}
 """Arguments of a logger that follow from `output_dir` and `resume`."""
 
 
 def check_logger(config: Mapping[str, Any]) -> None:
-    """Refuse a `logger` group that would fail, or be overruled, once the run has a folder.
-
-    Raises
-    ------
-    InputError
-        Naming the key.
-    """
+    """Refuse a `logger` group that would fail, or be overruled, once the run has a folder."""
     check_target(config, "logger", Logger)
     kind = resolve_name(str(config[TARGET]))
     known = set(inspect.signature(kind).parameters) - OURS
@@ -249,11 +283,6 @@ def make_logger(config: Mapping[str, Any], folder: str, purge_step: int = 0) -> 
     purge_step
         The steps made before a run goes on: of a board's earlier files, what is of later steps is hidden.
         Other loggers have nothing of the kind and are not told.
-
-    Raises
-    ------
-    InputError
-        If it cannot be made, as where a package that it needs is not installed.
     """
     kind = resolve_name(str(config[TARGET]))
     more = {"purge_step": purge_step} if issubclass(kind, TensorBoardLogger) else {}
