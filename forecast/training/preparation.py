@@ -21,7 +21,7 @@ from forecast.data.sources import load_source
 from forecast.data.storage import Placing
 from forecast.evaluation.linear_start import LinearMaps, fit_maps
 from forecast.evaluation.metrics import loss_by_name
-from forecast.evaluation.mixing import independent_blocks, trust
+from forecast.evaluation.mixing import independent_blocks, shrinkage
 from forecast.model.compiling import check_compiling
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
@@ -128,7 +128,7 @@ def prepare(
         max_grad_norm=settings.max_grad_norm,
         linear_path_rate=settings.linear_path_rate,
         total_steps=settings.total_steps(len(data.parts["train"])),
-        trust=trust(independent_blocks(data.parts["validation"]), settings.share_prior),
+        trust=shrinkage(independent_blocks(data.parts["validation"]), settings.share_prior),
         seed=root.seed,
     )
     task.configure_optimizers()  # what is out of its range is refused before there is a folder
