@@ -41,6 +41,11 @@ class Source:
     sha256: str | None = None
     cycles: tuple[str, ...] | None = None
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the model's table, the targets first."""
+        return [*self.targets, *self.past_covariates]
+
 
 def load_source(config: Mapping[str, Any]) -> Source:
     """Read what the `data` configuration names."""
