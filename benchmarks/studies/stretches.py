@@ -19,7 +19,7 @@ import torch
 
 from forecast.common.spreadsheet import write_frame
 from forecast.data.windows import Windows
-from forecast.evaluation.mixing import SHARES, ShareSums
+from forecast.evaluation.mixing import MIXING_WEIGHTS, MixingSums
 from forecast.model.informer import Informer
 from forecast.runs.settings import Settings
 from forecast.training.prepare import prepare
@@ -52,11 +52,11 @@ def configuration(source: Path, horizon: int, level: str, *words: str) -> dict[s
 @torch.inference_mode()
 def relative(network: Informer, windows: Windows) -> list[float]:
     """Return the MSE of the mean at each share over that of the linear path."""
-    sums = ShareSums.zeros(trust=1)
+    sums = MixingSums.zeros(shrinkage=1)
     for batch in windows.batches(256, range(len(windows))):
         sums.update(*network.forward_apart(*batch[:4]), batch.future, batch.future_observed)
     own, both, other = sums.squared.tolist()
-    return [(own + 2 * share * both + share**2 * other) / own for share in SHARES]
+    return [(own + 2 * share * both + share**2 * other) / own for share in MIXING_WEIGHTS]
 
 
 def row_of(config: dict[str, Any]) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def row_of(config: dict[str, Any]) -> dict[str, Any]:
     row = {"best_step": result["model"]["best_step"], "share": result["model"]["share"]}
     for part in ("validation", "test"):
         found = relative(network, data.parts[part])
-        row |= {f"{part}_at_{share:.1f}": round(ratio, 4) for share, ratio in zip(SHARES, found, strict=True)}
+        row |= {f"{part}_at_{share:.1f}": round(ratio, 4) for share, ratio in zip(MIXING_WEIGHTS, found, strict=True)}
     return row
 
 
@@ -92,8 +92,8 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _parabolas(rows: pd.DataFrame, part: str) -> list[np.ndarray]:
-    points = rows[[f"{part}_at_{share:.1f}" for share in SHARES]].to_numpy()
-    return [np.polyfit(SHARES, each, 2) for each in points]
+    points = rows[[f"{part}_at_{share:.1f}" for share in MIXING_WEIGHTS]].to_numpy()
+    return [np.polyfit(MIXING_WEIGHTS, each, 2) for each in points]
 
 
 def main() -> None:

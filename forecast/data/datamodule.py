@@ -18,7 +18,7 @@ from forecast.data.mapped import Address, Recipe
 from forecast.data.scaler import Scaler, check_spikes
 from forecast.data.sources import Source
 from forecast.data.split import split_rows
-from forecast.data.storage import IN_MEMORY, Placing, place
+from forecast.data.storage import IN_MEMORY, Placed, Placing, place
 from forecast.data.windows import Batch, Windows, causal_starts, check_measured, start_rows
 
 
@@ -84,7 +84,7 @@ class ForecastData(lightning.LightningDataModule):
     batch_size, evaluation_batch_size
         Windows a batch: in training of all processes together, elsewhere of each.
     evaluation_stride
-        Every how manieth window of validation and test is kept, the last one among them.
+        Keep every n-th validation and test window, counted back from the last.
     first_origin
         Row of the first training target; None: the first that has its whole look-back.
     seed
@@ -131,41 +131,58 @@ class ForecastData(lightning.LightningDataModule):
         self.batch_size, self.evaluation_batch_size = batch_size, evaluation_batch_size
         self.total_steps = self.first_step = 0
         self.group = ALONE
-        columns = [*source.targets, *source.past_covariates]
-        frame = source.series.frame[columns]
-        self.index = pd.DatetimeIndex(frame.index)
-        self.split = split_rows(len(frame), **split)
-        raw = frame.to_numpy(np.float64)
+        frame = source.series.frame[source.columns]
+        self.index, raw = pd.DatetimeIndex(frame.index), frame.to_numpy(np.float64)
+        self.split = split_rows(len(raw), **split)
         train = slice(self.split.train.start, self.split.train.stop)
-        measured = source.series.observed_of(columns, train)
-        check_spikes(raw[train], self.index[train], columns, measured)
-        self.scaler = Scaler.fit(raw[train], columns, measured)
-        self.scaler.check_range(raw, self.index)
-        span = span_of(self.index[train], source.series.frequency)
-        self.cycles = calendar_cycles(source.series.frequency, span) if source.cycles is None else source.cycles
-        placed = place(self._recipes(raw, columns), placing)
+        self.scaler = self._fit_scaler(raw, train)
+        self.cycles = self._choose_cycles(train)
+        placed = place(self._recipes(raw), placing)
         self.placement, self._file = placed.placement, placed.file
+        first = training_targets(self.split.train, first_origin, context_length, horizon)
+        self._cut_parts(self._table(placed, context_length, horizon), vars(self.split) | {"train": first})
+
+    def _fit_scaler(self, raw: np.ndarray, train: slice) -> Scaler:
+        """Return the scaler of the training rows, which have no spikes and whose range all rows keep to."""
+        columns = self.source.columns
+        measured = self.source.series.observed_of(columns, train)
+        check_spikes(raw[train], self.index[train], columns, measured)
+        scaler = Scaler.fit(raw[train], columns, measured)
+        scaler.check_range(raw, self.index)
+        return scaler
+
+    def _choose_cycles(self, train: slice) -> tuple[str, ...]:
+        """Return the cycles of the calendar: the user's, or those that the training rows show."""
+        if self.source.cycles is not None:
+            return self.source.cycles
+        frequency = self.source.series.frequency
+        return calendar_cycles(frequency, span_of(self.index[train], frequency))
+
+    def _table(self, placed: Placed, context_length: int, horizon: int) -> Windows:
+        """Return the windows of the whole table, of which none is chosen yet."""
         values, known, *observed = placed.tensors
-        table = Windows(
+        return Windows(
             values=values,
             known=known,
             starts=torch.empty(0, dtype=torch.int64),
             context_length=context_length,
             horizon=horizon,
-            num_targets=len(source.targets),
+            num_targets=len(self.source.targets),
             observed=observed[0] if observed else None,
-            past_masked=source.series.policies.masks_past,
+            past_masked=self.source.series.policies.masks_past,
             mapped_for=None if placed.file is None else torch.device("cpu"),
         )
+
+    def _cut_parts(self, table: Windows, targets: Mapping[str, range]) -> None:
+        """Choose the windows of each part by its target rows."""
         self.parts: dict[str, Windows] = {}
         self.left_out: dict[str, int] = {}
-        first = training_targets(self.split.train, first_origin, context_length, horizon)
-        for part, rows in (vars(self.split) | {"train": first}).items():
+        for part, rows in targets.items():
             self.parts[part], self.left_out[part] = self._cut(table, rows, part)
 
-    def _recipes(self, raw: np.ndarray, columns: list[str]) -> list[Recipe]:
+    def _recipes(self, raw: np.ndarray) -> list[Recipe]:
         """Return how the table comes about: z-scores, calendar and, where values were filled, which were measured."""
-        series, rows, cycles = self.source.series, len(raw), self.cycles
+        series, columns, rows, cycles = self.source.series, self.source.columns, len(raw), self.cycles
         recipes = [
             Recipe(rows, len(columns), np.float32, lambda piece: self.scaler.transform(raw[piece])),
             Recipe(rows, 2 * len(cycles), np.float32, lambda piece: calendar_features(self.index[piece], cycles)),

@@ -37,6 +37,11 @@ class Source:
     sha256: str | None = None
     cycles: tuple[str, ...] | None = None
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the model's table, the targets first."""
+        return [*self.targets, *self.past_covariates]
+
 
 def load_source(config: DataSettings) -> Source:
     """Read what the `data` group names.

@@ -111,27 +111,15 @@ def _evaluate_share(
     none, no_scores = torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64)
     pieces: list[tuple[Tensor, Tensor, Tensor]] = [(none, no_scores, no_scores)]
     residuals: list[Tensor] = [torch.empty(0, windows.horizon, windows.num_targets)]
-    seen, timed, seconds = share.start, 0, 0.0
-    load_from: Reading | None = None
-    only = len(share) <= batch_size
+    seen, timer = share.start, _Timer(only=len(share) <= batch_size)
     for batch in windows.batches(batch_size, share):
-        if seen > share.start and load_from is None:
-            load_from = read_load()
-        forecast, taken = _timed(forecaster, batch)
-        if only:
-            load_from = read_load()
-            forecast, taken = _timed(forecaster, batch)  # again, warm
-        if only or seen > share.start:
-            timed, seconds = timed + len(forecast), seconds + taken
+        forecast = timer.forecast(forecaster, batch)
         mse, mae = sums.update(forecast, batch.future, batch.future_observed)
         if relative is not None:
             relative.update(forecast, batch.future, batch.future_observed)
         pieces.append((batch.origin.cpu(), mse.cpu(), mae.cpu()))
         if keep_residuals:
-            residual = batch.future - forecast
-            if batch.future_observed is not None:
-                residual = torch.where(batch.future_observed, residual, torch.nan)
-            residuals.append(residual[(-seen) % step :: step].cpu())
+            residuals.append(_residuals(batch, forecast)[(-seen) % step :: step].cpu())
         seen += len(forecast)
     assert seen == share.stop, f"{seen - share.start} of {len(share)} windows were scored"
     origin, window_mse, window_mae = (torch.cat(part).numpy() for part in zip(*pieces, strict=True))
@@ -141,19 +129,44 @@ def _evaluate_share(
         mse=window_mse,
         mae=window_mae,
         residuals=torch.cat(residuals).numpy() if keep_residuals else None,
-        windows_per_s=timed / seconds if seconds else float("nan"),
+        windows_per_s=timer.windows / timer.seconds if timer.seconds else float("nan"),
         relative=relative,
-        load=UNKNOWN if load_from is None else load_since(load_from),
+        load=UNKNOWN if timer.load_from is None else load_since(timer.load_from),
     )
 
 
-def _timed(forecaster: Forecaster, batch: Batch) -> tuple[Tensor, float]:
-    """Return the forecasts and the seconds that they took, without the gathering of the batch before them."""
-    _wait_for(batch.past.device)
-    started = time.perf_counter()
-    forecast = forecaster(batch)
-    _wait_for(forecast.device)
-    return forecast, time.perf_counter() - started
+def _residuals(batch: Batch, forecast: Tensor) -> Tensor:
+    """Return future minus forecast, shape (B, h, C_out), NaN where not observed."""
+    residuals = batch.future - forecast
+    return residuals if batch.future_observed is None else torch.where(batch.future_observed, residuals, torch.nan)
+
+
+class _Timer:
+    """Times forecasts without the gathering of their batches.
+
+    The first batch is left out; an `only` batch is forecast twice, and the second time counts.
+    """
+
+    def __init__(self, *, only: bool) -> None:
+        self.only, self.warm = only, False
+        self.windows, self.seconds = 0, 0.0
+        self.load_from: Reading | None = None
+
+    def forecast(self, forecaster: Forecaster, batch: Batch) -> Tensor:
+        """Return the forecast (B, h, C_out) of a batch."""
+        if self.only:
+            forecaster(batch)
+            self.warm = True
+        if self.warm and self.load_from is None:
+            self.load_from = read_load()
+        _wait_for(batch.past.device)
+        started = time.perf_counter()
+        forecast = forecaster(batch)
+        _wait_for(forecast.device)
+        if self.warm:
+            self.windows, self.seconds = self.windows + len(forecast), self.seconds + time.perf_counter() - started
+        self.warm = True
+        return forecast
 
 
 def _wait_for(device: torch.device) -> None:

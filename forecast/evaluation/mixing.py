@@ -1,4 +1,4 @@
-"""Which weighted mean of two forecasts errs least, from one pass over them."""
+"""The mixing weight of two forecasts, whose weighted mean errs least, from one pass over them."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from forecast.common.group import Group
 from forecast.data.windows import Windows
 from forecast.evaluation.metrics import Scores
 
-SHARES = tuple(tenths / 10 for tenths in range(11))
+MIXING_WEIGHTS = tuple(tenths / 10 for tenths in range(11))
 """Weights of the encoder-decoder that are tried; finer ones would fit the noise of the validation part."""
 
 
@@ -26,18 +26,18 @@ def independent_blocks(windows: Windows) -> float:
     return float(torch.cat([gaps, gaps.min()[None]]).clamp(max=windows.horizon).sum()) / windows.horizon
 
 
-def trust(blocks: float, prior: float) -> float:
-    """Return what is taken of the share that validation likes best: n / (n + prior) of n independent blocks of windows.
+def shrinkage(blocks: float, prior: float) -> float:
+    """Return the part of the best weight that is taken: n / (n + prior), n independent blocks of windows.
 
     A ridge regression of the linear path's error on the difference of the two forecasts, with a penalty that weighs as
     much as `prior` blocks, shrinks an optimum by that; here an optimum beyond 1 is 1 before it is shrunk.
 
     What comes after validation differs from it in its own way, and the encoder-decoder, whose step validation chose,
-    loses most. The default of 30 was settled on stretches of twenty months of PJM East, each split as ETTh1 is:
-    validation likes a share of .43 best at horizon 96 and .31 at 336, the test part .30 and .16 (means of eight); with
-    what is trusted of it the test MSE is 3.2 and .4 % below the linear path's, with all of it 1.6 % below and 1.2 %
-    above (`benchmarks/studies/stretches.py`). These have 29 and 8 blocks: the rule between and beyond them was not
-    tested.
+    loses most. The default of 30 was settled on stretches of twenty months of PJM East, each split as ETTh1 is. There
+    the best weight is 0.43 on validation at horizon 96 and 0.31 at 336, on the test part 0.30 and 0.16 (means of
+    eight). With the shrunk weight the test MSE is 3.2 and 0.4 % below the linear path's, with the whole of it 1.6 %
+    below and 1.2 % above (`benchmarks/studies/stretches.py`). These stretches have 29 and 8 blocks: the rule between
+    and beyond them was not tested.
 
     Parameters
     ----------
@@ -50,33 +50,33 @@ def trust(blocks: float, prior: float) -> float:
 
 
 @dataclass
-class ShareSums:
-    """Sums of errors of every weighted mean in `SHARES`, in float64.
+class MixingSums:
+    """Sums of errors of every weighted mean in `MIXING_WEIGHTS`, in float64.
 
     Parameters
     ----------
     squared
         Shape (3,): of the linear path's error e, and of the difference d that the other forecast makes: sums of
-        e², e d and d². The error of a share s is e + s d.
+        e², e d and d². The error of a weight w is e + w d.
     absolute
-        Shape (11,): sums of |e + s d|, a share each.
+        Shape (11,): sums of |e + w d|, one for each weight.
     count
         Shape (): targets counted.
-    trust
-        Above 0, up to 1: the shares s are this part of those in `SHARES`.
+    shrinkage
+        Above 0, up to 1: the weights w are this part of those in `MIXING_WEIGHTS`.
     """
 
     squared: Tensor
     absolute: Tensor
     count: Tensor
-    trust: float
+    shrinkage: float
 
     @classmethod
-    def zeros(cls, trust: float, device: torch.device | str = "cpu") -> "ShareSums":
+    def zeros(cls, shrinkage: float, device: torch.device | str = "cpu") -> "MixingSums":
         """Return sums over nothing."""
-        shapes: tuple[tuple[int, ...], ...] = ((3,), (len(SHARES),), ())
+        shapes: tuple[tuple[int, ...], ...] = ((3,), (len(MIXING_WEIGHTS),), ())
         squared, absolute, count = (torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes)
-        return cls(squared, absolute, count, trust)
+        return cls(squared, absolute, count, shrinkage)
 
     def update(self, decoded: Tensor, linear: Tensor, future: Tensor, observed: Tensor | None = None) -> Tensor:
         """Add a batch of both forecasts, (B, h, C) each; targets where `observed` is False are left out.
@@ -87,9 +87,9 @@ class ShareSums:
         if observed is not None:
             error, difference = torch.where(observed, error, 0), torch.where(observed, difference, 0)
         self.absolute += torch.stack(
-            [(error + self.trust * share * difference).abs().sum(dtype=torch.float64) for share in SHARES]
+            [(error + self.shrinkage * weight * difference).abs().sum(dtype=torch.float64) for weight in MIXING_WEIGHTS]
         )
-        exact = linear.double() - future.double()  # as every evaluation, so that a share of 0 scores as the path does
+        exact = linear.double() - future.double()  # as every evaluation, so that a weight of 0 scores as the path does
         exact, difference = (exact if observed is None else torch.where(observed, exact, 0)), difference.double()
         products = torch.stack([exact.square(), exact * difference, difference.square()], -1).flatten(1, 2).sum(1)
         self.squared += products.sum(0)
@@ -98,38 +98,38 @@ class ShareSums:
         self.count += counts.sum()
         return products / counts.to(products)[:, None]
 
-    def over(self, group: Group) -> "ShareSums":
+    def over(self, group: Group) -> "MixingSums":
         """Return the sums over the windows of all processes, the same digits on each of them."""
         if group.size == 1:
             return self
         whole = group.total(torch.cat([self.squared, self.absolute, self.count[None]]))
-        return ShareSums(whole[:3], whole[3:-1], whole[-1], self.trust)
+        return MixingSums(whole[:3], whole[3:-1], whole[-1], self.shrinkage)
 
     @property
-    def liked(self) -> float:
-        """The share whose mean square error is least, of equal ones the smallest."""
-        return SHARES[self._best]
+    def best_weight(self) -> float:
+        """The weight with the least mean square error, of equal ones the smallest."""
+        return MIXING_WEIGHTS[self._best]
 
     @property
-    def share(self) -> float:
-        """What is taken: the part of the share liked best that is trusted."""
-        return self.trust * self.liked
+    def mixing_weight(self) -> float:
+        """The weight of the encoder-decoder: the best one, shrunk."""
+        return self.shrinkage * self.best_weight
 
     @property
     def weights(self) -> tuple[float, float, float]:
-        """Of the means of e², e d and d² in the MSE at that share."""
-        return 1.0, 2 * self.share, self.share**2
+        """Of the means of e², e d and d² in the MSE at that weight."""
+        return 1.0, 2 * self.mixing_weight, self.mixing_weight**2
 
     def scaled(self) -> Scores:
-        """Return MSE and MAE of the z-scores at that share."""
+        """Return MSE and MAE of the z-scores at that weight."""
         mse = (self.squared @ self.squared.new_tensor(self.weights)) / self.count
         return {"mse": float(mse), "mae": float(self.absolute[self._best] / self.count)}
 
     @property
     def _best(self) -> int:
-        share = torch.tensor(SHARES, dtype=torch.float64, device=self.squared.device)
+        weight = torch.tensor(MIXING_WEIGHTS, dtype=torch.float64, device=self.squared.device)
         own, both, other = self.squared
-        return int((own + 2 * share * both + share.square() * other).argmin())
+        return int((own + 2 * weight * both + weight.square() * other).argmin())
 
 
 def percent(share: float) -> str:

@@ -20,7 +20,7 @@ from forecast.data.mapped import Address
 from forecast.data.sources import load_source
 from forecast.data.storage import Placing
 from forecast.evaluation.linear_start import LinearMaps, fit_maps
-from forecast.evaluation.mixing import independent_blocks, trust
+from forecast.evaluation.mixing import independent_blocks, shrinkage
 from forecast.model.compiling import check_compiling
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
@@ -152,7 +152,7 @@ def _make_task(settings: Settings, data: ForecastData, network: Informer) -> For
         max_grad_norm=training.max_grad_norm,
         linear_path_rate=training.linear_path_rate,
         total_steps=training.total_steps(len(data.parts["train"])),
-        trust=trust(independent_blocks(data.parts["validation"]), training.share_prior),
+        trust=shrinkage(independent_blocks(data.parts["validation"]), training.share_prior),
         seed=settings.seed,
     )
     task.configure_optimizers()  # what is out of its range is refused before there is a folder

@@ -19,7 +19,7 @@ from forecast.common.group import ALONE
 from forecast.common.timing import Stopwatch
 from forecast.data.windows import Batch
 from forecast.evaluation.metrics import ErrorSums, loss_by_name
-from forecast.evaluation.mixing import ShareSums
+from forecast.evaluation.mixing import MixingSums
 from forecast.evaluation.significance import WindowErrors
 from forecast.model.compiling import CompiledForward
 from forecast.model.informer import Informer
@@ -46,7 +46,7 @@ class ForecastTask(lightning.LightningModule):
     total_steps
         Steps of the whole run.
     trust
-        What is taken of the share of a weighted mean that validation likes best (`forecast.evaluation.mixing.trust`).
+        The part of the best mixing weight that is taken (`forecast.evaluation.mixing.shrinkage`).
     seed
         With the number of the step, and of the process, it settles all randomness of that step.
 
@@ -89,7 +89,7 @@ class ForecastTask(lightning.LightningModule):
         self.group = ALONE
         self.compiled: CompiledForward | None = None
         self.guard = FiniteGuard()
-        self.sums: ErrorSums | ShareSums | None = None
+        self.sums: ErrorSums | MixingSums | None = None
         self.window_errors = WindowErrors()
         if network.linear_path is not None:
             network.linear_path.requires_grad_(linear_path_rate > 0)
@@ -167,7 +167,7 @@ class ForecastTask(lightning.LightningModule):
         if self.sums is None:
             self.sums = self._no_sums(*batch.future.shape[1:])
         with torch.autocast(self.device.type, enabled=False):
-            if isinstance(self.sums, ShareSums):
+            if isinstance(self.sums, MixingSums):
                 numbers = self.sums.update(*self.network.forward_apart(*_inputs(batch)), *truth)
             else:
                 numbers = self.sums.update(self(batch), *truth)[0][:, None]
@@ -177,10 +177,10 @@ class ForecastTask(lightning.LightningModule):
         """Log the scores over all validation windows, and take the share that they settle."""
         assert self.sums is not None
         self.sums = self.sums.over(self.group)
-        if isinstance(self.sums, ShareSums):
-            self.network.combination.share.fill_(self.sums.share)  # type: ignore[operator]
-            self.log("val/share", self.sums.share, sync_dist=True)
-        weights = self.sums.weights if isinstance(self.sums, ShareSums) else (1.0,)
+        if isinstance(self.sums, MixingSums):
+            self.network.combination.share.fill_(self.sums.mixing_weight)  # type: ignore[operator]
+            self.log("val/share", self.sums.mixing_weight, sync_dist=True)
+        weights = self.sums.weights if isinstance(self.sums, MixingSums) else (1.0,)
         self.window_mse = self.window_errors.mse(weights, self.group)
         scores = self.sums.scaled()
         self.log("val/mse", scores["mse"], prog_bar=True, sync_dist=True)  # each has the same number already
@@ -209,9 +209,9 @@ class ForecastTask(lightning.LightningModule):
             optimizer.param_groups[1]["lr"] *= self.linear_path_rate
         return optimizer, _make("scheduler", self.make_scheduler, optimizer, self.total_steps)
 
-    def _no_sums(self, horizon: int, num_targets: int) -> ErrorSums | ShareSums:
+    def _no_sums(self, horizon: int, num_targets: int) -> ErrorSums | MixingSums:
         if self.network.is_weighted:
-            return ShareSums.zeros(self.trust, self.device)
+            return MixingSums.zeros(self.trust, self.device)
         return ErrorSums.zeros(horizon, num_targets, self.device)
 
     def _note_update(self, *_: Any) -> None:

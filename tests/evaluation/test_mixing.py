@@ -6,7 +6,7 @@ import torch
 
 from forecast.data.windows import Windows
 from forecast.evaluation.metrics import ErrorSums
-from forecast.evaluation.mixing import SHARES, ShareSums, independent_blocks, percent, trust
+from forecast.evaluation.mixing import MIXING_WEIGHTS, MixingSums, independent_blocks, percent, shrinkage
 from forecast.runs.settings import Settings
 from forecast.training.prepare import prepare
 from tests.support.small import quick
@@ -25,8 +25,8 @@ def forecasts(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
 def summed(
     decoded: torch.Tensor, linear: torch.Tensor, future: torch.Tensor, *observed: torch.Tensor, trust: float = 1
-) -> ShareSums:
-    sums = ShareSums.zeros(trust)
+) -> MixingSums:
+    sums = MixingSums.zeros(trust)
     for batch in zip(*(tensor.split(7) for tensor in (decoded, linear, future, *observed)), strict=True):
         sums.update(*batch)
     return sums
@@ -39,26 +39,26 @@ def of(scores: dict[str, float]) -> dict[str, float]:
 def test_the_share_and_its_scores_are_those_of_the_best_mean_written_out() -> None:
     decoded, linear, future = forecasts()
     scores = {}
-    for share in SHARES:
+    for share in MIXING_WEIGHTS:
         sums = ErrorSums.zeros(*SIZES[1:])
         sums.update(share * decoded + (1 - share) * linear, future)
         scores[share] = sums.scaled()
     best = min(scores, key=lambda share: scores[share]["mse"])
     assert 0 < best < 1
     found = summed(decoded, linear, future)
-    assert found.share == best
+    assert found.mixing_weight == best
     assert found.scaled() == pytest.approx(of(scores[best]), rel=1e-6)
 
 
 def test_a_forecast_that_is_perfect_takes_all_and_one_that_only_harms_takes_nothing() -> None:
     decoded, linear, future = forecasts()
-    assert summed(future, linear, future).share == 1
-    assert summed(decoded, future, future).share == 0
+    assert summed(future, linear, future).mixing_weight == 1
+    assert summed(decoded, future, future).mixing_weight == 0
 
 
 def test_two_forecasts_that_are_one_leave_the_linear_path() -> None:
     _, linear, future = forecasts()
-    assert summed(linear, linear, future).share == 0
+    assert summed(linear, linear, future).mixing_weight == 0
 
 
 def test_targets_that_were_not_measured_settle_nothing() -> None:
@@ -67,15 +67,15 @@ def test_targets_that_were_not_measured_settle_nothing() -> None:
     broken = torch.where(observed, decoded, torch.nan)
     found = summed(broken, linear, future, observed)
     sums = ErrorSums.zeros(*SIZES[1:])
-    sums.update(found.share * decoded + (1 - found.share) * linear, future, observed)
+    sums.update(found.mixing_weight * decoded + (1 - found.mixing_weight) * linear, future, observed)
     assert found.scaled() == pytest.approx(of(sums.scaled()), rel=1e-6)
 
 
 def test_of_the_best_share_the_trusted_part_is_taken_with_the_scores_of_that() -> None:
     decoded, linear, future = forecasts()
-    best = summed(decoded, linear, future).share
+    best = summed(decoded, linear, future).mixing_weight
     found = summed(decoded, linear, future, trust=0.4)
-    assert found.share == pytest.approx(0.4 * best)
+    assert found.mixing_weight == pytest.approx(0.4 * best)
     sums = ErrorSums.zeros(*SIZES[1:])
     sums.update(0.4 * best * decoded + (1 - 0.4 * best) * linear, future)
     assert found.scaled() == pytest.approx(of(sums.scaled()), rel=1e-6)
@@ -109,11 +109,11 @@ def test_blocks_are_what_the_windows_with_a_target_come_to(
 
 
 def test_trust_grows_with_the_blocks_and_without_a_prior_is_whole() -> None:
-    assert trust(30, 30) == pytest.approx(0.5)
-    assert trust(270, 30) == pytest.approx(0.9)
-    assert trust(10, 30) == trust(20, 60) == pytest.approx(0.25)
-    assert trust(0, 30) == 0
-    assert trust(5, 0) == trust(0, 0) == 1
+    assert shrinkage(30, 30) == pytest.approx(0.5)
+    assert shrinkage(270, 30) == pytest.approx(0.9)
+    assert shrinkage(10, 30) == shrinkage(20, 60) == pytest.approx(0.25)
+    assert shrinkage(0, 30) == 0
+    assert shrinkage(5, 0) == shrinkage(0, 0) == 1
 
 
 @pytest.mark.parametrize("best", [0.2, 0.5, 0.8])
@@ -122,13 +122,13 @@ def test_the_share_is_to_a_tenth_that_of_a_ridge_regression(best: float) -> None
     noise, difference = torch.randn(2, 5000, 4, 1, generator=generator)
     linear, future = torch.zeros_like(noise), best * difference + noise / 4
     prior = 2000.0  # blocks: the windows share no target
-    sums = ShareSums.zeros(trust(5000, prior))
+    sums = MixingSums.zeros(shrinkage(5000, prior))
     sums.update(difference, linear, future)
     error, other = (linear - future).double(), difference.double()
     penalty = prior * other.square().sum() / 5000
     held = -(error * other).sum() / (other.square().sum() + penalty)
-    assert sums.share == pytest.approx(float(held), abs=0.05)
-    assert sums.liked == pytest.approx(best)
+    assert sums.mixing_weight == pytest.approx(float(held), abs=0.05)
+    assert sums.best_weight == pytest.approx(best)
 
 
 @pytest.mark.parametrize("stride", [1, 5])

@@ -2,14 +2,16 @@ import pandas as pd
 import pytest
 
 from benchmarks.studies.stretches import summary
-from forecast.evaluation.mixing import SHARES
+from forecast.evaluation.mixing import MIXING_WEIGHTS
 
 
 def row(stretch: int, taken: float, *, validation: float, test: float) -> dict[str, float | str]:
     """Return a row whose MSE is least at `validation` and `test`, and 1 at a share of 0."""
     likes = {"validation": validation, "test": test}
     curves = {
-        f"{part}_at_{share:.1f}": 1 - like**2 + (share - like) ** 2 for part, like in likes.items() for share in SHARES
+        f"{part}_at_{share:.1f}": 1 - like**2 + (share - like) ** 2
+        for part, like in likes.items()
+        for share in MIXING_WEIGHTS
     }
     return {"stretch": stretch, "level": "window", "horizon": 96, "share": taken, **curves}
 
