@@ -55,7 +55,8 @@ def run(options: argparse.Namespace, arguments: Sequence[str]) -> None:
     rows, facts = plan(options, arguments, measure=check.measure, module="benchmarks.plan_check")
     result = check.result(options.rounds)
     content = {**facts, "mechanisms": rows, "check": result}
-    publish([plan_table(rows, facts), check_table(result)], content, options.output)
+    checked = [check_table(result)] if result["mechanisms"] else []  # none where none fits
+    publish([plan_table(rows, facts), *checked], content, options.output)
 
 
 @dataclass(frozen=True)
@@ -75,18 +76,11 @@ class Pair:
         foretold = {TIME: plan.pace.fit_seconds(plan.length, result["model"]["steps"]), PEAK: plan.peak_mib}
         return cls(foretold, {TIME: speed["fit_seconds"], PEAK: speed["peak_memory_mib"]})
 
-    def ratio(self, what: str) -> float:
-        """Return plan over training."""
-        return self.foretold[what] / self.real[what]
-
 
 class Check:
     """Measurements of a plan with a training beside each, after it and before it in turn.
 
-    Parameters
-    ----------
-    steps
-        Of each training; None: as many as the configuration has.
+    A training has `steps` steps, or as many as its configuration has if that is None.
     """
 
     def __init__(self, steps: int | None) -> None:
@@ -123,13 +117,13 @@ class Check:
                 return train_apart({**candidate.config, "training": training}, Path(folder) / "run", sys.argv)
         except JobFailed as failed:
             raise InputError(f"{candidate.label}: a training ended without a result: {failed}") from None
-        except Interrupted:
+        except (Interrupted, SystemExit):
             raise KeyboardInterrupt from None  # the planner says what is kept
 
 
 def compare(pairs: Sequence[Pair], what: str) -> dict[str, Any]:
     """Return the ratios of a mechanism's pairs, their median, and whether it is near enough to 1."""
-    ratios = [pair.ratio(what) for pair in pairs]
+    ratios = [pair.foretold[what] / pair.real[what] for pair in pairs]
     foretold, reals = [pair.foretold[what] for pair in pairs], [pair.real[what] for pair in pairs]
     return {
         "foretold": median(foretold),

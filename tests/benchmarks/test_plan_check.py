@@ -119,8 +119,8 @@ def pair(foretold: float, real: float) -> Pair:
 def test_a_plan_is_asked_for_as_many_steps_as_the_training_made() -> None:
     made = Pair.of(measured(), result_of(60, seconds=50.0, peak=600.0))
     assert made.foretold == {"seconds": PACE.fit_seconds(LENGTH, 60), "peak_mib": 300.0}
-    assert made.ratio("peak_mib") == 0.5
-    assert made.ratio("seconds") == pytest.approx((4 + 60 + 2 * 3 + 1) / 50)
+    assert made.foretold["seconds"] == pytest.approx(4 + 60 + 2 * 3 + 1)
+    assert made.real == {"seconds": 50.0, "peak_mib": 600.0}
 
 
 @pytest.mark.parametrize(("third", "within"), [(1.25, True), (1.26, False), (0.75, True), (0.74, False)])
