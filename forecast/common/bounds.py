@@ -18,13 +18,7 @@ _FACTORIES = {torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torc
 
 
 def check_sizes(values: Mapping[str, Any], where: str) -> None:
-    """Refuse whole numbers beyond what any model has.
-
-    Raises
-    ------
-    ValueError
-        Naming the key and the bound.
-    """
+    """Refuse whole numbers beyond what any model has."""
     for key, value in values.items():
         if isinstance(value, int) and abs(value) > (most := MOST_LAYERS if key.endswith("_layers") else LARGEST):
             raise ValueError(f"{where}.{key}={value}: must be at most {most:,}")
@@ -59,13 +53,7 @@ class Room(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call a function of torch, unless it makes a tensor that there is no room for.
-
-        Raises
-        ------
-        ValueError
-            If there is none.
-        """
+        """Call a function of torch, unless it makes a tensor that there is no room for."""
         options = dict(kwargs or {})
         if func in _FACTORIES:
             sizes = options.get("size", args)

@@ -31,13 +31,7 @@ OF_HYDRA = ("hydra/launcher", "hydra.launcher.", "hydra/sweeper", "hydra.sweeper
 
 
 def check_hydra_words(words: Iterable[str]) -> None:
-    """Refuse words that would have Hydra write elsewhere, or call what they name.
-
-    Raises
-    ------
-    InputError
-        Naming the word.
-    """
+    """Refuse words that would have Hydra write elsewhere, or call what they name."""
     for word in words:
         key = word.lstrip("+~").partition("=")[0].partition("@")[0]
         if not re.match(r"hydra([./]|$)", key):
@@ -51,13 +45,7 @@ def check_hydra_words(words: Iterable[str]) -> None:
 
 
 def compose_words(words: Sequence[str], folder: Path | None = None) -> DictConfig:
-    """Return the configuration that the words of one training compose to, from `folder` if given.
-
-    Raises
-    ------
-    InputError
-        With Hydra's complaint, or as `check_hydra_words` has it.
-    """
+    """Return the configuration that the words of one training compose to, from `folder` if given."""
     check_hydra_words(words)
     try:
         with initialize_config_dir(str(folder or configuration_folder()), version_base="1.3"):
@@ -67,13 +55,7 @@ def compose_words(words: Sequence[str], folder: Path | None = None) -> DictConfi
 
 
 def plain_values(config: DictConfig) -> dict[str, Any]:
-    """Return the configuration as plain values, interpolations resolved.
-
-    Raises
-    ------
-    InputError
-        If a value that has to be given is not.
-    """
+    """Return the configuration as plain values, interpolations resolved."""
     try:
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
@@ -83,13 +65,7 @@ def plain_values(config: DictConfig) -> dict[str, Any]:
 
 
 def check_trial(config: Mapping[str, Any], words: Sequence[str]) -> None:
-    """Refuse `trainer=smoke` where something else has set the length of the run, which would then be no trial.
-
-    Raises
-    ------
-    InputError
-        With the word that makes it one.
-    """
+    """Refuse `trainer=smoke` where something else has set the length of the run, which would then be no trial."""
     if "trainer=smoke" not in words or any(word.startswith("training.max_steps=") for word in words):
         return
     steps = OmegaConf.load(configuration_folder() / "trainer" / "smoke.yaml").training.max_steps

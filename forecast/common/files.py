@@ -26,13 +26,7 @@ DEEP = f"it is nested more than {DEEPEST} deep"
 
 
 def check_place(*paths: Path) -> None:
-    """Refuse files that cannot be written where `--output` puts them.
-
-    Raises
-    ------
-    InputError
-        Naming the folder that is not there, or that stands in the place of a file.
-    """
+    """Refuse files that cannot be written where `--output` puts them."""
     for path in paths:
         if not path.parent.is_dir():
             raise InputError(f"{path.parent}: no such folder: make it, or choose another --output")
@@ -95,13 +89,7 @@ def write_sealed(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Return what `write_json` or `write_sealed` wrote, None where there is no file.
-
-    Raises
-    ------
-    InputError
-        If the file is no JSON, or its digest is not that of its text.
-    """
+    """Return what `write_json` or `write_sealed` wrote, None where there is no file."""
     return read_with_digest(path)[0] if path.is_file() else None
 
 
@@ -123,13 +111,7 @@ def read_with_digest(path: Path) -> tuple[Any, bool]:
 
 
 def parse_json(raw: bytes) -> Any:
-    """Return what JSON text says, within bounds for its length and for how deep it is nested.
-
-    Raises
-    ------
-    ValueError
-        If it says nothing, or is beyond them.
-    """
+    """Return what JSON text says, within bounds for its length and for how deep it is nested."""
     if len(raw) > MOST_BYTES:
         raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
     try:
@@ -156,13 +138,7 @@ def _check_digest(raw: bytes, digest: Any) -> None:
 
 
 def check_stored(content: bytes) -> None:
-    """Refuse a zip archive whose parts are packed, or take more together than there is: ours are stored as they are.
-
-    Raises
-    ------
-    ValueError
-        Also if it is no archive.
-    """
+    """Refuse a zip archive whose parts are packed, or take more together than there is: ours are stored as they are."""
     try:
         with zipfile.ZipFile(BytesIO(content)) as archive:
             parts = archive.infolist()

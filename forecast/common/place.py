@@ -44,13 +44,7 @@ def started_place(environment: Mapping[str, str]) -> Place | None:
 
 
 def find_place(started: Place | None, local_size: int, nodes: int) -> Place:
-    """Return the place of a process that leads, of `local_size` processes on each of `nodes` machines.
-
-    Raises
-    ------
-    InputError
-        If others are to be on other machines and nobody started them, or not as many were started.
-    """
+    """Return the place of a process that leads, of `local_size` processes on each of `nodes` machines."""
     if started is None:
         if nodes > 1:
             raise InputError(

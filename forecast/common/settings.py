@@ -96,11 +96,6 @@ def read_options(declared: Any, values: Mapping[str, Any], group: str) -> dict[s
     ----------
     group
         Name of the group, for the messages; empty at the root.
-
-    Raises
-    ------
-    InputError
-        Naming the key, the value and what it should be.
     """
     prefix = f"{group}." if group else ""
     known, hints = options_of(declared), get_type_hints(declared)
@@ -129,11 +124,6 @@ def check_options(declared: Callable[..., Any], values: Mapping[str, Any], group
     """Compare values with the plain types (int, float, bool, str, list, dict, None, unions) that `declared` annotates.
 
     An int counts as a float; a bool is no number.
-
-    Raises
-    ------
-    InputError
-        Naming the key, the value and what it should be.
     """
     prefix = f"{group}." if group else ""
     hints = get_type_hints(declared)

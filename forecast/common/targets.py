@@ -31,11 +31,6 @@ def check_target(
         Options with a `_target_`, from which something is to be made.
     where
         The key of `node`, for the messages.
-
-    Raises
-    ------
-    InputError
-        If the target is not there, is of another kind, or something else is to be made within it.
     """
     name = str(node.get(TARGET))
     try:
@@ -50,13 +45,7 @@ def check_target(
 
 
 def check_plain(node: Mapping[str, Any], where: str) -> None:
-    """Refuse options that would make something within a node, or make the node in another way.
-
-    Raises
-    ------
-    InputError
-        Naming the key.
-    """
+    """Refuse options that would make something within a node, or make the node in another way."""
     for key in OF_HYDRA:
         if key in node:
             raise InputError(f"{where}.{key}: is settled here: leave it out")
@@ -74,13 +63,7 @@ def prepared(node: Mapping[str, Any]) -> partial[Any]:
 
 
 def make(node: Mapping[str, Any], where: str, **settled: Any) -> Any:
-    """Make what a checked node names, of its values and of those that are settled here.
-
-    Raises
-    ------
-    InputError
-        With the constructor's complaint.
-    """
+    """Make what a checked node names, of its values and of those that are settled here."""
     from lightning.fabric.utilities.exceptions import MisconfigurationException  # here: reading a folder needs none
 
     try:

@@ -63,11 +63,6 @@ def predict(
         Run folders: the newest under outputs/ if there is none, the mean of their forecasts if there are several.
     attention
         Another self-attention than the run was trained with, for its weights to forecast under.
-
-    Raises
-    ------
-    InputError
-        If runs, model, attention, input or output cannot be used; nothing is written then.
     """
     if output.suffix.lower() not in FORMATS:
         raise InputError(f"{output}: --output must end in {' or '.join(FORMATS)}")

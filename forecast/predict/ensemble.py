@@ -24,13 +24,7 @@ class Ensemble:
 
     @classmethod
     def load(cls, paths: Sequence[str | os.PathLike[str]]) -> "Ensemble":
-        """Return the ensemble of the finished runs at `paths`.
-
-        Raises
-        ------
-        InputError
-            If one is no finished run, comes twice, or forecasts something else than the first.
-        """
+        """Return the ensemble of the finished runs at `paths`."""
         runs = [Run.open(path).path for path in paths]
         for place, run in enumerate(runs):
             if run.resolve() in [other.resolve() for other in runs[:place]]:

@@ -88,13 +88,6 @@ def read_checkpoint(path: Path, most_bytes: int | None = None) -> dict[str, Any]
     ----------
     most_bytes
         Of the largest file that is read; None reads any.
-
-    Raises
-    ------
-    ValueError
-        If the file is not whole, or not what was written.
-    InputError
-        If another version of the program wrote it.
     """
     head = len(MAGIC) + DIGITS + 1
     with path.open("rb") as file:
@@ -135,11 +128,6 @@ def newest_checkpoint(
         Raises ValueError for a content that does not fit.
     most_bytes
         As of `read_checkpoint`.
-
-    Raises
-    ------
-    InputError
-        If the only ones that may be valid are of another version, or of another model.
     """
     refused: dict[Path, tuple[InputError, str]] = {}
     for path in checkpoints(folder):

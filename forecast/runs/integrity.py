@@ -20,13 +20,7 @@ class DamagedRun(InputError):
 
 
 def check_links(folder: Path) -> None:
-    """Refuse a run folder in which something is a link: what is read and written there may lie anywhere.
-
-    Raises
-    ------
-    InputError
-        Naming it.
-    """
+    """Refuse a run folder in which something is a link: what is read and written there may lie anywhere."""
     for place in (folder, *(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())):
         if (link := next((path for path in place.iterdir() if path.is_symlink()), None)) is not None:
             raise InputError(f"{link}: is a link: a run folder holds files of its own: put a copy in its place")
@@ -109,11 +103,6 @@ def check_stored(config: Mapping[str, Any], file: Path) -> None:
         The groups that are to be taken from the folder.
     file
         Where they were read, for the messages.
-
-    Raises
-    ------
-    InputError
-        Naming the key, and how the command line can say the same.
     """
     for key, value in _texts(config):
         if INTERPOLATION in value:

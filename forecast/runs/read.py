@@ -286,13 +286,7 @@ class Found:
 
 
 def read_runs(roots: Sequence[Path]) -> Found:
-    """Return the runs in and below `roots`, in the order of their names; each configuration and seed counts once.
-
-    Raises
-    ------
-    InputError
-        If a root is no folder, or none of them holds a finished run.
-    """
+    """Return the runs in and below `roots`, in the order of their names; each configuration and seed counts once."""
     names = _names(roots)
     damaged = {folder: why for folder in names if (why := _damage(folder)) is not None}
     left_out = [(names[folder], why) for folder, why in damaged.items()]

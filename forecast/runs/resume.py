@@ -70,11 +70,6 @@ def start_state(
         The very folder of the run, as in a sweep; it need not exist.
     overrides
         What was given on the command line; None if the settings were made otherwise: they then count as a whole.
-
-    Raises
-    ------
-    InputError
-        If the folder is no run, holds another one, or is in use.
     """
     wanted, resume = settings, settings.resume
     hint = RESTART_HINT if folder is None else RESTART_JOB_HINT
@@ -222,13 +217,7 @@ def newest_like(config: Mapping[str, Any]) -> Path | None:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Return the configuration that a run folder was made with.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read.
-    """
+    """Return the configuration that a run folder was made with."""
     try:
         content: dict[str, Any] = read_json(folder / CONFIG)
         groups = [content[group] for group in (*FREE_GROUPS, "data", "model", "training")]

@@ -121,13 +121,7 @@ class Run:
 
     @classmethod
     def create(cls, root: Path, name: str) -> "Run":
-        """Make a new folder `root/name/<date>_<time>_<id>`; no two runs ever share one.
-
-        Raises
-        ------
-        InputError
-            If a file stands where a folder is to be made.
-        """
+        """Make a new folder `root/name/<date>_<time>_<id>`; no two runs ever share one."""
         parent = cls.make_parent(root, name)
         while True:
             path = parent / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{secrets.token_hex(3)}"
@@ -146,13 +140,7 @@ class Run:
 
     @classmethod
     def create_at(cls, path: Path) -> "Run":
-        """Make the folder `path`, or take it where it is there but holds no run.
-
-        Raises
-        ------
-        InputError
-            If a file stands where a folder is to be made.
-        """
+        """Make the folder `path`, or take it where it is there but holds no run."""
         _make(path)
         return cls(path)
 
@@ -232,26 +220,14 @@ class Run:
         write_sealed(self.path / MANIFEST, {**facts, "format": FORMAT, "files": files})
 
     def check(self) -> dict[str, Any]:
-        """Return the manifest, once every file that it names is seen to be the one that was saved.
-
-        Raises
-        ------
-        InputError
-            Naming the first file that is not.
-        """
+        """Return the manifest, once every file that it names is seen to be the one that was saved."""
         check_links(self.path)
         manifest = self.manifest()
         check_files(self.path, manifest["files"], NAMED)
         return manifest
 
     def manifest(self) -> dict[str, Any]:
-        """Return the manifest.
-
-        Raises
-        ------
-        InputError
-            If it is damaged, or not one that this version reads.
-        """
+        """Return the manifest."""
         path = self.path / MANIFEST
         content, is_sealed = read_with_digest(path)
         if not isinstance(content, dict) or content.get("format") != FORMAT:

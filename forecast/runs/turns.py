@@ -69,13 +69,7 @@ def cost_key(result: Mapping[str, Any]) -> str:
 
 
 def read_turns(sweep: Path) -> Turns:
-    """Return what the settings of a sweep took in turn, nothing where they were not timed.
-
-    Raises
-    ------
-    InputError
-        If the file is not what was written.
-    """
+    """Return what the settings of a sweep took in turn, nothing where they were not timed."""
     content = read_json(sweep / TIMING)
     try:
         return {} if content is None else _turns(content)

@@ -41,11 +41,6 @@ def newest_state(
     """Return what an unfinished run goes on from, None to begin at the first step.
 
     Of its checkpoints it is the newest that is whole and fits, as `check_content` sees it.
-
-    Raises
-    ------
-    InputError
-        If the folder has a result and nothing that it may have come from, or its checkpoints are of another version.
     """
     there = checkpoints(run.checkpoints)
     size = sum(tensor.numel() * tensor.element_size() for tensor in task.state_dict().values())
@@ -71,11 +66,6 @@ def check_content(content: Any, task: ForecastTask, callbacks: Sequence[Callback
         Those of the training; they stay as they are.
     num_windows
         Of validation.
-
-    Raises
-    ------
-    ValueError
-        Saying what does not fit.
     """
     if not isinstance(content, dict) or set(KEYS) - content.keys():
         raise ValueError("it lacks a part of a checkpoint")
@@ -91,13 +81,7 @@ def check_content(content: Any, task: ForecastTask, callbacks: Sequence[Callback
 
 
 def tensors_of(content: Any) -> Iterator[Tensor]:
-    """Yield the tensors among nested plain values, however deep these are nested.
-
-    Raises
-    ------
-    ValueError
-        If there are more lists and groups than any checkpoint has.
-    """
+    """Yield the tensors among nested plain values, however deep these are nested."""
     waiting, seen = [content], set()
     while waiting:
         node = waiting.pop()
@@ -111,13 +95,7 @@ def tensors_of(content: Any) -> Iterator[Tensor]:
 
 
 def check_weights(found: Any, wanted: Mapping[str, Tensor], what: str) -> None:
-    """Compare tensors by name with those that a model has.
-
-    Raises
-    ------
-    ValueError
-        If one is not finite; as `OtherModel` if one is absent, or of another shape or kind.
-    """
+    """Compare tensors by name with those that a model has."""
     if not isinstance(found, dict) or found.keys() != wanted.keys():
         raise OtherModel(f"{what} are not those of this model")
     for name, tensor in wanted.items():
@@ -195,11 +173,6 @@ def _check_optimizer(content: Mapping[str, Any], task: ForecastTask) -> None:
     """Make a step without gradients on a copy of the model, from the states of optimizer and schedule.
 
     Where a fresh optimizer cannot make such a step either, as one that asks for a closure, nothing is said.
-
-    Raises
-    ------
-    ValueError
-        If that fails, or leaves what is not finite.
     """
     optimizer, scheduler = content["optimizer"], content["scheduler"]
     if not isinstance(optimizer, dict) or not isinstance(scheduler, dict):

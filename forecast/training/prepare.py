@@ -80,11 +80,6 @@ def prepare(
         Where the scaled table is, if another process of this machine has written it to a file.
     before_maps
         Called once all is checked that can be, before the linear maps are fitted.
-
-    Raises
-    ------
-    InputError
-        If the configuration or the data cannot be used.
     """
     local_rank = group.place.local_rank
     device, settings = settings.trainer.device(local_rank), settings.settled(local_rank)

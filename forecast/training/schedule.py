@@ -13,11 +13,6 @@ from forecast.common.errors import InputError
 def one_cycle(optimizer: Optimizer, total_steps: int, *, warmup_fraction: float) -> LRScheduler:
     """Return a rise to the optimizer's rate over `warmup_fraction` of the steps and a cosine fall to zero.
 
-    Raises
-    ------
-    InputError
-        If the rise is not a part of the run, less than all of it.
-
     References
     ----------
     Smith and Topin, "Super-Convergence", 2019, arXiv:1708.07120.
@@ -32,11 +27,6 @@ def one_cycle(optimizer: Optimizer, total_steps: int, *, warmup_fraction: float)
 
 def cosine(optimizer: Optimizer, total_steps: int, *, warmup_steps: int, final_factor: float) -> LRScheduler:
     """Return a linear rise over `warmup_steps`, then a half cosine down to `final_factor` of the rate.
-
-    Raises
-    ------
-    InputError
-        If `final_factor` is not between 0 and 1, or there are fewer than no warm-up steps.
 
     References
     ----------
@@ -60,11 +50,6 @@ def cosine(optimizer: Optimizer, total_steps: int, *, warmup_steps: int, final_f
 
 def halving(optimizer: Optimizer, total_steps: int, *, periods: int) -> LRScheduler:
     """Return a rate that is halved after each of `periods` equal parts of the run.
-
-    Raises
-    ------
-    InputError
-        If that is no whole number of at least 1.
 
     References
     ----------

@@ -187,13 +187,7 @@ class ForecastTask(lightning.LightningModule):
         self.log("val/mae", scores["mae"], sync_dist=True)
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
-        """Make the optimizer and a schedule that moves at every step.
-
-        Raises
-        ------
-        InputError
-            If one of them refuses its options.
-        """
+        """Make the optimizer and a schedule that moves at every step."""
         optimizer, scheduler = self.make_optimizers(self.network)
         optimizer.register_step_post_hook(self._note_update)  # within the step Lightning makes both passes first
         schedule: LRSchedulerConfigType = {"scheduler": scheduler, "interval": "step", "name": "train/learning_rate"}

@@ -20,11 +20,6 @@ def job_folder(named: Path, settings: Settings, token: str = "") -> Path:
     ----------
     token
         Of this command: another job of it that has no run yet may be at work elsewhere, and is left alone.
-
-    Raises
-    ------
-    InputError
-        If `named` holds another configuration, or what is needed of this one cannot be used.
     """
     there = (named / CONFIG).is_file()
     differing = differences(settings.plain, stored_config(named), budget=True) if there else []
@@ -42,13 +37,7 @@ def job_folder(named: Path, settings: Settings, token: str = "") -> Path:
 
 
 def stored_config(folder: Path) -> dict[str, Any]:
-    """Return the configuration of a job's run, from the result of a finished one where its own file is damaged.
-
-    Raises
-    ------
-    InputError
-        If neither can be read.
-    """
+    """Return the configuration of a job's run, from the result of a finished one where its own file is damaged."""
     try:
         return read_config(folder)
     except InputError:
@@ -59,13 +48,7 @@ def stored_config(folder: Path) -> dict[str, Any]:
 
 
 def clear_damaged(folder: Path, damage: str) -> None:
-    """Remove what a damaged run left, so that its job is trained again, and say so.
-
-    Raises
-    ------
-    InputError
-        If another process trains there.
-    """
+    """Remove what a damaged run left, so that its job is trained again, and say so."""
     with folder_lock(folder):
         print(f"{folder.name}: trained again: {damage}", file=sys.stderr, flush=True)
         Run(folder).clear()

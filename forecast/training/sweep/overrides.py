@@ -106,13 +106,7 @@ REFUSED = {
 
 
 def read_command_line() -> Namespace:
-    """Return the command line as Hydra's parser reads it, the overrides wherever they stand.
-
-    Raises
-    ------
-    InputError
-        If it asks for two things at once, or has Hydra open or call what it names.
-    """
+    """Return the command line as Hydra's parser reads it, the overrides wherever they stand."""
     arguments = get_args_parser().parse_intermixed_args()
     for name, said in REFUSED.items():
         if (value := getattr(arguments, name)) is not None:
@@ -134,13 +128,7 @@ def read_command_line() -> Namespace:
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Refuse a file where a set of data is named, and a folder with the comma that stood behind it in a line.
-
-    Raises
-    ------
-    InputError
-        With the word that is meant.
-    """
+    """Refuse a file where a set of data is named, and a folder with the comma that stood behind it in a line."""
     for word in words:
         key, _, value = word.partition("=")
         value = value.strip("'\"")
@@ -187,14 +175,7 @@ def own_file_of_a_folder(arguments: Namespace) -> Iterator[None]:
 
 
 def sweep_configuration(arguments: Namespace) -> DictConfig | None:
-    """Return what `compose_first` makes of the command line where jobs are asked for, by -m or by what is composed.
-
-    Raises
-    ------
-    InputError
-        If one says so and the other does not, -m is given and nothing can be composed, or what is composed has
-        another launcher or sweeper than a plugin of Hydra.
-    """
+    """Return what `compose_first` makes of the command line where jobs are asked for, by -m or by what is composed."""
     if any(getattr(arguments, name) for name in ("help", "hydra_help", "cfg", "shell_completion", "info")):
         return None
     try:
@@ -218,13 +199,7 @@ def sweep_configuration(arguments: Namespace) -> DictConfig | None:
 
 
 def check_choices(words: Sequence[str]) -> None:
-    """Refuse a number or a truth value where a group's choice stands: Hydra ends with a traceback there.
-
-    Raises
-    ------
-    InputError
-        Naming the word.
-    """
+    """Refuse a number or a truth value where a group's choice stands: Hydra ends with a traceback there."""
     groups = [folder.name for folder in configuration_folder().iterdir() if folder.is_dir()]
     for override in parse(words):
         value = override.value() if override.value_type == ValueType.ELEMENT else ""

@@ -37,13 +37,7 @@ class SweepSettings:
 
 
 def check_words(overrides: Sequence[Override]) -> None:
-    """Refuse to sweep what all jobs have in common, to place them elsewhere, and to ask for one job twice.
-
-    Raises
-    ------
-    InputError
-        Naming the word.
-    """
+    """Refuse to sweep what all jobs have in common, to place them elsewhere, and to ask for one job twice."""
     for override in overrides:
         if override.key_or_group == "hydra.sweep" or override.key_or_group.startswith("hydra.sweep."):
             raise InputError(
@@ -59,13 +53,7 @@ def check_words(overrides: Sequence[Override]) -> None:
 
 
 def read_sweep(config: DictConfig) -> SweepSettings:
-    """Return the `sweep` group of what all jobs share, checked with the keys that a sweep leaves no choice.
-
-    Raises
-    ------
-    InputError
-        Naming the key, the value and the cure.
-    """
+    """Return the `sweep` group of what all jobs share, checked with the keys that a sweep leaves no choice."""
     plain = OmegaConf.to_container(config.sweep, resolve=True)
     assert isinstance(plain, dict)
     values: dict[str, Any] = {str(key): value for key, value in plain.items()}
