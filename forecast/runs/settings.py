@@ -271,7 +271,7 @@ products save: a step in bf16 took 2.1 times as long as in float32 at width 64, 
 
 
 def choose_precision(wanted: str, device: torch.device, width: object) -> str:
-    """Return Lightning's name of the precision to train in; "auto" is bf16 where a model of this width gains from it."""
+    """Return Lightning's name of the precision; "auto" is bf16 where a model of this width gains from it."""
     if wanted == "auto":
         fast = _cuda_bf16(device) if device.type == "cuda" else device.type == "cpu" and _is_wide(width) and _amx_bf16()
         return "bf16-mixed" if fast else "32-true"
