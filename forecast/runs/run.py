@@ -242,6 +242,13 @@ class Run:
         if found != [sizes.horizon, sizes.num_targets]:
             raise ValueError(f"{CALIBRATION} is of {found[0]} steps and {found[-1]} targets")
 
+    def _build(self, architecture: Architecture) -> Informer:
+        """Make the model; options that it does not take, or that are missing, are damage here."""
+        try:
+            return architecture.build()
+        except InputError as error:
+            raise InputError(f"{self.path}: {error}: {CHANGED}") from None
+
     def load_model(self) -> Informer:
         """Return the trained model on the CPU, ready to forecast.
 
@@ -257,7 +264,7 @@ class Run:
             architecture = Architecture.from_dict(manifest["architecture"])
             self._check_horizon(architecture.sizes)
             with Room(2 * sum(map(prod, shapes_of(path).values())) + SLACK):
-                network = architecture.build()
+                network = self._build(architecture)
             network.load_state_dict(load_file(path))
         except InputError:
             raise
