@@ -1,7 +1,7 @@
 """Measure the cases of a plan within time and memory."""
 
 import gc
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Literal
@@ -9,7 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from forecast.benchmark.case import Case, Shape, growth_of, memory_growth_of, prepare
+from forecast.attention._costs import Cost
+from forecast.benchmark.case import Case, Shape, prepare
 from forecast.benchmark.request import Plan
 from forecast.common.cli import ran_out_of_memory
 from forecast.common.errors import InputError
@@ -29,17 +30,13 @@ class Earlier:
     seconds: float
     peak_bytes: int
 
-    def seconds_at(self, length: int, declared: str, words: Collection[str]) -> float:
+    def seconds_at(self, length: int, cost: Cost | None) -> float:
         """Return the seconds of a pass to expect at `length`; quadratic growth where none is declared."""
-        growth = growth_of(declared, words)
-        ratio = (length / self.length) ** 2 if growth is None else growth.between(self.length, length)
-        return self.seconds * ratio
+        return self.seconds * (cost or Cost(length=2)).between(self.length, length)
 
-    def bytes_at(self, length: int, declared: str, words: Collection[str]) -> float:
+    def bytes_at(self, length: int, cost: Cost | None) -> float:
         """Return the peak to expect at `length`; quadratic growth where none is declared."""
-        growth = memory_growth_of(declared, words)
-        ratio = (length / self.length) ** 2 if growth is None else growth.between(self.length, length)
-        return self.peak_bytes * ratio
+        return self.peak_bytes * (cost or Cost(length=2)).with_output().between(self.length, length)
 
 
 def too_large(wanted: float, free: int | None) -> str:
@@ -134,10 +131,10 @@ def probe(case: Case, device: torch.device, dtype: torch.dtype) -> Earlier | Non
 
 
 def _too_much(case: Case, earlier: Earlier, device: torch.device, repetitions: int, limit: float) -> str:
-    variant, length, words = case.variant, case.shape.length, case.variant.words(case.shape.causal)
+    variant, length, causal = case.variant, case.shape.length, case.shape.causal
     passes = WARM_UP[device.type] + 1 + repetitions
-    peak = earlier.bytes_at(length, variant.memory_cost, words)
-    seconds = earlier.seconds_at(length, variant.time_cost, words)
+    peak = earlier.bytes_at(length, variant.memory_cost(causal))
+    seconds = earlier.seconds_at(length, variant.time_cost(causal))
     return too_large(peak, free_bytes(device)) or too_long(passes * seconds, limit)
 
 

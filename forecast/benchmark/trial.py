@@ -271,7 +271,7 @@ def attempt_of(ask: Ask, limit: float, watch: Watch) -> Callable[[int], Trial]:
     def foretold(look_back: int) -> str:
         if not fitted:
             return ""
-        return too_long(fitted[-1].seconds_at(look_back, variant.time_cost, variant.words(causal=False)), limit)
+        return too_long(fitted[-1].seconds_at(look_back, variant.time_cost(causal=False)), limit)
 
     return attempt
 

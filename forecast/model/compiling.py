@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from forecast.common.errors import InputError, first_line
-from forecast.model.batch_normalization import BatchNorm
 from forecast.model.informer import Informer
+from forecast.model.kernels.batch_norm import BatchNorm
 
 
 def compiled(call: Callable[..., Any], **how: Any) -> Callable[..., Any]:

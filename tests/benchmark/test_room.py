@@ -1,5 +1,6 @@
 import pytest
 
+from forecast.attention.base import Cost
 from forecast.benchmark.measure import Earlier, too_large, too_long
 
 GIB = 2**30
@@ -19,14 +20,14 @@ def test_a_case_that_would_take_too_long_is_left_out_with_both_numbers() -> None
 
 def test_what_is_expected_grows_as_declared() -> None:
     earlier = Earlier(length=1000, seconds=2.0, peak_bytes=100)
-    assert earlier.seconds_at(3000, "O(L² E)", set()) == pytest.approx(18)
-    assert earlier.seconds_at(3000, "O(L E²)", set()) == pytest.approx(6)
-    assert earlier.bytes_at(3000, "O(L) fused, O(L²) explicit", {"explicit"}) == pytest.approx(900)
-    assert earlier.bytes_at(3000, "O(L) fused, O(L²) explicit", {"fused"}) == pytest.approx(300)
-    assert earlier.bytes_at(3000, "O(E²)", set()) == pytest.approx(300)
+    assert earlier.seconds_at(3000, Cost(length=2, width=1)) == pytest.approx(18)
+    assert earlier.seconds_at(3000, Cost(length=1, width=2)) == pytest.approx(6)
+    assert earlier.bytes_at(3000, Cost(length=2)) == pytest.approx(900)
+    assert earlier.bytes_at(3000, Cost(length=1)) == pytest.approx(300)
+    assert earlier.bytes_at(3000, Cost(width=2)) == pytest.approx(300)
 
 
-def test_what_declares_nothing_readable_is_expected_to_be_quadratic() -> None:
+def test_what_declares_nothing_is_expected_to_be_quadratic() -> None:
     earlier = Earlier(length=1000, seconds=2.0, peak_bytes=100)
-    assert earlier.seconds_at(2000, "quick", set()) == pytest.approx(8)
-    assert earlier.bytes_at(2000, "little", set()) == pytest.approx(400)
+    assert earlier.seconds_at(2000, None) == pytest.approx(8)
+    assert earlier.bytes_at(2000, None) == pytest.approx(400)
