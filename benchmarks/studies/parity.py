@@ -32,7 +32,7 @@ def in_order(
     self: ProbSparseAttention, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, query_mask: Tensor | None
 ) -> Tensor:
     """Attend as published, (B, H, L, E); the decoder's queries that are not chosen have the sum of what was."""
-    chosen = self.choose(query, key, mask, query_mask)
+    chosen = self.choose_active_queries(query, key, mask, query_mask)
     rows = fused_softmax(take_rows(query, chosen), key, value, self._allowed(chosen, mask, key.shape[2]))
     length = query.shape[2]
     rest = value.cumsum(2) if self.causal else value.mean(2, keepdim=True).expand(-1, -1, length, -1)

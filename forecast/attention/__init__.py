@@ -6,10 +6,12 @@ import pkgutil
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from forecast.attention.base import Attention, CausalAbility, mask_from_lengths
+from forecast.attention._costs import is_costs
+from forecast.attention._masks import mask_from_lengths
+from forecast.attention.base import Attention, CausalAbility
 from forecast.common.errors import InputError
 
-__all__ = ["available", "build", "check_arguments", "mask_from_lengths"]
+__all__ = ["available", "build", "check_arguments", "find", "mask_from_lengths"]
 
 _NOT_MECHANISMS = {"base"}
 _FROM_THE_LAYER = {"num_heads", "head_dim", "causal", "max_key_length"}
@@ -47,7 +49,7 @@ def build(
         For an unknown name, an unknown or missing argument, a class that declares no costs or an
         unknown causal ability, or a request that the mechanism refuses.
     """
-    mechanism = _find(name)
+    mechanism = find(name)
     parameters = {
         parameter.name: parameter
         for parameter in inspect.signature(mechanism).parameters.values()
@@ -66,18 +68,13 @@ def build(
 
 
 def check_arguments(arguments: Mapping[str, Any]) -> None:
-    """Refuse, among a mechanism's own arguments, what `build` is given by the layer.
-
-    Raises
-    ------
-    InputError
-        Naming the first such key.
-    """
+    """Refuse, among a mechanism's own arguments, what `build` is given by the layer."""
     if decided := sorted(_FROM_THE_LAYER & set(arguments)):
         raise InputError(f"attention.{decided[0]}: the model decides it, not the mechanism: see conf/model/")
 
 
-def _find(name: str) -> type[Attention]:
+def find(name: str) -> type[Attention]:
+    """Return the class of the mechanism `name`, as `build` does its work with it."""
     # Only what the folder lists is imported: no dotted path can come in through a configuration.
     if name not in available():
         raise InputError(f"attention={name} is not known: choose one of {', '.join(available())}")
@@ -98,8 +95,9 @@ def _find(name: str) -> type[Attention]:
 
 def _check_declared(name: str, mechanism: type[Attention]) -> None:
     for attribute in ("time_cost", "memory_cost"):
-        if not hasattr(mechanism, attribute):
-            raise InputError(f'attention={name}: {mechanism.__name__} declares no {attribute}, such as "O(L² E)"')
+        if not is_costs(getattr(mechanism, attribute, None)):
+            example = "such as Cost(length=2, width=1) for O(L² E)"
+            raise InputError(f"attention={name}: {mechanism.__name__} declares no {attribute}, {example}")
     if mechanism.causal_ability not in get_args(CausalAbility):
         raise InputError(
             f"attention={name}: causal_ability must be one of {', '.join(get_args(CausalAbility))}, "

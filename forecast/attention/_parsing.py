@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 
 from forecast import attention
 from forecast.attention import check_arguments
+from forecast.attention._costs import Cost, cost_of
 from forecast.attention.base import Attention
 from forecast.common.conf_files import configuration_folder
 from forecast.common.errors import InputError
@@ -18,13 +19,7 @@ _REFERENCE = re.compile(r"\$\{|^defaults:", re.MULTILINE)
 
 
 def split_word(word: str, option: str, example: str) -> tuple[str, dict[str, Any]]:
-    """Return the name in a word and the values that stand after it.
-
-    Raises
-    ------
-    InputError
-        Naming `option` and showing `example`, if what stands there is no `key=value`.
-    """
+    """Return the name in a word and the values that stand after it."""
     name, _, rest = word.partition(":")
     given = rest.split(",") if rest else []
     if wrong := [part for part in given if not part.partition("=")[2]]:
@@ -33,13 +28,7 @@ def split_word(word: str, option: str, example: str) -> tuple[str, dict[str, Any
 
 
 def configured(group: str, name: str) -> dict[str, Any]:
-    """Return what `conf/<group>/<name>.yaml` says, its name aside.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    """
+    """Return what `conf/<group>/<name>.yaml` says, its name aside."""
     file = configuration_folder() / group / f"{name}.yaml"
     if not file.is_file():
         raise InputError(f"{file}: no such file: {group}={name} has its values there")
@@ -74,8 +63,19 @@ class Variant:
     label: str
     name: str
     arguments: Mapping[str, Any]
-    time_cost: str
-    memory_cost: str
+
+    @property
+    def kind(self) -> type[Attention]:
+        """The mechanism's class."""
+        return attention.find(self.name)
+
+    def time_cost(self, causal: bool) -> Cost | None:
+        """Return the declared cost in time, None where none is declared for this case."""
+        return cost_of(self.kind.time_cost, self.words(causal))
+
+    def memory_cost(self, causal: bool) -> Cost | None:
+        """Return the declared cost in memory, None where none is declared for this case."""
+        return cost_of(self.kind.memory_cost, self.words(causal))
 
     def words(self, causal: bool) -> set[str]:
         """Return what a declared cost may depend on: "causal", and the arguments that are words."""
@@ -110,21 +110,15 @@ def named(words: Sequence[str]) -> tuple[Variant, ...]:
 
 
 def parse(word: str, option: str = "--mechanisms") -> Variant:
-    """Return the variant that a word names; the label says what differs from the YAML file.
-
-    Raises
-    ------
-    InputError
-        For a name that is not known, a missing file, or arguments that the mechanism does not take.
-    """
+    """Return the variant that a word names; the label says what differs from the YAML file."""
     name, _, _ = word.partition(":")
     if name not in attention.available():
         raise InputError(f"{option} {word}: {name!r} is none of {', '.join(attention.available())}")
     _, changed = split_word(word, option, FUSED)
     arguments = configured("attention", name) | changed
     attention.check_arguments(arguments)
-    built = attention.build(name, **arguments, num_heads=1, head_dim=8, max_key_length=_ANY_LENGTH)
-    return Variant(label_of(name, changed), name, arguments, built.time_cost, built.memory_cost)
+    attention.build(name, **arguments, num_heads=1, head_dim=8, max_key_length=_ANY_LENGTH)  # refuses what is wrong
+    return Variant(label_of(name, changed), name, arguments)
 
 
 def label_of(name: str, arguments: Mapping[str, Any]) -> str:
@@ -137,13 +131,7 @@ def label_of(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def attention_arguments(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return what `attention=<name>` hands to each mechanism, composed as for a training, plain values.
-
-    Raises
-    ------
-    InputError
-        If a mechanism has no YAML file, or one that cannot be composed or names another.
-    """
+    """Return what `attention=<name>` hands to each mechanism, composed as for a training, plain values."""
     from forecast.common.configuration import compose_words, plain_values  # here, since Hydra takes a second
 
     folder = configuration_folder()

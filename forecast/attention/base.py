@@ -1,14 +1,31 @@
-"""The contract of an attention mechanism, its masks and its lengths."""
+"""The contract of an attention mechanism, and what one is written with."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
+from forecast.attention._costs import Cost, Costs, Head
+from forecast.attention._masks import Mask, allowed_pairs, check_mask, without_padded_queries, zero_masked
 from forecast.common.errors import InputError
+
+__all__ = [
+    "Attention",
+    "CausalAbility",
+    "Cost",
+    "Costs",
+    "Head",
+    "Mask",
+    "SparseQueries",
+    "allowed_pairs",
+    "at_least_float32",
+    "full_precision",
+    "is_autocast",
+    "sparse_queries",
+]
 
 CausalAbility = Literal["strict", "values only", "no"]
 
@@ -16,7 +33,8 @@ CausalAbility = Literal["strict", "values only", "no"]
 class Attention(nn.Module, ABC):
     """A weighted mean of the values for each query; a mechanism is a subclass alone in its file.
 
-    A subclass declares its abilities and its cost below and writes `attend` and `weigh`. It is handed
+    A subclass declares its abilities and its cost below and writes `attend` and
+    `attention_weights`. It is handed
     checked masks and tensors in which everything masked is zero; what it returns for a query that is
     itself masked is replaced by zeros. It is never called without batch rows, queries or keys.
 
@@ -42,8 +60,8 @@ class Attention(nn.Module, ABC):
         Whether query and key may differ in length.
     deterministic : bool
         Whether two passes in training mode agree; in evaluation mode they always do.
-    time_cost, memory_cost : str
-        How the cost of a head grows with the length L, forward pass.
+    time_cost, memory_cost : Cost or mapping of str to Cost
+        How the cost of a head grows with the length L, forward pass; see `Costs`.
 
     Raises
     ------
@@ -55,8 +73,8 @@ class Attention(nn.Module, ABC):
     accepts_pair_mask: ClassVar[bool] = False
     cross: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
-    time_cost: ClassVar[str]
-    memory_cost: ClassVar[str]
+    time_cost: ClassVar[Costs]
+    memory_cost: ClassVar[Costs]
 
     def __init__(
         self, *, num_heads: int, head_dim: int, causal: bool = False, max_key_length: int | None = None
@@ -76,13 +94,11 @@ class Attention(nn.Module, ABC):
             )
 
     @abstractmethod
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, query_mask: Tensor | None
-    ) -> Tensor:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         """Return the mixed values, shape (B, H, L, V); arguments as in `forward`."""
 
     @abstractmethod
-    def weigh(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         """Return the explicit or implied weights, shape (B, H, L, S); arguments as in `forward`."""
 
     def forward(
@@ -90,8 +106,8 @@ class Attention(nn.Module, ABC):
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        mask: Tensor | None = None,
-        query_mask: Tensor | None = None,
+        mask: Mask = None,
+        query_mask: Mask = None,
     ) -> Tensor:
         """Mix the values for each query.
 
@@ -124,24 +140,11 @@ class Attention(nn.Module, ABC):
         if _nothing(query, key):
             return (query.to(dtype) @ key.to(dtype).transpose(-1, -2) @ value).to(dtype)
         mask = without_padded_queries(mask, query_mask)
-        query, key = hide(query, query_mask), hide(key, mask)
-        output = self.attend(query, key, hide(value, mask), mask, query_mask)
-        return hide(output, query_mask).to(dtype)
+        query, key = zero_masked(query, query_mask), zero_masked(key, mask)
+        output = self.attend(query, key, zero_masked(value, mask), mask, query_mask)
+        return zero_masked(output, query_mask).to(dtype)
 
-    def few(self, length: int) -> int | None:
-        """Return how many of `length` queries attend while the others share the mean; None where it is not so.
-
-        It speaks for the class that defines it and for no subclass, which may attend in another way.
-        """
-        return None
-
-    def choose_few(self, length: int, device: torch.device, score: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return which attend, (B, H, few); `score` gives the products (B, H, L, U) with the keys at positions (U,)."""
-        raise NotImplementedError
-
-    def attention_map(
-        self, query: Tensor, key: Tensor, mask: Tensor | None = None, query_mask: Tensor | None = None
-    ) -> Tensor:
+    def attention_map(self, query: Tensor, key: Tensor, mask: Mask = None, query_mask: Mask = None) -> Tensor:
         """Return the weights whose product with the values is the output, shape (B, H, L, S).
 
         They take O(L S) memory whatever the mechanism: for looking at, and for tests in float64. A
@@ -151,7 +154,9 @@ class Attention(nn.Module, ABC):
         if _nothing(query, key):
             return (query @ key.transpose(-1, -2)).to(at_least_float32(query))
         mask = without_padded_queries(mask, query_mask)
-        return hide(self.weigh(hide(query, query_mask), hide(key, mask), mask, query_mask), query_mask)
+        return zero_masked(
+            self.attention_weights(zero_masked(query, query_mask), zero_masked(key, mask), mask, query_mask), query_mask
+        )
 
     def positive_integer(self, name: str, value: object) -> int:
         """Return `value` if it is an integer of at least 1, else raise InputError naming the mechanism."""
@@ -168,9 +173,7 @@ class Attention(nn.Module, ABC):
     def extra_repr(self) -> str:
         return f"num_heads={self.num_heads}, head_dim={self.head_dim}, causal={self.causal}"
 
-    def _check(
-        self, query: Tensor, key: Tensor, value: Tensor | None, mask: Tensor | None, query_mask: Tensor | None
-    ) -> None:
+    def _check(self, query: Tensor, key: Tensor, value: Tensor | None, mask: Mask, query_mask: Mask) -> None:
         batch, heads, length, width = query.shape
         key_length = key.shape[2]
         if (heads, width) != (self.num_heads, self.head_dim):
@@ -190,57 +193,74 @@ class Attention(nn.Module, ABC):
             )
         self.check_masks(batch, length, key_length, mask, query_mask)
 
-    def check_masks(
-        self, batch: int, length: int, key_length: int, mask: Tensor | None, query_mask: Tensor | None
-    ) -> None:
+    def check_masks(self, batch: int, length: int, key_length: int, mask: Mask, query_mask: Mask) -> None:
         """Raise ValueError if a mask is not boolean or not of a shape that the mechanism takes."""
         if mask is not None:
             shapes: list[tuple[int, ...]] = [(batch, key_length)]
             if self.accepts_pair_mask:
                 shapes.append((batch, length, key_length))
-            self._check_mask("mask", mask, shapes)
+            check_mask(self.name, "mask", mask, shapes)
         if query_mask is not None:
-            self._check_mask("query_mask", query_mask, [(batch, length)])
+            check_mask(self.name, "query_mask", query_mask, [(batch, length)])
 
-    def _check_mask(self, name: str, mask: Tensor, shapes: list[tuple[int, ...]]) -> None:
-        if mask.dtype != torch.bool:
-            raise ValueError(f"{name} must be boolean, True = may be attended, not {mask.dtype}")
-        if tuple(mask.shape) not in shapes:
-            wanted = " or ".join(map(str, shapes))
-            raise ValueError(f"{self.name} takes a {name} of shape {wanted}, not {tuple(mask.shape)}")
+    @classmethod
+    def operations(cls, head: Head, **arguments: Any) -> float | None:
+        """Return the floating-point operations of one head's forward pass; None where nobody has counted them.
+
+        A multiplication and an addition are two; exponentials and sampling are left out. `arguments` are those
+        of the YAML file.
+        """
+        return None
+
+    @classmethod
+    def elements_moved(cls, head: Head, backward: bool) -> int:
+        """Return the numbers that one head moves at the least: query, key and value read once, the output written once.
+
+        The backward pass reads those three and the output's gradient, and writes three gradients.
+        """
+        inputs = head.queries * head.width + head.keys * (head.width + head.value_width)
+        output = head.queries * head.value_width
+        return inputs + output + (2 * inputs + output) * backward
+
+
+class SparseQueries(Attention):
+    """The capability of a mechanism in which few queries get the softmax, all others the mean of the values.
+
+    It speaks for the class that defines `choose_active_queries` and for subclasses with no method of their own but
+    a constructor: any other may attend in another way.
+    """
+
+    is_declared: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        methods = {name for name, member in vars(cls).items() if callable(member)} - {"__init__", "extra_repr"}
+        cls.is_declared = "choose_active_queries" in methods or (cls.is_declared and not methods)
+
+    @abstractmethod
+    def choose_active_queries(self, query: Tensor, key: Tensor, mask: Mask = None, query_mask: Mask = None) -> Tensor:
+        """Return the positions of the queries that get the softmax, best first, shape (B, H, u)."""
+
+    def num_active_queries(self, length: int) -> int | None:
+        """Return how many of `length` queries `choose_from_products` chooses; None where it cannot."""
+        return None
+
+    def choose_from_products(self, length: int, device: torch.device, products: Callable[[Tensor], Tensor]) -> Tensor:
+        """Choose in unmasked self-attention without the keys of all positions, shape (B, H, u).
+
+        `products` returns those of all queries with the keys at positions (U,), shape (B, H, L, U).
+        """
+        raise NotImplementedError
+
+
+def sparse_queries(mechanism: Attention) -> SparseQueries | None:
+    """Return the mechanism if it has the capability `SparseQueries` and its class speaks for it, else None."""
+    return mechanism if isinstance(mechanism, SparseQueries) and mechanism.is_declared else None
 
 
 def _nothing(query: Tensor, key: Tensor) -> bool:
     """Return whether there is no batch row, no query or no key; products of such tensors are zeros or empty."""
     return query.shape[0] == 0 or query.shape[2] == 0 or key.shape[2] == 0
-
-
-def hide(tensor: Tensor, mask: Tensor | None) -> Tensor:
-    """Zero the rows of (B, ..., N, ·) that `mask` (B, N) hides, or (B, L, N) hides from every query."""
-    if mask is None:
-        return tensor
-    seen = mask if mask.ndim == 2 else mask.any(dim=1)
-    if tensor.ndim == 4:
-        seen = seen[:, None]
-    return tensor.masked_fill(~seen[..., None], 0)
-
-
-def without_padded_queries(mask: Tensor | None, query_mask: Tensor | None) -> Tensor | None:
-    """Return the mask in which a padded query attends to nothing, so that a key only it may attend is hidden."""
-    if mask is None or mask.ndim == 2 or query_mask is None:
-        return mask
-    return mask & query_mask[..., None]
-
-
-def allowed_pairs(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> Tensor | None:
-    """Return which keys a query may attend, broadcastable to (B, H, L, S); None when every pair is allowed."""
-    allowed = None
-    if mask is not None:
-        allowed = mask[:, None, None, :] if mask.ndim == 2 else mask[:, None]
-    if causal:
-        past = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
-        allowed = past[None, None] if allowed is None else allowed & past
-    return allowed
 
 
 def at_least_float32(tensor: Tensor) -> torch.dtype:
@@ -259,32 +279,3 @@ def is_autocast(tensor: Tensor) -> bool:
     # the compiler of torch 2.11 cannot trace the first question, and what it compiles for has autocast
     available = torch.compiler.is_compiling() or torch.amp.is_autocast_available(device)
     return available and torch.is_autocast_enabled(device)
-
-
-def mask_from_lengths(lengths: Tensor, num_keys: int) -> Tensor:
-    """Return the mask that lets a query attend to its first keys only, True = may be attended.
-
-    Parameters
-    ----------
-    lengths : Tensor
-        How many keys are valid, integers: one for each batch row, shape (B,), which every mechanism takes;
-        or one for each query, shape (B, L), for a mechanism that accepts pair masks, as `full` does. With 0
-        the query attends to nothing and gets zeros.
-    num_keys : int
-        How many keys S there are.
-
-    Returns
-    -------
-    Tensor
-        Boolean, shape (B, S) or (B, L, S), on the device of `lengths`.
-
-    Raises
-    ------
-    ValueError
-        If `lengths` are no integers or of another shape.
-    """
-    if lengths.dtype == torch.bool or lengths.is_floating_point() or lengths.is_complex():
-        raise ValueError(f"lengths must be integers, not {lengths.dtype}")
-    if lengths.ndim not in (1, 2):
-        raise ValueError(f"lengths must have shape (B,) or (B, L), not {tuple(lengths.shape)}")
-    return torch.arange(num_keys, device=lengths.device) < lengths[..., None]

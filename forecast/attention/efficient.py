@@ -1,13 +1,14 @@
 """Efficient attention: a softmax of the query and one of the key in place of one of their product."""
 
-from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from forecast.attention._chunks import hidden_keys, join, loop, running_softmax_sums, sum_keys
-from forecast.attention.base import Attention, CausalAbility, allowed_pairs, at_least_float32, full_precision
+from forecast.attention._chunks import chunks, concatenate_chunks, map_chunks, running_softmax_sums, sum_keys
+from forecast.attention._costs import Cost, Costs, Head
+from forecast.attention._masks import Mask, allowed_pairs, masked_keys
+from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
 
 
 class EfficientAttention(Attention):
@@ -16,7 +17,7 @@ class EfficientAttention(Attention):
     Equation: σ_features(Q) (σ_positions(K)ᵀ V), Q (B, H, L, E), K (B, H, S, E), V (B, H, S, V)
     → (B, H, L, V). Causal: a running softmax, Σ_{j≤i} exp(k_j) v_j / Σ_{j≤i} exp(k_j) for each feature.
 
-    Time O(L E²), memory O(E²) beside the output; causal by pieces, O(L E) for E near the length of a piece,
+    Time O(L E²), memory O(E²) beside the output; causal in blocks, O(L E) for E near the length of a block,
     see `running_softmax_sums`.
 
     Notes
@@ -30,18 +31,18 @@ class EfficientAttention(Attention):
     """
 
     causal_ability: ClassVar[CausalAbility] = "strict"
-    time_cost: ClassVar[str] = "O(L E²)"
-    memory_cost: ClassVar[str] = "O(E²), causal O(L E)"
+    time_cost: ClassVar[Costs] = Cost(length=1, width=2)
+    memory_cost: ClassVar[Costs] = {"": Cost(width=2), "causal": Cost(length=1, width=1)}
 
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, query_mask: Tensor | None
-    ) -> Tensor:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
             if self.causal:
-                return join(running_softmax_sums(_over_features, query, key, value, mask), query.shape[2])
-            return join(_mix(query, key, value, mask), query.shape[2])
+                sums = running_softmax_sums(_over_features, query, key, value, mask)
+                return concatenate_chunks(sums, query.shape[2])
+            means = _means(key, value, mask)  # σ_positions(K)ᵀ V, (B, H, E, V)
+            return map_chunks(lambda queries: _over_features(queries) @ means, query)
 
-    def weigh(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
             features = _over_features(query)
             allowed = allowed_pairs(query, key, mask, self.causal)
@@ -54,16 +55,22 @@ class EfficientAttention(Attention):
                 weights = weights + features[..., number, None] * logits.softmax(dim=-1)
             return weights.masked_fill(~allowed, 0)
 
+    @classmethod
+    def operations(cls, head: Head, **arguments: Any) -> float:
+        products = 2 * (head.queries + head.keys) * head.width * head.value_width  # both softmaxes' products
+        return products + (2 * head.queries + head.keys) * head.width
+
 
 def _over_features(query: Tensor) -> Tensor:
     return query.softmax(dim=-1, dtype=at_least_float32(query))
 
 
-def _mix(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Iterator[Tensor]:
+def _means(key: Tensor, value: Tensor, mask: Mask) -> Tensor:
+    """Return the mean of the values for each feature of the key, (B, H, E, V); zeros where nothing is allowed."""
     lowest, dtype = torch.finfo(key.dtype).min, at_least_float32(key)
     tops = [
         (keys if hidden is None else keys.masked_fill(hidden, lowest)).amax(dim=2, keepdim=True)
-        for keys, hidden in loop(key.detach(), hidden_keys(mask))
+        for keys, hidden in chunks(key.detach(), masked_keys(mask))
     ]
     top = torch.cat(tops, dim=2).amax(dim=2, keepdim=True).to(dtype)  # (B, H, 1, E)
 
@@ -72,6 +79,4 @@ def _mix(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Iter
         return features if hidden is None else features.masked_fill(hidden, 0)
 
     state, total = sum_keys(exponentials, key, value, mask)
-    means = state / total.where(total > 0, 1)  # (B, H, E, V); where nothing is allowed, zeros
-    for (queries,) in loop(query):
-        yield _over_features(queries) @ means
+    return state / total.where(total > 0, 1)

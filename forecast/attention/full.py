@@ -1,13 +1,15 @@
 """Softmax attention, fused or explicit."""
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from forecast.attention.base import Attention, CausalAbility, allowed_pairs, at_least_float32, full_precision
+from forecast.attention._costs import Cost, Costs, Head
+from forecast.attention._masks import Mask, allowed_pairs
+from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
 
 # Kernels that put batch × heads on the second axis of a CUDA grid cannot go beyond this.
 MAX_BATCH_HEADS = 65_535
@@ -38,8 +40,8 @@ class FullAttention(Attention):
 
     causal_ability: ClassVar[CausalAbility] = "strict"
     accepts_pair_mask: ClassVar[bool] = True
-    time_cost: ClassVar[str] = "O(L² E)"
-    memory_cost: ClassVar[str] = "O(L) fused, O(L²) explicit"
+    time_cost: ClassVar[Costs] = Cost(length=2, width=1)
+    memory_cost: ClassVar[Costs] = {"fused": Cost(length=1), "explicit": Cost(length=2)}
 
     def __init__(
         self,
@@ -53,19 +55,21 @@ class FullAttention(Attention):
         super().__init__(num_heads=num_heads, head_dim=head_dim, causal=causal, max_key_length=max_key_length)
         self.implementation = self.one_of("implementation", implementation, ("fused", "explicit"))
 
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, query_mask: Tensor | None
-    ) -> Tensor:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         if self.implementation == "explicit":
-            weights = self.weigh(query, key, mask, query_mask)
+            weights = self.attention_weights(query, key, mask, query_mask)
             with full_precision(query):
                 return weights @ value.to(weights.dtype)
         if self.causal and mask is None:
             return fused_softmax(query, key, value, None, causal=True)
         return fused_softmax(query, key, value, allowed_pairs(query, key, mask, self.causal))
 
-    def weigh(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         return softmax_weights(query, key, allowed_pairs(query, key, mask, self.causal))
+
+    @classmethod
+    def operations(cls, head: Head, **arguments: Any) -> float:
+        return 2 * head.queries * head.keys * (head.width + head.value_width) / (2 if head.causal else 1)
 
 
 def softmax_weights(query: Tensor, key: Tensor, allowed: Tensor | None) -> Tensor:
@@ -88,21 +92,21 @@ def fused_softmax(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | N
     """
     query, key = query.to(value.dtype), key.to(value.dtype)
     if allowed is None:
-        return _in_pieces(query, key, value, None, causal)
+        return _in_chunks(query, key, value, None, causal)
     attends = allowed.any(dim=-1, keepdim=True)
     # An empty row attends to everything, and is zeroed after: kernels differ in what they make of it.
-    output = _in_pieces(query, key, value, allowed | ~attends, causal)
+    output = _in_chunks(query, key, value, allowed | ~attends, causal)
     if allowed.shape[-2] == 1:
         return output  # empty for all queries of a batch row: its values are zeros already
     return output.masked_fill(~attends, 0)
 
 
-def _in_pieces(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None, causal: bool) -> Tensor:
+def _in_chunks(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None, causal: bool) -> Tensor:
     batch, heads = query.shape[:2]
     if query.device.type not in LIMITED_DEVICES or batch * heads <= MAX_BATCH_HEADS:
         output = functional.scaled_dot_product_attention(query, key, value, allowed, is_causal=causal)
         return output.to(value.dtype)  # under autocast it comes in the lower precision
     rows = max(1, MAX_BATCH_HEADS // heads)
     masks = [None] * batch if allowed is None else allowed.expand(batch, -1, -1, -1).split(rows)
-    pieces = zip(query.split(rows), key.split(rows), value.split(rows), masks, strict=False)
-    return torch.cat([_in_pieces(*piece, causal) for piece in pieces])
+    chunks = zip(query.split(rows), key.split(rows), value.split(rows), masks, strict=False)
+    return torch.cat([_in_chunks(*chunk, causal) for chunk in chunks])

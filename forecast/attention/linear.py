@@ -1,13 +1,15 @@
 """Linear attention: a feature map in place of the softmax, so that keys and values are summed once."""
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from forecast.attention._chunks import causal_sums, divide, hidden_keys, join, loop, sum_keys
-from forecast.attention.base import Attention, CausalAbility, allowed_pairs, at_least_float32, full_precision
+from forecast.attention._chunks import causal_sums, concatenate_chunks, divide, map_chunks, sum_keys
+from forecast.attention._costs import Cost, Costs, Head
+from forecast.attention._masks import Mask, allowed_pairs, masked_keys, zero_pairs
+from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
 
 # Key features carry this power of e, which cancels in the quotient: float32 then holds them from `LOWEST_KEY`
 # to 10⁴ and more. It is a constant, and not the largest key, so that no later key can touch an earlier row.
@@ -23,8 +25,8 @@ class LinearAttention(Attention):
     Equation: φ(Q)(φ(K)ᵀV) / (φ(Q) Σφ(K)), φ(x) = elu(x) + 1, Q (B, H, L, E), K (B, H, S, E),
     V (B, H, S, V) → (B, H, L, V). Causal: both sums up to the query's own position.
 
-    Time O(L E²), memory O(E²) beside the output; causal by pieces of `PIECE_LENGTH`, the products masked
-    within a piece and the sums of earlier pieces carried, O(L E) for E near the length of a piece.
+    Time O(L E²), memory O(E²) beside the output; causal in blocks of `BLOCK_LENGTH`, the products masked
+    within a block and the sums of earlier blocks carried, O(L E) for E near the length of a block.
 
     Notes
     -----
@@ -38,27 +40,32 @@ class LinearAttention(Attention):
     """
 
     causal_ability: ClassVar[CausalAbility] = "strict"
-    time_cost: ClassVar[str] = "O(L E²)"
-    memory_cost: ClassVar[str] = "O(E²), causal O(L E)"
+    time_cost: ClassVar[Costs] = Cost(length=1, width=2)
+    memory_cost: ClassVar[Costs] = {"": Cost(width=2), "causal": Cost(length=1, width=1)}
 
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, query_mask: Tensor | None
-    ) -> Tensor:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
             if self.causal:
                 sums = causal_sums(_query_features, _key_features, query, key, value, mask)
-                return join((divide(*both) for both in sums), query.shape[2])
-            state, total = sum_keys(_key_features, key, value, mask)
-            features = (_query_features(queries) for (queries,) in loop(query))
-            return join((divide(some @ state, some @ total) for some in features), query.shape[2])
+                return concatenate_chunks((divide(*both) for both in sums), query.shape[2])
+            state, total = sum_keys(_key_features, key, value, mask)  # φ(K)ᵀV (B, H, E, V), Σφ(K) (B, H, E, 1)
 
-    def weigh(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
+            def mix(queries: Tensor) -> Tensor:
+                features = _query_features(queries)
+                return divide(features @ state, features @ total)
+
+            return map_chunks(mix, query)
+
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
-            allowed = allowed_pairs(query, key, mask, self.causal)
-            weights = _query_features(query) @ _key_features(key, hidden_keys(mask)).transpose(-1, -2)
-            if allowed is not None:
-                weights = weights.masked_fill(~allowed, 0)
+            weights = _query_features(query) @ _key_features(key, masked_keys(mask)).transpose(-1, -2)
+            weights = zero_pairs(weights, allowed_pairs(query, key, mask, self.causal))
             return divide(weights, weights.sum(dim=-1, keepdim=True))
+
+    @classmethod
+    def operations(cls, head: Head, **arguments: Any) -> float:
+        products = 2 * (head.queries + head.keys) * head.width * head.value_width  # φ(K)ᵀV, and φ(Q) times it
+        return products + (2 * head.queries + head.keys) * head.width  # Σφ(K), and φ(Q) times it
 
 
 # φ(x) = max(x, 0) + exp(min(x, 0)) is elu(x) + 1 without its cancellation: in bfloat16 that is 0 below -6,

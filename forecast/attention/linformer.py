@@ -1,11 +1,13 @@
 """Linformer attention: softmax over a few learned mixtures of the keys."""
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from forecast.attention._costs import Cost, Costs, Head
+from forecast.attention._masks import Mask
 from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
 from forecast.attention.full import fused_softmax, softmax_weights
 from forecast.common.errors import InputError
@@ -40,8 +42,8 @@ class LinformerAttention(Attention):
     """
 
     causal_ability: ClassVar[CausalAbility] = "no"
-    time_cost: ClassVar[str] = "O(L r E)"
-    memory_cost: ClassVar[str] = "O(L r)"
+    time_cost: ClassVar[Costs] = Cost(length=1, width=1, other="r")
+    memory_cost: ClassVar[Costs] = Cost(length=1, other="r")
 
     def __init__(
         self,
@@ -60,18 +62,21 @@ class LinformerAttention(Attention):
         self.key_projection = nn.Parameter(torch.randn(size) / math.sqrt(max_key_length))
         self.value_projection = nn.Parameter(torch.randn(size) / math.sqrt(max_key_length))
 
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, query_mask: Tensor | None
-    ) -> Tensor:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
             keys, values = self._project(self.key_projection, key), self._project(self.value_projection, value)
             return fused_softmax(query, keys, values, None)
 
-    def weigh(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
             weights = softmax_weights(query, self._project(self.key_projection, key), None)
             implied = weights @ self._columns(self.value_projection, key)
             return implied if mask is None else implied.masked_fill(~mask[:, None, None], 0)
+
+    @classmethod
+    def operations(cls, head: Head, **arguments: Any) -> float:
+        rank = min(int(arguments["rank"]), head.keys)  # PK and RV, the scores, and the weights times RV
+        return 2 * rank * (head.queries + head.keys) * (head.width + head.value_width)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, rank={self.rank}, max_key_length={self.max_key_length}"

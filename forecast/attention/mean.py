@@ -1,11 +1,13 @@
 """The control of every comparison: the mean of the values, whatever the query."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from forecast.attention.base import Attention, CausalAbility, allowed_pairs, at_least_float32, full_precision
+from forecast.attention._costs import Cost, Costs, Head
+from forecast.attention._masks import Mask, allowed_pairs, zero_pairs
+from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
 
 
 class MeanAttention(Attention):
@@ -26,12 +28,10 @@ class MeanAttention(Attention):
     """
 
     causal_ability: ClassVar[CausalAbility] = "strict"
-    time_cost: ClassVar[str] = "O(L E)"
-    memory_cost: ClassVar[str] = "O(E), causal O(L E)"
+    time_cost: ClassVar[Costs] = Cost(length=1, width=1)
+    memory_cost: ClassVar[Costs] = {"": Cost(width=1), "causal": Cost(length=1, width=1)}
 
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, query_mask: Tensor | None
-    ) -> Tensor:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         mean = mean_of_values(value, mask, query.shape[2], self.causal)
         if self.causal:
             return mean
@@ -39,11 +39,21 @@ class MeanAttention(Attention):
         # by side: merging them is then a view, and this stays the only copy.
         return mean.transpose(1, 2).contiguous().transpose(1, 2)
 
-    def weigh(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         return mean_weights(query, key, mask, self.causal)
 
+    @classmethod
+    def operations(cls, head: Head, **arguments: Any) -> float:
+        return head.keys * head.value_width
 
-def mean_of_values(value: Tensor, mask: Tensor | None, num_queries: int, causal: bool) -> Tensor:
+    @classmethod
+    def elements_moved(cls, head: Head, backward: bool) -> int:
+        return (
+            head.keys * head.value_width * (1 + head.causal) * (1 + backward)
+        )  # only causal are there more rows than one
+
+
+def mean_of_values(value: Tensor, mask: Mask, num_queries: int, causal: bool) -> Tensor:
     """Return the mean of the allowed values for each query, shape (B, H, L, V), a view where it can be.
 
     Parameters
@@ -71,10 +81,8 @@ def mean_of_values(value: Tensor, mask: Tensor | None, num_queries: int, causal:
         return mean.to(value.dtype).expand(-1, -1, num_queries, -1)
 
 
-def mean_weights(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+def mean_weights(query: Tensor, key: Tensor, mask: Mask, causal: bool) -> Tensor:
     """Return equal weights over the allowed keys, shape (B, H, L, S), in at least float32."""
     weights = query.new_ones((*query.shape[:3], key.shape[2]), dtype=at_least_float32(query))
-    allowed = allowed_pairs(query, key, mask, causal)
-    if allowed is not None:
-        weights = weights.masked_fill(~allowed, 0)
+    weights = zero_pairs(weights, allowed_pairs(query, key, mask, causal))
     return weights / weights.sum(dim=-1, keepdim=True).clamp_min(1)

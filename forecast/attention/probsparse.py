@@ -1,12 +1,14 @@
 """ProbSparse attention: softmax for the few queries that stand out, the mean of the values for the rest."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from forecast.attention._chunks import batch_to_reckon_with
+from forecast.attention._costs import Cost, Costs, Head
+from forecast.attention._masks import Mask
 from forecast.attention._sampling import (
     allowed_positions_of,
     fixed_fractions,
@@ -17,17 +19,17 @@ from forecast.attention._sampling import (
     positions_of,
     take_rows,
 )
-from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
+from forecast.attention.base import CausalAbility, SparseQueries, at_least_float32, full_precision
 from forecast.attention.full import fused_softmax, softmax_weights
 from forecast.attention.mean import mean_of_values, mean_weights
 
-# Numbers that scoring may hold at a time; longer inputs are scored in pieces. On a processor a piece that
+# Numbers that scoring may hold at a time; longer inputs are scored in chunks. On a processor a chunk that
 # stays in its cache is twice as fast, an accelerator wants few launches.
-PIECE_ELEMENTS_CPU = 2**22
-PIECE_ELEMENTS = 2**26
+CHUNK_ELEMENTS_CPU = 2**22
+CHUNK_ELEMENTS = 2**26
 
 
-class ProbSparseAttention(Attention):
+class ProbSparseAttention(SparseQueries):
     """Softmax over all keys for the u queries with the highest measure; the others get the mean value.
 
     Equation: M(q) = max_j q·k_j − mean_j q·k_j over U sampled keys; σ(q Kᵀ/√E) V for the u highest M,
@@ -63,8 +65,8 @@ class ProbSparseAttention(Attention):
 
     causal_ability: ClassVar[CausalAbility] = "values only"
     deterministic: ClassVar[bool] = False
-    time_cost: ClassVar[str] = "O(L log L · E)"
-    memory_cost: ClassVar[str] = "O(L log L)"
+    time_cost: ClassVar[Costs] = Cost(length=1, logarithms=1, width=1)
+    memory_cost: ClassVar[Costs] = Cost(length=1, logarithms=1)
 
     def __init__(
         self,
@@ -82,23 +84,21 @@ class ProbSparseAttention(Attention):
         self.sampling = self.one_of("sampling", sampling, ("shared", "per_query"))
         self.measure = self.one_of("measure", measure, ("sampled_mean", "published"))
 
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, query_mask: Tensor | None
-    ) -> Tensor:
-        chosen = self.choose(query, key, mask, query_mask)
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
+        chosen = self.choose_active_queries(query, key, mask, query_mask)
         output = mean_of_values(value, mask, query.shape[2], self.causal)
         allowed = self._allowed(chosen, mask, key.shape[2])
         rows = fused_softmax(take_rows(query, chosen), key, value, allowed)
         return self._put(output, rows, chosen, query_mask)
 
-    def weigh(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
-        chosen = self.choose(query, key, mask, query_mask)
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
+        chosen = self.choose_active_queries(query, key, mask, query_mask)
         weights = mean_weights(query, key, mask, self.causal)
         allowed = self._allowed(chosen, mask, key.shape[2])
         rows = softmax_weights(take_rows(query, chosen), key, allowed)
         return self._put(weights, rows, chosen, query_mask)
 
-    def choose(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
+    def choose_active_queries(self, query: Tensor, key: Tensor, mask: Mask = None, query_mask: Mask = None) -> Tensor:
         """Return the positions of the queries that get the softmax, best first, shape (B, H, u).
 
         In a batch row with fewer real queries only as many of the first count as its own u.
@@ -109,16 +109,20 @@ class ProbSparseAttention(Attention):
             measure = measure.masked_fill(~query_mask[:, None], -torch.inf)
         return highest(measure, log_count(self.factor, query.shape[2]))
 
-    def few(self, length: int) -> int | None:
+    def num_active_queries(self, length: int) -> int | None:
         return None if self.causal or self.sampling != "shared" else log_count(self.factor, length)
 
-    def choose_few(self, length: int, device: torch.device, score: Callable[[Tensor], Tensor]) -> Tensor:
+    def choose_from_products(self, length: int, device: torch.device, products: Callable[[Tensor], Tensor]) -> Tensor:
         positions, _ = self.sample(length, length, device, None)
-        return highest(self._measure(score(positions[0, 0]), None, length), log_count(self.factor, length))
+        return highest(self._measure(products(positions[0, 0]), None, length), log_count(self.factor, length))
 
-    def sample(
-        self, num_queries: int, num_keys: int, device: torch.device, mask: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
+    @classmethod
+    def operations(cls, head: Head, **arguments: Any) -> float:
+        # U keys for all queries, then u queries for all keys, twice
+        sampled, active = (log_count(arguments["factor"], length) for length in (head.keys, head.queries))
+        return 2 * head.queries * sampled * head.width + 2 * active * head.keys * (head.width + head.value_width)
+
+    def sample(self, num_queries: int, num_keys: int, device: torch.device, mask: Mask) -> tuple[Tensor, Tensor | None]:
         """Return key positions, (B or 1, L or 1, U), and which of the U count in a batch row, (B, 1, U)."""
         rows = 1 if self.sampling == "shared" else num_queries
         width = log_count(self.factor, num_keys)
@@ -132,25 +136,25 @@ class ProbSparseAttention(Attention):
 
     @torch.no_grad()
     def measure_queries(
-        self, query: Tensor, key: Tensor, mask: Tensor | None, positions: Tensor, drawn: Tensor | None
+        self, query: Tensor, key: Tensor, mask: Mask, positions: Tensor, drawn: Tensor | None
     ) -> Tensor:
         """Return M for each query given the sample, shape (B, H, L), in at least float32."""
         heads, length, width = query.shape[1:]
         shared = positions.shape[1] == 1
         held = batch_to_reckon_with(query) * heads * positions.shape[2] * (1 if shared else width)
-        size = max(1, (PIECE_ELEMENTS_CPU if query.device.type == "cpu" else PIECE_ELEMENTS) // held)
+        size = max(1, (CHUNK_ELEMENTS_CPU if query.device.type == "cpu" else CHUNK_ELEMENTS) // held)
         num_keys: int | Tensor = key.shape[2] if mask is None else mask.sum(dim=1)[:, None, None]
         dtype = at_least_float32(query)
         measures = []
         with full_precision(query):
             sampled = (take_rows(key, positions) if shared else key.contiguous()).to(dtype)
             for start in range(0, length, size):
-                piece = query[:, :, start : start + size].to(dtype)
+                chunk = query[:, :, start : start + size].to(dtype)
                 at = positions if shared else positions[:, start : start + size]
-                scores = piece @ sampled.transpose(-1, -2) if shared else own_scores(piece, sampled, at)
+                scores = chunk @ sampled.transpose(-1, -2) if shared else own_scores(chunk, sampled, at)
                 seen = drawn
                 if self.causal:
-                    steps = torch.arange(start, start + piece.shape[2], device=query.device)
+                    steps = torch.arange(start, start + chunk.shape[2], device=query.device)
                     seen = at <= steps[:, None] if drawn is None else drawn & (at <= steps[:, None])
                 measures.append(self._measure(scores, seen, num_keys))
         return torch.cat(measures, dim=2)
@@ -168,7 +172,7 @@ class ProbSparseAttention(Attention):
         # nothing seen: behind all that saw something, before padding, which has -inf
         return measure.masked_fill(counts == 0, torch.finfo(torch.float32).min)
 
-    def _allowed(self, chosen: Tensor, mask: Tensor | None, num_keys: int) -> Tensor | None:
+    def _allowed(self, chosen: Tensor, mask: Mask, num_keys: int) -> Tensor | None:
         """Return which keys the chosen queries may attend, broadcastable to (B, H, u, S)."""
         allowed = None if mask is None else mask[:, None, None]
         if not self.causal:
@@ -176,7 +180,7 @@ class ProbSparseAttention(Attention):
         past = torch.arange(num_keys, device=chosen.device) <= chosen[..., None]
         return past if allowed is None else past & allowed
 
-    def _put(self, output: Tensor, rows: Tensor, chosen: Tensor, query_mask: Tensor | None) -> Tensor:
+    def _put(self, output: Tensor, rows: Tensor, chosen: Tensor, query_mask: Mask) -> Tensor:
         """Return `output` (B, H, L, C) with `rows` (B, H, u, C) in the places that were chosen."""
         if query_mask is not None:
             wanted = log_counts(self.factor, query_mask.sum(dim=1))

@@ -1,13 +1,15 @@
 """Taylor attention: the exponential of the softmax by its first two terms, so that keys and values are summed once."""
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from forecast.attention._chunks import causal_sums, join, loop, sum_keys
-from forecast.attention.base import Attention, CausalAbility, allowed_pairs, at_least_float32, full_precision
+from forecast.attention._chunks import causal_sums, concatenate_chunks, map_chunks, sum_keys
+from forecast.attention._costs import Cost, Costs, Head
+from forecast.attention._masks import Mask, allowed_pairs, count_keys, zero_pairs
+from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
 from forecast.attention.mean import mean_of_values, mean_weights
 
 # A row whose weights have a mean below this has no direction to prefer that float32 could tell from rounding.
@@ -23,7 +25,7 @@ class TaylorAttention(Attention):
     Equation: (ΣV + Q'(K'ᵀV)) / (S + Q' ΣK'), Q' = Q/‖Q‖, K' = K/‖K‖, Q (B, H, L, E), K (B, H, S, E),
     V (B, H, S, V) → (B, H, L, V). Causal: sums up to the query's own position, and its number in place of S.
 
-    Time O(L E²), memory O(E²) beside the output; causal by pieces, O(L E) for E near the length of a piece.
+    Time O(L E²), memory O(E²) beside the output; causal in blocks, O(L E) for E near the length of a block.
 
     All keys may lie opposite to a query, and its weights sum to 0: where their mean is below
     `SMALLEST_MEAN_WEIGHT` the answer is the mean of the allowed values.
@@ -41,45 +43,52 @@ class TaylorAttention(Attention):
     """
 
     causal_ability: ClassVar[CausalAbility] = "strict"
-    time_cost: ClassVar[str] = "O(L E²)"
-    memory_cost: ClassVar[str] = "O(E²), causal O(L E)"
+    time_cost: ClassVar[Costs] = Cost(length=1, width=2)
+    memory_cost: ClassVar[Costs] = {"": Cost(width=2), "causal": Cost(length=1, width=1)}
 
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, query_mask: Tensor | None
-    ) -> Tensor:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
             value = value.to(at_least_float32(value))
-            mix = self._mix_causal if self.causal else self._mix
-            return join(mix(query, key, value, mask), query.shape[2])
+            if self.causal:
+                return concatenate_chunks(_mix_causal(query, key, value, mask), query.shape[2])
+            mean, count = mean_of_values(value, mask, 1, False), count_keys(mask, key.shape[2])  # (B, H, 1, V)
+            state, total = sum_keys(_unit_keys, key, value, mask)  # K'ᵀV (B, H, E, V), ΣK' (B, H, E, 1)
+            state = state - total * mean
 
-    def weigh(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
+            def mix(queries: Tensor) -> Tensor:
+                unit = _unit(queries)
+                return mean + _over(unit @ state, unit @ total, count)
+
+            return map_chunks(mix, query)
+
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
             weights = 1 + _unit(query) @ _unit_keys(key).transpose(-1, -2)
             allowed = allowed_pairs(query, key, mask, self.causal)
             allowed = torch.ones_like(weights, dtype=torch.bool) if allowed is None else allowed.expand_as(weights)
-            weights = weights.masked_fill(~allowed, 0)
+            weights = zero_pairs(weights, allowed)
             total, count = weights.sum(dim=-1, keepdim=True), allowed.sum(dim=-1, keepdim=True)
             enough = total > SMALLEST_MEAN_WEIGHT * count
             return torch.where(enough, weights / total.where(enough, 1), mean_weights(query, key, mask, self.causal))
 
-    def _mix(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Iterator[Tensor]:
-        mean = mean_of_values(value, mask, 1, False)  # (B, H, 1, V)
-        count = key.shape[2] if mask is None else mask.sum(dim=1)[:, None, None, None]
-        state, total = sum_keys(_unit_keys, key, value, mask)
-        state = state - total * mean
-        for (queries,) in loop(query):
-            unit = _unit(queries)
-            yield mean + _over(unit @ state, unit @ total, count)
+    @classmethod
+    def operations(cls, head: Head, **arguments: Any) -> float:
+        products = 2 * (head.queries + head.keys) * head.width * head.value_width  # K'ᵀV, and Q' times it
+        sums = (2 * head.queries + head.keys) * head.width + (
+            head.queries + head.keys
+        ) * head.value_width  # ΣK', Q' times it, ΣV
+        return products + sums
 
-    def _mix_causal(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Iterator[Tensor]:
-        mean = mean_of_values(value, mask, query.shape[2], True)
-        allowed = torch.ones_like(key[:1, 0, :, 0], dtype=torch.bool) if mask is None else mask
-        count = allowed.cumsum(dim=1)[:, None, :, None]
-        start = 0
-        for products, total in causal_sums(_unit, _unit_keys, query, key, value, mask):
-            here = slice(start, start + products.shape[2])
-            start = here.stop
-            yield mean[:, :, here] + _over(products - total * mean[:, :, here], total, count[:, :, here])
+
+def _mix_causal(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Iterator[Tensor]:
+    mean = mean_of_values(value, mask, query.shape[2], True)
+    allowed = torch.ones_like(key[:1, 0, :, 0], dtype=torch.bool) if mask is None else mask
+    count = allowed.cumsum(dim=1)[:, None, :, None]
+    start = 0
+    for products, total in causal_sums(_unit, _unit_keys, query, key, value, mask):
+        here = slice(start, start + products.shape[2])
+        start = here.stop
+        yield mean[:, :, here] + _over(products - total * mean[:, :, here], total, count[:, :, here])
 
 
 def _unit(vectors: Tensor) -> Tensor:

@@ -172,7 +172,7 @@ def attempt_of(ask: Ask, limit: float, say: Callable[[str], None]) -> Callable[[
     def foretold(look_back: int) -> str:
         if not fitted:
             return ""
-        return too_long(fitted[-1].seconds_at(look_back, variant.time_cost, variant.words(causal=False)), limit)
+        return too_long(fitted[-1].seconds_at(look_back, variant.time_cost(causal=False)), limit)
 
     return attempt
 

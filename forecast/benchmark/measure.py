@@ -1,7 +1,7 @@
 """Time every mechanism at every length, within time and memory."""
 
 import gc
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
@@ -10,8 +10,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from forecast.attention._costs import Cost
 from forecast.attention._parsing import Variant
-from forecast.benchmark.case import Case, Growth, Shape, growth_of, memory_growth_of, prepare
+from forecast.benchmark.case import Case, Shape, prepare
 from forecast.benchmark.limits import FAILURES, TIME, too_large, too_long, why_not
 from forecast.common.memory import free_bytes, peak_bytes
 from forecast.common.timing import UNKNOWN, Load, Spread, interleave, load_since, read_load, seconds_of
@@ -99,16 +100,13 @@ class Earlier:
     seconds: float
     peak_bytes: int
 
-    def seconds_at(self, length: int, declared: str, words: Collection[str]) -> float:
+    def seconds_at(self, length: int, cost: Cost | None) -> float:
         """Return the seconds of a pass to expect at `length`; quadratic growth where none is declared."""
-        return self.seconds * self._times(growth_of(declared, words), length)
+        return self.seconds * (cost or Cost(length=2)).between(self.length, length)
 
-    def bytes_at(self, length: int, declared: str, words: Collection[str]) -> float:
+    def bytes_at(self, length: int, cost: Cost | None) -> float:
         """Return the peak to expect at `length`; quadratic growth where none is declared."""
-        return self.peak_bytes * self._times(memory_growth_of(declared, words), length)
-
-    def _times(self, growth: Growth | None, length: int) -> float:
-        return (length / self.length) ** 2 if growth is None else growth.between(self.length, length)
+        return self.peak_bytes * (cost or Cost(length=2)).with_output().between(self.length, length)
 
 
 def measure(
@@ -247,8 +245,8 @@ def probe(case: Case, device: torch.device, dtype: torch.dtype) -> Earlier | Non
 
 
 def _too_much(case: Case, earlier: Earlier, device: torch.device, repetitions: int, limit: float) -> str:
-    variant, length, words = case.variant, case.shape.length, case.variant.words(case.shape.causal)
+    variant, length, causal = case.variant, case.shape.length, case.shape.causal
     passes = WARM_UP[device.type] + 1 + repetitions
-    peak = earlier.bytes_at(length, variant.memory_cost, words)
-    seconds = earlier.seconds_at(length, variant.time_cost, words)
+    peak = earlier.bytes_at(length, variant.memory_cost(causal))
+    seconds = earlier.seconds_at(length, variant.time_cost(causal))
     return too_large(peak, free_bytes(device)) or too_long(passes * seconds, limit)

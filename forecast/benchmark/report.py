@@ -16,14 +16,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 from rich.console import Console
 
+from forecast.attention._costs import Cost
 from forecast.attention._parsing import Variant, reference_label
-from forecast.benchmark.case import Growth, cost_of, growth_of, memory_growth_of
 from forecast.benchmark.machine import Limits
 from forecast.benchmark.measure import Measured
 from forecast.common.files import replacing
 from forecast.common.tables import WIDTH, Row, Table, show, to_csv
 from forecast.common.text import NONE, decimals, heads_of, mebibytes, per_cent, spread, three_digits
-from forecast.evaluation.crossing import crossing, crossing_text, exponent
+from forecast.evaluation.crossing import crossing, crossing_text, exponent, slope
 
 
 def row_of(measured: Measured, reference: Measured, limits: Limits, dtype: torch.dtype) -> Row:
@@ -118,8 +118,7 @@ def summarise(sweep: Sweep, variant: Variant, fit_from: int) -> Row:
     `passes_fused_at` is the length from which it is faster than the fused softmax, None where it never is
     (`passes_fused` says up to which length, in words).
     """
-    label, words = variant.label, variant.words(sweep.causal)
-    time, memory = (variant.time_cost, words), (variant.memory_cost, words)
+    label, time, memory = variant.label, variant.time_cost(sweep.causal), variant.memory_cost(sweep.causal)
     times, peaks = sweep.column(label, "median_ms"), sweep.column(label, "peak_bytes")
     fused = sweep.column(reference_label(), "median_ms")
     is_fused = label == reference_label()
@@ -132,8 +131,8 @@ def summarise(sweep: Sweep, variant: Variant, fit_from: int) -> Row:
         "mechanism": label,
         "passes": sweep.passes,
         "causal": sweep.causal,
-        **_exponents("time", times, growth_of(*time), cost_of(*time), fit_from),
-        **_exponents("memory", peaks, memory_growth_of(*memory), cost_of(*memory), fit_from),
+        **_exponents("time", times, time, fit_from),
+        **_exponents("memory", peaks, memory, fit_from),
         "passes_fused_at": None if is_fused else crossing(times, fused),
         "passes_fused": "" if is_fused else crossing_text(times, fused),
         "longest": longest,
@@ -144,15 +143,21 @@ def summarise(sweep: Sweep, variant: Variant, fit_from: int) -> Row:
     }
 
 
-def _exponents(kind: str, costs: dict[int, Any], growth: Growth | None, cost: str | None, fit_from: int) -> Row:
-    found = exponent(costs, fit_from)
+def _exponents(kind: str, figures: dict[int, Any], cost: Cost | None, fit_from: int) -> Row:
+    found = exponent(figures, fit_from)
+    growth = None if cost is None else cost.with_output() if kind == "memory" else cost
     return {
-        f"{kind}_declared": None if cost is None else f"O({cost})",
-        f"{kind}_expected": None if found is None or growth is None else growth.exponent(found.lengths),
+        f"{kind}_declared": None if cost is None else str(cost),
+        f"{kind}_expected": None if found is None or growth is None else _expected_exponent(growth, found.lengths),
         f"{kind}_exponent": None if found is None else found.value,
         f"{kind}_fitted_from": None if found is None else found.lengths[0],
         f"{kind}_fitted_to": None if found is None else found.lengths[-1],
     }
+
+
+def _expected_exponent(cost: Cost, lengths: Sequence[int]) -> float:
+    """Return the exponent that a fit over `lengths` would find; about length + logarithms / ln L."""
+    return slope(lengths, [cost.between(lengths[0], length) for length in lengths])
 
 
 MARKERS = "osD^vP*X"

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
+from forecast.attention._costs import cost_text
 from forecast.check.candidate import Candidate
 from forecast.check.suite import CHECKS, Finding
 from forecast.common.tables import Table, table, write_between
@@ -19,8 +20,8 @@ def declaration(candidate: Candidate) -> list[str]:
     """Return what a mechanism declares, a cell for each of `HEADINGS`."""
     kind = candidate.kind
     return [
-        kind.time_cost,
-        kind.memory_cost,
+        cost_text(kind.time_cost),
+        cost_text(kind.memory_cost),
         kind.causal_ability,
         "yes",  # the contract of all
         "yes" if kind.accepts_pair_mask else "no",

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from forecast.common.errors import InputError, first_line
-from forecast.model.batch_normalization import BatchNorm
 from forecast.model.informer import Informer
+from forecast.model.kernels.batch_norm import BatchNorm
 
 LEAF_SPEC = r"`isinstance\(treespec, LeafSpec\)` is deprecated"
 """A warning of third parties: Lightning 2.6 and torch's export walk containers in a way that torch 2.13 calls old."""
@@ -30,11 +30,6 @@ def compiler_for(device: torch.device) -> dict[str, Any]:
 
     Random numbers are those that the eager step draws, so that compiling changes the rounding alone. On a GPU
     both passes are recorded as CUDA graphs: a step of many small kernels is bound by their launches.
-
-    Raises
-    ------
-    InputError
-        If there is no compiler on this machine.
     """
     on_gpu = device.type == "cuda"
     if on_gpu and find_spec("triton") is None:
@@ -61,13 +56,7 @@ def _find_cpp_compiler() -> None:
 
 
 def check_compiling(network: Informer, device: torch.device, processes: int) -> None:
-    """Refuse what is known to fail before anything has been compiled.
-
-    Raises
-    ------
-    InputError
-        If there is no compiler on this machine, or the network exchanges values between processes on its way.
-    """
+    """Refuse what is known to fail before anything has been compiled."""
     compiler_for(device)
     if processes > 1 and any(isinstance(part, BatchNorm) for part in network.modules()):
         raise InputError(
@@ -119,11 +108,6 @@ class CompiledForward:
         ----------
         loss
             Gives the loss of a batch just as a step will, by calling this object.
-
-        Raises
-        ------
-        InputError
-            If the network cannot be compiled in one piece, or the machine's compiler fails.
         """
         from torch._dynamo.exc import TorchDynamoException
         from torch._inductor.exc import CppCompileError

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from forecast.model.activations import run_layer
-from forecast.model.encoder import Residual, transform
-from forecast.model.feed_forward import FeedForward
+from forecast.model.encoder import FeedForward, Residual, run_layer, transform_with_kernel
+from forecast.model.kernels import use_cpu_kernels
 from forecast.model.multi_head import MultiHeadAttention
 
 
@@ -32,9 +31,17 @@ class DecoderLayer(nn.Module):
         self.transform = Residual(d_model, 0.0, norm_first=norm_first)
 
     def forward(self, tokens: Tensor, memory: Tensor) -> Tensor:
-        tokens = self.attend(tokens, lambda x: self.self_attention(x, x, x))
-        tokens = self.look_back.add(tokens, lambda x: self.cross_attention(x, memory, memory))
-        return transform(tokens, self.look_back, self.transform, self.feed_forward)
+        def look_back(tokens: Tensor) -> Tensor:
+            attended: Tensor = self.cross_attention(tokens, memory, memory)
+            return attended
+
+        tokens = self.attend(tokens, lambda x: self.self_attention(x, x, x))  # norm(tokens + self_attention(tokens))
+        if use_cpu_kernels(tokens):
+            summed = self.look_back.add(tokens, look_back)
+            return transform_with_kernel(summed, self.look_back, self.transform, self.feed_forward)
+        tokens = self.look_back(tokens, look_back)  # norm(tokens + cross_attention(tokens, memory))
+        tokens = self.transform(tokens, self.feed_forward)  # norm(tokens + feed_forward(tokens))
+        return tokens
 
 
 class Decoder(nn.Module):

@@ -1,20 +1,14 @@
 """What halves the sequence between encoder layers."""
 
-from typing import Any
-
-import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from forecast.model.activations import by_hand
-from forecast.model.batch_normalization import BatchNorm
+from forecast.model.kernels import use_cpu_kernels
+from forecast.model.kernels.batch_norm import BatchNorm
+from forecast.model.kernels.distilling import distil
 
 
 class Distilling(nn.Module):
     """Halves the sequence: convolution, batch norm, ELU, max-pooling; (B, L, D) to (B, ceil(L / 2), D).
-
-    On a CPU the convolution is three products of matrices, and the pooling comes before the ELU, which keeps
-    the order of numbers: half as many are left then. For the gradient a byte an element is held of both.
 
     Notes
     -----
@@ -39,83 +33,8 @@ class Distilling(nn.Module):
         return (length + 1) // 2
 
     def forward(self, tokens: Tensor) -> Tensor:
-        if not by_hand(tokens):
-            channels_first = self.convolution(tokens.transpose(1, 2))  # (B, D, L)
-            pooled: Tensor = self.pool(self.activation(self.norm(channels_first)))
-            return pooled.transpose(1, 2)  # (B, ceil(L / 2), D)
-        weights = self.convolution.weight, self.convolution.bias
-        convolved: Tensor = _Convolution.apply(tokens, *weights)  # type: ignore[no-untyped-call]
-        halved: Tensor = _Pooling.apply(self.norm.over_tokens(convolved))  # type: ignore[no-untyped-call]
+        if use_cpu_kernels(tokens):
+            return distil(tokens, self.convolution.weight, self.convolution.bias, self.norm)
+        features = self.activation(self.norm(self.convolution(tokens.transpose(1, 2))))  # (B, D, L)
+        halved: Tensor = self.pool(features).transpose(1, 2)  # (B, ceil(L / 2), D)
         return halved
-
-
-class _Convolution(torch.autograd.Function):
-    """Three steps to one, tokens (B, L, D), weight (D, D, 3).
-
-    The windows stand in one table, each with a step more on both sides, so that a product of a weight is one
-    for all windows; the two rows in which it reads beyond a window's end are left out.
-    """
-
-    @staticmethod
-    def forward(context: Any, tokens: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        rows = torch.cat([tokens[:, :1], tokens, tokens[:, -1:]], 1).flatten(0, 1)  # (B (L + 2), D)
-        length = rows.shape[0] - 2
-        output = torch.empty_like(rows)
-        inner = output[:length]
-        torch.addmm(bias, rows[:length], weight[..., 0].t(), out=inner)
-        for step in (1, 2):
-            torch.addmm(inner, rows[step : step + length], weight[..., step].t(), out=inner)
-        context.save_for_backward(rows, weight)
-        return output.view(tokens.shape[0], -1, tokens.shape[2])[:, :-2].contiguous()
-
-    @staticmethod
-    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        rows, weight = context.saved_tensors
-        given = functional.pad(gradients[0], (0, 0, 0, 2)).flatten(0, 1)  # (B (L + 2), D)
-        inner = given[:-2]
-        length = inner.shape[0]
-        of_rows = torch.zeros_like(rows)
-        of_weight = []
-        for step in range(3):
-            part = of_rows[step : step + length]
-            torch.addmm(part, inner, weight[..., step], out=part)
-            of_weight.append(inner.t() @ rows[step : step + length])
-        of_rows = of_rows.view(gradients[0].shape[0], -1, rows.shape[1])
-        of_tokens = of_rows[:, 1:-1]
-        of_tokens[:, 0] += of_rows[:, 0]
-        of_tokens[:, -1] += of_rows[:, -1]
-        return of_tokens.contiguous(), torch.stack(of_weight, 2), inner.sum(0)
-
-
-class _Pooling(torch.autograd.Function):
-    """The ELU of the highest of three steps, every second step: (B, L, D) to (B, ceil(L / 2), D)."""
-
-    @staticmethod
-    def forward(context: Any, tokens: Tensor) -> Tensor:
-        highest = tokens[:, ::2].contiguous()
-        odd = tokens[:, 1::2]
-        place = torch.zeros_like(highest, dtype=torch.int8)
-        for step, own, neighbour in _neighbours(highest, place, odd):
-            own[1].masked_fill_(neighbour > own[0], step)
-            torch.maximum(own[0], neighbour, out=own[0])
-        context.length = tokens.shape[1]
-        output = functional.elu_(highest)
-        context.save_for_backward(output, place)
-        return output
-
-    @staticmethod
-    def backward(context: Any, *gradients: Tensor) -> Tensor:
-        output, place = context.saved_tensors
-        given = gradients[0] * output.clamp(max=0).add_(1)  # the derivative of the ELU from its result
-        found: Tensor = given.new_zeros(given.shape[0], context.length, given.shape[2])
-        found[:, ::2] = given * (place == 0)
-        for step, own, neighbour in _neighbours(given, place, found[:, 1::2]):
-            neighbour += own[0] * (own[1] == step)
-        return found
-
-
-def _neighbours(even: Tensor, place: Tensor, odd: Tensor) -> Any:
-    """Give, for the step before (-1) and after (1), the even steps that have one, their places, and those steps."""
-    before, after = even.shape[1] - 1, odd.shape[1]
-    yield -1, (even[:, 1:], place[:, 1:]), odd[:, :before]
-    yield 1, (even[:, :after], place[:, :after]), odd

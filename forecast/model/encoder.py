@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Sequence
 
+import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from forecast.model.activations import run_layer
 from forecast.model.distilling import Distilling
-from forecast.model.dropout import Dropout
-from forecast.model.feed_forward import FeedForward
+from forecast.model.kernels import feed_forward as kernel
+from forecast.model.kernels import use_cpu_kernels
+from forecast.model.kernels.dropout import Dropout
 from forecast.model.multi_head import MultiHeadAttention
 
 
@@ -28,10 +30,7 @@ class Residual(nn.Module):
 
     def forward(self, tokens: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         summed = self.add(tokens, sublayer)
-        if self.norm_first:
-            return summed
-        normed: Tensor = self.norm(summed)
-        return normed
+        return summed if self.norm_first else self.norm(summed)
 
     def add(self, tokens: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """Return the sum, without the norm that may follow it."""
@@ -39,12 +38,50 @@ class Residual(nn.Module):
         return tokens + added
 
 
-def transform(tokens: Tensor, before: Residual, residual: Residual, feed_forward: FeedForward) -> Tensor:
-    """Return what `residual` makes of `feed_forward`; `tokens` are those that `before` has summed."""
+class FeedForward(nn.Sequential):
+    """Two linear maps with a GELU between, on each token by itself: (..., D) to (..., D)."""
+
+    def __init__(self, d_model: int, d_ff: int, dropout: float) -> None:
+        super().__init__(
+            nn.Linear(d_model, d_ff), nn.GELU(), Dropout(dropout), nn.Linear(d_ff, d_model), Dropout(dropout)
+        )
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        *inner, end = self
+        assert isinstance(end, Dropout)
+        kept = end.draw(tokens)  # drawn first, as in the kernel
+        for layer in inner:
+            tokens = layer(tokens)
+        return end.drop(tokens, kept)
+
+
+def transform_with_kernel(summed: Tensor, before: Residual, residual: Residual, feed_forward: FeedForward) -> Tensor:
+    """Return what `residual` makes of `feed_forward` by its kernel, with the norm that `before` has yet to do."""
+    into, _, _, out_of, end = feed_forward
+    assert isinstance(into, nn.Linear)
+    assert isinstance(out_of, nn.Linear)
+    assert isinstance(end, Dropout)
+    p = end.p if feed_forward.training else 0.0
     if residual.norm_first:
-        return feed_forward.after(residual.norm, tokens, adds_normed=False)
-    normed: Tensor = residual.norm(feed_forward.after(before.norm, tokens, adds_normed=True))
+        return kernel.transform(summed, residual.norm, into, out_of, p, adds_normed=False)
+    normed: Tensor = residual.norm(kernel.transform(summed, before.norm, into, out_of, p, adds_normed=True))
     return normed
+
+
+def run_layer(layer: nn.Module, *tokens: Tensor, checkpointing: bool) -> Tensor:
+    """Return what `layer` makes of `tokens`; with `checkpointing` it is computed again in the backward pass.
+
+    Dropout and ProbSparse draw the same numbers the second time, so the gradients are the same.
+
+    References
+    ----------
+    Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, arXiv:1604.06174.
+    """
+    if checkpointing and torch.is_grad_enabled():
+        again: Tensor = checkpoint(layer, *tokens, use_reentrant=False)
+        return again
+    output: Tensor = layer(*tokens)
+    return output
 
 
 class EncoderLayer(nn.Module):
@@ -60,8 +97,16 @@ class EncoderLayer(nn.Module):
         self.transform = Residual(d_model, 0.0, norm_first=norm_first)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        tokens = self.attend.add(tokens, lambda x: self.attention(x, x, x))
-        return transform(tokens, self.attend, self.transform, self.feed_forward)
+        if use_cpu_kernels(tokens):
+            summed = self.attend.add(tokens, self._attend)
+            return transform_with_kernel(summed, self.attend, self.transform, self.feed_forward)
+        tokens = self.attend(tokens, self._attend)  # norm(tokens + attention(tokens))
+        tokens = self.transform(tokens, self.feed_forward)  # norm(tokens + feed_forward(tokens))
+        return tokens
+
+    def _attend(self, tokens: Tensor) -> Tensor:
+        attended: Tensor = self.attention(tokens, tokens, tokens)
+        return attended
 
 
 class Encoder(nn.Module):

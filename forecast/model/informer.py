@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from forecast.model.decoder import Decoder
 from forecast.model.encoder import Encoder
 from forecast.model.linear_path import LinearPath, Sum, WeightedMean
-from forecast.model.normalization import Statistics, held
+from forecast.model.normalization import Statistics, forward_fill
 
 
 class Tokens(Protocol):
@@ -149,7 +149,7 @@ class Informer(nn.Module):
     def forward_linear_path(self, past: Tensor, past_observed: Tensor | None = None) -> Tensor:
         """Return the forecast of the linear path alone (B, h, C_out); the model must have one."""
         assert self.linear_path is not None
-        whole = past if past_observed is None else held(past, past_observed)
+        whole = past if past_observed is None else forward_fill(past, past_observed)
         forecast: Tensor = self.linear_path(whole[..., : self.num_targets])
         return forecast
 

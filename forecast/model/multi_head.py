@@ -1,18 +1,18 @@
 """Several heads around one mechanism."""
 
-import torch
 from torch import Tensor, nn
 
-from forecast.attention.base import Attention, hide, is_autocast, without_padded_queries
+from forecast.attention._masks import without_padded_queries, zero_masked
+from forecast.attention.base import Attention
 from forecast.common.errors import InputError
-from forecast.model._few import Projections, attend_few, pays, sampled_scores, transformed
+from forecast.model.kernels.few_queries import attend_from_tokens
 
 
 class MultiHeadAttention(nn.Module):
     """Project to heads, attend in each, merge and project back.
 
     All heads come from one projection by view and transpose. This is the only place where heads are split
-    and merged, but for self-attention of few queries (`_few`), which has no keys and values to split.
+    and merged, but for self-attention of few queries (`kernels/few_queries`), which has no keys and values to split.
 
     Parameters
     ----------
@@ -74,20 +74,15 @@ class MultiHeadAttention(nn.Module):
         -------
         Tensor
             Shape (B, L, D).
-
-        Raises
-        ------
-        ValueError
-            As `Attention.forward`.
         """
         self.attention.check_masks(query.shape[0], query.shape[1], key.shape[1], mask, query_mask)
         if query is key and key is value and mask is None and query_mask is None:
-            attended = self._of_few(query)
-            if attended is not None:
+            projections = self.query_projection, self.key_projection, self.value_projection, self.output_projection
+            if (attended := attend_from_tokens(query, self.attention, projections)) is not None:
                 return attended
         mask = without_padded_queries(mask, query_mask)
         # Before the projections, too: their weights would get 0 × NaN as a gradient from padding.
-        query, key, value = hide(query, query_mask), hide(key, mask), hide(value, mask)
+        query, key, value = zero_masked(query, query_mask), zero_masked(key, mask), zero_masked(value, mask)
         heads = self.attention(
             self._split(self.query_projection(query)),
             self._split(self.key_projection(key)),
@@ -99,49 +94,7 @@ class MultiHeadAttention(nn.Module):
         output: Tensor = self.output_projection(merged)
         return output
 
-    def _of_few(self, tokens: Tensor) -> Tensor | None:
-        """Attend from tokens to themselves where few queries do and that is less work; else None.
-
-        Its weights are read and neither the projections nor the mechanism are called. So they have to be what
-        this class built: whoever hooks, replaces or wraps one of them gets the general way, which calls it.
-        """
-        length = tokens.shape[1]
-        few = self.attention.few(length) if tokens.numel() else None
-        half = tokens.dtype.itemsize < 4 or is_autocast(tokens)  # scores are taken in float32 at least
-        if few is None or half or not pays(length, few, self.head_dim):
-            return None
-        layers = (self.query_projection, self.key_projection, self.value_projection, self.output_projection)
-        if transformed() or not (all(map(_is_plain, layers)) and _is_own(self.attention)):
-            return None
-        weights = Projections(*(each for layer in layers for each in (layer.weight, layer.bias)))
-        chosen = self.attention.choose_few(
-            length, tokens.device, lambda positions: sampled_scores(tokens, weights, positions, self.num_heads)
-        )
-        return attend_few(tokens, weights, chosen)
-
     def _split(self, projected: Tensor) -> Tensor:
         # (B, N, H·E) → (B, H, N, E)
         batch, length, _ = projected.shape
         return projected.reshape(batch, length, self.num_heads, self.head_dim).transpose(1, 2)
-
-
-def _is_plain(layer: nn.Module) -> bool:
-    """Return whether a call of the layer is its weight, its bias and nothing else."""
-    if type(layer) is not nn.Linear or layer.bias is None or _is_hooked(layer):
-        return False
-    if torch.compiler.is_compiling():
-        return True
-    # a quantized or distributed weight is a tensor with rules of its own
-    return type(layer.weight) in (nn.Parameter, Tensor) and "forward" not in vars(layer)
-
-
-def _is_own(mechanism: Attention) -> bool:
-    """Return whether `few` describes the mechanism: its class declares it, and no call of it shows or changes more."""
-    if "few" not in vars(type(mechanism)) or _is_hooked(mechanism):
-        return False
-    return torch.compiler.is_compiling() or not {"forward", "attend"} & vars(mechanism).keys()
-
-
-def _is_hooked(module: nn.Module) -> bool:
-    own = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    return any(own) or bool(nn.modules.module._has_any_global_hook())

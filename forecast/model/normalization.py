@@ -12,7 +12,7 @@ def observed_mean(past: Tensor, observed: Tensor) -> Tensor:
     return torch.where(observed, past, 0).sum(1, keepdim=True) / observed.sum(1, keepdim=True).clamp(min=1)
 
 
-def held(past: Tensor, observed: Tensor) -> Tensor:
+def forward_fill(past: Tensor, observed: Tensor) -> Tensor:
     """Return the context (B, T, C) with each unobserved value as the last observed one before it.
 
     What has none before it in the window becomes the mean of those that were observed, 0 where none was.

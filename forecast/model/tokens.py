@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from forecast.model.dropout import Dropout
+from forecast.model.kernels.dropout import Dropout
 
 
 def positions(length: int, d_model: int, like: Tensor) -> Tensor:

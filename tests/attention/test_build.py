@@ -9,7 +9,7 @@ from torch import Tensor
 
 from forecast import attention
 from forecast.attention import available, build
-from forecast.attention.base import Attention, CausalAbility
+from forecast.attention.base import Attention, CausalAbility, Cost
 from forecast.common.errors import InputError
 from tests.attention.cases import FILES, load
 
@@ -77,13 +77,13 @@ class Uncausal(Attention):
 
     causal_ability: ClassVar[CausalAbility] = "no"
     cross: ClassVar[bool] = False
-    time_cost: ClassVar[str] = "O(L)"
-    memory_cost: ClassVar[str] = "O(L)"
+    time_cost: ClassVar[Cost] = Cost(length=1)
+    memory_cost: ClassVar[Cost] = Cost(length=1)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Any, query_mask: Any) -> Tensor:
         return value
 
-    def weigh(self, query: Tensor, key: Tensor, mask: Any, query_mask: Any) -> Tensor:
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Any, query_mask: Any) -> Tensor:
         raise NotImplementedError
 
 

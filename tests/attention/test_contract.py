@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from forecast.attention import _chunks as _pieces
+from forecast.attention import _chunks
 from tests.attention.cases import CASES, Case, gradients, prefix, tensors
 from tests.attention.reference import REFERENCES
 
@@ -253,7 +253,7 @@ def test_a_strictly_causal_output_does_not_change_by_a_bit(
     if case.name == "full":
         pytest.skip("torch's kernel rounds as it likes")
     if parts == "many":
-        monkeypatch.setattr(_pieces, "LOOP_ELEMENTS_CPU", 1)
+        monkeypatch.setattr(_chunks, "CHUNK_ELEMENTS_CPU", 1)
     attention = case.build()
     inputs = [x.detach() for x in tensors(length=201, dtype=torch.float32)]
     before = attention(*inputs)
@@ -280,8 +280,8 @@ def test_working_on_a_few_positions_at_a_time_changes_nothing(case: Case, monkey
         whole = attention(*inputs, mask)
         expected = gradients(whole, *inputs)
         with monkeypatch.context() as patched:
-            patched.setattr(_pieces, "LOOP_ELEMENTS_CPU", 1)
-            patched.setattr(_pieces, "LOOP_ELEMENTS", 1)
+            patched.setattr(_chunks, "CHUNK_ELEMENTS_CPU", 1)
+            patched.setattr(_chunks, "CHUNK_ELEMENTS", 1)
             output = attention(*inputs, mask)
             torch.testing.assert_close(output, whole)
             torch.testing.assert_close(gradients(output, *inputs), expected)

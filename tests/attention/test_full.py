@@ -66,7 +66,7 @@ def test_masked_softmax_by_valid_lengths_one_for_each_row_or_each_query(implemen
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
-def test_batches_too_large_for_a_kernel_are_cut_into_pieces(
+def test_batches_too_large_for_a_kernel_are_cut_into_chunks(
     monkeypatch: pytest.MonkeyPatch, causal: bool, masked: bool
 ) -> None:
     inputs = tensors(batch=5, length=6)

@@ -4,10 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from forecast.attention import _chunks as _pieces
-from forecast.attention import build
+from forecast.attention import _chunks, build
+from forecast.attention._costs import cost_of
 from forecast.attention.base import Attention
-from forecast.benchmark.case import memory_growth_of
 from forecast.common.memory import peak_bytes
 from tests.attention.cases import CASES, Case
 from tests.attention.watching import number_of_steps
@@ -41,11 +40,11 @@ def peak(attention: Attention, length: int, backward: bool) -> int:
 @pytest.mark.parametrize("backward", [False, True], ids=["forward", "both passes"])
 def test_memory_grows_no_faster_than_declared(case: Case, backward: bool) -> None:
     words = {value for value in case.arguments.values() if isinstance(value, str)}
-    growth = memory_growth_of(case.build().memory_cost, words | ({"causal"} if case.causal else set()))
-    assert growth is not None
+    cost = cost_of(case.build().memory_cost, words | ({"causal"} if case.causal else set()))
+    assert cost is not None
     # parameters of Linformer belong to the length, so that each length has a mechanism of its own
     short, long = (peak(case.build(max_key_length=length), length, backward) for length in (SHORT, LONG))
-    assert 0 < long <= 1.05 * growth.between(SHORT, LONG) * short
+    assert 0 < long <= 1.05 * cost.with_output().between(SHORT, LONG) * short
 
 
 @every_case
@@ -68,7 +67,7 @@ def test_a_forecast_holds_its_output_and_one_part_of_the_way_to_it(
     name: str, causal: bool, outputs: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heads, length, width = 2, 2048, 8
-    monkeypatch.setattr(_pieces, "LOOP_ELEMENTS_CPU", heads * width * _pieces.PIECE_LENGTH)
+    monkeypatch.setattr(_chunks, "CHUNK_ELEMENTS_CPU", heads * width * _chunks.BLOCK_LENGTH)
     attention = build(name, num_heads=heads, head_dim=width, causal=causal)
     inputs = [torch.randn(1, heads, length, width) for _ in range(3)]
     assert peak_bytes(lambda: attention(*inputs), CPU) < outputs * heads * length * width * 4

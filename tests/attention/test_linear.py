@@ -2,12 +2,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from forecast.attention import _chunks as _pieces
-from forecast.attention import build
+from forecast.attention import _chunks, build
 from tests.attention.cases import gradients, tensors
 from tests.attention.watching import largest_tensor
 
-SIZE = _pieces.PIECE_LENGTH
+SIZE = _chunks.BLOCK_LENGTH
 
 
 def built(causal: bool = False) -> torch.nn.Module:
@@ -22,7 +21,7 @@ def quadratic(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("length", [1, SIZE - 1, SIZE, SIZE + 1, 2 * SIZE, 3 * SIZE + 1])
-def test_the_form_by_pieces_is_the_quadratic_one(length: int) -> None:
+def test_the_form_in_blocks_is_the_quadratic_one(length: int) -> None:
     inputs = tensors(length=length, value_width=5)
     output, expected = built(causal=True)(*inputs), quadratic(*inputs)
     torch.testing.assert_close(output, expected)

@@ -26,16 +26,17 @@ def test_a_new_mechanism_is_measured_once_its_two_files_are_there(
         )
     (tmp_path / "attention" / "mine.yaml").write_text("# mine\nname: mine\nwidth: 3\n")
     (tmp_path / "mine.py").write_text(
+        "from forecast.attention.base import Cost\n"
         "from forecast.attention.mean import MeanAttention\n\n"
         "class Mine(MeanAttention):\n"
-        "    time_cost = 'O(L³)'\n"
+        "    time_cost = Cost(length=3)\n"
         "    def __init__(self, *, width, **layer):\n"
         "        super().__init__(**layer)\n"
     )
     monkeypatch.setattr(attention, "__path__", [*attention.__path__, str(tmp_path)])
     monkeypatch.setattr(words, "configuration_folder", lambda: tmp_path)
     mine = next(variant for variant in choose([]) if variant.name == "mine")
-    assert (mine.label, mine.arguments, mine.time_cost) == ("mine", {"width": 3}, "O(L³)")
+    assert (mine.label, mine.arguments, str(mine.time_cost(causal=False))) == ("mine", {"width": 3}, "O(L³)")
 
 
 @pytest.mark.parametrize("content", ["reach: ${horizon}\n", "defaults: [mine_before, _self_]\n"])

@@ -48,8 +48,8 @@ def test_with_every_query_chosen_nothing_looks_ahead() -> None:
 def test_with_the_choice_frozen_nothing_looks_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     query, key, value = tensors(length=60)
     attention = built(factor=2, causal=True)
-    chosen = attention.choose(query, key, None, None)
-    monkeypatch.setattr(attention, "choose", lambda *_: chosen)
+    chosen = attention.choose_active_queries(query, key)
+    monkeypatch.setattr(attention, "choose_active_queries", lambda *_: chosen)
     before = attention(query, key, value)
     after = attention(*(torch.cat([x[:, :, :30], -9 * x[:, :, 30:]], dim=2) for x in (query, key, value)))
     torch.testing.assert_close(after[:, :, :30], before[:, :, :30])
@@ -60,7 +60,7 @@ def test_the_choice_looks_ahead_as_declared() -> None:
     query, key, _ = tensors(length=60)
     attention = built(factor=2, causal=True)
     later = torch.cat([query[:, :, :30], 100 * query[:, :, 30:]], dim=2)
-    before, after = attention.choose(query, key, None, None), attention.choose(later, key, None, None)
+    before, after = attention.choose_active_queries(query, key), attention.choose_active_queries(later, key)
     assert (before < 30).sum() > (after < 30).sum()
     assert attention.causal_ability == "values only"
 
@@ -89,7 +89,7 @@ def test_an_example_worked_by_hand(
     monkeypatch.setattr(attention, "sample", lambda *_: (positions, None))
 
     assert attention.measure_queries(query, key, None, positions, None).flatten().tolist() == expected
-    assert attention.choose(query, key, None, None).flatten().tolist() == chosen
+    assert attention.choose_active_queries(query, key).flatten().tolist() == chosen
     output = attention(query, key, value).flatten().tolist()
     for i, q in enumerate([2.0, -3.0, 4.0, 1.0]):
         weights = [math.exp(q * k / 2) if i in chosen else 1.0 for k in (0.0, 1.0, 2.0, -1.0)]
@@ -113,7 +113,7 @@ def test_causal_queries_that_saw_nothing_come_last_but_before_padding(sampling: 
     mask = torch.ones(2, 21, dtype=torch.bool)
     mask[:, :10] = False
     query_mask = prefix([20, 20], 21)
-    chosen = attention.choose(query, key, mask, query_mask)
+    chosen = attention.choose_active_queries(query, key, mask, query_mask)
     assert set(chosen[0, 0, :10].tolist()) == set(range(10, 20))
     assert chosen[..., :20].max() < 20
 
@@ -126,7 +126,7 @@ def test_counts_follow_the_logarithms(sampling: str) -> None:
         positions, drawn = attention.sample(length, key_length, key.device, None)
         assert positions.shape == (1, 1 if sampling == "shared" else length, log_count(2, key_length))
         assert drawn is None
-        assert attention.choose(query, key, None, None).shape == (2, 2, log_count(2, length))
+        assert attention.choose_active_queries(query, key).shape == (2, 2, log_count(2, length))
 
 
 def test_counts_of_rows_are_those_of_lengths() -> None:
@@ -173,15 +173,15 @@ def test_training_draws_evenly_and_anew(sampling: str) -> None:
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("causal", [False, True])
-def test_scoring_in_pieces_changes_nothing(monkeypatch: pytest.MonkeyPatch, sampling: str, causal: bool) -> None:
+def test_scoring_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch, sampling: str, causal: bool) -> None:
     query, key, _ = tensors(length=45)
     mask = prefix([45, 30], 45)
     attention = built(factor=1, sampling=sampling, causal=causal)
     for chosen in (None, mask):
         positions, drawn = attention.sample(45, 45, key.device, chosen)
-        monkeypatch.setattr(probsparse, "PIECE_ELEMENTS_CPU", 2**22)
+        monkeypatch.setattr(probsparse, "CHUNK_ELEMENTS_CPU", 2**22)
         whole = attention.measure_queries(query, key, chosen, positions, drawn)
-        monkeypatch.setattr(probsparse, "PIECE_ELEMENTS_CPU", 7 * 16 * (1 if sampling == "shared" else 8))
+        monkeypatch.setattr(probsparse, "CHUNK_ELEMENTS_CPU", 7 * 16 * (1 if sampling == "shared" else 8))
         pieces = attention.measure_queries(query, key, chosen, positions, drawn)
         torch.testing.assert_close(pieces, whole)
 
@@ -205,7 +205,7 @@ def test_nothing_as_large_as_all_pairs_is_held(causal: bool) -> None:
 def test_a_sample_for_each_query_is_never_gathered_whole(monkeypatch: pytest.MonkeyPatch, causal: bool) -> None:
     length, width = 2048, 4
     samples = length * log_count(5, length)
-    monkeypatch.setattr(probsparse, "PIECE_ELEMENTS_CPU", samples)
+    monkeypatch.setattr(probsparse, "CHUNK_ELEMENTS_CPU", samples)
     inputs = [torch.randn(1, 1, length, width) for _ in range(3)]
     attention = built(1, width, causal=causal, sampling="per_query")
     assert 0 < largest_tensor(lambda: attention(*inputs)) <= samples < samples * width

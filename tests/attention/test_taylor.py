@@ -2,12 +2,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from forecast.attention import _chunks as _pieces
-from forecast.attention import build, taylor
+from forecast.attention import _chunks, build, taylor
 from tests.attention.cases import gradients, prefix, tensors
 from tests.attention.watching import largest_tensor
 
-SIZE = _pieces.PIECE_LENGTH
+SIZE = _chunks.BLOCK_LENGTH
 
 
 def built(causal: bool = False, head_dim: int = 8) -> torch.nn.Module:

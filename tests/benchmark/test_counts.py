@@ -3,8 +3,9 @@ from typing import Any
 import pytest
 import torch
 
+from forecast.attention import available, find
 from forecast.attention._parsing import Variant
-from forecast.benchmark import case as counts
+from forecast.attention.base import Attention, Head
 from forecast.benchmark.case import Case, Shape
 from forecast.model.flops import operations
 from tests.benchmark.made import case
@@ -14,7 +15,11 @@ ARGUMENTS: dict[str, dict[str, Any]] = {"probsparse": {"factor": 5}, "linformer"
 
 
 def variant(name: str) -> Variant:
-    return Variant(name, name, ARGUMENTS.get(name, {}), "O(L)", "O(L)")
+    return Variant(name, name, ARGUMENTS.get(name, {}))
+
+
+def head_operations(name: str, length: int, width: int, *, causal: bool = False) -> float | None:
+    return find(name).operations(Head(length, length, width, width, causal), **ARGUMENTS.get(name, {}))
 
 
 @pytest.mark.parametrize(
@@ -34,15 +39,27 @@ def test_operations_are_those_that_are_known(name: str, billions: tuple[float, .
 
 
 def test_formulas_that_no_table_gives() -> None:
-    assert counts.head_operations("taylor", 10, 4, {}) == 4 * 10 * 16 + 5 * 10 * 4
-    assert counts.head_operations("linformer", 1000, 4, {"rank": 128}) == 8 * 1000 * 128 * 4
-    assert counts.head_operations("linformer", 100, 4, {"rank": 128}) == 8 * 100 * 100 * 4
-    assert counts.head_operations("mean", 10, 4, {}) == 40
-    assert counts.head_operations("somebody's own", 10, 4, {}) is None
+    assert head_operations("taylor", 10, 4) == 4 * 10 * 16 + 5 * 10 * 4
+    assert head_operations("linformer", 1000, 4) == 8 * 1000 * 128 * 4
+    assert head_operations("linformer", 100, 4) == 8 * 100 * 100 * 4
+    assert head_operations("mean", 10, 4) == 40
+
+
+def test_a_mechanism_that_nobody_counted_has_no_operations_but_moves_its_tensors() -> None:
+    assert Attention.operations(Head(10, 10, 4, 4)) is None
+    assert Attention.elements_moved(Head(10, 10, 4, 4), backward=False) == 4 * 40
+    assert Attention.elements_moved(Head(2, 3, 5, 7), backward=False) == 2 * 5 + 3 * (5 + 7) + 2 * 7
+
+
+@pytest.mark.parametrize("name", available())
+def test_counts_are_of_queries_and_keys_of_different_lengths_too(name: str) -> None:
+    kind, arguments = find(name), ARGUMENTS.get(name, {})
+    at = [kind.operations(Head(10, keys, 4, 4), **arguments) for keys in (100, 200, 400)]
+    assert at[0] < at[1] < at[2]
 
 
 def test_causal_softmax_needs_half() -> None:
-    assert counts.head_operations("full", 64, 8, {}, causal=True) == 2 * 64**2 * 8
+    assert head_operations("full", 64, 8, causal=True) == 2 * 64**2 * 8
 
 
 @pytest.mark.parametrize(("length", "microseconds"), [(720, 31.5), (2880, 126), (16_384, 716)])

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from forecast.attention._parsing import choose
+from forecast.attention.base import Cost
 from forecast.benchmark import measure as module
 from forecast.benchmark.attention import layer_shapes
 from forecast.benchmark.case import Case
@@ -187,14 +188,14 @@ def test_a_probe_looks_at_an_eighth_of_the_length() -> None:
 
 def test_what_is_expected_grows_as_declared() -> None:
     earlier = Earlier(length=1000, seconds=2.0, peak_bytes=100)
-    assert earlier.seconds_at(3000, "O(L² E)", set()) == pytest.approx(18)
-    assert earlier.seconds_at(3000, "O(L E²)", set()) == pytest.approx(6)
-    assert earlier.bytes_at(3000, "O(L) fused, O(L²) explicit", {"explicit"}) == pytest.approx(900)
-    assert earlier.bytes_at(3000, "O(L) fused, O(L²) explicit", {"fused"}) == pytest.approx(300)
-    assert earlier.bytes_at(3000, "O(E²)", set()) == pytest.approx(300)
+    assert earlier.seconds_at(3000, Cost(length=2, width=1)) == pytest.approx(18)
+    assert earlier.seconds_at(3000, Cost(length=1, width=2)) == pytest.approx(6)
+    assert earlier.bytes_at(3000, Cost(length=2)) == pytest.approx(900)
+    assert earlier.bytes_at(3000, Cost(length=1)) == pytest.approx(300)
+    assert earlier.bytes_at(3000, Cost(width=2)) == pytest.approx(300)
 
 
-def test_what_declares_nothing_readable_is_expected_to_be_quadratic() -> None:
+def test_what_declares_nothing_is_expected_to_be_quadratic() -> None:
     earlier = Earlier(length=1000, seconds=2.0, peak_bytes=100)
-    assert earlier.seconds_at(2000, "quick", set()) == pytest.approx(8)
-    assert earlier.bytes_at(2000, "little", set()) == pytest.approx(400)
+    assert earlier.seconds_at(2000, None) == pytest.approx(8)
+    assert earlier.bytes_at(2000, None) == pytest.approx(400)

@@ -5,7 +5,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from forecast.attention.base import Attention, CausalAbility, allowed_pairs, at_least_float32, full_precision
+from forecast.attention.base import (
+    Attention,
+    CausalAbility,
+    Cost,
+    Costs,
+    allowed_pairs,
+    at_least_float32,
+    full_precision,
+)
 from forecast.attention.full import softmax_weights
 from forecast.attention.mean import MeanAttention
 
@@ -17,15 +25,15 @@ class Softmax(Attention):
 
     causal_ability: ClassVar[CausalAbility] = "strict"
     accepts_pair_mask: ClassVar[bool] = True
-    time_cost: ClassVar[str] = "O(L² E)"
-    memory_cost: ClassVar[str] = "O(L²)"
+    time_cost: ClassVar[Costs] = Cost(length=2, width=1)
+    memory_cost: ClassVar[Costs] = Cost(length=2)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
-        weights = self.weigh(query, key, mask, query_mask)
+        weights = self.attention_weights(query, key, mask, query_mask)
         with full_precision(value):
             return weights @ value.to(weights.dtype)
 
-    def weigh(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         return softmax_weights(query, key, allowed_pairs(query, key, mask, self.causal))
 
 
@@ -41,7 +49,7 @@ class ByFeatures(Softmax):
         key = key[..., 0].to(at_least_float32(key))
         return (key - key.detach().amax(dim=-1, keepdim=True)).exp()
 
-    def weigh(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         weights = self.features(key)[:, :, None].expand(-1, -1, query.shape[2], -1)
         allowed = allowed_pairs(query, key, mask, self.causal)
         if allowed is not None:
@@ -72,8 +80,8 @@ class ForgetsParameter(MeanAttention):
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         return super().attend(query, key, value, mask, query_mask) * self.scale.detach()
 
-    def weigh(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
-        return super().weigh(query, key, mask, query_mask) * self.scale
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
+        return super().attention_weights(query, key, mask, query_mask) * self.scale
 
 
 class RoundsQueries(Softmax):
@@ -105,8 +113,8 @@ class DividesByLength(MeanAttention):
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         return super().attend(query, key, value, mask, query_mask) * self.share(value, mask)
 
-    def weigh(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
-        return super().weigh(query, key, mask, query_mask) * self.share(key, mask)
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
+        return super().attention_weights(query, key, mask, query_mask) * self.share(key, mask)
 
     def share(self, like: Tensor, mask: Mask) -> Tensor:
         return like.new_ones(()) if mask is None else mask.to(like.dtype).mean(dim=1)[:, None, None, None]
@@ -127,7 +135,7 @@ class MergesPairs(Softmax):
 
 
 class NanOnEmptyRows(Softmax):
-    def weigh(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         allowed = allowed_pairs(query, key, mask, self.causal)
         scores = (query / query.shape[-1] ** 0.5).to(at_least_float32(query)) @ key.to(at_least_float32(key)).mT
         return (scores if allowed is None else scores.masked_fill(~allowed, -torch.inf)).softmax(dim=-1)
@@ -157,7 +165,7 @@ class MergesPairsUnasked(MeanAttention):
 class ReadsTheNextStep(Softmax):
     """Causal by pairs of steps: the first of a pair sees the second."""
 
-    def weigh(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         allowed = allowed_pairs(query, key, mask, False)
         if self.causal:
             pair = torch.arange(key.shape[2]) // 2
@@ -173,8 +181,8 @@ class MixesTheNextValue(ReadsTheNextStep):
 class ScalesByAllKeys(Softmax):
     """The softmax is the sharper the smaller the largest key of all, later ones too."""
 
-    def weigh(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
-        return super().weigh(query / (1 + key.abs().amax(dim=(2, 3), keepdim=True)), key, mask, query_mask)
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
+        return super().attention_weights(query / (1 + key.abs().amax(dim=(2, 3), keepdim=True)), key, mask, query_mask)
 
 
 class ChoosesByAllKeys(ScalesByAllKeys):
@@ -192,9 +200,9 @@ class CutsLongKeys(MeanAttention):
 
 
 class ScalesByTheBatch(Softmax):
-    def weigh(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         scaled = query / query.abs().amax() if len(query) > 4 else query
-        return super().weigh(scaled, key, mask, query_mask)
+        return super().attention_weights(scaled, key, mask, query_mask)
 
 
 class DropsOutInEvaluation(MeanAttention):
@@ -255,7 +263,7 @@ class Unguarded(Softmax):
 
     causal_ability: ClassVar[CausalAbility] = "no"
 
-    def weigh(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         query, key = (x.to(at_least_float32(x)) for x in (query, key))
         far = key.abs().amax(dim=(1, 2, 3), keepdim=True) > 50  # among far keys there are opposite ones, too
         query, key = (torch.where(far, x.abs(), x) for x in (query, key))

@@ -127,12 +127,15 @@ def test_a_class_that_hides_its_cost_is_refused_before_anything_is_measured(
 ) -> None:
     class Secretive(Attention):
         attend = MeanAttention.attend
-        weigh = MeanAttention.weigh
+        attention_weights = MeanAttention.attention_weights
 
     put_in_place_of_mean(monkeypatch, Secretive)
     monkeypatch.setattr("forecast.check.suite.examine", None)
     assert main(["mean", word]) == 2
-    assert 'attention=mean: Secretive declares no time_cost, such as "O(L² E)"' in capsys.readouterr().err
+    assert (
+        "attention=mean: Secretive declares no time_cost, such as Cost(length=2, width=1) for O(L² E)"
+        in capsys.readouterr().err
+    )
 
 
 def test_the_table_is_written_between_its_marks_and_nowhere_else(tmp_path: Path) -> None:

@@ -1,7 +1,11 @@
 import pytest
 import torch
 
-from forecast.model.encoder import Distilling, FeedForward, Residual
+from forecast.attention import build
+from forecast.model import decoder, encoder
+from forecast.model.decoder import DecoderLayer
+from forecast.model.encoder import Distilling, EncoderLayer, FeedForward, Residual
+from forecast.model.multi_head import MultiHeadAttention
 
 
 @pytest.mark.parametrize("length", range(1, 21))
@@ -51,3 +55,34 @@ def test_a_feed_forward_map_reads_each_token_by_itself() -> None:
     feed_forward = FeedForward(6, 12, 0.0)
     tokens = torch.randn(2, 5, 6)
     torch.testing.assert_close(feed_forward(tokens)[:, 3], feed_forward(tokens[:, 3]))
+
+
+def layer(kind: str, *, norm_first: bool) -> torch.nn.Module:
+    torch.manual_seed(0)
+    one, other = (MultiHeadAttention(8, 2, build("linear", num_heads=2, head_dim=4)) for _ in range(2))
+    sizes = {"d_model": 8, "d_ff": 12, "dropout": 0.3, "norm_first": norm_first}
+    made = EncoderLayer(one, **sizes) if kind == "encoder" else DecoderLayer(one, other, **sizes)
+    for parameter in made.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    return made.double()
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_a_layer_with_its_kernel_is_the_one_that_is_written(
+    kind: str, norm_first: bool, training: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = layer(kind, norm_first=norm_first).train(training)
+    generator = torch.Generator().manual_seed(1)
+    tokens = [torch.randn(2, length, 8, dtype=torch.float64, generator=generator) for length in (5, 7)]
+    given = [each.requires_grad_() for each in tokens[: 1 if kind == "encoder" else 2]]
+    found = []
+    for kernels in (True, False):
+        for module in (encoder, decoder):
+            monkeypatch.setattr(module, "use_cpu_kernels", lambda _, kernels=kernels: kernels)
+        torch.manual_seed(2)
+        output = made(*given)
+        weights = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).view_as(output)
+        found.append([output.detach(), *torch.autograd.grad((output * weights).sum(), [*given, *made.parameters()])])
+    torch.testing.assert_close(*found)

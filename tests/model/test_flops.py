@@ -8,8 +8,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from forecast import attention
-from forecast.model import multi_head
 from forecast.model.flops import flops_per_window, operations, training_operations
+from forecast.model.kernels import few_queries
 from forecast.model.multi_head import MultiHeadAttention
 from forecast.model.presets import Sizes
 from tests.support.examples import FULL, LINEAR, make_model, make_windows
@@ -113,7 +113,7 @@ def test_what_is_counted_goes_the_way_that_is_taken_without_counting(monkeypatch
     heads = MultiHeadAttention(32, 2, attention.build(**arguments, num_heads=2, head_dim=16))
     tokens = torch.randn(1, 200, 32)
     few = operations(lambda: heads(tokens, tokens, tokens))
-    monkeypatch.setattr(multi_head, "pays", lambda *_: False)
+    monkeypatch.setattr(few_queries, "is_cheaper", lambda *_: False)
     assert few < operations(lambda: heads(tokens, tokens, tokens))
 
 

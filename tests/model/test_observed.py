@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from forecast.evaluation.ridge import LinearMap
-from forecast.model.normalization import held
+from forecast.model.normalization import forward_fill
 from forecast.model.presets import Sizes
 from tests.support.examples import make_model, make_windows
 
@@ -19,7 +19,7 @@ def test_it_is_pandas_forward_fill_with_the_mean_before_the_first_value(length: 
     past = torch.randn(3, length, 4, generator=generator, dtype=torch.float64)
     observed = torch.rand(3, length, 4, generator=generator) > 0.6
     observed[0, :, 0] = False
-    found = held(torch.where(observed, past, hidden), observed)
+    found = forward_fill(torch.where(observed, past, hidden), observed)
     for window, seen, filled in zip(past, observed, found, strict=True):
         frame = pd.DataFrame(window.numpy()).where(seen.numpy())
         expected = frame.ffill().fillna(frame.mean()).fillna(0)

@@ -10,8 +10,7 @@ from forecast.common.timing import Stopwatch
 from forecast.data.datamodule import ForecastData
 from forecast.data.windows import Batch, spread
 from forecast.training.callbacks.figures import check_windows
-from forecast.training.probe.layer import record, scalars, table
-from forecast.training.probe.network import probe
+from forecast.training.probe.layer import probe, record, scalars, table
 from forecast.training.task import ForecastTask
 from forecast.training.tensorboard.logger import Board
 

@@ -7,14 +7,15 @@ from functools import partial
 from math import isqrt
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
 from forecast.attention.base import Attention
-from forecast.data.windows import spread
+from forecast.data.windows import Batch, spread
 from forecast.model.decoder import DecoderLayer
 from forecast.model.encoder import EncoderLayer
-from forecast.model.informer import Informer
+from forecast.model.informer import Informer, in_evaluation
 
 
 class Captured(NamedTuple):
@@ -67,6 +68,20 @@ def _show(
     assert mask is None, "the networks of this program hide nothing from themselves"
     assert query_mask is None
     see(place, mechanism, Captured(query, key, value, output))
+
+
+@torch.inference_mode()
+def pass_by(network: Informer, batch: Batch, see: See) -> None:
+    """Forecast `batch` and show `see` each attention's call.
+
+    In evaluation mode and float32, without gradients. The network's modes and the random state, of the CPU
+    and of the network's device, are those of before.
+    """
+    device = batch.past.device
+    devices = [device] if device.type == "cuda" else []
+    autocast = torch.autocast(device.type, enabled=False)
+    with torch.random.fork_rng(devices), in_evaluation(network), watching(places(network), see), autocast:
+        network(batch.past, batch.past_known, batch.future_known, batch.past_observed)
 
 
 BUDGET = 2**22

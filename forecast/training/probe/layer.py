@@ -1,4 +1,4 @@
-"""The probe of one attention layer."""
+"""The probe of every attention of a network."""
 
 import math
 from collections.abc import Mapping
@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from forecast.attention.base import Attention
-from forecast.attention.probsparse import ProbSparseAttention
+from forecast.attention.base import Attention, sparse_queries
 from forecast.common.tables import Table
-from forecast.training.probe.capture import Captured, Sample
+from forecast.data.windows import Batch
+from forecast.model.informer import Informer
+from forecast.training.probe.capture import Captured, Sample, pass_by
 from forecast.training.probe.measures import (
     entropy,
     found_share,
@@ -43,8 +44,8 @@ class Findings:
         Of the explicit or implied weights, and of the exact softmax's: 0 one key, 1 all keys alike. None where
         there is one key, and where a mechanism's weights cannot be told of some queries alone.
     found, found_by_chance
-        ProbSparse: the share of the truly most informative queries that were chosen, and what choosing as
-        many at random gives; None for others.
+        Sparse mechanisms: the share of the truly most informative queries that were chosen, and what choosing
+        as many at random gives; None for others.
     """
 
     mechanism: str
@@ -60,6 +61,17 @@ class Findings:
     found_by_chance: float | None
 
 
+def probe(network: Informer, batch: Batch) -> dict[str, Findings]:
+    """Return what each attention of `network` does on the windows of `batch`, by place; see `pass_by`."""
+    found: dict[str, Findings] = {}
+
+    def see(place: str, mechanism: Attention, call: Captured) -> None:
+        found[place] = look_at(mechanism, call)
+
+    pass_by(network, batch, see)
+    return found
+
+
 def look_at(mechanism: Attention, call: Captured) -> Findings:
     """Compare a call with exact softmax attention, on a sample of its queries; see `Sample`."""
     sample = Sample.of(mechanism, call)
@@ -69,7 +81,8 @@ def look_at(mechanism: Attention, call: Captured) -> Findings:
     output, mean = exact @ values, mean_rows(exact, queries, causal) @ values
     rows = implied_rows(mechanism, seen, queries, exact)
     num_keys = queries + 1 if causal else torch.full_like(queries, values.shape[2])
-    found = found_share(mechanism, call) if isinstance(mechanism, ProbSparseAttention) else None
+    sparse = sparse_queries(mechanism)
+    found = None if sparse is None else found_share(sparse, call)
     return Findings(
         mechanism=mechanism.name,
         queries=call.query.shape[2],

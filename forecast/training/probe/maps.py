@@ -7,14 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from forecast.attention.base import Attention
-from forecast.attention.probsparse import ProbSparseAttention
+from forecast.attention.base import Attention, sparse_queries
 from forecast.data.windows import Batch, spread
 from forecast.model.informer import Informer
 from forecast.model.tokens import PatchTokens
-from forecast.training.probe.capture import Captured, places
+from forecast.training.probe.capture import Captured, pass_by, places
 from forecast.training.probe.measures import chosen_queries, implied_rows, mean_rows, softmax_rows
-from forecast.training.probe.network import pass_by
 
 MOST_PIXELS, MOST_HEADS = 112, 4
 """As many rows and columns as a quarter of a picture has pixels; heads that are drawn."""
@@ -36,7 +34,7 @@ class AttentionMap:
     weights
         Shape (H', n, m): a row one query of each `queries_per_row`, a column the mean over `keys_per_column`.
     chosen
-        Shape (H', n): which rows ProbSparse computed in full; None for others.
+        Shape (H', n): which rows a sparse mechanism computed in full; None for others.
     queries, keys
         Of how many tokens from the first the map is, of `num_queries` and `num_keys`.
     """
@@ -64,7 +62,7 @@ def shown_places(network: Informer) -> list[str]:
 def attention_maps(network: Informer, batch: Batch) -> dict[str, AttentionMap]:
     """Return the maps of the batch's first sequence at `shown_places`.
 
-    Explicit or implied, and of ProbSparse what its choice amounts to: the softmax for the queries that were
+    Explicit or implied, and of a sparse mechanism what its choice amounts to: the softmax for the queries that were
     chosen, the mean for the others. A place is left out where the map of some queries cannot be told from
     that of all of them.
     """
@@ -110,12 +108,12 @@ def attention_map(mechanism: Attention, call: Captured) -> AttentionMap | None:
 
 
 def _rows(mechanism: Attention, call: Captured, queries: int, step: int) -> tuple[Tensor | None, Tensor | None]:
-    """Return the rows (1, H, n, S) of one of each `step` queries and, of ProbSparse, which of them were chosen."""
+    """Return the rows (1, H, n, S) of one of each `step` queries and, of a sparse mechanism, which were chosen."""
     device = call.query.device
     middles = (torch.arange(0, queries, step, device=device) + step // 2).clamp(max=queries - 1)
-    if not isinstance(mechanism, ProbSparseAttention):
+    if (sparse := sparse_queries(mechanism)) is None:
         return implied_rows(mechanism, call, middles, softmax_rows(call, middles, mechanism.causal)), None
-    chosen = chosen_queries(mechanism, call)[:, :, :queries]  # (1, H, L)
+    chosen = chosen_queries(sparse, call)[:, :, :queries]  # (1, H, L)
     rows, marks = [], []
     for head in range(chosen.shape[1]):  # the first chosen query of each piece, else its middle
         one = Captured(*(tensor[:, head : head + 1] for tensor in call))

@@ -4,9 +4,8 @@ import torch
 from torch import Tensor
 
 from forecast.attention._sampling import highest
-from forecast.attention.base import Attention, at_least_float32
+from forecast.attention.base import Attention, SparseQueries, at_least_float32, sparse_queries
 from forecast.attention.full import softmax_weights
-from forecast.attention.probsparse import ProbSparseAttention
 from forecast.training.probe.capture import Captured
 
 
@@ -68,7 +67,7 @@ def implied_rows(mechanism: Attention, call: Captured, queries: Tensor, exact: T
     """Return the rows of the map that the mechanism's output was made with, shape (B, H, n, S).
 
     None where the map of these queries alone does not give the output: a mechanism in which one query's
-    weights hang on the others'. ProbSparse, which is of that kind, has its rows rebuilt from its choice. None, too,
+    weights hang on the others'. A sparse one, which is of that kind, has its rows rebuilt from its choice. None, too,
     where a mechanism takes as many queries as keys alone and the whole map is too large.
 
     Parameters
@@ -80,8 +79,8 @@ def implied_rows(mechanism: Attention, call: Captured, queries: Tensor, exact: T
     exact
         The softmax of the same rows.
     """
-    if isinstance(mechanism, ProbSparseAttention):
-        chosen = chosen_queries(mechanism, call)[:, :, queries, None]
+    if (sparse := sparse_queries(mechanism)) is not None:
+        chosen = chosen_queries(sparse, call)[:, :, queries, None]
         return torch.where(chosen, exact, mean_rows(exact, queries, mechanism.causal))
     if mechanism.causal:  # a square map, of as many positions as are needed
         length = int(queries[-1]) + 1
@@ -101,20 +100,20 @@ def implied_rows(mechanism: Attention, call: Captured, queries: Tensor, exact: T
     return torch.nn.functional.pad(rows, (0, call.key.shape[2] - length))
 
 
-def chosen_queries(mechanism: ProbSparseAttention, call: Captured) -> Tensor:
+def chosen_queries(mechanism: SparseQueries, call: Captured) -> Tensor:
     """Return which queries get the softmax, booleans (B, H, L), as in evaluation mode."""
-    chosen = mechanism.choose(call.query, call.key, None, None)
+    chosen = mechanism.choose_active_queries(call.query, call.key)
     return torch.zeros(call.query.shape[:3], dtype=torch.bool, device=chosen.device).scatter(2, chosen, True)
 
 
 BUDGET = 2**26
 """Products of a query and a key that a layer's exact measure may take; of a longer one every k-th query is ranked."""
 
-PIECE = 2**22
+CHUNK = 2**22
 """Products held at a time."""
 
 
-def found_share(mechanism: ProbSparseAttention, call: Captured, budget: int = BUDGET) -> tuple[Tensor, float]:
+def found_share(mechanism: SparseQueries, call: Captured, budget: int = BUDGET) -> tuple[Tensor, float]:
     """Return the share of the most informative queries that were chosen, for each head, and that of a random choice.
 
     The truth is the measure M(q) = max_j q·k_j − mean_j q·k_j over *all* keys that a query may attend. Where
@@ -143,13 +142,13 @@ def exact_measure(call: Captured, queries: Tensor, causal: bool) -> Tensor:
     dtype = at_least_float32(call.query)
     keys = call.key.to(dtype).transpose(-1, -2)  # (B, H, E, S)
     steps = torch.arange(keys.shape[3], device=queries.device)
-    size = max(1, PIECE // (keys.shape[0] * keys.shape[1] * keys.shape[3]))
+    size = max(1, CHUNK // (keys.shape[0] * keys.shape[1] * keys.shape[3]))
     measures = []
-    for piece in queries.split(size):
-        scores = call.query[:, :, piece].to(dtype) @ keys  # (B, H, size, S)
+    for chunk in queries.split(size):
+        scores = call.query[:, :, chunk].to(dtype) @ keys  # (B, H, size, S)
         if causal:
-            allowed = steps <= piece[:, None]
-            mean = scores.masked_fill(~allowed, 0).sum(dim=-1) / (piece + 1)
+            allowed = steps <= chunk[:, None]
+            mean = scores.masked_fill(~allowed, 0).sum(dim=-1) / (chunk + 1)
             measures.append(scores.masked_fill(~allowed, -torch.inf).amax(dim=-1) - mean)
         else:
             measures.append(scores.amax(dim=-1) - scores.mean(dim=-1))

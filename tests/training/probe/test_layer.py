@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from forecast.attention import available
-from forecast.attention.base import Attention
+from forecast.attention.base import Attention, Cost
 from forecast.attention.full import softmax_weights
 from forecast.model.presets import Sizes
 from forecast.training.probe.capture import Captured
-from forecast.training.probe.layer import Findings, look_at
+from forecast.training.probe.layer import Findings, look_at, probe
 from forecast.training.probe.maps import attention_map
-from forecast.training.probe.network import probe
 from tests.attention.cases import CASES, FOLDER, Case, load, tensors
 from tests.support.examples import make_model, make_windows
 from tests.training.probe import by_hand
@@ -112,16 +111,16 @@ def test_one_key_is_no_choice_and_has_no_entropy() -> None:
 class Contrary(Attention):
     """Attends to what the last query looks for, whatever the query."""
 
-    time_cost = memory_cost = "O(L S)"
+    time_cost = memory_cost = Cost(length=2)
 
-    def weigh(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
         rows = (query[:, :, -1:] @ key.transpose(-1, -2)).softmax(-1)
         return rows.expand(-1, -1, query.shape[2], -1) * (query.mean(2, keepdim=True)[..., :1] + 3)
 
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, query_mask: Tensor | None
     ) -> Tensor:
-        return self.weigh(query, key, mask, query_mask) @ value
+        return self.attention_weights(query, key, mask, query_mask) @ value
 
 
 def test_a_mechanism_whose_rows_hang_together_has_a_distance_but_no_entropy_of_some_of_them() -> None:
@@ -137,15 +136,15 @@ class Square(Attention):
     """The softmax, of as many queries as keys alone."""
 
     cross = False
-    time_cost = memory_cost = "O(L²)"
+    time_cost = memory_cost = Cost(length=2)
 
-    def weigh(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
         return softmax_weights(query, key, None)
 
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, query_mask: Tensor | None
     ) -> Tensor:
-        return self.weigh(query, key, mask, query_mask) @ value
+        return self.attention_weights(query, key, mask, query_mask) @ value
 
 
 def test_a_mechanism_that_takes_no_other_length_is_looked_at_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def test_beyond_the_budget_every_third_query_of_the_first_sequence_is_ranked(mon
     case, call = call_of("probsparse", length=60, factor=2)
     mechanism = case.build()
     assert isinstance(mechanism, ProbSparseAttention)
-    monkeypatch.setattr(informative, "PIECE", 7 * 2 * 60)  # seven queries at a time
+    monkeypatch.setattr(informative, "CHUNK", 7 * 2 * 60)  # seven queries at a time
     shares, chance = found_share(mechanism, call, budget=2 * 60 * 60 // 3)
     first = Captured(*(tensor[:1] for tensor in call))
     rows = by_hand.weights(mechanism, case.arguments, first.query, first.key)

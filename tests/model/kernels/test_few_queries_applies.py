@@ -13,7 +13,7 @@ from torch.nn.utils import parametrize, prune
 from forecast.attention import build
 from forecast.attention.base import Attention
 from forecast.attention.probsparse import ProbSparseAttention
-from forecast.model import _few, multi_head
+from forecast.model.kernels import few_queries
 from forecast.model.multi_head import MultiHeadAttention
 
 ARGUMENTS = {"factor": 2, "sampling": "shared", "measure": "sampled_mean"}
@@ -40,7 +40,7 @@ def usual(heads: MultiHeadAttention, given: Tensor) -> Tensor:
 @pytest.fixture
 def general(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Return what makes every layer take the usual way."""
-    return lambda: monkeypatch.setattr(multi_head, "pays", lambda *_: False)
+    return lambda: monkeypatch.setattr(few_queries, "is_cheaper", lambda *_: False)
 
 
 class LowRank(nn.Linear):
@@ -221,7 +221,7 @@ def test_gradients_of_gradients_are_those_of_finite_differences() -> None:
     chosen = torch.tensor([[[1, 3], [3, 2]], [[4, 0], [0, 1]]])
 
     def attend(given: Tensor, *weights: Tensor) -> Tensor:
-        return _few.attend_few(given, _few.Projections(*weights), chosen)
+        return few_queries.attend_few(given, few_queries.Projections(*weights), chosen)
 
     assert torch.autograd.gradcheck(attend, (given, *weights))
     assert torch.autograd.gradgradcheck(attend, (given, *weights))

@@ -1,15 +1,18 @@
-"""Self-attention of few queries, straight from the tokens: no keys and values are made for all of them.
+"""Self-attention in which few queries attend, straight from the tokens, without keys and values for all of them.
 
 Where u of L queries attend and the others share the mean, the products with the weights can be taken on the
 side of the few: q·k = (Wₖᵀq)·x and Σ p (Wᵥx) = Wᵥ(Σ p x), tokens x of width D. With H heads of width E a token
 then takes 3 H u D multiplications, and each of the few 6 D E a head, in place of 4 D H E a token.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
+
+from forecast.attention.base import Attention, SparseQueries, is_autocast, sparse_queries
 
 
 class Projections(NamedTuple):
@@ -25,9 +28,72 @@ class Projections(NamedTuple):
     output_bias: Tensor
 
 
-def pays(length: int, few: int, head_dim: int) -> bool:
-    """Tell whether it takes fewer multiplications; what is asked for above that is for moving rows about."""
+def is_cheaper(length: int, few: int, head_dim: int) -> bool:
+    """Return whether it takes fewer multiplications; what is asked for above that is for moving rows about."""
     return 3 * few / head_dim + 6 * few / length < 3  # of 4, both over D H E
+
+
+def num_active_if_cheaper(mechanism: Attention, length: int) -> int | None:
+    """Return how many of `length` queries attend where that is known beforehand and cheaper, else None."""
+    sparse = sparse_queries(mechanism)
+    few = sparse.num_active_queries(length) if sparse is not None and length else None
+    return few if few is not None and is_cheaper(length, few, mechanism.head_dim) else None
+
+
+def operations(length: int, few: int, d_model: int, num_heads: int, head_dim: int) -> float:
+    """Return the operations of a layer, forward, a batch row."""
+    return 2 * num_heads * few * d_model * (3 * length + 6 * head_dim)
+
+
+def attend_from_tokens(tokens: Tensor, mechanism: Attention, projections: Sequence[nn.Linear]) -> Tensor | None:
+    """Return the layer's output (B, L, D) from tokens (B, L, D); None where the usual way has to be taken.
+
+    `projections` are those of query, key, value and output. Their weights are read and neither they nor the
+    mechanism are called. So they have to be what the layer built: whoever hooks, replaces or wraps one of them
+    gets the usual way, which calls it.
+    """
+    half = tokens.dtype.itemsize < 4 or is_autocast(tokens)  # scores are taken in float32 at least
+    if half or not tokens.numel() or num_active_if_cheaper(mechanism, tokens.shape[1]) is None:
+        return None
+    if _is_transformed() or not (all(map(_is_plain, projections)) and _is_own(mechanism)):
+        return None
+    assert isinstance(mechanism, SparseQueries)
+    weights = Projections(*(each for layer in projections for each in (layer.weight, layer.bias)))
+    chosen = mechanism.choose_from_products(
+        tokens.shape[1],
+        tokens.device,
+        lambda positions: sampled_scores(tokens, weights, positions, mechanism.num_heads),
+    )
+    return attend_few(tokens, weights, chosen)
+
+
+def _is_plain(layer: nn.Module) -> bool:
+    """Return whether a call of the layer is its weight, its bias and nothing else."""
+    if type(layer) is not nn.Linear or layer.bias is None or _is_hooked(layer):
+        return False
+    if torch.compiler.is_compiling():
+        return True
+    # a quantized or distributed weight is a tensor with rules of its own
+    return type(layer.weight) in (nn.Parameter, Tensor) and "forward" not in vars(layer)
+
+
+def _is_own(mechanism: Attention) -> bool:
+    """Return whether a call of the mechanism shows or changes no more than its class says."""
+    if _is_hooked(mechanism):
+        return False
+    return torch.compiler.is_compiling() or not {"forward", "attend"} & vars(mechanism).keys()
+
+
+def _is_hooked(module: nn.Module) -> bool:
+    own = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return any(own) or bool(nn.modules.module._has_any_global_hook())
+
+
+def _is_transformed() -> bool:
+    """Return whether torch.func or forward-mode differentiation is at work, which `_AttendFew` has no rule for."""
+    if torch.compiler.is_compiling():
+        return False
+    return bool(torch._C._are_functorch_transforms_active()) or torch.autograd.forward_ad._current_level >= 0
 
 
 @torch.no_grad()
@@ -48,13 +114,6 @@ def attend_few(tokens: Tensor, weights: Projections, chosen: Tensor) -> Tensor:
         return _attend(tokens, weights, chosen)
     attended: Tensor = _AttendFew.apply(tokens, chosen, *weights)  # type: ignore[no-untyped-call]
     return attended
-
-
-def transformed() -> bool:
-    """Return whether torch.func or forward-mode differentiation is at work, which `_AttendFew` has no rule for."""
-    if torch.compiler.is_compiling():
-        return False
-    return bool(torch._C._are_functorch_transforms_active()) or torch.autograd.forward_ad._current_level >= 0
 
 
 class _AttendFew(torch.autograd.Function):

@@ -1,4 +1,4 @@
-"""The feed-forward map with the norm before it and the sum after it, some tokens at a time."""
+"""The feed-forward map with the norm before it and the sum after it, a chunk of tokens at a time."""
 
 from typing import Any
 
@@ -6,48 +6,27 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from forecast.model.activations import by_hand
-from forecast.model.dropout import Dropout, draw, factors, scale_of, threshold
+from forecast.model.kernels.dropout import draw, factors, scale_of, threshold
 
-PIECE_ELEMENTS = 2**20
+CHUNK_ELEMENTS = 2**20
 """Numbers of d_ff that are there at a time: they stay in the processor's cache from one operation to the next."""
 
 FAR = 1e4
 """Taken off before the GELU where its result is dropped: it and its derivative are then 0."""
 
 
-class FeedForward(nn.Sequential):
-    """Two linear maps with a GELU between, on each token by itself: (..., D) to (..., D)."""
+def transform(
+    tokens: Tensor, norm: nn.LayerNorm, into: nn.Linear, out_of: nn.Linear, p: float, *, adds_normed: bool
+) -> Tensor:
+    """Return `norm(tokens)`, or `tokens`, plus what the two maps make of `norm(tokens)`.
 
-    def __init__(self, d_model: int, d_ff: int, dropout: float) -> None:
-        super().__init__(
-            nn.Linear(d_model, d_ff), nn.GELU(), Dropout(dropout), nn.Linear(d_ff, d_model), Dropout(dropout)
-        )
-        self.p = dropout
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Return what the map makes of tokens; what its end drops is drawn first, as it is by pieces."""
-        *inner, end = self
-        assert isinstance(end, Dropout)
-        kept = end.draw(tokens)
-        for layer in inner:
-            tokens = layer(tokens)
-        return end.drop(tokens, kept)
-
-    def after(self, norm: nn.LayerNorm, tokens: Tensor, *, adds_normed: bool) -> Tensor:
-        """Return `norm(tokens)`, or `tokens`, plus what the map makes of `norm(tokens)`.
-
-        On a CPU all of it is done for some tokens at a time, and for the gradient only `tokens` and what
-        comes before the GELU are held: the rest is made anew from them.
-        """
-        if not by_hand(tokens):
-            normed = norm(tokens)
-            added: Tensor = (normed if adds_normed else tokens) + self(normed)
-            return added
-        weights = norm.weight, norm.bias, self[0].weight, self[0].bias, self[3].weight, self[3].bias
-        options = self.p if self.training else 0.0, norm.eps, adds_normed, torch.is_grad_enabled()
-        transformed: Tensor = _Transform.apply(tokens, *weights, *options)  # type: ignore[no-untyped-call]
-        return transformed
+    For the gradient only `tokens` and what comes before the GELU are held: the rest is made again from them.
+    `p` is the probability of both dropouts, after the GELU and at the end.
+    """
+    weights = norm.weight, norm.bias, into.weight, into.bias, out_of.weight, out_of.bias
+    options = p, norm.eps, adds_normed, torch.is_grad_enabled()
+    transformed: Tensor = _Transform.apply(tokens, *weights, *options)  # type: ignore[no-untyped-call]
+    return transformed
 
 
 class _Transform(torch.autograd.Function):
@@ -60,8 +39,8 @@ class _Transform(torch.autograd.Function):
         output = torch.empty_like(rows, memory_format=torch.contiguous_format)
         held: list[Tensor] = []
         all_kept = draw(rows.shape) >= threshold(p) if p else torch.empty(rows.shape[0], 0)
-        for piece, given, kept in _pieces(into, rows, output, all_kept):
-            normed = functional.layer_norm(piece, piece.shape[1:], gain, shift, epsilon)
+        for chunk, given, kept in _chunks(into, rows, output, all_kept):
+            normed = functional.layer_norm(chunk, chunk.shape[1:], gain, shift, epsilon)
             hidden = torch.addmm(into_bias, normed, into.t())
             if p:
                 dropped = torch.lt(draw(hidden.shape), threshold(p), out=torch.empty_like(hidden))
@@ -69,7 +48,7 @@ class _Transform(torch.autograd.Function):
             added = torch.addmm(out_bias, functional.gelu(hidden), out_of.t(), alpha=scale_of(p))
             if p:
                 added *= factors(kept, p, added.dtype)
-            torch.add(normed if adds_normed else piece, added, out=given)
+            torch.add(normed if adds_normed else chunk, added, out=given)
             if holds:
                 held.append(hidden)
         context.save_for_backward(rows, gain, shift, into, out_of, all_kept, *held)
@@ -85,20 +64,20 @@ class _Transform(torch.autograd.Function):
         of_gain, of_shift, of_into, of_into_bias, of_out, of_out_bias = sums = [
             torch.zeros_like(each) for each in (gain, shift, into, into[:, 0], out_of, out_of[:, 0])
         ]
-        for hidden, (piece, wanted, found, kept) in zip(
-            held, _pieces(into, rows, given, gradient, all_kept), strict=True
+        for hidden, (chunk, wanted, found, kept) in zip(
+            held, _chunks(into, rows, given, gradient, all_kept), strict=True
         ):
             passed = wanted * factors(kept, p, wanted.dtype) if p else wanted
             torch.addmm(of_out, passed.t(), functional.gelu(hidden), alpha=scale_of(p), out=of_out)
             of_out_bias += passed.sum(0)
             back = torch.addmm(into[:, 0], passed, out_of, beta=0, alpha=scale_of(p))  # (n, d_ff)
             back = torch.ops.aten.gelu_backward(back, hidden)
-            normed, mean, deviation = torch.native_layer_norm(piece, piece.shape[1:], gain, shift, epsilon)
+            normed, mean, deviation = torch.native_layer_norm(chunk, chunk.shape[1:], gain, shift, epsilon)
             torch.addmm(of_into, back.t(), normed, out=of_into)
             of_into_bias += back.sum(0)
             back = torch.addmm(wanted, back, into) if adds_normed else back @ into
             back, first, second = torch.ops.aten.native_layer_norm_backward(
-                back, piece, piece.shape[1:], mean, deviation, gain, shift, (True, True, True)
+                back, chunk, chunk.shape[1:], mean, deviation, gain, shift, (True, True, True)
             )
             of_gain += first
             of_shift += second
@@ -106,7 +85,7 @@ class _Transform(torch.autograd.Function):
         return gradient.view(gradients[0].shape), *sums, None, None, None, None
 
 
-def _pieces(into: Tensor, *tensors: Tensor) -> Any:
+def _chunks(into: Tensor, *tensors: Tensor) -> Any:
     """Return tensors (N, D) some rows at a time: fours, so that no random word is begun in one and ends in the next."""
-    size = 4 * max(1, PIECE_ELEMENTS // (4 * into.shape[0]))
+    size = 4 * max(1, CHUNK_ELEMENTS // (4 * into.shape[0]))
     return zip(*(tensor.split(size) for tensor in tensors), strict=True)

@@ -5,8 +5,8 @@ import torch
 
 from forecast.data.windows import Batch
 from forecast.model.presets import Sizes
-from forecast.training.probe.capture import places
-from forecast.training.probe.network import pass_by, probe
+from forecast.training.probe.capture import pass_by, places
+from forecast.training.probe.layer import probe
 from tests.support.examples import make_model, make_windows
 
 SIZES = Sizes(num_targets=2, num_past_covariates=1, num_known=2, context_length=16, horizon=8)

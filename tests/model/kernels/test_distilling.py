@@ -25,7 +25,7 @@ def test_products_give_what_the_layers_of_torch_do(
     wanted = torch.randn(3, Distilling.output_length(length), 5, dtype=torch.float64)
     actual, state = passed(layer, tokens, wanted), {name: each.clone() for name, each in layer.state_dict().items()}
     layer.load_state_dict(start)
-    monkeypatch.setattr(distilling, "by_hand", lambda _: False)
+    monkeypatch.setattr(distilling, "use_cpu_kernels", lambda _: False)
     expected = passed(layer, tokens, wanted)
     torch.testing.assert_close(actual, expected)
     torch.testing.assert_close(state, dict(layer.state_dict()))

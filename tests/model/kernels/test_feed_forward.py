@@ -1,4 +1,4 @@
-"""The pieces beside the plain formula; with dropout, whose masks are its own, beside differences."""
+"""The kernel beside the plain formula; with dropout, whose masks are its own, beside differences."""
 
 from collections.abc import Callable
 
@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from forecast.model import feed_forward
-from forecast.model.dropout import scale_of
-from forecast.model.feed_forward import FeedForward
+from forecast.model.encoder import FeedForward
+from forecast.model.kernels import feed_forward
+from forecast.model.kernels.dropout import scale_of
 
 Parts = tuple[FeedForward, nn.LayerNorm, Tensor]
 
@@ -21,32 +21,41 @@ def parts(dropout: float = 0.0, d_ff: int = 10) -> Parts:
     return transform, norm, torch.randn(3, 7, 6, dtype=torch.float64, requires_grad=True)
 
 
+def by_kernel(transform: FeedForward, norm: nn.LayerNorm, tokens: Tensor, *, adds_normed: bool) -> Tensor:
+    p = transform[4].p if transform.training else 0.0
+    return feed_forward.transform(tokens, norm, transform[0], transform[3], p, adds_normed=adds_normed)
+
+
+def plainly(transform: FeedForward, norm: nn.LayerNorm, tokens: Tensor, *, adds_normed: bool) -> Tensor:
+    normed = norm(tokens)
+    added: Tensor = (normed if adds_normed else tokens) + transform(normed)
+    return added
+
+
 @pytest.mark.parametrize("rows", [4, 8, 20, 100])
 @pytest.mark.parametrize("adds_normed", [False, True])
 def test_forward_and_gradients_are_those_of_the_plain_formula(
     rows: int, adds_normed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed_forward, "PIECE_ELEMENTS", 10 * rows)
+    monkeypatch.setattr(feed_forward, "CHUNK_ELEMENTS", 10 * rows)
     transform, norm, tokens = parts()
     weights = [tokens, *norm.parameters(), *transform.parameters()]
-    normed = norm(tokens)
-    expected = (normed if adds_normed else tokens) + transform(normed)
-    given = transform.after(norm, tokens, adds_normed=adds_normed)
+    expected = plainly(transform, norm, tokens, adds_normed=adds_normed)
+    given = by_kernel(transform, norm, tokens, adds_normed=adds_normed)
     wanted = torch.randn_like(tokens)
     torch.testing.assert_close(given, expected)
     actual = torch.autograd.grad(given, weights, wanted)
     torch.testing.assert_close(actual, torch.autograd.grad(expected, weights, wanted))
 
 
-def test_pieces_draw_what_the_plain_formula_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_draw_what_the_plain_formula_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that a compiler took learns what it would have learnt without."""
-    monkeypatch.setattr(feed_forward, "PIECE_ELEMENTS", 40)
+    monkeypatch.setattr(feed_forward, "CHUNK_ELEMENTS", 40)
     transform, norm, tokens = parts(dropout=0.4)
     found = []
-    for by_hand in (True, False):
-        monkeypatch.setattr(feed_forward, "by_hand", lambda _, by_hand=by_hand: by_hand)
+    for way in (by_kernel, plainly):
         torch.manual_seed(1)
-        given = transform.after(norm, tokens, adds_normed=True)
+        given = way(transform, norm, tokens, adds_normed=True)
         found.append([given, *torch.autograd.grad(given.square().sum(), [tokens, *transform.parameters()])])
     torch.testing.assert_close(*found)
 
@@ -55,12 +64,12 @@ def test_pieces_draw_what_the_plain_formula_does(monkeypatch: pytest.MonkeyPatch
 def test_with_dropout_the_gradients_are_those_that_differences_give(
     adds_normed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed_forward, "PIECE_ELEMENTS", 40)
+    monkeypatch.setattr(feed_forward, "CHUNK_ELEMENTS", 40)
     transform, norm, tokens = parts(dropout=0.4)
 
     def again(tokens: Tensor, *_: Tensor) -> Tensor:
         torch.manual_seed(1)
-        return transform.after(norm, tokens, adds_normed=adds_normed)
+        return by_kernel(transform, norm, tokens, adds_normed=adds_normed)
 
     assert torch.autograd.gradcheck(again, (tokens[:1, :6], *norm.parameters(), *transform.parameters()))
 
@@ -73,7 +82,7 @@ def test_both_dropouts_fall_with_their_probability_and_keep_the_mean() -> None:
         transform[3].weight.copy_(torch.eye(6))
         transform[3].bias.zero_()
     tokens = torch.zeros(20_000, 6, dtype=torch.float64)
-    added = transform.after(norm, tokens, adds_normed=False).detach()
+    added = by_kernel(transform, norm, tokens, adds_normed=False).detach()
     kept = added[added > 0]
     assert kept.unique() / nn.functional.gelu(torch.ones(1, dtype=torch.float64)) == pytest.approx(scale_of(0.3) ** 2)
     assert len(kept) / added.numel() == pytest.approx(0.7**2, abs=0.01)
@@ -83,7 +92,7 @@ def test_evaluation_drops_nothing_and_draws_nothing() -> None:
     transform, norm, tokens = parts(dropout=0.5)
     transform.eval()
     state = torch.get_rng_state()
-    given = transform.after(norm, tokens, adds_normed=False)
+    given = by_kernel(transform, norm, tokens, adds_normed=False)
     torch.testing.assert_close(given, tokens + transform(norm(tokens)))
     assert torch.equal(torch.get_rng_state(), state)
 
@@ -105,5 +114,5 @@ def held_by(call: Callable[[], object]) -> int:
 def test_the_tokens_and_what_comes_before_the_gelu_is_all_that_is_held() -> None:
     transform, norm, tokens = parts(d_ff=60)
     weights = sum(each.numel() for each in (*norm.parameters(), transform[0].weight, transform[3].weight))
-    held = held_by(lambda: transform.after(norm, tokens, adds_normed=True))
+    held = held_by(lambda: by_kernel(transform, norm, tokens, adds_normed=True))
     assert held == tokens.numel() + 21 * 60 + weights

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from forecast.attention import build
-from forecast.model import _few, multi_head
+from forecast.model.kernels import few_queries
 from forecast.model.multi_head import MultiHeadAttention
 
 ARGUMENTS = {"factor": 2, "sampling": "shared", "measure": "sampled_mean"}
@@ -34,13 +34,13 @@ def given(heads: MultiHeadAttention, tokens: Tensor) -> tuple[Tensor, ...]:
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Count how often the way round is taken."""
     taken: list[int] = []
-    attend: Callable[..., Tensor] = _few.attend_few
+    attend: Callable[..., Tensor] = few_queries.attend_few
 
     def counted(*arguments: object) -> Tensor:
         taken.append(1)
         return attend(*arguments)
 
-    monkeypatch.setattr(multi_head, "attend_few", counted)
+    monkeypatch.setattr(few_queries, "attend_few", counted)
     return taken
 
 
@@ -53,7 +53,7 @@ def test_output_and_gradients_are_those_of_the_usual_way(
     tokens = torch.randn(2, 61, 10, dtype=torch.float64, requires_grad=True)
     actual = given(heads, tokens)
     assert len(calls) == 1
-    monkeypatch.setattr(multi_head, "pays", lambda *_: False)
+    monkeypatch.setattr(few_queries, "is_cheaper", lambda *_: False)
     torch.testing.assert_close(actual, given(heads, tokens))
     assert len(calls) == 1
 
