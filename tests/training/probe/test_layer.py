@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from forecast.attention import available
-from forecast.attention.base import Attention, Cost
+from forecast.attention.base import Attention, Cost, SparseQueries
 from forecast.attention.full import softmax_weights
+from forecast.attention.mean import mean_weights
 from forecast.model.presets import Sizes
 from forecast.training.probe.capture import Captured
 from forecast.training.probe.layer import Findings, look_at, probe
@@ -159,3 +160,65 @@ def test_a_mechanism_that_takes_no_other_length_is_looked_at_whole(monkeypatch: 
     assert made.queries_per_row > 1
     monkeypatch.setattr("forecast.training.probe.measures.WHOLE", query.shape[1] * 200 * 200 - 1)
     assert attention_map(mechanism, call) is None
+
+
+class Largest(SparseQueries):
+    """A sparse mechanism of somebody's own: the softmax for the three longest queries, the mean for the others."""
+
+    time_cost = memory_cost = Cost(length=1)
+
+    def choose_active_queries(
+        self, query: Tensor, key: Tensor, mask: Tensor | None = None, query_mask: Tensor | None = None
+    ) -> Tensor:
+        return query.square().sum(-1).topk(3).indices
+
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
+        chosen = self.choose_active_queries(query, key)[..., None].expand(-1, -1, -1, key.shape[2])
+        return mean_weights(query, key, None, False).scatter(
+            2, chosen, softmax_weights(query, key, None).gather(2, chosen)
+        )
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, query_mask: Tensor | None
+    ) -> Tensor:
+        return self.attention_weights(query, key, mask, query_mask) @ value
+
+
+class Renamed(Largest):
+    """Inherits all that it does."""
+
+    def __init__(self, *, number: int, **from_the_layer: Any) -> None:
+        super().__init__(**from_the_layer)
+        self.number = number
+
+
+class LargestAlone(Largest):
+    """Inherits the choice, and attends in another way: those not chosen get nothing."""
+
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Tensor | None, query_mask: Tensor | None) -> Tensor:
+        return super().attention_weights(query, key, mask, query_mask) - mean_weights(query, key, None, False)
+
+
+@pytest.mark.parametrize("kind", [Largest, Renamed])
+def test_a_sparse_mechanism_of_ones_own_has_the_measures_of_its_choice(kind: type[Largest]) -> None:
+    mechanism = kind(num_heads=2, head_dim=8, **({"number": 1} if kind is Renamed else {})).eval()
+    query, key, value = (tensor.detach().float() for tensor in tensors(length=12))
+    call = Captured(query, key, value, mechanism(query, key, value))
+    found, shown = look_at(mechanism, call), attention_map(mechanism, call)
+    rows = mechanism.attention_map(query, key).double()
+    assert found.found_by_chance == 3 / 12
+    assert found.found == pytest.approx(by_hand.found_shares(query, key, rows, False, list(range(12)), 3))
+    assert found.entropy == pytest.approx(by_hand.entropies(rows, [12] * 12), **CLOSE)
+    assert shown is not None
+    assert shown.chosen is not None
+    assert shown.chosen.sum(1).tolist() == [3, 3]
+
+
+def test_the_choice_speaks_for_no_subclass_that_attends_in_another_way() -> None:
+    mechanism = LargestAlone(num_heads=2, head_dim=8).eval()
+    query, key, value = (tensor.detach().float() for tensor in tensors(length=12))
+    call = Captured(query, key, value, mechanism(query, key, value))
+    found, shown = look_at(mechanism, call), attention_map(mechanism, call)
+    assert found.found is found.found_by_chance is None
+    assert shown is not None
+    assert shown.chosen is None
