@@ -4,7 +4,6 @@ import base64
 import hashlib
 import math
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from forecast.common.files import look_up, replacing
 from forecast.common.tables import Table, inert, to_csv
 from forecast.report.budget import passes, windows_seen
 from forecast.report.comparisons import Baseline, Comparison, baselines_of
-from forecast.report.content import Chapter, Content, Picture, make_content
+from forecast.report.content import Chapter, Content, make_content
 from forecast.report.costs import COSTS, TIMES, Cost, basis, front, rounds_cheaper, times_cheaper, verdict
 from forecast.report.sections import Setting
 from forecast.report.tables import number_paths
@@ -79,7 +78,7 @@ def _setting_row(chapter: Chapter, setting: Setting) -> dict[str, Any]:
         ("mean", chapter.comparisons.control),
         ("best", chapter.comparisons.with_best),
     ):
-        row |= dict(_comparison_cells(name, made.get(setting.key)))
+        row |= _comparison_cells(name, made.get(setting.key))
     return {**row, "commands": "; ".join(run.result["command"] for run in setting.runs)}
 
 
@@ -100,13 +99,11 @@ def _time_cells(cost: Cost, setting: Setting, against: Setting | None) -> dict[s
     }
 
 
-def _comparison_cells(name: str, comparison: Comparison | None) -> Iterator[tuple[str, Any]]:
-    low, high = (None, None) if comparison is None else comparison.range_per_cent
-    yield f"against_{name}_percent", None if comparison is None else comparison.per_cent
-    yield f"against_{name}_low", low
-    yield f"against_{name}_high", high
-    yield f"against_{name}_level", None if comparison is None else comparison.level
-    yield f"against_{name}", None if comparison is None else comparison.verdict
+def _comparison_cells(name: str, each: Comparison | None) -> dict[str, Any]:
+    columns = [f"against_{name}{end}" for end in ("_percent", "_low", "_high", "_level", "")]
+    if each is None:
+        return dict.fromkeys(columns)
+    return dict(zip(columns, (each.per_cent, *each.range_per_cent, each.level, each.verdict), strict=True))
 
 
 def _baseline_row(chapter: Chapter, baseline: Baseline) -> dict[str, Any]:
@@ -148,7 +145,8 @@ PAGE, TEXT, TABLE, PICTURES = "report.html", "report.md", "report.csv", "report-
 def write_report(folder: Path, title: str, found: Found) -> Content:
     """Write page, text, table and pictures over those of an earlier report in `folder`; give what they say."""
     content = make_content(title, found)
-    pictures = [each for chapter in content.chapters for part in chapter.parts for each in _write_pictures(part)]
+    parts = [part for chapter in content.chapters for part in chapter.parts]
+    pictures = [each for part in parts if not isinstance(part, Table) for each in part]
     for stale in set(folder.glob(PICTURES)) - {folder / each.file for each in pictures}:
         stale.unlink()
     files = {
@@ -161,7 +159,3 @@ def write_report(folder: Path, title: str, found: Found) -> Content:
         with replacing(folder / name) as file:
             file.write(data)
     return content
-
-
-def _write_pictures(part: object) -> list[Picture]:
-    return [each for each in part if isinstance(each, Picture)] if isinstance(part, list) else []

@@ -2,8 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -142,6 +141,8 @@ def print_table(result: Mapping[str, Any]) -> None:
 
 def print_next_commands(run: Run, result: Mapping[str, Any]) -> None:
     """Print how fast it was, which weights were kept, where the run is, and two commands that make use of it."""
+    from forecast.common.pictures import not_drawn  # here, since it imports what draws
+
     folder = shlex.quote(str(run.path))
     source = shlex.quote(shown(result["data"]["path"] or str(run.path / INPUT)))
     best, steps = result["model"]["best_step"], result["model"]["steps"]
@@ -150,7 +151,7 @@ def print_next_commands(run: Run, result: Mapping[str, Any]) -> None:
     print(f"best on validation: step {best:,} of {steps:,}{_mean(result['model'])}{start}; {result['status']}")
     if text := warning(result):
         print(text)
-    if text := _not_drawn(run.path / PICTURE, result["data"].get("targets", [])):
+    if text := not_drawn(run.path / PICTURE, result["data"].get("targets", [])):
         print(text)
     print(f"run folder: {folder}")
     print(f"look at it: tensorboard --logdir {shlex.quote(str(run.path.parent))}")
@@ -165,12 +166,6 @@ def _mean(model: Mapping[str, Any]) -> str:
     if not share or not trusted:
         return said
     return f"{said} (of the {share / trusted:.0%} that validation likes best {percent(trusted)} is taken)"
-
-
-def _not_drawn(picture: Path, targets: Sequence[str]) -> str | None:
-    from forecast.common.pictures import not_drawn  # here, since it imports what draws
-
-    return not_drawn(picture, targets)
 
 
 def summary(result: Mapping[str, Any]) -> str:
