@@ -1,4 +1,4 @@
-"""The order in which training sees the windows: a function of the seed and an absolute batch counter."""
+"""The order of the training windows: a function of the seed and an absolute batch counter."""
 
 import time
 from collections.abc import Iterator
@@ -13,29 +13,12 @@ from forecast.data.windows import Batch, Windows
 class ShuffledBatches:
     """Training batches number `first` to `total` - 1, all of the same size.
 
-    The stream is one shuffled pass over the windows after the other, cut into batches without regard to
-    where a pass ends: every window comes once a pass, no window is dropped, no batch is short. Batch n is
-    the same whether or not the batches before it were asked for, so the counter is the loader's only state.
+    Shuffled passes over the windows follow one another, cut into batches across their ends: every window comes once a
+    pass, and no batch is short. Batch n does not depend on which batches were read before, so the counter is the
+    loader's only state. `seed` serves the shuffling alone.
 
-    Parameters
-    ----------
-    windows
-        What to draw from.
-    batch_size
-        Windows a batch.
-    seed
-        Of the shuffling; nothing else is drawn from it.
-    total
-        Batches of the whole run.
-    first
-        The absolute number of the first batch to give.
-    rank, processes
-        Of each batch, this process is given the windows `rank`, `rank` + `processes`, … alone.
-
-    Attributes
-    ----------
-    asked, given
-        When the newest batch was asked for and when it was there, as `time.perf_counter` says it.
+    Of each batch, this process gets the windows `rank`, `rank` + `processes`, … only. `asked` and `given` are the
+    `time.perf_counter` readings at the request and the arrival of the newest batch.
     """
 
     def __init__(
@@ -72,7 +55,7 @@ class ShuffledBatches:
             yield batch
 
     def indices(self, number: int) -> Tensor:
-        """Return the windows (B,) of batch `number`, counted from the start of the run, of all processes together."""
+        """Return the windows (B,) of batch `number` of the run, for all processes together."""
         position, stop = number * self.batch_size, (number + 1) * self.batch_size
         pieces = []
         while position < stop:
@@ -83,7 +66,7 @@ class ShuffledBatches:
         return torch.cat(pieces)
 
     def _own(self, number: int) -> Tensor:
-        """Return this process's windows of batch `number`, where they can be looked up."""
+        """Return this process's windows of batch `number`, on the device of the starts."""
         index = self.indices(number)[self.rank :: self.processes]
         device = self.windows.starts.device
         # a copy from pageable memory would wait until the device has done all it was given

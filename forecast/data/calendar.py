@@ -1,4 +1,4 @@
-"""Calendar features of dates, and how a calendar is split into parts."""
+"""Calendar features of dates, seasons and future dates."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,16 +27,10 @@ _CYCLES: dict[str, tuple[float, float, float]] = {
 
 
 def calendar_cycles(frequency: str, span: pd.Timedelta | None = None) -> tuple[str, ...]:
-    """Names of the cycles that rows at this step can show.
+    """Return the names of the cycles that rows at this step can show.
 
-    Parameters
-    ----------
-    frequency
-        Step from row to row, a pandas alias.
-    span
-        What the training part holds, `span_of` it. A cycle longer than half of it is left out: it is not seen
-        twice, and what is learned of it is the trend. Of months and years whole days count: two years are two,
-        leap or not. None leaves out nothing.
+    With the `span` of the training part (`span_of`), a cycle longer than half of it is left out: it is not seen twice,
+    and a model would learn the trend from it. Its length counts in whole days: two years are two, leap or not.
     """
     step = _seconds(frequency)
     longest = np.inf if span is None else span.total_seconds() / 2
@@ -50,7 +44,7 @@ def _whole(seconds: float) -> float:
 
 
 def span_of(times: pd.DatetimeIndex, frequency: str) -> pd.Timedelta:
-    """Return how long these rows last in local time, from the first to the one that would follow the last."""
+    """Return the duration of these rows in local time, from the first to one step after the last."""
     if not len(times):
         return pd.Timedelta(0)
     end = future_index(times, frequency, 1)[0].tz_localize(None)
@@ -58,7 +52,7 @@ def span_of(times: pd.DatetimeIndex, frequency: str) -> pd.Timedelta:
 
 
 def check_cycles(names: Sequence[str], frequency: str) -> tuple[str, ...]:
-    """Return the cycles that a user names, for rows at this step."""
+    """Check and return the cycles that a user names, for rows at this step."""
     for name in names:
         if name not in _CYCLES:
             raise InputError(f"data.calendar: no cycle {name!r}: choose from {', '.join(_CYCLES)}")
@@ -70,10 +64,9 @@ def check_cycles(names: Sequence[str], frequency: str) -> tuple[str, ...]:
 
 
 def calendar_features(index: pd.DatetimeIndex, cycles: Sequence[str]) -> np.ndarray:
-    """Sine and cosine of each cycle at each time, shape (N, 2·len(cycles)), float32, in [-1, 1].
+    """Return sine and cosine of each cycle at each time, shape (N, 2·len(cycles)), float32, in [-1, 1].
 
-    Each row is a function of its own timestamp (in the index's own time zone), so nothing can look ahead.
-    Columns 2i and 2i + 1 are sine and cosine of cycle i.
+    Each row depends on its own timestamp only, in the index's time zone. Columns 2i and 2i + 1 belong to cycle i.
     """
     features = np.empty((len(index), 2 * len(cycles)), dtype=np.float32)
     for place, name in enumerate(cycles):
@@ -100,8 +93,8 @@ _PHASES: dict[str, Callable[[pd.DatetimeIndex], pd.Index]] = {
 def seasonal_period(frequency: str) -> int:
     """Return the number of steps in the season of the seasonal naive forecast, at least 1.
 
-    The season is the day for steps below a day, the week for days, the year for weeks and longer; where the
-    step does not divide it, the fewest steps that fill up to seven seasons, else the nearest number of steps.
+    The season is a day for steps below a day, a week for days, a year for longer steps. Where the step does not divide
+    it: the fewest steps that fill up to seven seasons, else the nearest number of steps.
     """
     offset = frequency_offset(frequency)
     if isinstance(offset, pd.offsets.BusinessDay):
@@ -117,7 +110,7 @@ def seasonal_period(frequency: str) -> int:
 
 
 def season_name(period: int, frequency: str) -> str:
-    """Return how long a season of `period` steps is, such as "24 h", "7 days" or "12 months"."""
+    """Return the duration of a season of `period` steps, such as "24 h", "7 days" or "12 months"."""
     offset = frequency_offset(frequency)
     if isinstance(offset, pd.offsets.BusinessDay):
         return _counted(period * offset.n, "business day")
@@ -138,16 +131,16 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _steps_in(season: int, step: int) -> int:
-    """Count the steps in the fewest whole seasons that they fill, at most seven, else in about one season."""
+    """Return the steps in the fewest whole seasons that they fill, at most seven, else in about one season."""
     exact = season // gcd(season, step)
     return exact if exact * step <= 7 * season else max(1, round(season / step))
 
 
 def future_index(after: pd.Timestamp | pd.DatetimeIndex, frequency: str, horizon: int) -> pd.DatetimeIndex:
-    """Return the `horizon` times that follow `after`, or the last of several, the first of them one step after it.
+    """Return the `horizon` times that follow `after` (the last one, if it is an index); the first is one step later.
 
-    Days and longer are steps of the local calendar: where a clock change skips the hour at which they begin, that
-    day begins when the clock goes on, and where it comes twice, at the first.
+    Days and longer are steps of the local calendar. A day whose first hour is skipped by a clock change begins after
+    the change; one whose first hour comes twice begins at the first.
     """
     if horizon < 1:
         raise ValueError(f"horizon {horizon} is below 1")
@@ -164,7 +157,7 @@ def future_index(after: pd.Timestamp | pd.DatetimeIndex, frequency: str, horizon
 
 
 def _seconds(frequency: str) -> float:
-    """Length of a step in seconds, the typical one where it varies."""
+    """Return the length of a step in seconds, the typical one where it varies."""
     offset = frequency_offset(frequency)
     step = fixed_step(offset)
     if step is not None:
@@ -179,7 +172,7 @@ def _seconds(frequency: str) -> float:
 
 
 def _months(frequency: str) -> int:
-    """Months in a step, 0 where it is not made of months."""
+    """Return the months in a step, 0 where it is not made of months."""
     step = _seconds(frequency)
     whole = round(step / (30.436875 * _DAY))
     monthly = frequency_offset(frequency).rule_code.split("-")[0].endswith(("MS", "ME", "QS", "QE", "YS", "YE"))
@@ -188,16 +181,9 @@ def _months(frequency: str) -> int:
 
 @dataclass(frozen=True)
 class CalendarPart:
-    """Something that comes round again.
+    """A cyclic part of the date, such as "hour of day", with the labels of its numbers from 0.
 
-    Parameters
-    ----------
-    name
-        "hour of day", "day of week" or "month of year".
-    labels
-        What its numbers are called, from 0.
-    numbers
-        Gives the number of each time, in the index's own time zone.
+    `numbers` returns the number of each time, in the index's own time zone.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Whose clock the calendar of a model is read by: that of its training, whatever clock a later file goes by."""
+"""The time zone in which a model reads the calendar: that of its training, for every later file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,24 +10,18 @@ from forecast.common.errors import InputError
 from forecast.data.frequency import day_begins, fixed_step, frequency_offset, is_daily
 
 UNKNOWN = "?"
-"""The zone of times whose own has no name that pandas reads."""
+"""The zone of times whose own zone has no name that pandas reads."""
 
 MIDNIGHT = "00:00:00"
-"""When days begin unless a run says otherwise."""
+"""The start of a day, by default."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """The time zone of training, and whether it matters.
+    """The time zone of training, such as Europe/Berlin or UTC+01:00, and the step of the rows.
 
-    Parameters
-    ----------
-    zone
-        As pandas reads it, such as Europe/Berlin or UTC+01:00; None: times without one; or `UNKNOWN`.
-    frequency
-        The step of the rows. Days and longer are steps of the local calendar, in whatever zone.
-    begins
-        The time of day of most rows, where they are days or longer: a file whose rows have it shows dates.
+    `zone` is None for times without one, `UNKNOWN` where its name cannot be read. `begins` is the time of day of most
+    rows where they are days or longer: a file whose rows have it shows dates, in any zone.
     """
 
     zone: str | None
@@ -47,7 +41,7 @@ class Clock:
         return cls(facts["time_zone"], facts["frequency"], facts.get("day_begins", MIDNIGHT))
 
     def facts(self) -> dict[str, Any]:
-        """Return what a manifest says of it beside the frequency."""
+        """Return the manifest's entries, except the frequency."""
         return {"time_zone": self.zone} | ({} if self.begins == MIDNIGHT else {"day_begins": self.begins})
 
     def __post_init__(self) -> None:
@@ -55,7 +49,7 @@ class Clock:
             raise ValueError(f"{self.zone!r} is no time zone")
 
     def check(self, index: pd.DatetimeIndex, source: str) -> None:
-        """Refuse times of which nobody can say what they are on this clock."""
+        """Refuse times that cannot be converted to this clock."""
         if self.zone == UNKNOWN or (index.tz is None and self.zone is None):
             return
         if _is_daily(self.frequency):
@@ -75,7 +69,7 @@ class Clock:
             )
 
     def face(self, index: pd.DatetimeIndex) -> pd.DatetimeIndex:
-        """Return the same instants as this clock shows them; days that begin as in training keep their own dates."""
+        """Return the same instants in this clock's zone; days that begin as in training keep their dates."""
         if self.zone == UNKNOWN or (_is_daily(self.frequency) and self._shows_dates(index)):
             return index
         return self._converted(index)

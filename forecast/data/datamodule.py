@@ -23,7 +23,7 @@ from forecast.data.windows import Batch, Windows, causal_starts, check_measured,
 
 
 def training_targets(rows: range, first_origin: int | None, context_length: int, horizon: int) -> range:
-    """Return the training part's target rows, from `first_origin` on where that is given.
+    """Return the training part's target rows, from `first_origin` on if set.
 
     With the same first origin, runs of every look-back train on the same targets.
     """
@@ -44,9 +44,9 @@ def training_targets(rows: range, first_origin: int | None, context_length: int,
 
 
 def check_stride(stride: int, horizon: int) -> None:
-    """Refuse to score so few windows that rows between them would be no window's target.
+    """Refuse a stride that leaves rows between the windows unscored.
 
-    The last window is always scored; before the first one that is, fewer than `stride` rows are no target.
+    The last window is always scored; fewer than `stride` rows before the first one are no target.
     """
     if not 1 <= stride <= horizon:
         raise InputError(
@@ -56,7 +56,7 @@ def check_stride(stride: int, horizon: int) -> None:
 
 
 class EvaluationBatches:
-    """Every window of a part once, or those at the positions `share`, in order; what a validation loop iterates."""
+    """Every window of a part once, or those at the positions `share`, in order, for a validation loop."""
 
     def __init__(self, windows: Windows, batch_size: int, share: range | None = None) -> None:
         self.windows = windows
@@ -71,7 +71,7 @@ class EvaluationBatches:
 
 
 class ForecastData(lightning.LightningDataModule):
-    """Splits, scales and cuts one series.
+    """The training, validation and test windows of one series, scaled.
 
     Parameters
     ----------
@@ -82,24 +82,22 @@ class ForecastData(lightning.LightningDataModule):
     context_length, horizon
         T and h, in steps.
     batch_size, evaluation_batch_size
-        Windows a batch: in training of all processes together, elsewhere of each.
+        Windows a batch: in training for all processes together, elsewhere for each.
     evaluation_stride
         Keep every n-th validation and test window, counted back from the last.
     first_origin
         Row of the first training target; None: the first that has its whole look-back.
     seed
-        Of the training order.
+        Seed of the training order.
     placing
         Where the scaled table may be kept.
 
     Attributes
     ----------
     left_out
-        Windows of each part that are not kept since a fill in their context knows the future.
+        Number of windows of each part that are dropped because a fill in their context depends on the future.
     group
-        The processes that share the windows of a loop; set before a fit, with the steps.
-    placement
-        Where the table is kept.
+        The processes that share the windows of a loop; set before a fit, as are the steps.
     """
 
     def __init__(
@@ -143,7 +141,7 @@ class ForecastData(lightning.LightningDataModule):
         self._cut_parts(self._table(placed, context_length, horizon), vars(self.split) | {"train": first})
 
     def _fit_scaler(self, raw: np.ndarray, train: slice) -> Scaler:
-        """Return the scaler of the training rows, which have no spikes and whose range all rows keep to."""
+        """Return the scaler of the training rows; refuse spikes there and values out of range in any row."""
         columns = self.source.columns
         measured = self.source.series.observed_of(columns, train)
         check_spikes(raw[train], self.index[train], columns, measured)
@@ -159,7 +157,7 @@ class ForecastData(lightning.LightningDataModule):
         return calendar_cycles(frequency, span_of(self.index[train], frequency))
 
     def _table(self, placed: Placed, context_length: int, horizon: int) -> Windows:
-        """Return the windows of the whole table, of which none is chosen yet."""
+        """Return the windows of the whole table, with no starts yet."""
         values, known, *observed = placed.tensors
         return Windows(
             values=values,
@@ -181,7 +179,7 @@ class ForecastData(lightning.LightningDataModule):
             self.parts[part], self.left_out[part] = self._cut(table, rows, part)
 
     def _recipes(self, raw: np.ndarray) -> list[Recipe]:
-        """Return how the table comes about: z-scores, calendar and, where values were filled, which were measured."""
+        """Return the recipes of the table: z-scores, calendar and, where values were filled, which were measured."""
         series, columns, rows, cycles = self.source.series, self.source.columns, len(raw), self.cycles
         recipes = [
             Recipe(rows, len(columns), np.float32, lambda piece: self.scaler.transform(raw[piece])),
@@ -193,7 +191,7 @@ class ForecastData(lightning.LightningDataModule):
         return recipes
 
     def _cut(self, table: Windows, targets: range, part: str) -> tuple[Windows, int]:
-        """Return the windows of a part, and how many are left out."""
+        """Return the windows of a part, and how many were dropped."""
         starts = start_rows(targets, table.context_length, table.horizon, part=part)
         step = 1 if part == "train" else self.evaluation_stride
         if table.observed is None:
@@ -207,7 +205,7 @@ class ForecastData(lightning.LightningDataModule):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was done to the input, a line each."""
+        """The changes to the input, a line each."""
         notes = self.source.series.notes
         if not any(self.left_out.values()):
             return notes
@@ -216,7 +214,7 @@ class ForecastData(lightning.LightningDataModule):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Sizes that a model of this data has to fit, by the names of `forecast.model.presets.Sizes`."""
+        """The sizes that a model of this data must have, by the names of `forecast.model.presets.Sizes`."""
         windows = self.parts["train"]
         return {
             "num_targets": windows.num_targets,
@@ -228,7 +226,7 @@ class ForecastData(lightning.LightningDataModule):
 
     @property
     def target_scale(self) -> np.ndarray:
-        """One standard deviation of each target's training part, in its unit, shape (C_out,)."""
+        """The standard deviation of each target's training part, in its unit, shape (C_out,)."""
         return np.asarray(self.scaler.scale[: len(self.source.targets)])
 
     @property
@@ -237,7 +235,7 @@ class ForecastData(lightning.LightningDataModule):
         return None if self._file is None else self._file.address
 
     def to(self, device: torch.device) -> None:
-        """Have batches on `device`, and the table too, which all parts share, unless it is in a file."""
+        """Move the batches to `device`, and the table, which all parts share, unless it is in a file."""
         moved = self.parts["train"].to(device)
         self.parts = {
             part: replace(moved, starts=windows.starts.to(moved.starts.device)) for part, windows in self.parts.items()
@@ -261,11 +259,11 @@ class ForecastData(lightning.LightningDataModule):
         return EvaluationBatches(windows, self.evaluation_batch_size, self.group.share(len(windows)))
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
-        """Return the batch as it is: it is on the device already."""
+        """Return the batch unchanged: it is on the device already."""
         return batch
 
     def manifest(self) -> dict[str, Any]:
-        """Return what prediction needs to know of the data: roles, time, repairs, scaler."""
+        """Return the data facts that prediction needs: roles, time, repairs, scaler."""
         series = self.source.series
         return {
             "data": {

@@ -1,4 +1,4 @@
-"""File name in, path out: a data set found on this machine, or fetched once, checked, put in place whole."""
+"""Data files: found on this machine, or downloaded once and checked."""
 
 import glob
 import hashlib
@@ -20,10 +20,10 @@ _TIMEOUT_S = 30
 _PIECE = 1 << 16
 
 SCHEME = "https://"
-"""How an address must begin, one that it leads on to as well."""
+"""Required beginning of an address, and of every address that it redirects to."""
 
 LARGEST = 1 << 30
-"""Bytes that a download may have."""
+"""Largest download in bytes."""
 
 
 def locate(
@@ -31,11 +31,8 @@ def locate(
 ) -> Path:
     """Find the file in $FORECAST_DATA_DIR, else in `data_dir` (default: data/ here), else download it there.
 
-    A table may lie there packed, under its name with .gz; its sha256 is that of what it unpacks to.
-
-    Raises `InputError` where a file that is there is not the one meant, and where the download fails; the
-    line says what to fetch, or `about` what the file is, and where to put it. Nothing half-fetched is left, and
-    what a killed download left is removed by the next.
+    A table may be packed, under its name with .gz; its sha256 is that of the unpacked content. `about` describes the
+    file in messages. A failed download leaves no partial file; the next one removes what a killed download left.
     """
     *named, folder = data_folders(data_dir)
     for place in (*named, folder):
@@ -61,7 +58,7 @@ def locate(
 
 
 def data_folders(data_dir: Path | None = None) -> list[Path]:
-    """Return the folders of data files: $FORECAST_DATA_DIR if it is given, then `data_dir` (default: data/ here)."""
+    """Return the folders of data files: $FORECAST_DATA_DIR if it is set, then `data_dir` (default: data/ here)."""
     named = os.environ.get("FORECAST_DATA_DIR")
     if named and not Path(named).is_dir():
         raise InputError(f"FORECAST_DATA_DIR is {named!r}, which is no folder: correct it or unset it")
@@ -104,7 +101,7 @@ def _check_address(url: str) -> None:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows an address to another one that is as safe."""
+    """Redirects to addresses that are as safe only."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         try:
@@ -116,7 +113,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Remove what downloads of this file left that were killed on this machine; others may be under way."""
+    """Remove partial files of downloads that were killed on this machine; others may still be running."""
     beginning = f".{target.name}.{platform.node()}."
     for path in target.parent.glob(f"{glob.escape(beginning)}*.part"):
         process = path.name.removeprefix(beginning).removesuffix(".part")

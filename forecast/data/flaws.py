@@ -1,4 +1,4 @@
-"""What a table needs before it is a series: all flaws in one line, with the options that accept them."""
+"""The flaws of a table, reported together with the options that accept them."""
 
 import re
 import shlex
@@ -7,25 +7,17 @@ from collections.abc import Iterable, Sequence
 from forecast.common.errors import InputError
 
 _SHOWN = 6
-"""Flaws that a line names; the rest are counted."""
+"""Most flaws that one message lists; the rest are counted."""
 
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
 _WORDS_OF_HYDRA = ("null", "true", "false", "nan", "inf")
 
 
 class Flaw(InputError):
-    """One thing that keeps a table from being a series.
+    """One problem that keeps a table from being a series.
 
-    Parameters
-    ----------
-    source
-        What the messages call the table.
-    where
-        The place in it, as ", column 'load', row 7"; empty for the whole table.
-    problem, cure
-        What is wrong, and what to do where nothing else is.
-    word
-        The option of training that accepts it, as `data.missing=mask`; None where only the table can be mended.
+    `source` names the table in messages, `where` the place in it, as ", column 'load', row 7"; empty for the whole
+    table. `word` is the training option that accepts the flaw, as `data.missing=mask`; None: only an edit helps.
     """
 
     def __init__(self, source: str, where: str, problem: str, cure: str, word: str | None = None) -> None:
@@ -34,7 +26,7 @@ class Flaw(InputError):
 
 
 def refuse(flaws: Sequence[Flaw]) -> None:
-    """Raise one error that names every flaw and the one command line that accepts them; none, and nothing happens."""
+    """Raise one error that lists every flaw and the options that accept them; do nothing without flaws."""
     if not flaws:
         return
     if len(flaws) == 1:
@@ -52,12 +44,12 @@ def refuse(flaws: Sequence[Flaw]) -> None:
 
 
 def list_word(key: str, names: Iterable[str]) -> str:
-    """Return an option of training that lists names, in Hydra's grammar: `data.targets=[load,"oil level"]`."""
+    """Return a training option that lists names, in Hydra's grammar: `data.targets=[load,"oil level"]`."""
     return f"{key}=[{','.join(map(_quoted, names))}]"
 
 
 def value_word(key: str, value: str) -> str:
-    """Return an option of training with a text for its value, in Hydra's grammar."""
+    """Return a training option with a text value, in Hydra's grammar."""
     return f"{key}={_quoted(value)}"
 
 

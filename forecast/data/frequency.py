@@ -32,10 +32,7 @@ _WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 
 
 def frequency_offset(frequency: str) -> BaseOffset:
-    """Offset that the alias means; names of older pandas ('H', 'T', 'M') are understood.
-
-    Raises `InputError` where it means nothing or does not go forward.
-    """
+    """Return the offset of an alias; names of older pandas ('H', 'T', 'M') are understood."""
     match = re.fullmatch(r"(-?\d*)([A-Za-z]+)((?:-\w+)?)", str(frequency).strip())
     alias = f"{match[1]}{_OLD_NAMES.get(match[2], match[2])}{match[3]}" if match else str(frequency)
     try:
@@ -50,7 +47,7 @@ def frequency_offset(frequency: str) -> BaseOffset:
 
 
 def fixed_step(offset: BaseOffset) -> int | None:
-    """Nanoseconds of a step of fixed length; None for months, business days and the like."""
+    """Return the nanoseconds of a step of fixed length; None for months, business days and similar steps."""
     if isinstance(offset, pd.offsets.Week):
         return None if "-" in offset.freqstr else offset.n * 7 * _DAY
     if isinstance(offset, pd.offsets.Day):  # a calendar day in pandas 3, a fixed step before
@@ -59,15 +56,14 @@ def fixed_step(offset: BaseOffset) -> int | None:
 
 
 def is_daily(step: int | None) -> bool:
-    """Say whether steps of `fixed_step` are of whole days or longer: of the local calendar, whatever the clock does."""
+    """Return whether a `fixed_step` is whole days or longer, and so follows the local calendar."""
     return step is None or step % _DAY == 0
 
 
 def resolve_frequency(times: pd.DatetimeIndex, frequency: str | None, source: str) -> str:
-    """Return the frequency of sorted times without duplicates: the one named, else the one that most rows keep.
+    """Return the frequency of sorted unique times: the one named, else the one of most rows.
 
-    A step of fixed length is spelled in its largest unit (60min is h), weeks with their day (W-SUN), so that
-    equal steps have equal names.
+    Equal steps get equal names: a step of fixed length in its largest unit (60min is h), weeks with their day (W-SUN).
     """
     if frequency is None:
         return _infer(times, source)
@@ -79,7 +75,7 @@ def resolve_frequency(times: pd.DatetimeIndex, frequency: str | None, source: st
 
 
 def shown_frequency(times: pd.DatetimeIndex) -> str | None:
-    """Return the step that most rows keep, as `resolve_frequency` names it; None where there is none."""
+    """Return the step of most rows, as `resolve_frequency` names it; None where there is none."""
     try:
         return _infer(times, "")
     except InputError:
@@ -87,7 +83,7 @@ def shown_frequency(times: pd.DatetimeIndex) -> str | None:
 
 
 def _one_name(alias: str) -> str:
-    """Return the alias, quarters by the one name of the four that mean the same (QS-APR is QS-JAN)."""
+    """Return the alias, with one name for the four quarters that mean the same (QS-APR is QS-JAN)."""
     match = re.fullmatch(r"(\d*B?Q[SE]-)(\w{3})", alias)
     if not match:
         return alias
@@ -104,7 +100,7 @@ def _name_step(step: int, times: pd.DatetimeIndex) -> str:
 
 
 def _infer(times: pd.DatetimeIndex, source: str) -> str:
-    """Return the frequency that most rows keep, so that a gap or a stray row can then be named."""
+    """Return the frequency of most rows, so that a gap or an irregular row can be reported."""
     if len(times) < 3:
         raise InputError(f"{source} has {len(times)} row(s), too few to tell the step: name it in data.frequency")
     local = times.tz_localize(None)
@@ -154,10 +150,10 @@ _INSTANT = pd.Timedelta(1, "ns")
 
 
 def on_the_wall(times: pd.DatetimeIndex) -> pd.DatetimeIndex:
-    """Return what a calendar on the wall has, times without a zone.
+    """Return the local times, without a zone.
 
-    The first instant after a clock change stands for the time of day that most of `times` have, where that was
-    skipped; of times that are all of this kind, for midnight.
+    The first instant after a clock change is taken as the most common time of day, where that was skipped; as midnight,
+    if every time is of this kind.
     """
     shown = times.tz_localize(None).as_unit("ns").asi8
     if times.tz is None:
@@ -172,17 +168,17 @@ def on_the_wall(times: pd.DatetimeIndex) -> pd.DatetimeIndex:
 
 
 def from_the_wall(times: pd.DatetimeIndex, zone: tzinfo) -> pd.DatetimeIndex:
-    """Return the instants of times on the wall: one that was skipped is when the clock goes on, of two the first."""
+    """Return the instants of local times: after the change for a skipped time, the first of an ambiguous one."""
     return times.tz_localize(zone, ambiguous=np.ones(len(times), dtype=bool), nonexistent="shift_forward")
 
 
 def day_begins(times: pd.DatetimeIndex) -> str:
-    """Return the time of day on the wall that most of `times` have, such as 06:00:00."""
+    """Return the most common local time of day, such as 06:00:00."""
     return str(pd.Timestamp(_most_common_hour(on_the_wall(times).asi8 % _DAY)).time())
 
 
 def _most_common_hour(nanoseconds: np.ndarray) -> int:
-    """Return the one that comes most often, the smallest of several; 0 of none."""
+    """Return the most common value, the smallest of several; 0 of none."""
     values, counts = np.unique(nanoseconds, return_counts=True)
     return int(values[counts.argmax()]) if len(values) else 0
 
@@ -190,14 +186,8 @@ def _most_common_hour(nanoseconds: np.ndarray) -> int:
 def grid_places(times: pd.DatetimeIndex, frequency: str, rows: np.ndarray, source: str) -> np.ndarray:
     """Return each time's place on the grid of the frequency, shape (N,), the first at 0.
 
-    Parameters
-    ----------
-    times
-        Sorted, none twice.
-    frequency
-        Step of the grid. Days and longer are steps of the local calendar, shorter ones of the absolute time.
-    rows
-        Row number of each as a spreadsheet shows it, for the messages.
+    `times` are sorted and unique. Days and longer are steps of the local calendar, shorter ones of absolute time.
+    `rows` are spreadsheet row numbers for messages.
     """
     offset = frequency_offset(frequency)
     step = fixed_step(offset)
@@ -223,7 +213,7 @@ def grid_places(times: pd.DatetimeIndex, frequency: str, rows: np.ndarray, sourc
 
 
 def refuse_gaps(times: pd.DatetimeIndex, places: np.ndarray, frequency: str, rows: np.ndarray, source: str) -> None:
-    """Raise the flaw that names the first row missing from the grid, where there is one."""
+    """Raise a flaw that names the first row missing from the grid, if any."""
     jumps = np.diff(places) - 1
     if not jumps.any():
         return
@@ -242,7 +232,7 @@ def refuse_gaps(times: pd.DatetimeIndex, places: np.ndarray, frequency: str, row
 
 
 def whole_grid(times: pd.DatetimeIndex, places: np.ndarray, frequency: str) -> pd.DatetimeIndex:
-    """Return every time of the grid from the first to the last of `times`, which stay as they are."""
+    """Return every time of the grid from the first to the last of `times`, which keep their values."""
     offset: BaseOffset = frequency_offset(frequency)
     step = fixed_step(offset)
     plain, count = _plain(times, step), int(places[-1]) + 1
@@ -259,7 +249,7 @@ def whole_grid(times: pd.DatetimeIndex, places: np.ndarray, frequency: str) -> p
 
 
 def _plain(times: pd.DatetimeIndex, step: int | None) -> pd.DatetimeIndex:
-    """Return times without a zone: those of the local calendar for days and longer, of UTC for shorter steps."""
+    """Return times without a zone: local for days and longer, UTC for shorter steps."""
     if times.tz is None:
         return times
     if is_daily(step):

@@ -14,22 +14,12 @@ import torch
 from torch import Tensor
 
 PIECE_CELLS = 2**19
-"""Numbers in a piece: 4 MiB where they are computed in float64."""
+"""Cells in a piece: 4 MiB in float64."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one array (`rows`, `width`) comes about.
-
-    Parameters
-    ----------
-    rows, width
-        Its shape.
-    dtype
-        Of its numbers.
-    make
-        Gives the rows of a slice, shape (n, width), of any number type.
-    """
+    """An array (`rows`, `width`) of `dtype`; `make` returns the rows of a slice, shape (n, width), of any type."""
 
     rows: int
     width: int
@@ -38,11 +28,11 @@ class Recipe:
 
     @property
     def bytes(self) -> int:
-        """What the array takes."""
+        """The size of the array in bytes."""
         return self.rows * self.width * np.dtype(self.dtype).itemsize
 
     def pieces(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield the rows in their order, a piece at a time with its place, contiguous and of type `dtype`."""
+        """Yield the rows in order, in pieces with their place, contiguous and of type `dtype`."""
         step = max(1, PIECE_CELLS // max(1, self.width))
         for first in range(0, self.rows, step):
             piece = slice(first, min(first + step, self.rows))
@@ -57,35 +47,24 @@ class Recipe:
 
 
 ALIGNMENT = 64
-"""Every array begins at a multiple of it, in bytes; the first of them is kept for the token."""
+"""Alignment of every array, in bytes; the first piece of this size is reserved for the token."""
 
 TOKEN_BYTES = 16
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where another process of the machine finds a file, and the token that the file begins with."""
+    """The path of a file for another process of the machine, and the token that the file begins with."""
 
     path: str
     token: bytes
 
 
 class MappedFile:
-    """Arrays in a file without a name: it is gone with the last process that holds it, however that ends.
+    """Arrays in a file without a name, which disappears with the last process that holds it, even a killed one.
 
-    Parameters
-    ----------
-    handle
-        Of the open file, which is taken over.
-    recipes
-        Of the arrays that the file holds, in its order.
-    token
-        What the file begins with.
-
-    Attributes
-    ----------
-    tensors
-        The arrays, on the CPU; they are the file's own memory.
+    The object takes over `handle`, the open file; `token` begins the file, then come the arrays of `recipes`, in order.
+    `tensors` are the arrays on the CPU: they are the file's own memory.
     """
 
     def __init__(self, handle: int, recipes: Sequence[Recipe], token: bytes) -> None:
@@ -98,7 +77,7 @@ class MappedFile:
 
     @classmethod
     def write(cls, recipes: Sequence[Recipe], folder: Path) -> "MappedFile":
-        """Make the arrays in a new file on the disk of `folder`."""
+        """Write the arrays to a new file on the disk of `folder`."""
         token, (offsets, size) = secrets.token_bytes(TOKEN_BYTES), _layout(recipes)
         try:
             with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
@@ -116,7 +95,7 @@ class MappedFile:
 
     @classmethod
     def open(cls, address: Address, recipes: Sequence[Recipe]) -> "MappedFile | None":
-        """Return the file that another process wrote, None where this one cannot see it or it is another."""
+        """Return the file that another process wrote; None where it cannot be read or is another file."""
         try:
             handle = os.open(address.path, os.O_RDWR)
         except OSError:

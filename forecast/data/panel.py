@@ -1,4 +1,4 @@
-"""Long tables: several series one below the other, with a column that names the series of each row."""
+"""Long tables: several series in one table, with a column that identifies the series of each row."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,35 +9,26 @@ import numpy as np
 import pandas as pd
 
 DOUBLED = 0.2
-"""Share of the rows that stand at a time of several rows, from which on a table may be a long one."""
+"""Smallest share of rows with a duplicate time in a long table."""
 
 UNIQUE = 0.99
-"""Share of the rows that time and series tell apart: a series may have a few doubled times of its own."""
+"""Smallest share of rows that time and series identify: a series may have a few duplicate times."""
 
 COVERED = 0.5
-"""Share of the times between its first and last row at which a series has one, over all series."""
+"""Smallest share of the times between its first and last row at which a series has a row, over all series."""
 
 _LOOKED_AT = 10
-"""Series by which a column is seen to hold what was measured."""
+"""Number of series that are checked to see if a column holds measurements."""
 
 PAIRED = 8
-"""Columns that are tried two by two."""
+"""Number of columns that are tried in pairs."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """The series of a long table.
+    """The series of a long table: the one or two identifying `columns`, and the number of series.
 
-    Attributes
-    ----------
-    columns
-        The column that tells the series apart, or the two that do together.
-    count
-        How many series.
-    rows_per_time
-        The mean number of rows at a time.
-    advice
-        How to make one column a series of it, or keep one series, as a clause of a message.
+    `rows_per_time` is the mean number of rows at a time; `advice` is a clause of a message: how to convert the table.
     """
 
     columns: tuple[str, ...]
@@ -56,7 +47,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class _Ids:
-    """Columns that may tell series apart, with a number (N,) for each row's series, below `count`."""
+    """Columns that may identify series, with a number (N,) for each row's series, below `count`."""
 
     columns: tuple[str, ...]
     codes: np.ndarray
@@ -66,19 +57,9 @@ class _Ids:
 def find_panel(table: pd.DataFrame, times: pd.DatetimeIndex, time_column: str, targets: Sequence[str]) -> Panel | None:
     """Return the series of a long table, None where the table is not one.
 
-    A table is a long one if many of its times come in several rows and a column (or two) names the series of each
-    row: no series has a time twice, and each has a row at most times between its first and its last.
-
-    Parameters
-    ----------
-    table
-        Cells as they were read, in any order.
-    times
-        Of its rows, shape (N,).
-    time_column
-        The column that holds them.
-    targets
-        Columns that are to be forecast; of these the advice names one.
+    In a long table many times have several rows and a column (or two) identifies the series of each row: no series has
+    a time twice, and each has a row at most times between its first and its last. `table` holds raw cells in any order
+    of `times` (N,), which come from `time_column`; the advice names one of `targets`.
     """
     if times.is_unique:
         return None
@@ -93,7 +74,7 @@ def find_panel(table: pd.DataFrame, times: pd.DatetimeIndex, time_column: str, t
 
 
 def _candidates(table: pd.DataFrame, time_column: str) -> Iterator[_Ids]:
-    """Yield what may tell series apart: columns of names first, then of fractions, then two columns together."""
+    """Yield candidates: columns of names first, then of fractions, then pairs of columns."""
     names = [name for name in table.columns if name != time_column]
     names.sort(key=lambda name: pd.api.types.is_float_dtype(table[name].dtype))
     singles = []
@@ -110,7 +91,7 @@ def _candidates(table: pd.DataFrame, time_column: str) -> Iterator[_Ids]:
 
 
 def _tells_apart(ids: _Ids, place: np.ndarray, num_times: int) -> bool:
-    """Tell whether each series has each time once, and most times between its first and its last."""
+    """Return whether each series has each time once, and most times between its first and its last."""
     rows = len(place)
     first, last = np.full(ids.count, num_times), np.full(ids.count, -1)
     np.minimum.at(first, ids.codes, place)
@@ -154,7 +135,7 @@ def _advice(
 
 
 def _is_hour_of_day(table: pd.DataFrame, times: pd.DatetimeIndex, ids: _Ids) -> bool:
-    """Tell whether the series are the hours of dates without a time of day."""
+    """Return whether the series are the hours of dates without a time of day."""
     column = table[ids.columns[0]]
     if len(ids.columns) > 1 or not pd.api.types.is_integer_dtype(column.dtype) or column.nunique() != 24:
         return False
@@ -162,7 +143,7 @@ def _is_hour_of_day(table: pd.DataFrame, times: pd.DatetimeIndex, ids: _Ids) -> 
 
 
 def _value_column(table: pd.DataFrame, place: np.ndarray, ids: _Ids, time_column: str, targets: Sequence[str]) -> str:
-    """Return a column of numbers that neither the series nor the time says: what is measured."""
+    """Return a column of numbers that depends on both series and time: a measurement."""
     others = [name for name in table.columns if name not in (time_column, *ids.columns)]
     numeric = [name for name in others if pd.api.types.is_numeric_dtype(table[name].dtype)]
     wanted = [name for name in numeric if name in targets] or numeric

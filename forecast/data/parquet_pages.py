@@ -1,6 +1,6 @@
-"""What a Parquet file holds by its own bytes: rows, and what its pages will take unpacked, whatever it says of that.
+"""Rows and unpacked size of a Parquet file, read from its pages and not from what its metadata claim.
 
-Thrift's compact protocol is read here, since some damaged metadata end the process where pyarrow shows them.
+Thrift's compact protocol is read here: with some damaged metadata, pyarrow ends the process.
 """
 
 import struct
@@ -12,16 +12,16 @@ _INTEGERS = (4, 5, 6)
 _DEEPEST = 16
 
 _LONGEST = 2**23
-"""Bytes of metadata that are read: those of 862 columns in 20 groups of rows take five million."""
+"""Largest metadata in bytes: those of 862 columns in 20 row groups take five million."""
 
 _MOST_PAGES = 100_000
 
 _TAIL = 8
-"""Bytes behind the metadata: their length, and the letters PAR1."""
+"""Bytes after the metadata: their length, and the letters PAR1."""
 
 
 def rows_and_bytes(content: bytes) -> tuple[int, int]:
-    """Return how many rows a Parquet file says it has, and what the pages of its columns take unpacked."""
+    """Return the number of rows that a Parquet file declares, and the unpacked bytes of its pages."""
     end = len(content) - _TAIL
     if end < 0 or content[-4:] != b"PAR1":
         raise ValueError("it does not end as a Parquet file")
@@ -41,7 +41,7 @@ def rows_and_bytes(content: bytes) -> tuple[int, int]:
 
 
 def _pages(content: bytes, start: int, length: int, most: int) -> tuple[int, int]:
-    """Return what the pages take unpacked that lie in `length` bytes from `start` on, and how many those are."""
+    """Return the unpacked bytes and the number of the pages in `length` bytes from `start` on."""
     place, end, total, count = start, start + length, 0, 0
     while place < end:
         reader = _Reader(content, place, end)
@@ -62,7 +62,7 @@ def _whole(fields: dict[int, Any], number: int) -> int:
 
 
 class _Reader:
-    """Values one behind the other, from `place` on and never beyond `end`."""
+    """Reader of consecutive values from `place` on, never beyond `end`."""
 
     def __init__(self, content: bytes, place: int, end: int) -> None:
         if not 0 <= place <= end <= len(content):

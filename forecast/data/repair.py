@@ -18,20 +18,19 @@ MISSING = ("error", "ffill", "interpolate", "mask")
 
 @dataclass(frozen=True)
 class Policies:
-    """How a table is repaired.
+    """The repairs of a table.
 
     Parameters
     ----------
     duplicates
-        Rows of the same time: "error" refuses them; "mean", "first" and "last" make one row of them, column by
-        column, of the values that are there, in the order of the file.
+        Rows of the same time: "error" refuses them; "mean", "first" and "last" merge their values, column by column,
+        in the order of the file.
     missing
-        Rows absent from the regular grid, and empty cells: "error" refuses them; "ffill" puts the last value
-        before; "interpolate" a straight line in time between the neighbours, a gap without an end filled
-        forward; "mask" fills as "ffill" does for the baselines and the model's linear path, while its
-        encoder-decoder takes what was filled as the window's own mean.
+        Absent rows and empty cells: "error" refuses them; "ffill" repeats the last value; "interpolate" is linear in
+        time, and fills a gap without an end forward; "mask" fills as "ffill" for the baselines and the linear path,
+        while the encoder-decoder gets the window's own mean.
     missing_values
-        Numbers that stand for an empty cell in every column, such as -9999.
+        Numbers that count as an empty cell in every column, such as -9999.
     """
 
     duplicates: str = "error"
@@ -57,7 +56,7 @@ class Policies:
         return cls(data["duplicates"], data["missing"], tuple(values))
 
     def facts(self) -> dict[str, Any]:
-        """Return them as plain values, missing values only where there are some."""
+        """Return the policies as plain values, missing values only if there are some."""
         named = {"missing_values": list(self.missing_values)} if self.missing_values else {}
         return {"duplicates": self.duplicates, "missing": self.missing, **named}
 
@@ -68,17 +67,17 @@ class Policies:
 
     @property
     def reads_past_gaps(self) -> bool:
-        """Whether a fill knows the value after its gap."""
+        """Whether a fill depends on the value after its gap."""
         return self.missing == "interpolate"
 
     @property
     def masks_past(self) -> bool:
-        """Whether the model is told which values of its context were filled."""
+        """Whether the model sees which values of its context were filled."""
         return self.missing == "mask"
 
 
 STRICT = Policies()
-"""Refuses both."""
+"""Refuses duplicates and missing values."""
 
 
 Rows = tuple[pd.DatetimeIndex, np.ndarray, np.ndarray]
@@ -86,17 +85,10 @@ Rows = tuple[pd.DatetimeIndex, np.ndarray, np.ndarray]
 
 
 def one_row_a_time(table: Rows, how: str, source: str, time_column: str) -> tuple[Rows, tuple[str, ...]]:
-    """Return the rows in order of time, doubled times made one as `how` says, and notes on what was changed.
+    """Return the rows in order of time, one for each time, and notes on what was changed.
 
-    Parameters
-    ----------
-    table
-        Empty cells are NaN.
-    how
-        "mean", "first" or "last" of the values that are there, column by column, in the order of the file;
-        "error" refuses doubled times. A merged row keeps the row number of the first.
-    source, time_column
-        For the messages.
+    Empty cells are NaN. `how` is "mean", "first" or "last" of the present values, column by column in file order;
+    "error" refuses duplicate times. A merged row keeps the row number of the first.
     """
     times, values, rows = table
     stamps = times.asi8
@@ -142,10 +134,9 @@ def _merge(column: np.ndarray, starts: np.ndarray, how: str) -> np.ndarray:
 
 
 class Filled(NamedTuple):
-    """A table without holes.
+    """A complete table: `times` (N,) and `values` (N, C).
 
-    `times` (N,) and `values` (N, C) are whole; `observed` (N, C) is False where a value was filled, None where
-    none was; `notes` say what was done.
+    `observed` (N, C) is False where a value was filled, None where none was; `notes` describe the changes.
     """
 
     times: pd.DatetimeIndex
@@ -157,20 +148,9 @@ class Filled(NamedTuple):
 def whole_table(table: Rows, how: str, *, columns: list[str], frequency: str, source: str) -> Filled:
     """Return the table with a row for every time of the grid and a value in every cell.
 
-    Rows before the first at which every column has had a value could only be filled from what came later:
-    they are left out.
-
-    Parameters
-    ----------
-    table
-        Sorted, no time twice; NaN where a cell is empty.
-    how
-        "ffill" and "mask": the last value before. "interpolate": linear in time between the neighbours, the
-        last value before where none follows. "error" refuses gaps; there must be no empty cell then.
-    columns, source
-        For the messages.
-    frequency
-        Step of the grid.
+    The input is sorted, no time twice, NaN where a cell is empty. Rows before the first at which every column has had a
+    value are left out: only later values could fill them. `how` is "ffill" or "mask" (the last value), "interpolate"
+    (linear in time, the last value where none follows) or "error" (no gaps; there must be no empty cell).
     """
     times, values, rows = table
     places = grid_places(times, frequency, rows, source)
@@ -203,7 +183,7 @@ def whole_table(table: Rows, how: str, *, columns: list[str], frequency: str, so
 def _refuse_mostly_missing(
     times: pd.DatetimeIndex, places: np.ndarray, frequency: str, rows: np.ndarray, source: str
 ) -> None:
-    """Refuse a grid that is mostly holes before it is made: a slip in one date can ask for any amount."""
+    """Refuse a grid that is mostly empty before it is made: one mistyped date can request any amount of memory."""
     steps = np.diff(places)
     missing = int(steps.sum()) - len(steps)
     if missing <= len(places):
@@ -221,7 +201,7 @@ def _refuse_mostly_missing(
 def _start(
     times: pd.DatetimeIndex, observed: np.ndarray, columns: list[str], source: str
 ) -> tuple[int, tuple[str, ...]]:
-    """Return the first row at which every column has had a value, with a note where it is not the very first."""
+    """Return the first row at which every column has had a value, with a note unless it is row 0."""
     some = observed.any(0)
     if not some.all():
         name = columns[int(np.argmin(some))]
@@ -240,6 +220,6 @@ def _last(column: np.ndarray, seen: np.ndarray, times: pd.DatetimeIndex) -> np.n
 
 
 def _line(column: np.ndarray, seen: np.ndarray, times: pd.DatetimeIndex) -> np.ndarray:
-    """Return a straight line over each gap, level after the last value (and before the first, which is left out)."""
+    """Return a straight line over each gap, constant after the last value (and before the first, which is left out)."""
     since = (times.asi8 - times.asi8[0]).astype(np.float64)
     return np.where(seen, column, np.interp(since, since[seen], column[seen]))

@@ -11,13 +11,13 @@ import pandas as pd
 from forecast.common.errors import InputError
 
 LARGEST = 1e15
-"""A z-score beyond which sums of squares in float32 come to infinity."""
+"""Largest z-score; beyond it, sums of squares in float32 overflow."""
 
 LEAST = 1e-9
-"""A deviation below which a column counts as constant where single values of it are judged."""
+"""Standard deviation below which a column counts as constant when single values are checked."""
 
 OUTSIDE = 0.01
-"""Share of a column's values, the furthest from its median, that do not say how far the others lie from it."""
+"""Share of a column's values, the furthest from its median, that are excluded from the deviation of the others."""
 
 _CORRECT = "correct it in the file, or leave it empty if it stands for no value"
 
@@ -25,21 +25,11 @@ _CORRECT = "correct it in the file, or leave it empty if it stands for no value"
 def check_spikes(
     values: np.ndarray, times: pd.DatetimeIndex, columns: Sequence[str], observed: np.ndarray | None = None
 ) -> None:
-    """Refuse a value of the training part that would be the scale of its whole column.
+    """Refuse a value of the training part that would dominate the scale of its column.
 
-    A value is refused by the rule of `Scaler.check_range`, held against the other values: more than `LARGEST` of
-    their deviations from the median. A column that is nearly constant is judged as with a deviation of 1.
-
-    Parameters
-    ----------
-    values
-        The training rows, shape (N, C), float64, original units.
-    times
-        Of the rows.
-    columns
-        Names, for the message.
-    observed
-        Shape (N, C), False where a value was filled; None: all were measured.
+    The rule is that of `Scaler.check_range`, against the other values: at most `LARGEST` of their deviations from the
+    median. A nearly constant column gets a deviation of 1. `values` are the training rows (N, C), float64, original
+    units; `observed` (N, C) is False where a value was filled, None where all were measured.
     """
     for place, name in enumerate(columns):
         column, dates = values[:, place], times
@@ -61,14 +51,9 @@ def check_spikes(
 
 
 class Scaler:
-    """Mean and deviation of each column over the training rows.
+    """Mean and standard deviation of each column over the training rows.
 
-    Attributes
-    ----------
-    mean, scale
-        shape (C,), float64, original units; the scale of a constant column is 1.
-    columns
-        Names, in the order of the arrays.
+    `mean` and `scale` have shape (C,), float64, original units; the scale of a constant column is 1.
     """
 
     def __init__(self, mean: np.ndarray, scale: np.ndarray, columns: Sequence[str]) -> None:
@@ -80,7 +65,7 @@ class Scaler:
 
     @classmethod
     def fit(cls, values: np.ndarray, columns: Sequence[str], observed: np.ndarray | None = None) -> Scaler:
-        """Scaler of the training rows, shape (N, C), float64, original units, where `observed` (N, C) is True."""
+        """Return the scaler of the training rows (N, C), float64, original units, where `observed` (N, C) is True."""
         from sklearn.preprocessing import StandardScaler  # here, since predict never fits and starts sooner
 
         values = np.asarray(values, dtype=np.float64)
@@ -96,9 +81,9 @@ class Scaler:
         return cls(fitted.mean_, fitted.scale_, columns)
 
     def check_range(self, values: np.ndarray, times: pd.DatetimeIndex, source: str = "") -> None:
-        """Refuse values (N, C) so far from the training part that the squares of float32 cannot hold them.
+        """Refuse values (N, C) so far from the training part that their squares overflow float32.
 
-        `source` names the table in the message, where there may be several.
+        `source` names the table in the message.
         """
         furthest = np.maximum(values.max(0) - self.mean, self.mean - values.min(0)) / self.scale
         if not (furthest > LARGEST).any():
@@ -111,19 +96,19 @@ class Scaler:
         )
 
     def transform(self, values: np.ndarray) -> np.ndarray:
-        """z-scores, float64, of values of shape (…, C) in original units."""
+        """Return the z-scores, float64, of values of shape (…, C) in original units."""
         return (np.asarray(values, dtype=np.float64) - self.mean) / self.scale
 
     def inverse(self, values: np.ndarray, columns: Sequence[str] | None = None) -> np.ndarray:
-        """Original units, float64, of z-scores of shape (…, C), or (…, len(columns)) of the named columns."""
+        """Return original units, float64, of z-scores of shape (…, C), or (…, len(columns)) of the named columns."""
         place = slice(None) if columns is None else [self.columns.index(name) for name in columns]
         return np.asarray(values, dtype=np.float64) * self.scale[place] + self.mean[place]
 
     def to_dict(self) -> dict[str, Any]:
-        """State as plain lists; JSON keeps every digit of it."""
+        """Return the state as plain lists; JSON keeps every digit."""
         return {"columns": list(self.columns), "mean": self.mean.tolist(), "scale": self.scale.tolist()}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Scaler:
-        """Scaler with the state that `to_dict` gave."""
+        """Return the scaler of a `to_dict` state."""
         return cls(np.array(state["mean"]), np.array(state["scale"]), state["columns"])

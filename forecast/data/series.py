@@ -1,4 +1,4 @@
-"""A table becomes a series: its roles, numbers and last rows."""
+"""A table as a series: roles of its columns, numbers and last rows."""
 
 import difflib
 import os
@@ -26,22 +26,11 @@ _GAPS_WORD = "data.missing=mask"
 def to_numbers(
     table: pd.DataFrame, rows: np.ndarray, source: str, *, empty_allowed: bool = False, needed: Sequence[str] = ()
 ) -> tuple[np.ndarray, list[Flaw]]:
-    """Return the values of the table, shape (N, C), float64, and a flaw for each column that has one.
+    """Return the values of the table, shape (N, C), float64, and one flaw per flawed column.
 
-    NaN stands where a cell is empty, and in the whole of a column that holds something else than numbers.
-
-    Parameters
-    ----------
-    table
-        Cells as they were read.
-    rows
-        Row number of each as a spreadsheet shows it, for the messages.
-    source
-        What the messages call the table.
-    empty_allowed
-        Whether an empty cell is no flaw.
-    needed
-        Columns that the user named: of the others those without any number can be left out by `data.targets`.
+    A value is NaN where the cell is empty, and in all of a column with non-numeric cells. `rows` are spreadsheet row
+    numbers for messages. With `empty_allowed`, an empty cell is no flaw. A column without any number, unless the user
+    named it (`needed`), can be left out by `data.targets`.
     """
     values = np.full(table.shape, np.nan, dtype=np.float64, order="F")  # as pandas keeps it, which need not copy it
     flaws, useless = [], []
@@ -67,7 +56,7 @@ def to_numbers(
 
 
 def _flaw_of(numbers: np.ndarray, rows: np.ndarray, source: str, where: str, empty_allowed: bool) -> Flaw | None:
-    """Return the first thing that is wrong with the numbers of a column."""
+    """Return the first flaw of a column's numbers."""
     size = np.abs(numbers)
     for bad, problem, cure, word in (
         (np.isinf(numbers), "an infinite value ({count} in all)", "correct it in the file", None),
@@ -116,16 +105,9 @@ def _parse(column: pd.Series, rows: np.ndarray, source: str, where: str) -> np.n
 
 
 def rows_ahead(table: pd.DataFrame, times: pd.DatetimeIndex, targets: Sequence[str]) -> np.ndarray:
-    """Return which rows (N,) stand after the last time with a value of any target; none where no row has one.
+    """Return which rows (N,) follow the last time with a value of any target; none where no row has one.
 
-    Parameters
-    ----------
-    table
-        Cells as they were read, in any order of time.
-    times
-        Of its rows.
-    targets
-        Columns that are forecast.
+    `table` holds raw cells in any order of `times`.
     """
     none = np.zeros(len(table), dtype=bool)
     if times.asi8[-1] == times.asi8.max() and _has_value(table.iloc[-1:], targets)[0]:
@@ -135,13 +117,13 @@ def rows_ahead(table: pd.DataFrame, times: pd.DatetimeIndex, targets: Sequence[s
 
 
 def trailing_note(times: pd.DatetimeIndex, count: int) -> str:
-    """Say how many rows were left out and from when; `times` are those of the rows, in any order."""
+    """Return a note of how many rows were left out and from when; `times` are theirs, in any order."""
     rows = "the last row has" if count == 1 else f"the last {count:,} rows have"
     return f"{rows} no target value, from {times.min()} on: the series ends there, and a forecast begins there"
 
 
 def _has_value(table: pd.DataFrame, targets: Sequence[str]) -> np.ndarray:
-    """Return which rows (N,) have a cell of a target that is not empty."""
+    """Return which rows (N,) have a non-empty cell of a target."""
     found = np.zeros(len(table), dtype=bool)
     for name in targets:
         column = table[name]
@@ -163,15 +145,15 @@ class Series:
     frequency
         Step from row to row, a pandas alias such as 'h', '15min', 'D', 'MS'.
     notes
-        One line for each thing that was done to the input.
+        One line for each change to the input.
     observed
         Shape (N, C), False where a value was filled; None where none was.
     policies
-        What was to be done with doubled and missing rows.
+        The treatment of duplicate and missing rows.
     shown
-        The step that the rows themselves keep, where it is not `frequency`; None where they keep none either.
+        The step of most rows where it differs from `frequency`; None otherwise, or where there is none.
     merged
-        Columns that told several series apart, of which one was made as the user asked; none where there were none.
+        Columns that identified several series which were merged into one; empty otherwise.
     """
 
     frame: pd.DataFrame
@@ -188,7 +170,7 @@ class Series:
         return self.frame if self.observed is None else self.frame.where(self.observed)
 
     def observed_of(self, columns: Sequence[str], rows: slice | None = None) -> np.ndarray | None:
-        """Return the columns of `observed`, in their order; of all rows, or of those of a slice."""
+        """Return these columns of `observed`, in this order, for all rows or a slice."""
         if self.observed is None:
             return None
         names = list(self.frame.columns)
@@ -206,7 +188,7 @@ def read_series(
     policies: Policies = STRICT,
     merges_series: bool = False,
 ) -> Series:
-    """Series in a .csv, .csv.gz or .parquet file; the arguments are those of `series_from_frame`."""
+    """Return the series in a .csv, .csv.gz or .parquet file; the arguments are those of `series_from_frame`."""
     return series_from_frame(
         read_table(path),
         source=os.fspath(path),
@@ -230,34 +212,34 @@ def series_from_frame(
     policies: Policies = STRICT,
     merges_series: bool = False,
 ) -> Series:
-    """Series in a frame, checked; the frame stays as it is.
+    """Return the checked series of a frame, which is not changed.
 
-    Rows behind the last value of any target are left out: they are for what is known ahead.
+    Rows after the last value of any target are left out: they hold inputs known in advance.
 
     Parameters
     ----------
     frame
         One row for each time, the times in a column or in a DatetimeIndex.
     source
-        What the messages call the frame.
+        Name of the frame in messages.
     time_column
-        Column of times; None finds it where that is unambiguous.
+        Column of times; None: the only one that holds times.
     columns
         Columns to keep, in this order; None keeps all but the time column.
     covariates
-        Those of the columns that are no target.
+        Columns that are not targets.
     frequency
         Step between rows, a pandas alias; None infers it.
     policies
-        What is done with doubled and missing rows.
+        Treatment of duplicate and missing rows.
     merges_series
-        Whether a long table may become one series by the policy for doubled times.
+        Whether a long table may become one series by the policy for duplicate times.
 
     Raises
     ------
     InputError
-        With one line that says what is wrong, in which row and column, and what to do: of all that policies and
-        options can accept, together. Rows are numbered as a spreadsheet shows them: the header is row 1.
+        One message for all flaws that policies and options can accept, with rows as a spreadsheet numbers them: the
+        header is row 1.
     """
     flaws: list[Flaw] = []
     table, time_column, ambiguous = _with_time_column(frame, source, time_column)
@@ -301,7 +283,7 @@ def series_from_frame(
 def _without_missing_values(
     table: pd.DataFrame, columns: Sequence[str], policies: Policies
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the table with empty cells where the policies know a number as missing, and a note if there are any."""
+    """Return the table with `policies.missing_values` as empty cells, and a note if there are any."""
     marked = table[columns].isin(list(policies.missing_values)) if policies.missing_values else None
     if marked is None or not (count := int(marked.to_numpy().sum())):
         return table, ()
@@ -316,7 +298,7 @@ Result = TypeVar("Result")
 
 
 def _tolerating(flaws: list[Flaw], step: Callable[[str], Result], policy: str, otherwise: str) -> Result:
-    """Return what a step makes under a policy; where that is refused, keep the flaw and take the other policy."""
+    """Return the result of a step under a policy; on a flaw, record it and use the other policy."""
     try:
         return step(policy)
     except Flaw as flaw:
@@ -333,7 +315,7 @@ def _merged_series(
     source: str,
     how: str | None,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Refuse a long table unless `how` says how its series become one; return the columns that name them and a note."""
+    """Refuse a long table unless `how` says how to merge its series; return their identifying columns and a note."""
     panel = find_panel(table, times, time_column, targets)
     if panel is None:
         return (), ()
@@ -346,7 +328,7 @@ def _merged_series(
 
 
 def _with_time_column(frame: pd.DataFrame, source: str, name: str | None) -> tuple[pd.DataFrame, str, Flaw | None]:
-    """Return the table with the times in a column, the column's name, and a flaw where others hold times too."""
+    """Return the table with a time column, that column's name, and a flaw where other columns hold times too."""
     if isinstance(frame.index, pd.MultiIndex) or isinstance(frame.columns, pd.MultiIndex):
         raise InputError(f"{source} has an index of several levels: give one row for each time, one series a column")
     if frame.empty and not len(frame):
@@ -371,7 +353,7 @@ def _index_holds_times(index: pd.Index) -> bool:
 
 
 def _without_nameless(table: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Leave out columns without a name that are empty (a comma at each line's end) or count the rows."""
+    """Drop columns without a name that are empty (a comma at each line's end) or count the rows."""
     dropped = []
     for place, name in enumerate(table.columns):
         if name == f"Unnamed: {place}":
@@ -386,7 +368,7 @@ def _without_nameless(table: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...
 
 
 def _without_empty_rows(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, np.ndarray, tuple[str, ...]]:
-    """Table without lines that are blank from end to end, the row number of each that stays, and a note."""
+    """Return the table without blank lines, the row number of each remaining line, and a note."""
     rows = np.arange(2, len(table) + 2)
     empty = table.isna().all(axis=1).to_numpy()
     if not empty.any():

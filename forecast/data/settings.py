@@ -16,15 +16,15 @@ LARGEST_SEED = 2**32 - 1
 SYNTHETIC, FILE = "synthetic", "file"
 
 LONGEST_NAME = 100
-"""Letters of a name: folders are called by it, and files beside them by it and more."""
+"""Longest name in letters: folders and files are named by it, with additions."""
 
 _TAKEN = ("sweeps", "benchmark")
-"""Folders under `output_dir` that are not those of data."""
+"""Folders under `output_dir` that do not belong to a data set."""
 
 
 @settings
 class DataSettings:
-    """The `data` group; which options there are depends on the source."""
+    """The `data` group; its options depend on the source."""
 
     name: str | None = option("Name of the data in folders and titles; null: the name of the file.")
     source: str = option("Where the series comes from.", choices=(SYNTHETIC, FILE))
@@ -49,13 +49,7 @@ class DataSettings:
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> "DataSettings":
-        """Return the `data` group of a configuration, checked.
-
-        Raises
-        ------
-        InputError
-            Naming a key that the source does not have, a missing one, or a value that cannot be used.
-        """
+        """Return the checked `data` group of a configuration."""
         source = values.get("source")
         known = options_of(cls)
         if source not in known["source"].choices:
@@ -71,11 +65,11 @@ class DataSettings:
 
     @property
     def policies(self) -> Policies:
-        """How the table is repaired."""
+        """The repairs of the table."""
         return Policies(self.duplicates, self.missing, tuple(self.missing_values))
 
     def _check_together(self) -> None:
-        """Refuse values that do not go together."""
+        """Refuse values that contradict each other."""
         if self.name is None and self.path is None:
             raise InputError("data.name=null: give it a name; only that of your own file, data.path, is seen from it")
         if self.name is not None:
@@ -95,7 +89,7 @@ class DataSettings:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name of the data that no folder can have, or that steers a terminal."""
+    """Refuse a name of the data that is no valid folder name, or has control characters."""
     if not is_plain(name):
         raise InputError(f"data.name={name!r}: has control characters: choose another")
     if not 0 < len(name) <= LONGEST_NAME:
@@ -111,7 +105,7 @@ def named(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def name_of(path: Path) -> str:
-    """Return the name of the data in a file: `aep_hourly` of aep_hourly.csv.gz, of letters that a folder may have."""
+    """Return the name of the data in a file: `aep_hourly` for aep_hourly.csv.gz, in letters valid for a folder."""
     name = path.name
     for end in (".gz", ".csv", ".parquet", ".pq"):
         if name.lower().endswith(end):

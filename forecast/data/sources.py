@@ -1,4 +1,4 @@
-"""Where a series comes from: its loader, and what a run folder may say of it."""
+"""Loading of a series from its source, and checks on what a run folder may name."""
 
 import shlex
 from collections.abc import Callable, Mapping
@@ -20,14 +20,10 @@ from forecast.data.unpacking import content_sha256
 
 @dataclass(frozen=True)
 class Source:
-    """A series with the roles of its columns, and where it came from.
+    """A series with the roles of its columns, and its origin.
 
-    Parameters
-    ----------
-    path, sha256
-        Of its file; None: simulated.
-    cycles
-        Of the calendar, for the model; None: those that its training part shows.
+    `path` and `sha256` are those of its file; None: simulated. `cycles` are the calendar's cycles for the model; None:
+    those that the training part shows.
     """
 
     series: Series
@@ -44,13 +40,7 @@ class Source:
 
 
 def load_source(config: DataSettings) -> Source:
-    """Read what the `data` group names.
-
-    Raises
-    ------
-    InputError
-        If it cannot be had, is flawed, or gives a column a role that no model uses.
-    """
+    """Read the series that the `data` group names, and check the roles of its columns."""
     covariates = [str(name) for name in config.past_covariates]
     wanted = None if config.targets is None else [str(name) for name in config.targets]
     if wanted is not None and (shared := sorted(set(wanted) & set(covariates))):
@@ -87,7 +77,7 @@ def load_source(config: DataSettings) -> Source:
 
 
 def expanded(name: str) -> Path:
-    """Return the path, a home at its beginning put in; where ~ is nobody's home it is a letter of the name."""
+    """Return the path with ~ expanded, or unchanged where that home does not exist."""
     try:
         return Path(name).expanduser()
     except RuntimeError:
@@ -107,17 +97,11 @@ def _path(config: DataSettings) -> Path:
 
 
 def described_data(data: Mapping[str, Any], folder: Path, cure: Callable[[str], str]) -> dict[str, Any]:
-    """Return the `data` group of a run folder, such that nothing but a file of the user's is read for it.
+    """Return the `data` group of a run folder, restricted to files that belong to the user.
 
-    A file is taken where it lies in the data folder (`data/` or FORECAST_DATA_DIR) or in the run folder. The address
-    is that of `conf/data` where the group is one of its presets, and none otherwise: the folder's own is not used.
-
-    Parameters
-    ----------
-    folder
-        The run folder.
-    cure
-        Gives the command by which the user names a file.
+    A file is accepted in the data folder (`data/` or FORECAST_DATA_DIR) or in the run folder. The address is that of
+    `conf/data` where the group is one of its presets, else None: the folder's own is never used. `cure` returns the
+    command by which the user names a file.
     """
     if data.get("source") != "file":
         return dict(data)
@@ -131,7 +115,7 @@ def described_data(data: Mapping[str, Any], folder: Path, cure: Callable[[str], 
 
 
 def lies_within(path: Path, folder: Path) -> bool:
-    """Say whether a file lies in the data folder or in the run folder, wherever its links lead."""
+    """Return whether a file lies in the data folder or, with links resolved, in that or the run folder."""
     if ".." not in path.parts and any(path.absolute().parent == place.absolute() for place in data_folders()):
         return True  # the user's own folder, and so the user's own link
     try:
@@ -142,7 +126,7 @@ def lies_within(path: Path, folder: Path) -> bool:
 
 
 def resume_words(folder: Path, data: Mapping[str, Any]) -> str:
-    """Return the words of the command line, quoted, that go on with a run: its folder, and its file where needed."""
+    """Return the quoted command-line words that resume a run: its folder, and its file where needed."""
     words = [_word("resume", str(folder))]
     if data.get("source") == "file" and data["path"] is not None and not lies_within(Path(data["path"]), folder):
         words.append(_word("data.path", str(data["path"])))
@@ -150,7 +134,7 @@ def resume_words(folder: Path, data: Mapping[str, Any]) -> str:
 
 
 def resume_command(folder: Path, path: str) -> str:
-    """Return the command that goes on with a run on the user's own file."""
+    """Return the command that resumes a run on the user's own file."""
     return f"python train.py {_word('resume', str(folder))} {_word('data.path', path)}"
 
 
@@ -163,12 +147,12 @@ def _elsewhere(name: str, folder: Path, cure: Callable[[str], str]) -> str:
 
 
 def _word(key: str, value: str) -> str:
-    """Return `key=value` as the shell hands it to Hydra."""
+    """Return `key=value`, quoted for the shell and Hydra."""
     return shlex.quote(value_word(key, value))
 
 
 LONGEST_FILE_NAME = 250
-"""Bytes of a file's name that every usual system takes, an ending of the program's own included."""
+"""Longest file name, in bytes, that every usual system takes, with an ending of the program's own."""
 
 
 def _is_plain(name: str) -> bool:
@@ -181,7 +165,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _address(data: Mapping[str, Any]) -> str | None:
-    """Return the address that `conf/data` has for exactly this file of this name and content; None for any other."""
+    """Return the address in `conf/data` for a file of exactly this name and content; None for any other."""
     for preset in map(load_choice, choice_files("data")):
         same = all(preset.get(key) == data.get(key) for key in ("name", "file_name", "sha256"))
         if same and preset.get("sha256") is not None:

@@ -1,4 +1,4 @@
-"""Number of rows in, three row ranges out: training, validation and test targets, in the order of time."""
+"""Split of the rows into training, validation and test targets, in order of time."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from forecast.common.errors import InputError
 
 @dataclass(frozen=True)
 class Split:
-    """Rows whose values are targets of each part; they follow one another and never overlap."""
+    """Target rows of each part; the parts follow one another and do not overlap."""
 
     train: range
     validation: range
@@ -15,11 +15,11 @@ class Split:
 
 
 def split_rows(num_rows: int, train: float | int, validation: float | int, test: float | int) -> Split:
-    """Rows of each part.
+    """Return the rows of each part.
 
-    Three fractions that sum to 1 use every row: int(train·n) rows for training, int(test·n) for the test, the
-    rest for validation, as the published tables count them. Three whole numbers are row counts from the first
-    row on; rows that are left over are unused (ETT's standard borders are 8640, 2880, 2880).
+    Three fractions that sum to 1 use every row: int(train·n) rows for training, int(test·n) for the test, the rest for
+    validation, as the published tables count them. Three whole numbers are row counts from the first row on; further
+    rows are unused (ETT's standard borders are 8640, 2880, 2880).
     """
     sizes = (train, validation, test)
     shown = f"data.split train {train}, validation {validation}, test {test}"

@@ -17,23 +17,14 @@ CPU = torch.device("cpu")
 PLACEMENTS = ("auto", "device", "mapped")
 
 SHARE = 0.5
-"""Of the free memory that a table may take before "auto" maps it: the model and its steps want the rest."""
+"""Share of the free memory that a table may take before "auto" maps it; the model and its steps need the rest."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a table is, and what that follows from.
+    """The place of a table, with the sizes in bytes that decided it.
 
-    Parameters
-    ----------
-    wanted
-        One of `PLACEMENTS`.
-    device
-        Where batches are wanted.
-    table_bytes
-        What the table takes.
-    free_bytes
-        What the device has free for it; None where the system does not say.
+    `wanted` is one of `PLACEMENTS`, `device` the device of the batches. `free_bytes` is None where it is unknown.
     """
 
     wanted: str
@@ -43,7 +34,7 @@ class Placement:
 
     @property
     def mapped(self) -> bool:
-        """Whether it is in a file."""
+        """Whether the table is in a file."""
         if self.wanted != "auto":
             return self.wanted == "mapped"
         return self.free_bytes is not None and self.table_bytes > SHARE * self.free_bytes
@@ -55,7 +46,7 @@ class Placement:
         return f"table of {_mib(self.table_bytes)} {where}{asked}; {self.device} has {there} free"
 
     def facts(self) -> dict[str, Any]:
-        """Return what a result says of it."""
+        """Return the entries of a result."""
         return {
             "where": "mapped" if self.mapped else "device",
             "wanted": self.wanted,
@@ -66,20 +57,11 @@ class Placement:
 
 @dataclass(frozen=True)
 class Placing:
-    """What is asked for of a placement, and what it may use.
+    """The placement asked for (`wanted`, one of `PLACEMENTS`), and what it may use.
 
-    Parameters
-    ----------
-    wanted
-        One of `PLACEMENTS`.
-    device
-        That trains.
-    processes
-        Of the run on this machine: they share the memory of a CPU.
-    folder
-        On whose disk a file may lie; the nearest one above it where it is not there yet.
-    address
-        Of the file that another process of the run has made; a file is made where it cannot be seen from here.
+    The `processes` of the run on this machine share the memory of a CPU. A file lies on the disk of `folder`, or of its
+    nearest existing parent. `address` is the file of another process of the run; where unreadable, a new one is
+    written.
     """
 
     wanted: str = "auto"
@@ -89,7 +71,7 @@ class Placing:
     address: Address | None = None
 
     def choose(self, table_bytes: int) -> Placement:
-        """Return the placement of a table of so many bytes."""
+        """Return the placement of a table of `table_bytes`."""
         free = free_bytes(self.device)
         if free is not None and self.device.type == "cpu":
             free //= self.processes
@@ -101,18 +83,18 @@ class Placing:
         return Placement(self.wanted, self.device, table_bytes, free)
 
     def file(self, recipes: Sequence[Recipe]) -> MappedFile:
-        """Return the arrays in the file of the run, made here if need be."""
+        """Open the run's file of arrays, or write it."""
         found = None if self.address is None else MappedFile.open(self.address, recipes)
         return found or MappedFile.write(recipes, _existing(self.folder))
 
 
 IN_MEMORY = Placing()
-"""On the CPU, and in a file only where memory is short."""
+"""On the CPU; in a file only where memory is short."""
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A table where it is kept: its arrays on the CPU, and the file that holds them, if one does."""
+    """A stored table: its arrays on the CPU, and the file that holds them, if any."""
 
     placement: Placement
     tensors: list[Tensor]
@@ -120,7 +102,7 @@ class Placed:
 
 
 def place(recipes: Sequence[Recipe], placing: Placing) -> Placed:
-    """Make the arrays of a table where they are to be kept, or where a device's copy is then taken from."""
+    """Make the arrays of a table in memory or in a file, as `placing` chooses."""
     placement = placing.choose(sum(recipe.bytes for recipe in recipes))
     if not placement.mapped:
         return Placed(placement, [recipe.in_memory() for recipe in recipes], None)

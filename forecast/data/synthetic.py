@@ -24,13 +24,10 @@ _LAST_YEAR = 2261
 
 
 def simulate_transformer(rows: int = 17520, seed: int = 0, start: str = "2022-01-01") -> pd.DataFrame:
-    """Hourly loads and temperatures of a transformer; the same seed gives the same rows, however many follow.
+    """Return hourly loads and temperatures of a transformer, over an hourly index named `date`.
 
-    Returns
-    -------
-    pandas.DataFrame
-        Columns active_power_kw, reactive_power_kvar, ambient_temperature_c and oil_temperature_c over an
-        hourly index named `date`.
+    The same seed gives the same rows, for any length. Columns: active_power_kw, reactive_power_kvar,
+    ambient_temperature_c, oil_temperature_c.
     """
     first = pd.Timestamp(start)
     most = int((pd.Timestamp(f"{_LAST_YEAR}-12-31") - first) / pd.Timedelta(hours=1))
@@ -56,14 +53,10 @@ def simulate_transformer(rows: int = 17520, seed: int = 0, start: str = "2022-01
 
 
 def top_oil_temperature(load_factor: np.ndarray, ambient: np.ndarray) -> np.ndarray:
-    """Top-oil temperature in °C, shape (N,), by the exponential equation of IEC 60076-7 in steps of an hour.
+    """Return the top-oil temperature in °C, shape (N,), by the exponential equation of IEC 60076-7 in hourly steps.
 
-    Parameters
-    ----------
-    load_factor
-        K, apparent over rated power, shape (N,), held over the hour that ends at each time.
-    ambient
-        Temperature of the air in °C, shape (N,), held likewise. The first row is taken as a steady state.
+    `load_factor` K (N,) is apparent over rated power, held over the hour that ends at each time; `ambient` (N,) is the
+    air temperature in °C, held likewise. The first row is taken as a steady state.
     """
     loss_share = (1 + load_factor**2 * LOSS_RATIO) / (1 + LOSS_RATIO)
     steady = ambient + TOP_OIL_RISE_K * loss_share**OIL_EXPONENT
@@ -71,14 +64,14 @@ def top_oil_temperature(load_factor: np.ndarray, ambient: np.ndarray) -> np.ndar
 
 
 def _lag(target: np.ndarray, time_constant_h: float) -> np.ndarray:
-    """First-order response to a target that is held over each hour, at rest in the first row."""
+    """Return the first-order response to a target held over each hour, with a steady first row."""
     kept = np.exp(-1 / time_constant_h)
     response, _ = lfilter([1 - kept], [1, -kept], target, zi=[kept * target[0]])
     return np.asarray(response)
 
 
 class _Noise:
-    """Random series; each call has a stream of its own, so a longer series begins with the shorter one."""
+    """Random series; each call uses its own stream, so a longer series begins with the shorter one."""
 
     def __init__(self, rows: int, seed: int) -> None:
         self.rows, self.seed, self.calls = rows, seed, 0
@@ -91,14 +84,14 @@ class _Noise:
         return deviation * self.stream().standard_normal(self.rows)
 
     def correlated(self, deviation: float, time_constant_h: float) -> np.ndarray:
-        """Stationary first-order autoregression."""
+        """Return a stationary first-order autoregression."""
         kept = np.exp(-1 / time_constant_h)
         shocks = self.white(deviation * np.sqrt(1 - kept**2))
         shocks[0] /= np.sqrt(1 - kept**2)
         return np.asarray(lfilter([1.0], [1.0, -kept], shocks))
 
     def switched(self, mean_hours: float, levels: tuple[float, ...], weights: tuple[float, ...]) -> np.ndarray:
-        """Level that is drawn anew at random times and held between them; it begins with the first level."""
+        """Return a level redrawn at random times and held between them, starting at the first level."""
         stream = self.stream()
         events = stream.random(self.rows) < 1 / mean_hours
         drawn = np.array(levels)[np.searchsorted(np.cumsum(weights)[:-1], self.stream().random(self.rows))]
@@ -111,7 +104,7 @@ def _hour_of_day(index: pd.DatetimeIndex) -> np.ndarray:
 
 
 def _year_wave(index: pd.DatetimeIndex, peak_day: float) -> np.ndarray:
-    """Cosine of one year with its peak on the given day of the year."""
+    """Return a cosine of one year with its peak on the given day of the year."""
     day = index.day_of_year.to_numpy() + index.hour.to_numpy() / 24
     return np.asarray(np.cos(2 * np.pi * (day - peak_day) * 24 / _YEAR_H))
 
@@ -136,7 +129,7 @@ def _off_days(index: pd.DatetimeIndex) -> np.ndarray:
 
 
 def _bump(peak_hour: float, width_h: float) -> np.ndarray:
-    """Bell over the 24 hours of the day, shape (24,), that runs on over midnight."""
+    """Return a bell over the 24 hours of the day, shape (24,), continued across midnight."""
     distance = (np.arange(24) - peak_hour + 12) % 24 - 12
     return np.asarray(np.exp(-0.5 * (distance / width_h) ** 2))
 
@@ -159,7 +152,7 @@ def _active_power(index: pd.DatetimeIndex, ambient: np.ndarray, off_day: np.ndar
 
 
 def _soft_excess(kelvin: np.ndarray) -> np.ndarray:
-    """max(0, kelvin) with a knee of about 2 K."""
+    """Return max(0, kelvin) with a knee of about 2 K."""
     return np.asarray(2 * np.logaddexp(0, kelvin / 2))
 
 

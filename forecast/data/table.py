@@ -1,4 +1,4 @@
-"""File in, raw table out: what is written in a CSV or Parquet file, before any of it is understood."""
+"""The raw table of a CSV or Parquet file."""
 
 import csv
 import io
@@ -24,11 +24,7 @@ _OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Table of the file as it stands, one row for each record, cells not yet checked.
-
-    Raises `InputError` where the file cannot be a table: none there, a folder, empty, header only, binary,
-    not UTF-8, another delimiter than the comma, lines of unequal length, a doubled column name.
-    """
+    """Return the raw table of the file, one row per record, cells not yet checked; raise `InputError` if it is none."""
     path = Path(path)
     try:
         if path.is_dir():
@@ -82,7 +78,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
 
 
 def _text_bytes(path: Path) -> bytes:
-    """Content of the file, unpacked, known to be UTF-8 text."""
+    """Return the content of the file, unpacked, checked to be UTF-8 text."""
     content = read_gzip(path) if path.name.lower().endswith(".gz") else read_file(path)
     if not content.strip(b"\xef\xbb\xbf \t\r\n"):
         raise InputError(f"{path} is empty: choose another file")
@@ -101,7 +97,7 @@ def _text_bytes(path: Path) -> bytes:
 
 
 def _read_header(content: bytes, path: Path) -> list[str]:
-    """Return the column names, checked, without blanks around them; an empty one is called `Unnamed: 0`."""
+    """Return the checked and stripped column names; an empty one becomes `Unnamed: 0`."""
     records = csv.reader(io.StringIO(content[:1_000_000].decode("utf-8-sig", errors="ignore"), newline=""))
     header: list[str] = []
     try:
@@ -132,7 +128,7 @@ def _read_header(content: bytes, path: Path) -> list[str]:
 
 
 def check_names(names: list[str], source: str) -> None:
-    """Refuse a doubled column name, and one with letters that steer a terminal."""
+    """Refuse a duplicate column name, and one with control characters."""
     if steering := [name for name in names if not is_plain(name)]:
         raise InputError(f"{source}, row 1: the column name {steering[0]!r} has control characters: rename it")
     doubled = [name for name, count in Counter(names).items() if count > 1] if len(set(names)) < len(names) else []
@@ -141,7 +137,7 @@ def check_names(names: list[str], source: str) -> None:
 
 
 def _parser_complaint(error: Exception) -> str:
-    """Pandas' complaint in one line with its row; pandas counts lines from 1, as a spreadsheet does."""
+    """Return the error of pandas in one line with its row; pandas counts lines from 1, as a spreadsheet does."""
     text = " ".join(str(error).split())
     ragged = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text)
     if ragged:

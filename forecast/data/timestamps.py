@@ -1,4 +1,4 @@
-"""Cells in, times out: which column holds the dates, and what they say, without guessing at day and month."""
+"""Cells as times: the column that holds dates, and their format, without guessing at day and month."""
 
 import re
 from collections.abc import Mapping
@@ -25,9 +25,9 @@ _CURE = "write dates as 2016-07-01 00:00:00"
 
 
 def find_time_column(table: pd.DataFrame, source: str) -> tuple[str, Flaw | None]:
-    """Return the name of the one column that holds dates; numbers are never taken for dates.
+    """Return the name of the one column that holds dates; numbers never count as dates.
 
-    Where several hold dates, it is the one with the most different cells, and the flaw says so.
+    Of several, it is the one with the most distinct cells, with a flaw.
     """
     candidates = [str(name) for name in table.columns if holds_times(table[name])]
     if len(candidates) == 1:
@@ -43,7 +43,7 @@ def find_time_column(table: pd.DataFrame, source: str) -> tuple[str, Flaw | None
 
 
 def holds_times(column: pd.Series) -> bool:
-    """Tell whether most of the first cells are dates."""
+    """Return whether most of the first cells are dates."""
     if isinstance(column.dtype, pd.PeriodDtype) or pd.api.types.is_datetime64_any_dtype(column.dtype):
         return True
     if pd.api.types.is_numeric_dtype(column.dtype):
@@ -53,16 +53,10 @@ def holds_times(column: pd.Series) -> bool:
 
 
 def parse_times(column: pd.Series, rows: np.ndarray, where: str) -> tuple[pd.DatetimeIndex, tuple[str, ...]]:
-    """Return the times of the column in nanoseconds, in the order of the rows, and notes on how they were read.
+    """Return the times of the column in nanoseconds, in row order, and notes on how they were read.
 
-    Parameters
-    ----------
-    column
-        Strings, dates or datetimes.
-    rows
-        Row number of each cell as a spreadsheet shows it (the header is row 1), for the messages.
-    where
-        File and column, for the messages.
+    `column` holds strings, dates or datetimes; `rows` are spreadsheet row numbers (the header is row 1) and `where` is
+    file and column, both for messages.
     """
     if pd.api.types.is_numeric_dtype(column.dtype) and column.notna().any():
         place = int(column.notna().to_numpy().argmax())
@@ -97,7 +91,7 @@ def _within_range(index: pd.DatetimeIndex, rows: np.ndarray, where: str) -> pd.D
 
 
 def _form(text: str) -> re.Match[str] | None:
-    """Match the cell against the forms of dates that can be read; None where it has none of them."""
+    """Return the match of a cell with a readable date format; None without one."""
     text = re.sub(_UTC, "Z", text.strip())
     matches = (form.fullmatch(text) for form in (_YEAR_FIRST, _YEAR_LAST, _MONTH_NAMED))
     return next((match for match in matches if match), None)
@@ -135,7 +129,7 @@ def _parse_text(text: pd.Series, rows: np.ndarray, where: str) -> tuple[pd.Datet
 
 
 def _patterns(form: re.Match[str]) -> dict[str, str]:
-    """Return the patterns that the form may be read by, under the words that a note calls them."""
+    """Return the possible patterns of the form, by the words that a note uses."""
     mark, time = form["mark"], ""
     if form["hour"]:
         half = form["half"] or ""
@@ -159,13 +153,13 @@ def _first_form(text: pd.Series) -> re.Match[str] | None:
 
 
 def _is_a_day_a_row(plain: pd.Series) -> bool:
-    """Tell whether all rows have the same local time of day, and no day comes twice."""
+    """Return whether all rows have the same local time of day, and no day comes twice."""
     local = pd.DatetimeIndex(pd.to_datetime(plain, format="mixed", errors="coerce"))  # the year comes first in all
     return bool(not local.hasnans and local.is_unique and (local - local.normalize()).nunique() == 1)
 
 
 def _has_several_offsets(text: pd.Series, rows: np.ndarray, where: str) -> bool:
-    """Refuse times with and without an offset side by side; tell whether the offsets differ."""
+    """Refuse a mixture of times with and without an offset; return whether the offsets differ."""
     zoned = text.str.contains(_ENDS_IN_ZONE, regex=True).to_numpy(dtype=bool)
     if not zoned.any():
         return False

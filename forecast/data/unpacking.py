@@ -16,22 +16,22 @@ from forecast.common.errors import InputError
 from forecast.data.parquet_pages import rows_and_bytes
 
 LIMIT = "FORECAST_MAX_TABLE_MIB"
-"""The environment variable that says how many MiB a compressed table may take unpacked."""
+"""Environment variable with the largest unpacked size of a compressed table, in MiB."""
 
 DEFAULT_MIB = 256
 
 MOST_COLUMNS = 20_000
-"""Columns of a table: each is looked at one by one."""
+"""Largest number of columns of a table: each is checked one by one."""
 
 _CELL, _OBJECT = 8, 64
-"""Bytes of a number, and of a value for which Python makes an object."""
+"""Bytes of a number, and of a Python object."""
 
 _PIECE, _ROWS = 2**20, 2**15
 _SPARSE = 8
 
 
 def limit_bytes() -> int:
-    """Return how many bytes a compressed table may take unpacked."""
+    """Return the largest unpacked size of a compressed table, in bytes."""
     text = os.environ.get(LIMIT, str(DEFAULT_MIB))
     try:
         size = float(text)
@@ -43,7 +43,7 @@ def limit_bytes() -> int:
 
 
 def refuse_large(path: Path) -> InputError:
-    """Return the refusal of a table that would be larger than the limit."""
+    """Return the error for a table larger than the limit."""
     return InputError(
         f"{path}: unpacked, it takes more than the limit of {limit_bytes() / 2**20:,.3g} MiB: "
         f"if it comes from somebody you trust, set the environment variable {LIMIT} to more"
@@ -51,13 +51,13 @@ def refuse_large(path: Path) -> InputError:
 
 
 def check_columns(count: int, path: Path) -> None:
-    """Refuse a table of more columns than can be looked at one by one."""
+    """Refuse a table with more than `MOST_COLUMNS` columns."""
     if count > MOST_COLUMNS:
         raise InputError(f"{path}: has {count:,} columns, and {MOST_COLUMNS:,} are read at most: leave some out")
 
 
 def read_file(path: Path) -> bytes:
-    """Return the content of a file that is not compressed; one that is mostly a hole counts as compressed."""
+    """Return the content of an uncompressed file; one that is mostly a hole counts as compressed."""
     facts = path.stat()
     if facts.st_size > limit_bytes() and facts.st_blocks * 512 * _SPARSE < facts.st_size:
         raise refuse_large(path)
@@ -65,7 +65,7 @@ def read_file(path: Path) -> bytes:
 
 
 def read_gzip(path: Path) -> bytes:
-    """Return the text in a gzip file, counted as it is unpacked; a cell counts as a number at least."""
+    """Return the text in a gzip file, counted while unpacking; a cell counts as at least a number."""
     limit, pieces, size, cells = limit_bytes(), [], 0, 0
     with path.open("rb") as file, gzip.GzipFile(fileobj=file) as unpacked:
         while piece := _next_piece(unpacked, path):
@@ -85,10 +85,10 @@ def _next_piece(file: gzip.GzipFile, path: Path) -> bytes:
 
 
 def read_parquet_bytes(path: Path) -> bytes:
-    """Return the content of a Parquet file whose table is seen to be within the limit.
+    """Return the content of a Parquet file whose table is within the limit.
 
-    Rows and columns are read from its metadata first, the sizes of pages from their own headers; texts, of which a
-    short file may hold very many or very long ones, are counted in pieces.
+    Rows and columns come from its metadata, page sizes from the page headers. Texts are counted in pieces: a short file
+    may hold very many or very long ones.
     """
     if path.stat().st_size > limit_bytes():
         raise refuse_large(path)
@@ -123,7 +123,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _count_texts(content: bytes, names: list[str], path: Path, left: int) -> None:
-    """Refuse columns whose texts take more than `left` bytes together, read as references to the different ones."""
+    """Refuse columns whose texts take more than `left` bytes together, read as references to distinct values."""
     file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content), read_dictionary=names)
     for batch in file.iter_batches(batch_size=_ROWS, columns=names, use_threads=False):
         batch.validate(full=True)  # a damaged text would be found where it is first looked at
@@ -141,16 +141,13 @@ PACKED = ".gz"
 
 
 def find_file(folder: Path, name: str) -> Path | None:
-    """Return the file of that name in the folder, or else the packed table, `name.gz`; None where neither is there."""
+    """Return the file of that name in the folder, else the packed table `name.gz`; None if neither exists."""
     names = [name, name + PACKED] if name.lower().endswith(".csv") else [name]
     return next((folder / each for each in names if (folder / each).is_file()), None)
 
 
 def content_sha256(path: Path) -> str:
-    """Return the sha256 of the content: of what a .gz file unpacks to, of any other file as it is.
-
-    It is read a piece at a time, and a packed one as far as the limit of unpacked tables.
-    """
+    """Return the sha256 of the content, of a .gz file's unpacked content; unpack within the limit only."""
     digest, length = hashlib.sha256(), 0
     packed = path.name.lower().endswith(PACKED)
     most = limit_bytes() if packed else math.inf

@@ -1,4 +1,4 @@
-"""Windows of a series, cut in batches on the device, and which of them may be kept where values were filled."""
+"""Windows of a series, cut into batches on the device, and the choice of windows where values were filled."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +16,9 @@ _END = object()
 
 
 def ahead(items: Iterable[Item]) -> Iterator[Item]:
-    """Yield `items` in their order, each made by one thread in the background while the one before is in use.
+    """Yield `items` in order; a background thread makes the next one while the current one is in use.
 
-    At most one is made ahead. What making one raises is raised where that one is asked for.
+    An exception in making an item is raised when that item is requested.
     """
     iterator = iter(items)
     with ThreadPoolExecutor(1, thread_name_prefix="next-batch") as worker:
@@ -49,9 +49,8 @@ class Batch(NamedTuple):
 def start_rows(targets: range, context_length: int, horizon: int, *, part: str) -> Tensor:
     """Return the first context row (W,) of every window whose targets lie wholly in `targets`.
 
-    The context may reach back before the part: the first target of a later part is the same date at every
-    context length. Windows whose context would begin before row 0 do not exist; only the first part of a
-    table may lose windows that way.
+    The context may reach back before the part, so that a later part's first target has the same date at every context
+    length. Windows cannot begin before row 0; only the first part of a table loses windows that way.
     """
     if 0 < targets.start < context_length:
         raise InputError(
@@ -70,7 +69,7 @@ def start_rows(targets: range, context_length: int, horizon: int, *, part: str) 
 
 
 class _Gathered(NamedTuple):
-    """Whole windows, where the table is: (B, T + h) rows of each array, and the first row (B,) of each window."""
+    """Whole windows on the table's device: (B, T + h) rows of each array, and the first row (B,) of each window."""
 
     values: Tensor
     known: Tensor
@@ -80,26 +79,22 @@ class _Gathered(NamedTuple):
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows over one table: nothing is copied until a batch is asked for.
+    """Windows over one table: nothing is copied until a batch is requested.
 
     Parameters
     ----------
-    values
-        Shape (N, C_in), z-scores, the `num_targets` targets first.
-    known
-        Shape (N, F), inputs known in advance.
+    values, known
+        Shapes (N, C_in), z-scores, the `num_targets` = C_out targets first, and (N, F), inputs known in advance.
     starts
         Shape (W,), int64, the first context row of each window.
     context_length, horizon
         T and h, in steps.
-    num_targets
-        C_out, at most C_in.
     observed
         Shape (N, C_in), False where a value was filled; None where none was.
     past_masked
-        Whether batches hand on the past's part of `observed`; where they do not, fills are read as values.
+        Whether batches contain the past's part of `observed`; otherwise fills are read as values.
     mapped_for
-        Where the batches of a table go that lies in a file; None: it is in memory, batches are where it is.
+        Device of the batches of a table in a file; None: the table is in memory, on the device of its batches.
     """
 
     values: Tensor
@@ -117,11 +112,11 @@ class Windows:
 
     @property
     def device(self) -> torch.device:
-        """Where batches are."""
+        """The device of the batches."""
         return self.values.device if self.mapped_for is None else self.mapped_for
 
     def to(self, device: torch.device | str) -> "Windows":
-        """Return the same windows with their batches on `device`; their table goes there too unless it is mapped."""
+        """Return the same windows with their batches on `device`, and their table too unless it is mapped."""
         if self.mapped_for is not None:
             return replace(self, mapped_for=torch.device(device))
         observed = None if self.observed is None else self.observed.to(device)
@@ -143,17 +138,17 @@ class Windows:
         return self.values[rows.to(self.values.device)].to(self.device)
 
     def batch(self, index: Tensor) -> Batch:
-        """Gather the windows at the positions `index` (B,), which are where `starts` is."""
+        """Return the windows at the positions `index` (B,), which is on the device of `starts`."""
         return self._cut(self._gather(index))
 
     def batches(self, batch_size: int, share: range | None = None) -> Iterator[Batch]:
-        """Return every window, or those at the positions `share`, once and in order; the last batch may be smaller."""
+        """Yield every window, or those at the positions `share`, once and in order; the last batch may be smaller."""
         share = range(len(self)) if share is None else share
         positions = torch.arange(share.start, share.stop, device=self.starts.device)
         return self.stream(positions.split(batch_size) if share else ())
 
     def stream(self, indices: Iterable[Tensor]) -> Iterator[Batch]:
-        """Return the batch of each of `indices` in turn; of a mapped table the next one is read in the meantime."""
+        """Yield the batch of each of `indices`; with a mapped table, the next one is read in the background."""
         gathered = map(self._gather, indices)
         return map(self._cut, gathered if self.mapped_for is None else ahead(gathered))
 
@@ -169,7 +164,7 @@ class Windows:
         )
 
     def _cut(self, gathered: _Gathered) -> Batch:
-        """Part the past from the future, on the device: views, no copies."""
+        """Split past and future, on the device: views, no copies."""
         # what is pinned is copied while the host goes on; the allocator keeps it until that is done
         moved = [None if each is None else each.to(self.device, non_blocking=True) for each in gathered]
         values, known, observed, first = moved
@@ -194,7 +189,7 @@ def _every_slice(table: Tensor, length: int) -> Tensor:
 
 
 def _taken(table: Tensor, index: Tensor, pinned: bool) -> Tensor:
-    """Return the rows `index` (B,) of `table`, copied once, into memory that a GPU reads by itself if `pinned`."""
+    """Return a copy of the rows `index` (B,) of `table`, in page-locked memory if `pinned`."""
     if not pinned:
         return table.index_select(0, index)
     place = torch.empty((len(index), *table.shape[1:]), dtype=table.dtype, pin_memory=True)
@@ -202,7 +197,7 @@ def _taken(table: Tensor, index: Tensor, pinned: bool) -> Tensor:
 
 
 def spread(count: int, wanted: int) -> torch.Tensor:
-    """Return `wanted` positions in the middles of as many equal pieces of `count`; all of them if there are fewer."""
+    """Return `wanted` evenly spaced positions out of `count`: the middles of equal pieces; all if there are fewer."""
     wanted = min(count, wanted)
     return (2 * torch.arange(wanted) + 1) * count // (2 * wanted)
 
@@ -210,9 +205,8 @@ def spread(count: int, wanted: int) -> torch.Tensor:
 def causal_starts(starts: Tensor, context_length: int, observed: Tensor, *, part: str) -> Tensor:
     """Return those of `starts` (W,) whose last context row was measured in every channel.
 
-    A fill between two neighbours knows the later one. Where the context's last row was measured, no gap of the
-    context reaches the origin, and every neighbour of its fills stands before it. This last row is the same
-    at every context length, so that look-backs are scored on the same windows.
+    A fill between two neighbours depends on the later one. Where the last context row was measured, all neighbours of
+    fills lie before the origin. That row is the same at every context length: look-backs are scored on equal windows.
     """
     kept = starts[observed[starts + context_length - 1].all(1)]
     if not len(kept):
@@ -224,7 +218,7 @@ def causal_starts(starts: Tensor, context_length: int, observed: Tensor, *, part
 
 
 def check_measured(windows: Windows, targets: Sequence[str], *, part: str) -> None:
-    """Refuse windows in whose horizons a target was never measured: there would be nothing to learn or score."""
+    """Refuse windows in whose horizons a target was never measured."""
     assert windows.observed is not None
     origins = windows.starts + windows.context_length
     covered = torch.zeros(len(windows.values) + 1, dtype=torch.int64)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from statistics import linear_regression
 
 LEAST_POINTS = 3
-"""Lengths that a fit needs: two would always lie on a line."""
+"""Fewest lengths of a fit: two always lie on a line."""
 
 
 @dataclass(frozen=True)
 class Exponent:
-    """The slope of log cost on log length over measured lengths, and which ones they were."""
+    """The slope of log cost on log length over measured lengths, and those lengths."""
 
     value: float
     lengths: tuple[int, ...]
@@ -33,8 +33,8 @@ def exponent(costs: Mapping[int, float], shortest: int) -> Exponent | None:
 def crossing(costs: Mapping[int, float], reference: Mapping[int, float]) -> float | None:
     """Return the length from which `costs` stays below `reference`, up to the longest measured for both.
 
-    Between two lengths the log-log lines are straight. None where it is not below at the longest length;
-    the shortest length where it is below at all of them.
+    Between two lengths the log-log lines are straight. None if it is not below at the longest length; the shortest
+    length if it is below at every length.
     """
     lengths = sorted(set(costs) & set(reference))
     gap = {length: math.log(costs[length]) - math.log(reference[length]) for length in lengths}
@@ -50,7 +50,7 @@ def crossing(costs: Mapping[int, float], reference: Mapping[int, float]) -> floa
 
 
 def crossing_text(costs: Mapping[int, float], reference: Mapping[int, float]) -> str:
-    """Return the crossing as a table says it."""
+    """Return the crossing as text for a table."""
     common = sorted(set(costs) & set(reference))
     if not common:
         return "not measured"

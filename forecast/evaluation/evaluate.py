@@ -21,31 +21,28 @@ if TYPE_CHECKING:
 Forecaster = Callable[[Batch], Tensor]
 
 MAX_RESIDUALS = 2**25
-"""Residuals kept for quantiles (128 MiB); a part with more keeps every k-th window."""
+"""Most residuals kept for quantiles (128 MiB); a part with more keeps every k-th window."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a pass over a part gives.
+    """The result of a pass over a part.
 
-    Where several processes share the windows, the sums are those of all windows on each of them, the rest
-    only on the one that leads.
+    Where several processes share the windows, the sums cover all windows on each process; the rest only on the leading
+    one.
 
     Parameters
     ----------
-    sums
-        Sums and counts by step and series.
+    sums, relative
+        Sums and counts by step and series; `relative`, for the relative scores, is None unless units were given.
     origin, mse, mae
         Shape (W,): each window's first target row and its own scores on z-scores.
     residuals
-        Shape (W', h, C), future minus forecast as z-scores, NaN where not observed; None unless asked for.
+        Shape (W', h, C), future minus forecast as z-scores, NaN where not observed; None unless requested.
     windows_per_s
-        Windows a second, the first batch left out; an only batch is forecast twice, and the second time counts.
-    relative
-        Sums of what the errors are relative to, of those same windows; None unless units were given.
+        Throughput without the first batch; an only batch is forecast twice, and the second time counts.
     load
-        Processor time and other processes, from the first batch that was timed to the last; unknown of several
-        processes that share the windows.
+        Processor time and other processes during the timed batches; unknown where several processes share the windows.
     """
 
     sums: ErrorSums
@@ -85,8 +82,7 @@ def evaluate(
 ) -> Evaluation:
     """Score `forecaster`, which maps a batch to its forecast (B, h, C_out), on every one of `windows`.
 
-    The processes of `group` take a share each; all of them have to call this. With `units` come the scores that
-    need them.
+    Each process of `group` takes a share and must make this call. `units` adds the relative scores.
     """
     own = _evaluate_share(forecaster, windows, batch_size, group.share(len(windows)), keep_residuals, units)
     whole = own if group.size == 1 else _put_together(own, group)
@@ -142,7 +138,7 @@ def _residuals(batch: Batch, forecast: Tensor) -> Tensor:
 
 
 class _Timer:
-    """Times forecasts without the gathering of their batches.
+    """Timer of forecasts, without the gathering of their batches.
 
     The first batch is left out; an `only` batch is forecast twice, and the second time counts.
     """
@@ -175,12 +171,12 @@ def _wait_for(device: torch.device) -> None:
 
 
 def residual_step(windows: int, horizon: int, num_targets: int) -> int:
-    """Return k: residuals are kept of every k-th of so many windows, the first included."""
+    """Return k: the residuals of every k-th window are kept, from the first on."""
     return -(-windows * horizon * num_targets // MAX_RESIDUALS)
 
 
 def _put_together(own: Evaluation, group: Group) -> Evaluation:
-    """Return the evaluation of all windows from that of each process's share, in order of time."""
+    """Return the evaluation of all windows from each process's share, in order of time."""
     sums = own.sums.over(group)
     relative = None if own.relative is None else own.relative.over(group)
     parts = group.collect((own.origin, own.mse, own.mae, own.residuals, own.windows_per_s))
@@ -225,7 +221,7 @@ class PartErrors:
 
 
 def errors_by_part(evaluation: Evaluation, data: "ForecastData") -> PartErrors | None:
-    """Return the errors of the first target by the time that was forecast, over all windows with residuals.
+    """Return the errors of the first target by the time of the forecast, over all windows with residuals.
 
     None for steps of a year and longer.
     """

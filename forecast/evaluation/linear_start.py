@@ -1,4 +1,4 @@
-"""Where the model's linear path starts: a naive forecast, unless a linear map fitted to the data surely beats it."""
+"""The start of the model's linear path: a naive forecast, unless a fitted linear map is significantly better."""
 
 import math
 from dataclasses import dataclass, replace
@@ -14,34 +14,29 @@ from forecast.evaluation.significance import block_means, surely_below_zero
 MEAN, LAST, SEASON = "the window's mean", "the last value", "the last season"
 
 ENOUGH = 8
-"""Horizons in a row that a validation part has to hold to be enough by itself."""
+"""Horizons that a validation part must hold to suffice on its own."""
 
 EARLY = 0.6
-"""Part of the training windows on which a map is fitted that the rest of them score."""
+"""Share of the training windows on which a map is fitted; the rest score it."""
 
 FEWEST = 3
-"""Blocks of windows below which the ridge is not taken. Fewer than for trained weights
-(`forecast.evaluation.significance`): there the best of many states is held against the start, here one map, and it has
-no means of following the validation part."""
+"""Fewest blocks of windows for taking the ridge. Fewer than for trained weights (`forecast.evaluation.significance`):
+one map is compared with the start here, not the best of many states, and it cannot follow the validation part.
+"""
 
 
 @dataclass(frozen=True)
 class LinearMaps:
-    """The linear maps of a run.
+    """The linear maps of a run: ridge as the baseline (row *linear* of every result), and the linear path's start.
 
-    Parameters
-    ----------
-    baseline
-        Ridge regression: the row *linear* of every result.
-    start
-        Where the model's linear path starts; None if nothing starts from a map.
+    `start` is None if nothing starts from a map.
     """
 
     baseline: Ridge
     start: LinearMap | None
 
     def to(self, device: torch.device | str) -> "LinearMaps":
-        """Return the same maps on another device."""
+        """Return the maps on another device."""
         start = None if self.start is None else self.start.to(device)
         return LinearMaps(self.baseline.to(device), start)
 
@@ -56,7 +51,7 @@ class _Trial:
 
     @property
     def overlap(self) -> int:
-        """Windows in a row that share targets with the first of them."""
+        """Number of consecutive windows that share targets with the first of them."""
         return math.ceil(self.windows.horizon / self.every)
 
 
@@ -70,7 +65,7 @@ def fit_maps(
     stride: int,
     batch_size: int,
 ) -> LinearMaps:
-    """Fit the baseline, and where a linear path `starts` from a map, choose that (`choose_start`)."""
+    """Fit the baseline and, if a linear path `starts` from a map, choose that (`choose_start`)."""
     ridge = fit_ridge(train, validation)
     if not starts:
         return LinearMaps(ridge, None)
@@ -81,7 +76,7 @@ def fit_maps(
 
 
 def naive_maps(look_back: int, horizon: int, period: int) -> list[LinearMap]:
-    """Return the naive forecasts as maps (look_back, horizon), a season's where the look-back holds one."""
+    """Return the naive forecasts as maps (look_back, horizon), the seasonal one if the look-back holds a season."""
     mean = torch.zeros(look_back, horizon)
     last = mean.clone()
     last[-1] = 1
@@ -103,24 +98,21 @@ def choose_start(
     stride: int = 1,
     batch_size: int = 256,
 ) -> LinearMap:
-    """Return the map that the linear path starts from: the best naive forecast, or `ridge` where that is surely better.
+    """Return the best naive forecast, or `ridge` where that is significantly better: the start of the linear path.
 
-    All are scored on `validation`. In a part shorter than `ENOUGH` horizons something fits by chance, on a random
-    walk above all: there the last windows of `train` are added, which score a map that is fitted on those whose
-    targets come before.
+    All are scored on `validation`. In a part shorter than `ENOUGH` horizons, above all on a random walk, a map may fit
+    by chance. There the last windows of `train` are added, which score a map fitted on those whose targets come before.
 
     Parameters
     ----------
     ridge
         Fitted on `train`.
-    train, validation
-        Windows of the two parts.
     period
         Steps in a season; 1: there is none.
     confidence
-        Between 0.5 and 1: how sure the ridge has to be the better one, beside having the better score. By the means
-        of blocks of windows; neighbouring blocks share targets, so it is claimed somewhat too often (14 of 100 times
-        at 0.9, of moving averages as long as the overlap). None: the better score will do.
+        Confidence level, 0.5 to 1, that the ridge is better, by means of blocks of windows; its score must be better
+        too. Neighbouring blocks share targets, so it is claimed slightly too often: 14 of 100 times at 0.9, for
+        moving averages as long as the overlap. None: a better score is enough.
     stride
         Rows from one window of `validation` to the next.
     batch_size
@@ -148,13 +140,13 @@ def _errors(trial: _Trial, naive: list[LinearMap], batch_size: int) -> Tensor:
 
 
 def _within(train: Windows, ridge: Ridge) -> list[_Trial]:
-    """Return the trial of the last windows of the training part, none where there are no windows before them."""
+    """Return the trial on the last training windows, none if there are no windows before them."""
     early, late = in_turn(train, ridge.every)
     return [_Trial(late, refit(early, ridge), ridge.every)] if len(early) else []
 
 
 def in_turn(train: Windows, every: int) -> tuple[Windows, Windows]:
-    """Return of every so manieth window the first ones and the last, without those in between that share targets."""
+    """Return the first and the last of every n-th window, without those in between that share targets."""
     thinned, first = train.every(every), int(train.starts[int(EARLY * len(train))])
     masks = (thinned.starts <= first - train.horizon, thinned.starts >= first)
     early, late = (replace(thinned, starts=thinned.starts[mask]) for mask in masks)

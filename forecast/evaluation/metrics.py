@@ -1,4 +1,4 @@
-"""Metrics of a forecast, as sums and counts, metrics relative to the scale of a series, and losses by name."""
+"""Metrics of a forecast as sums and counts, relative metrics, and losses by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,22 +14,16 @@ from forecast.common.group import Group
 Scores = dict[str, float]
 
 ROUNDING = 1e-9
-"""Part of an MSE that nothing is better by: sums over the same errors in another order differ by less."""
+"""Relative difference of two MSEs that counts as equal: sums in another order differ by less."""
 
 
 LEAST = float(torch.finfo(torch.float32).eps) ** 2
-"""An MSE of z-scores up to which there is no error but rounding."""
+"""MSE of z-scores up to which the error is rounding only."""
 
 
 @dataclass
 class ErrorSums:
-    """Sums of squared and absolute errors by horizon step and series, in float64.
-
-    Parameters
-    ----------
-    squared, absolute, count
-        Shape (h, C) each: sums over windows, of z-scores, and the number of targets counted.
-    """
+    """Sums of squared and absolute errors of z-scores over windows, and target counts, (h, C) each, in float64."""
 
     squared: Tensor
     absolute: Tensor
@@ -41,7 +35,7 @@ class ErrorSums:
         return cls(*(torch.zeros(horizon, num_targets, dtype=torch.float64, device=device) for _ in range(3)))
 
     def update(self, forecast: Tensor, future: Tensor, observed: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Add a batch (B, h, C); give each window's own MSE and MAE, shape (B,), NaN where it has no target.
+        """Add a batch (B, h, C); return each window's own MSE and MAE, shape (B,), NaN where it has no target.
 
         Targets where `observed` is False are left out: they were filled, not measured.
         """
@@ -67,16 +61,16 @@ class ErrorSums:
         return _row(self.squared.sum() / count, self.absolute.sum() / count)
 
     def original(self, scale: np.ndarray) -> Scores:
-        """Return MSE, MAE and RMSE in original units; `scale` (C,) is one standard deviation of each series.
+        """Return MSE, MAE and RMSE in original units; `scale` (C,) is the standard deviation of each series.
 
-        Series of different units are averaged as numbers: read them by series where that matters.
+        Series of different units are averaged as numbers: read them by series there.
         """
         factor = torch.as_tensor(scale, dtype=torch.float64, device=self.squared.device)
         count = self.count.sum()
         return _row((self.squared * factor.square()).sum() / count, (self.absolute * factor).sum() / count)
 
     def by_step(self, scale: np.ndarray | None = None) -> list[Scores]:
-        """Return the scores of each horizon step, the first step first: on z-scores and, given `scale`, `_original`."""
+        """Return the scores of each horizon step in order: on z-scores and, with `scale`, `_original`."""
         count = self.count.sum(1)
         rows = _rows(self.squared.sum(1) / count, self.absolute.sum(1) / count)
         if scale is None:
@@ -112,7 +106,7 @@ def _with_original(rows: list[Scores], original: list[Scores]) -> list[Scores]:
 def skill(mse: float, reference: float) -> float:
     """Return 1 - mse / reference, of z-scores: 1 is perfect, 0 is no better than the reference, below 0 is worse.
 
-    NaN where the reference makes no error that z-scores in float32 could tell from none.
+    NaN where the reference error is only float32 rounding.
 
     References
     ----------
@@ -122,19 +116,14 @@ def skill(mse: float, reference: float) -> float:
 
 
 RELATIVE = ("smape", "wape", "mase")
-"""The scores that have no unit: two in per cent, and a ratio."""
+"""The scores without a unit: two in per cent, and a ratio."""
 
 
 @dataclass(frozen=True)
 class Units:
-    """What z-scores of the targets are in original units, and what their errors are measured by.
+    """Scale of the targets: a value is its z-score times `scale` plus `mean`; all (C_out,), float64, original units.
 
-    Parameters
-    ----------
-    mean, scale
-        Shape (C_out,), float64, original units: a value is its z-score times `scale` plus `mean`.
-    seasonal_error
-        Shape (C_out,), float64, original units, what `seasonal_error` gives of the training part.
+    `seasonal_error` is the result of the function of that name on the training part.
     """
 
     mean: np.ndarray
@@ -143,7 +132,7 @@ class Units:
 
     @property
     def least(self) -> np.ndarray:
-        """The difference that is rounding, of values in float64 and z-scores in float32, (C_out,), original units."""
+        """The rounding error of float64 values with float32 z-scores, (C_out,), original units."""
         rounding = np.finfo(np.float32).eps * self.scale + 4 * np.finfo(np.float64).eps * np.abs(self.mean)
         return np.asarray(rounding)
 
@@ -151,19 +140,8 @@ class Units:
 def seasonal_error(values: np.ndarray, period: int, observed: np.ndarray | None = None) -> np.ndarray:
     """Return the mean absolute difference of each series from itself one season before, shape (C,).
 
-    Parameters
-    ----------
-    values
-        Shape (N, C), original units, the training rows alone.
-    period
-        Steps in the season.
-    observed
-        Shape (N, C), False where a value was filled: no difference is taken there.
-
-    Returns
-    -------
-    numpy.ndarray
-        NaN for a series of which no two measured values are a season apart.
+    `values` (N, C) are the training rows in original units, `period` is in steps. Filled values (`observed` (N, C) is
+    False) are left out; NaN for a series with no two measured values a season apart.
     """
     difference = np.abs(values[period:] - values[:-period])
     counted = np.isfinite(difference) if observed is None else observed[period:] & observed[:-period]
@@ -175,16 +153,10 @@ def seasonal_error(values: np.ndarray, period: int, observed: np.ndarray | None 
 
 @dataclass
 class RelativeSums:
-    """Sums by horizon step and series, in float64, of what `ErrorSums` does not know: the values themselves.
+    """Sums by horizon step and series, in float64, that depend on the values themselves.
 
-    Parameters
-    ----------
-    units
-        Of the targets.
-    level
-        Shape (h, C): the sum over windows of |y|, y a target in its unit.
-    symmetric
-        Shape (h, C): the sum of 200 |f - y| / (|f| + |y|), f its forecast; 0 where f = y.
+    For a target y in its unit and its forecast f, `level` (h, C) is the sum over windows of |y|. `symmetric` (h, C) is
+    that of 200 |f - y| / (|f| + |y|), 0 where f = y.
     """
 
     units: Units
@@ -198,7 +170,7 @@ class RelativeSums:
         return cls(units, level, symmetric)
 
     def update(self, forecast: Tensor, future: Tensor, observed: Tensor | None = None) -> None:
-        """Add a batch of z-scores (B, h, C), but for targets where `observed` is False."""
+        """Add a batch of z-scores (B, h, C), except targets where `observed` is False."""
         forecast, future = self._in_units(forecast), self._in_units(future)
         error, level = (forecast - future).abs(), future.abs()
         symmetric = torch.where(error == 0, 0.0, 200 * error / (forecast.abs() + level))
@@ -208,7 +180,7 @@ class RelativeSums:
         self.symmetric += symmetric.sum(0)
 
     def _in_units(self, scores: Tensor) -> Tensor:
-        """Return the values, float64; one that a z-score in float32 cannot tell from zero is zero."""
+        """Return the values, float64; those within float32 rounding of zero are zero."""
         mean, scale = (torch.as_tensor(each, device=scores.device) for each in (self.units.mean, self.units.scale))
         values = scores.double() * scale + mean
         return torch.where(values.abs() <= torch.finfo(torch.float32).eps * mean.abs(), 0.0, values)
@@ -224,14 +196,13 @@ class RelativeSums:
 
         Notes
         -----
-        *sMAPE* is the mean over all targets of 200 |f - y| / (|f| + |y|): from 0 to 200 %, which is what any
-        forecast of a zero costs but zero itself, and 0 % where both are zero.
-        *WAPE* is 100 Σ|f - y| / Σ|y| over all targets, so that large ones weigh more; NaN where all are zero.
-        Series of different units are added as numbers: read it by series there.
-        *MASE* is, of each series, the mean absolute error over that of the seasonal naive forecast one season
-        ahead within the training part, then the mean over the series: below 1 is better than that. A series
-        whose training part repeats itself but for rounding, or holds no two values a season apart, has
-        none (NaN) and is left out of the mean; with none left the mean is NaN.
+        *sMAPE* is the mean over all targets of 200 |f - y| / (|f| + |y|), from 0 to 200 %. A nonzero forecast of a zero
+        costs 200 %; both zero costs 0 %.
+        *WAPE* is 100 Σ|f - y| / Σ|y| over all targets, so large ones weigh more; NaN where all are zero. Series of
+        different units are added as numbers: read it by series there.
+        *MASE* is each series' mean absolute error over that of the seasonal naive forecast one season ahead within the
+        training part, averaged over the series; below 1 is better. Series whose training part repeats exactly (up to
+        rounding), or holds no two values a season apart, are NaN and left out of the mean; without any left it is NaN.
 
         References
         ----------
@@ -243,11 +214,11 @@ class RelativeSums:
         return self._rows(errors, dim=(0, 1))[0]
 
     def by_step(self, errors: ErrorSums) -> list[Scores]:
-        """Return the same for each horizon step, the first step first."""
+        """Return the scores of each horizon step, the first step first."""
         return self._rows(errors, dim=(1,))
 
     def by_series(self, errors: ErrorSums) -> list[Scores]:
-        """Return the same for each series."""
+        """Return the scores of each series."""
         return self._rows(errors, dim=(0,))
 
     def _rows(self, errors: ErrorSums, dim: tuple[int, ...]) -> list[Scores]:
@@ -261,7 +232,7 @@ class RelativeSums:
         return [dict(zip(RELATIVE, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def _mase(self, absolute: Tensor, count: Tensor, dim: tuple[int, ...]) -> Tensor:
-        """Return each series' own ratio, over all steps where `dim` holds 0, and their mean where it holds 1."""
+        """Return each series' ratio, over all steps where `dim` holds 0, and their mean where it holds 1."""
         if 0 in dim:
             absolute, count = absolute.sum(0, keepdim=True), count.sum(0, keepdim=True)
         unit = torch.as_tensor(self.units.seasonal_error, device=absolute.device)

@@ -1,4 +1,4 @@
-"""The mixing weight of two forecasts, whose weighted mean errs least, from one pass over them."""
+"""The mixing weight of two forecasts that minimizes the error of their weighted mean, from one pass over them."""
 
 from dataclasses import dataclass
 
@@ -10,14 +10,14 @@ from forecast.data.windows import Windows
 from forecast.evaluation.metrics import Scores
 
 MIXING_WEIGHTS = tuple(tenths / 10 for tenths in range(11))
-"""Weights of the encoder-decoder that are tried; finer ones would fit the noise of the validation part."""
+"""Candidate weights of the encoder-decoder; finer ones would fit the noise of the validation part."""
 
 
 def independent_blocks(windows: Windows) -> float:
-    """Return what the windows with a measured target come to in windows that share none, as many as fit side by side.
+    """Return the number of non-overlapping windows that the windows with a measured target amount to.
 
-    Each counts for the part of a horizon h from its first target to the next window's, 1 at the most and 1/h where
-    windows follow one another; the last counts as the least of them.
+    Each counts for the share of a horizon h from its first target to the next window's: at most 1, and 1/h where
+    windows are one step apart; the last counts as the least of them.
     """
     starts = windows.starts[_with_targets(windows)]
     if len(starts) < 2:
@@ -27,24 +27,17 @@ def independent_blocks(windows: Windows) -> float:
 
 
 def shrinkage(blocks: float, prior: float) -> float:
-    """Return the part of the best weight that is taken: n / (n + prior), n independent blocks of windows.
+    """Return the shrinkage of the best weight: n / (n + prior), for n independent `blocks` of validation windows.
 
-    A ridge regression of the linear path's error on the difference of the two forecasts, with a penalty that weighs as
-    much as `prior` blocks, shrinks an optimum by that; here an optimum beyond 1 is 1 before it is shrunk.
+    This equals a ridge regression of the linear path's error on the difference of the two forecasts, with a penalty
+    that weighs `prior` blocks. Here an optimum beyond 1 is first clipped to 1. A `prior` of 0 means no shrinkage.
 
-    What comes after validation differs from it in its own way, and the encoder-decoder, whose step validation chose,
-    loses most. The default of 30 was settled on stretches of twenty months of PJM East, each split as ETTh1 is. There
-    the best weight is 0.43 on validation at horizon 96 and 0.31 at 336, on the test part 0.30 and 0.16 (means of
-    eight). With the shrunk weight the test MSE is 3.2 and 0.4 % below the linear path's, with the whole of it 1.6 %
-    below and 1.2 % above (`benchmarks/studies/stretches.py`). These stretches have 29 and 8 blocks: the rule between
-    and beyond them was not tested.
-
-    Parameters
-    ----------
-    blocks
-        Of the validation part.
-    prior
-        That the linear path counts for by itself; 0: all is taken.
+    The test part differs from validation, and the encoder-decoder, whose step validation chose, loses most there. The
+    default of 30 comes from stretches of twenty months of PJM East, each split as ETTh1 is
+    (`benchmarks/studies/stretches.py`). At horizons 96 and 336, the best weight is 0.43 and 0.31 on validation, 0.30
+    and 0.16 on the test part (means of eight). With the shrunk weight, the test MSE is 3.2 and 0.4 % below the linear
+    path's; unshrunk, it is 1.6 % below and 1.2 % above. These stretches have 29 and 8 blocks; other numbers were not
+    tested.
     """
     return blocks / (blocks + prior) if prior else 1.0
 
@@ -56,14 +49,14 @@ class MixingSums:
     Parameters
     ----------
     squared
-        Shape (3,): of the linear path's error e, and of the difference d that the other forecast makes: sums of
-        e², e d and d². The error of a weight w is e + w d.
+        Shape (3,): sums of e², e d and d², with e the linear path's error and d the difference that the other forecast
+        makes. The error of a weight w is e + w d.
     absolute
         Shape (11,): sums of |e + w d|, one for each weight.
     count
         Shape (): targets counted.
     shrinkage
-        Above 0, up to 1: the weights w are this part of those in `MIXING_WEIGHTS`.
+        Above 0, up to 1: factor of the weights in `MIXING_WEIGHTS`.
     """
 
     squared: Tensor
@@ -73,7 +66,7 @@ class MixingSums:
 
     @classmethod
     def zeros(cls, shrinkage: float, device: torch.device | str = "cpu") -> "MixingSums":
-        """Return sums over nothing."""
+        """Return empty sums."""
         shapes: tuple[tuple[int, ...], ...] = ((3,), (len(MIXING_WEIGHTS),), ())
         squared, absolute, count = (torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes)
         return cls(squared, absolute, count, shrinkage)
@@ -81,7 +74,7 @@ class MixingSums:
     def update(self, decoded: Tensor, linear: Tensor, future: Tensor, observed: Tensor | None = None) -> Tensor:
         """Add a batch of both forecasts, (B, h, C) each; targets where `observed` is False are left out.
 
-        Gives each window's own means of e², e d and d², shape (B, 3), NaN where it has no target.
+        Return each window's own means of e², e d and d², shape (B, 3), NaN where it has no target.
         """
         error, difference = linear - future, decoded - linear
         if observed is not None:
@@ -107,7 +100,7 @@ class MixingSums:
 
     @property
     def best_weight(self) -> float:
-        """The weight with the least mean square error, of equal ones the smallest."""
+        """The weight with the least mean square error; of equal ones, the smallest."""
         return MIXING_WEIGHTS[self._best]
 
     @property
@@ -117,7 +110,7 @@ class MixingSums:
 
     @property
     def weights(self) -> tuple[float, float, float]:
-        """Of the means of e², e d and d² in the MSE at that weight."""
+        """The coefficients of the means of e², e d and d² in the MSE at that weight."""
         return 1.0, 2 * self.mixing_weight, self.mixing_weight**2
 
     def scaled(self) -> Scores:
@@ -133,12 +126,12 @@ class MixingSums:
 
 
 def percent(share: float) -> str:
-    """Return a share as it is printed; one that is there never as none."""
+    """Return a share in per cent; a positive one never prints as zero."""
     return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
 
 
 def _with_targets(windows: Windows) -> Tensor:
-    """Say of each window whether a target of it was measured, shape (W,)."""
+    """Return whether each window has a measured target, shape (W,)."""
     if windows.observed is None:
         return torch.ones(len(windows), dtype=torch.bool, device=windows.starts.device)
     measured = windows.observed[:, : windows.num_targets].any(1).cumsum(0)

@@ -1,4 +1,4 @@
-"""A linear map in closed form: a baseline of every result, and where the model's linear path may start."""
+"""A linear map in closed form: a baseline of every result, and a possible start of the model's linear path."""
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -10,25 +10,20 @@ from forecast.data.windows import Batch, Windows
 from forecast.evaluation.evaluate import evaluate
 
 MAX_LOOK_BACK = 2048
-"""Longest look-back of the linear map, in steps: its fit grows with the square."""
+"""Longest look-back of the linear map, in steps: the cost of its fit is quadratic."""
 
 PENALTIES = torch.logspace(-8, 1, 19, dtype=torch.float64)
-"""Ridge penalties tried, as multiples of the mean of the Gram matrix's diagonal."""
+"""Candidate ridge penalties, as multiples of the mean of the Gram matrix's diagonal."""
 
 FIT_OPERATIONS = 2e11
-"""Multiplications allowed for the normal equations; more windows than that are thinned."""
+"""Most multiplications for the normal equations; with more, windows are thinned."""
 
 
 @dataclass(frozen=True)
 class LinearMap:
-    """A map from the context, less its own mean, to the horizon, less that mean; one for all series.
+    """A map from the context to the horizon, each minus the context's mean; the same for all series.
 
-    Parameters
-    ----------
-    weight
-        Shape (look_back, h), the oldest step first.
-    name
-        What it is, for people.
+    `weight` has shape (look_back, h), the oldest step first.
     """
 
     weight: Tensor
@@ -36,11 +31,11 @@ class LinearMap:
 
     @property
     def look_back(self) -> int:
-        """Steps of context that the map reads."""
+        """The steps of context that the map reads."""
         return self.weight.shape[0]
 
     def to(self, device: torch.device | str) -> Self:
-        """Return the same map on another device."""
+        """Return the map on another device."""
         return replace(self, weight=self.weight.to(device))
 
     def __call__(self, batch: Batch) -> Tensor:
@@ -53,15 +48,7 @@ class LinearMap:
 
 @dataclass(frozen=True)
 class Ridge(LinearMap):
-    """A linear map that was fitted in closed form.
-
-    Parameters
-    ----------
-    penalty
-        The multiple of the Gram matrix's mean diagonal.
-    every
-        Every how manieth training window was used.
-    """
+    """A ridge map; `penalty` is relative to the Gram matrix's mean diagonal, fitted on every `every`-th window."""
 
     penalty: float
     every: int
@@ -71,8 +58,8 @@ class Ridge(LinearMap):
 class _NormalEquations:
     """X'X, X'Y and Y'Y over (window, series) rows, in float64.
 
-    A row that lacks some of its targets counts with those that it has: a step's X'y is scaled to the number of all
-    rows, so that X'X and X'Y are sums over as many (available cases).
+    Rows without some targets count with the others (available cases): each step's X'y is scaled to the number of all
+    rows.
     """
 
     gram: Tensor
@@ -103,13 +90,13 @@ class _NormalEquations:
         return cls(gram, cross * (rows / targets.clamp(min=1)), energy)
 
     def squared_error(self, weight: Tensor) -> float:
-        """Return the sum over the rows, which have to have all of their targets."""
+        """Return the sum of squared errors over the rows, which must have all their targets."""
         fitted = (weight * (self.gram @ weight)).sum() - 2 * (weight * self.cross).sum()
         return float(fitted + self.energy)
 
 
 class _Solutions:
-    """The ridge maps of one fit, a penalty each: one eigendecomposition serves all of them."""
+    """The ridge maps of one fit, one per penalty, from a single eigendecomposition."""
 
     def __init__(self, fitted: _NormalEquations) -> None:
         self.values, self.vectors = torch.linalg.eigh(fitted.gram)
@@ -123,10 +110,10 @@ class _Solutions:
 
 @torch.inference_mode()
 def fit_ridge(train: Windows, validation: Windows) -> Ridge:
-    """Fit a linear map in closed form on `train`, its penalty the best of `PENALTIES` on `validation`.
+    """Fit a linear map in closed form on `train`, with the penalty of `PENALTIES` that is best on `validation`.
 
-    The look-back is the context, at most `MAX_LOOK_BACK` steps. Each penalty is scored on every target of
-    `validation` that was measured: through their own normal equations, or one by one in windows that lack some.
+    The look-back is the context, at most `MAX_LOOK_BACK` steps. Each penalty is scored on every measured target of
+    `validation`: through normal equations, or directly in windows without some targets.
 
     References
     ----------
@@ -148,7 +135,7 @@ def fit_ridge(train: Windows, validation: Windows) -> Ridge:
 
 
 def _parted(windows: Windows) -> tuple[Windows, Windows]:
-    """Return the windows all of whose targets were measured, and the others."""
+    """Return the windows with all targets measured, and the others."""
     if windows.observed is None:
         return windows, replace(windows, starts=windows.starts[:0])
     absent = (~windows.observed[:, : windows.num_targets]).any(1)
@@ -160,12 +147,12 @@ def _parted(windows: Windows) -> tuple[Windows, Windows]:
 
 @torch.inference_mode()
 def refit(train: Windows, ridge: Ridge) -> Ridge:
-    """Fit the map of `ridge`, its penalty and all, on other windows."""
+    """Fit the map of `ridge`, with its penalty, on other windows."""
     return _ridge(_Solutions(_NormalEquations.of(train, ridge.look_back)), ridge.penalty, ridge.every)
 
 
 def _thinning(train: Windows) -> int:
-    """Return k: of so many windows every k-th is fitted on."""
+    """Return k: every k-th window is fitted on."""
     look_back = _look_back(train)
     operations = len(train) * train.num_targets * look_back * (look_back + train.horizon)
     return max(1, round(operations / FIT_OPERATIONS))

@@ -23,14 +23,9 @@ def last_value(batch: Batch) -> Tensor:
 
 @dataclass(frozen=True)
 class SeasonalNaive:
-    """Forecast each step by the newest value before the origin at the same place in the season.
+    """Forecast each step by the newest value before the origin at the same place in a season of `period` steps.
 
-    Parameters
-    ----------
-    windows
-        The windows forecast; their table is read before each origin, never after it.
-    period
-        Steps in a season.
+    The table of `windows` is read before each origin, never after it.
     """
 
     windows: Windows
@@ -47,8 +42,8 @@ class SeasonalNaive:
 def score(network: Informer, data: ForecastData, ridge: Ridge, group: Group = ALONE) -> dict[str, Row | None]:
     """Return each forecaster's evaluations of the validation and test parts, in float32.
 
-    `linear_path` is None where the model has none; `seasonal_naive` where the training part is shorter than
-    a season. The processes of `group` share the windows; the one that leads has them all in the end.
+    `linear_path` is None where the model has none, `seasonal_naive` where the training part is shorter than a season.
+    The processes of `group` share the windows; the leading one gets all results.
     """
     period = seasonal_period(data.source.series.frequency)
     units = units_of(data)

@@ -13,9 +13,9 @@ from forecast.common.group import Group
 
 
 class WindowErrors:
-    """The square errors of single validation windows, taken up batch by batch.
+    """The squared errors of single validation windows, collected in batches.
 
-    A batch gives numbers (B, K) of which a window's MSE is a weighted sum, with weights that may be settled later.
+    A window's MSE is a weighted sum of its K numbers; the weights may be chosen later.
     """
 
     def __init__(self) -> None:
@@ -23,12 +23,12 @@ class WindowErrors:
         self._numbers: list[Tensor] = []
 
     def add(self, origin: Tensor, numbers: Tensor) -> None:
-        """Take up a batch: first target rows (B,), numbers (B, K)."""
+        """Add a batch: first target rows (B,), numbers (B, K)."""
         self._origins.append(origin)
         self._numbers.append(numbers)
 
     def mse(self, weights: Sequence[float], group: Group) -> Tensor:
-        """Return each window's MSE in order of time, shape (n,), float64, those of all processes on each of them."""
+        """Return each window's MSE in order of time, shape (n,), float64, for the windows of all processes."""
         own = (
             torch.cat(self._origins).cpu(),
             torch.cat(self._numbers).cpu() @ torch.tensor(weights, dtype=torch.float64),
@@ -39,23 +39,15 @@ class WindowErrors:
 
 
 FEWEST = 8
-"""Blocks below which nothing is taken for sure: three horizons of a random walk agree by chance too often."""
+"""Fewest blocks for a significant result: three horizons of a random walk agree by chance too often."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the weights before the first step score, window by window: the start is left for what beats it surely.
+    """Scores of the weights before the first step; others must be significantly better to replace them.
 
-    Parameters
-    ----------
-    mse
-        Of all targets.
-    start
-        Shape (n,): the MSE of each validation window, in order of time; NaN of one without a target.
-    overlap
-        Windows in a row that share targets with the first of them.
-    confidence
-        Between 0.5 and 1: how sure that has to be.
+    `mse` is over all targets, `start` (n,) that of each validation window in order of time, NaN without a target.
+    `overlap` is the number of consecutive windows that share targets with the first, `confidence` is from 0.5 to 1.
     """
 
     mse: float
@@ -64,17 +56,17 @@ class Evidence:
     confidence: float
 
     def beaten_by(self, mse: float, windows: Tensor) -> bool:
-        """Say whether the MSE of all targets, and of each window (n,), beats the start's by more than chance."""
+        """Return whether `mse` over all targets, with its `windows` (n,), is significantly below the start's."""
         return mse + self.allowance(windows) < self.mse
 
     def allowance(self, windows: Tensor) -> float:
-        """Return what the mean of `windows` (n,) less the start's may be off by; infinite below `FEWEST` blocks."""
+        """Return the margin of error of the mean of `windows` (n,) minus the start; infinite below `FEWEST` blocks."""
         means = block_means(windows - self.start, self.overlap)
         return allowance(means, self.confidence) if len(means) >= FEWEST else math.inf
 
 
 def block_means(difference: Tensor, overlap: int) -> Tensor:
-    """Return the means of blocks of at least `overlap` windows, of differences (n,) in order of time; of fewer, one.
+    """Return the means of blocks of at least `overlap` differences (n,), in order of time; one mean if there are fewer.
 
     A block shares no target with the next block but one; NaN is left out.
     """
@@ -86,9 +78,9 @@ def block_means(difference: Tensor, overlap: int) -> Tensor:
 
 
 def allowance(means: Tensor, confidence: float) -> float:
-    """Return what the mean of at least two blocks may be off by, one way.
+    """Return the one-sided margin of error of the mean of at least two blocks.
 
-    They are taken for independent (batch means), and their mean's quantile from Student's t.
+    The blocks are taken as independent (batch means); the quantile of their mean comes from Student's t.
 
     References
     ----------
@@ -99,7 +91,7 @@ def allowance(means: Tensor, confidence: float) -> float:
 
 
 def surely_below_zero(means: Tensor, confidence: float, fewest: int = FEWEST) -> bool | None:
-    """Say whether a difference is negative by more than chance, by its `block_means`; None where too few can say."""
+    """Return whether a difference is significantly negative, by its `block_means`; None if there are too few."""
     if len(means) < fewest:
         return None
     return float(means.mean()) + allowance(means, confidence) < 0
@@ -113,12 +105,12 @@ def autocovariances(series: np.ndarray) -> np.ndarray:
 
 
 def block_length(series: np.ndarray) -> float:
-    """Return the block length that makes the circular block bootstrap's variance of the mean most precise.
+    """Return the block length that minimizes the error of the circular block bootstrap's variance of the mean.
 
     Notes
     -----
-    Differs from the papers in: the lags that are looked at are not held below √n, and the length not below
-    3√n, as windows that overlap are correlated over more than that.
+    Differs from the papers in: lags are not limited to √n, nor the length to 3√n, as overlapping windows are correlated
+    over more than that.
 
     References
     ----------
@@ -138,7 +130,7 @@ def block_length(series: np.ndarray) -> float:
 
 
 def _last_lag(correlation: np.ndarray) -> int:
-    """Return the lag after which the autocorrelation stays within what chance gives for a run of lags."""
+    """Return the lag after which the autocorrelation stays within chance for a run of lags."""
     count = len(correlation)
     small = np.abs(correlation[1:]) < 2 * math.sqrt(math.log10(count) / count)
     run = min(len(small), max(5, math.ceil(math.sqrt(math.log10(count)))))
@@ -149,21 +141,14 @@ def _last_lag(correlation: np.ndarray) -> int:
 LEVEL, DRAWS = 0.99, 9999
 
 LEAST_BLOCKS, MOST_BLOCKS = 5, 200
-"""Blocks that a series is at least to hold, and that it is cut into at most: more make nothing more precise."""
+"""Fewest and most blocks of a series; more blocks add no precision."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """The mean of a series and an interval for what it estimates.
+    """The mean of a series of `count` values, and its interval [`low`, `high`], in the unit of the series.
 
-    Parameters
-    ----------
-    mean, low, high
-        In the unit of the series.
-    count, block
-        Its length, and that of the blocks.
-    capped
-        Whether longer blocks were asked for than the series has room for: the interval may be too narrow then.
+    `capped`: the series has no room for the wanted `block` length, so the interval may be too narrow.
     """
 
     mean: float
@@ -182,21 +167,20 @@ def mean_interval(series: np.ndarray, overlap: int, *, level: float = LEVEL, dra
     series
         In order of time, without gaps.
     overlap
-        Neighbours that share data with one another: of windows a step apart, the horizon.
+        Neighbours that share data with one another: for windows a step apart, the horizon.
     level
-        Share of such intervals that hold the true mean.
+        Confidence level.
     draws
-        Of the bootstrap; the same draws each time.
+        Number of bootstrap draws; always the same draws.
 
     Notes
     -----
-    A block is as long as the series' own autocorrelation asks for (`block_length`), and at least twice the
-    overlap: blocks of one overlap would miss a third of the variance that the overlap alone makes, of two a
-    sixth. It is at most a fifth of the series (`capped` where that is less than was asked for), and there is no
-    interval where a fifth is less than one overlap.
-    As the blocks are few, the quantiles of the draws are stretched by √(k / (k - 1)) t / z, with k blocks and
-    Student's t of k - 1 degrees of freedom. The quantiles are those of `LEVEL` where more than that is asked for:
-    further out there are too few draws, and t alone makes the interval wider.
+    The block length is `block_length`, at least twice the overlap: one overlap would miss a third of the variance that
+    the overlap alone makes, two a sixth. It is at most a fifth of the series (`capped` where that is less than wanted).
+    There is no interval where a fifth is less than one overlap.
+    The blocks are few: the quantiles of the draws are stretched by √(k / (k - 1)) t / z, with k blocks and Student's
+    t of k - 1 degrees of freedom. Above `LEVEL`, the quantiles stay at `LEVEL`, where there are enough draws, and t
+    alone widens the interval.
 
     References
     ----------
@@ -219,7 +203,7 @@ def mean_interval(series: np.ndarray, overlap: int, *, level: float = LEVEL, dra
 
 
 def _means(series: np.ndarray, block: int, draws: int) -> np.ndarray:
-    """Return the means of `draws` series of the same length, put together from blocks that wrap around the end."""
+    """Return the means of `draws` resampled series, built from blocks that wrap around the end."""
     count = len(series)
     whole, rest = divmod(count, block)
     ends = np.concatenate([[0.0], np.cumsum(np.concatenate([series, series[:block]]))])

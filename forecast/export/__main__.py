@@ -10,11 +10,11 @@ from forecast.common.errors import InputError, ParityError
 from forecast.common.files import check_place, replacing
 
 WINDOWS = 32
-"""On which a file is compared with its run before it is written."""
+"""Windows on which a file is compared with its run before it is written."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Export as the command line says; give the exit code."""
+    """Export as the command line says; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m forecast.export",
         description="Write a run's model, scaling included, as ONNX or for torch.export, and compare it with the run.",
@@ -29,14 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def export(run: str, output: Path, source: Path | None = None) -> None:
-    """Write the model of `run` to `output`, once it is seen to forecast what the run does, on `source` if given.
+    """Write the model of `run` to `output`, after checking its forecasts against the run's, on `source` if given.
 
-    Raises
-    ------
-    InputError
-        If run, output or source cannot be used, or the model has no such form; nothing is written then.
-    ParityError
-        If the file would not forecast what the run forecasts; nothing is written then.
+    Nothing is written on an `InputError`, or a `ParityError`: the file's forecasts would differ.
     """
     from forecast.predict.exported import FORMATS, WRITING, open_bytes, require
 

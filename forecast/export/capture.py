@@ -1,4 +1,4 @@
-"""The model in original units as one graph without Python: for any number of windows, or for one at a time."""
+"""The model in original units as one graph without Python, for any number of windows or for one."""
 
 from dataclasses import dataclass
 
@@ -12,23 +12,16 @@ from forecast.runs.run import Architecture
 
 @dataclass(frozen=True)
 class Captured:
-    """A graph, and how many windows it takes at a time; None is any number."""
+    """A graph, and its batch size; None is any."""
 
     program: ExportedProgram
     batch: int | None
 
 
 def capture(model: OriginalUnits, architecture: Architecture, *, masked: bool) -> Captured:
-    """Return the graph of `model`, for one window at a time where it cannot be had for any number.
+    """Return the graph of `model` for any number of windows, or for one where capture fails otherwise.
 
-    Parameters
-    ----------
-    model
-        In evaluation mode, on the CPU.
-    architecture
-        What the network was built from.
-    masked
-        Whether the graph takes `past_observed`.
+    `model` is in evaluation mode on the CPU; the graph takes `past_observed` if `masked`.
     """
     reason = ""
     for batch in (None, 1):
@@ -45,7 +38,7 @@ def capture(model: OriginalUnits, architecture: Architecture, *, masked: bool) -
 def example_of(
     model: OriginalUnits, architecture: Architecture, batch: int, *, masked: bool
 ) -> tuple[torch.Tensor, ...]:
-    """Return inputs to capture with: the training means, since a .pt2 keeps them, and nobody's own rows."""
+    """Return example inputs: the training means, since a .pt2 stores them, and no data rows."""
     sizes, device = architecture.sizes, model.mean.device
     past = model.mean.expand(batch, sizes.context_length, -1).clone()
     context = Context(
@@ -58,7 +51,7 @@ def example_of(
 
 
 def words_of(architecture: Architecture) -> str:
-    """Return the words of the command line that the architecture was made by."""
+    """Return the command-line words of the architecture."""
     mechanisms = architecture.mechanisms
     said = f"model={architecture.preset} attention={mechanisms.encoder['name']}"
     if mechanisms.decoder["name"] != mechanisms.encoder["name"]:

@@ -1,4 +1,4 @@
-"""A captured graph as the content of a file, with what describes it inside."""
+"""A captured graph as file content, with its description inside."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ from forecast.runs.run import WEIGHTS
 
 
 def facts_of(manifest: Mapping[str, Any], batch: int | None) -> dict[str, Any]:
-    """Return what a file says of itself: the run's manifest, with the weights alone of its files."""
+    """Return the description of a file: the run's manifest, with the weights only of its files."""
     kept = {key: manifest[key] for key in ("format", "architecture", "data", "scaler")}
     return {
         **kept,
@@ -56,7 +56,7 @@ def to_onnx(captured: Captured, facts: Mapping[str, Any]) -> bytes:
 
 @contextmanager
 def _without_remarks() -> Iterator[None]:
-    """Leave out what torch says of itself: of a class of its own, and of torchvision, which nothing here needs."""
+    """Silence warnings of torch about a class of its own, and about torchvision, which is not needed."""
     registration = logging.getLogger("torch.onnx._internal.exporter._registration")
     level = registration.level
     registration.setLevel(logging.ERROR)
@@ -69,4 +69,4 @@ def _without_remarks() -> Iterator[None]:
 
 
 WRITERS: dict[str, Callable[[Captured, Mapping[str, Any]], bytes]] = {".onnx": to_onnx, ".pt2": to_pt2}
-"""What makes a file's content, by the end of its name."""
+"""Functions that make a file's content, by suffix."""

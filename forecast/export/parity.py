@@ -1,4 +1,4 @@
-"""The exported file against the run: the same forecasts on the same windows."""
+"""Comparison of the exported file with the run, on the same windows."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -21,23 +21,18 @@ from forecast.runs.resume import read_config
 from forecast.runs.run import RESULT, Run
 
 BOUND = 1e-4
-"""The largest difference that a written file may have."""
+"""Largest difference that a written file may have."""
 
 _PIECE = 8
 
 
 @torch.inference_mode()
 def largest_difference(model: Model, exported: Model, windows: Context, scale: Tensor, batch: int | None) -> float:
-    """Return the largest |exported - model| / `scale` over all steps, series and windows; NaN where one is.
+    """Return the largest |exported - model| / `scale` over all steps, series and windows; NaN if any is NaN.
 
-    Parameters
-    ----------
-    model, exported
-        Take the parts of `windows`, give (B, h, C_out), original units.
-    scale
-        Shape (C_out,), one deviation of each target's training part.
-    batch
-        Windows that `exported` takes at a time; None is any number: one alone then, and several together.
+    Both models map the parts of `windows` to (B, h, C_out), original units. `scale` (C_out,) is the standard deviation
+    of each target's training part. `batch` is the number of windows that `exported` takes; None: one is tried, then
+    several.
     """
     differences = []
     for chosen in pieces(len(windows.past), batch):
@@ -56,14 +51,14 @@ def pieces(count: int, batch: int | None) -> Iterator[slice]:
 SEED, RANDOM_WINDOWS, MOST_RANDOM = 0, 256, 2**15
 
 FIRST, EARLY, LAST = datetime(2024, 1, 1), datetime(1700, 1, 1), datetime(2261, 1, 1)
-"""Where random rows begin, where those of long steps do, and what a date can be at most."""
+"""First date of random rows, that for long steps, and the last possible date."""
 
 
 def series_of(run: Run, forecaster: Forecaster, source: Path | None) -> tuple[Series, str]:
-    """Return rows for the run's forecaster, and where they are from, in words.
+    """Return rows for the run's forecaster, and their origin as text.
 
-    Those of the file `source`, or without one what the run was trained on: the simulation, or the file where it
-    lies in the data folder or in the run folder. Where neither can be had they are drawn at random.
+    They come from the file `source`, else from the run's training data: the simulation, or the file if it lies in the
+    data folder or in the run folder. Without either they are random.
     """
     if source is not None:
         return forecaster.read(source), str(source)
@@ -83,7 +78,7 @@ def series_of(run: Run, forecaster: Forecaster, source: Path | None) -> tuple[Se
 
 
 def random_series(forecaster: Forecaster) -> Series:
-    """Return seeded normal rows at the level and deviation of training, a tenth of them filled where a run masks."""
+    """Return seeded normal rows with training's mean and deviation, a tenth of them filled where a run masks."""
     if (length := forecaster.context_length + forecaster.horizon) > MOST_RANDOM:
         raise InputError(f"windows of {length:,} steps are not compared on random rows: give rows with --input")
     dates = _dates(forecaster)
@@ -96,7 +91,7 @@ def random_series(forecaster: Forecaster) -> Series:
 
 
 def _dates(forecaster: Forecaster) -> pd.DatetimeIndex:
-    """Return the dates of the random rows: at long steps from early on, and no more than 64 bits of time hold."""
+    """Return the dates of the random rows: for long steps from an early date, within 64-bit time."""
     first = FIRST
     one, two = future_index(pd.Timestamp(first), forecaster.frequency, 2).to_pydatetime()
     step = two - one
@@ -114,6 +109,6 @@ def _dates(forecaster: Forecaster) -> pd.DatetimeIndex:
 
 
 def windows_of(series: Series, forecaster: Forecaster, count: int) -> Context:
-    """Return at most `count` windows, spread evenly, that of the last rows among them."""
+    """Return at most `count` windows, evenly spread, the one of the last rows included."""
     stops = np.unique(np.linspace(len(series.frame), forecaster.context_length, count).astype(int))
     return stack([forecaster.context(series, int(stop))[0] for stop in stops])

@@ -1,4 +1,4 @@
-"""Forecast what follows a file: `python -m forecast.predict --run latest --input new.csv --output forecast.csv`."""
+"""Forecast the steps after a file: `python -m forecast.predict --run latest --input new.csv --output forecast.csv`."""
 
 import argparse
 import sys
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 FORMATS = (".csv", ".parquet")
 
 COLUMNS_SHOWN = 12
-"""Names of columns in a message, at most."""
+"""Most column names in a message."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Forecast as the command line says; give the exit code."""
+    """Forecast as the command line says; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m forecast.predict",
         description="Forecast the steps after a file's last row, dated and in original units, with a picture.",
@@ -55,14 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def predict(
     runs: Sequence[str], source: Path, output: Path, model: Path | None = None, attention: str | None = None
 ) -> None:
-    """Write the forecast of what follows `source` to `output`, and a picture beside it.
+    """Write the forecast that follows `source` to `output`, and a picture beside it.
 
-    Parameters
-    ----------
-    runs
-        Run folders: the newest under outputs/ if there is none, the mean of their forecasts if there are several.
-    attention
-        Another self-attention than the run was trained with, for its weights to forecast under.
+    `runs` are folders: without one, the newest under outputs/; of several, the mean of their forecasts. `attention` is
+    another self-attention than that of training.
     """
     if output.suffix.lower() not in FORMATS:
         raise InputError(f"{output}: --output must end in {' or '.join(FORMATS)}")
@@ -126,7 +122,7 @@ def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Fo
 
 
 def _read(forecaster: "Forecaster | Ensemble", source: Path, *, chosen: bool) -> "Series":
-    """Read the input; where the program has chosen the run, say what that was trained on if the columns are others."""
+    """Read the input; if the program chose the run and columns are missing, add its training file to the error."""
     from forecast.predict.forecaster import Forecaster
     from forecast.predict.input import OtherColumns
 
@@ -141,7 +137,7 @@ def _read(forecaster: "Forecaster | Ensemble", source: Path, *, chosen: bool) ->
 
 
 def _file_of(forecaster: "Forecaster") -> str:
-    """Return the name of the file, or of the data, that a run was trained on."""
+    """Return the name of the file or data set that a run was trained on."""
     from forecast.common.files import read_json
     from forecast.runs.run import RESULT
 
@@ -151,7 +147,7 @@ def _file_of(forecaster: "Forecaster") -> str:
 
 
 def _transplanted(folder: "Run", attention: str) -> "Forecaster":
-    """Return the forecaster of a run under another attention, and say so."""
+    """Return the forecaster of a run under another attention, and print a line about it."""
     from forecast.predict.forecaster import Forecaster
     from forecast.predict.transplanted import trained_attention
 

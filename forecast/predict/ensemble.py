@@ -13,7 +13,7 @@ from forecast.predict.forecaster import Forecaster
 from forecast.runs.run import Run
 
 ALIKE = ("horizon", "targets", "past_covariates", "time_column", "frequency", "policies")
-"""What members of an ensemble have in common; look-back, model and seed may differ."""
+"""Properties that members of an ensemble share; look-back, model and seed may differ."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Ensemble:
         return cls(members)
 
     def read(self, path: str | os.PathLike[str]) -> Series:
-        """Read a file and have every member check it; give what the one reads that looks back furthest."""
+        """Read a file and let every member check it; return the series of the one with the longest look-back."""
         read = [(member.context_length, member.read(path)) for member in self.members]
         return max(read, key=lambda pair: pair[0])[1]
 
@@ -49,7 +49,7 @@ class Ensemble:
 
 
 def _apart(first: Forecaster, other: Forecaster) -> str:
-    """Return the first thing in which two forecasters differ that may not be averaged, nothing if they may."""
+    """Return the first difference that prevents averaging two forecasters, empty if there is none."""
     for name in ALIKE:
         ours, theirs = getattr(first, name), getattr(other, name)
         if ours != theirs:

@@ -18,7 +18,7 @@ from forecast.common.files import check_stored, parse_json
 from forecast.runs.run import DAMAGE, FORMAT, WEIGHTS, Run
 
 OPENING, WRITING = ("onnxruntime",), ("onnx", "onnxscript", "onnxruntime")
-"""What an .onnx file needs; a .pt2 needs torch alone."""
+"""Packages for an .onnx file; a .pt2 needs torch alone."""
 
 
 def require(path: Path, packages: tuple[str, ...] = OPENING) -> None:
@@ -31,35 +31,35 @@ def require(path: Path, packages: tuple[str, ...] = OPENING) -> None:
 
 
 DIGEST = "sha256"
-"""What the digest is called among an .onnx file's metadata."""
+"""Key of the digest in an .onnx file's metadata."""
 
 BLANK = b"0" * 64
-"""Stands in the place of the digest while it is taken."""
+"""Placeholder for the digest while it is computed."""
 
 _END, _NO_COMMENT = b"PK\x05\x06", b"\0\0"
 _METADATA, _KEY, _VALUE = b"\x72", b"\x0a", b"\x12"  # fields 14, 1 and 2 of ModelProto and of its entries, as lengths
 
 
 def _zip(content: bytes) -> bytes:
-    """Return the archive with a blank digest as its comment, which ends it."""
+    """Return the archive with a blank digest as its final comment."""
     assert content[-22:-18] == _END
     assert content[-2:] == _NO_COMMENT
     return content[:-2] + len(BLANK).to_bytes(2, "little") + BLANK
 
 
 def _protobuf(content: bytes) -> bytes:
-    """Return the message with a blank digest as one more entry of its metadata, which ends it."""
+    """Return the message with a blank digest as the last entry of its metadata."""
     name = DIGEST.encode()
     entry = _KEY + bytes([len(name)]) + name + _VALUE + bytes([len(BLANK)]) + BLANK
     return content + _METADATA + bytes([len(entry)]) + entry
 
 
 BLANKED: dict[str, Callable[[bytes], bytes]] = {".onnx": _protobuf, ".pt2": _zip}
-"""What adds a blank digest to a file's content, by the end of its name."""
+"""Functions that add a blank digest to a file's content, by suffix."""
 
 
 def sealed(content: bytes, suffix: str) -> bytes:
-    """Return the content of a file with the digest of all of it at its end."""
+    """Return the content with the digest of all of it at its end."""
     blank = BLANKED[suffix](content)
     return blank[: -len(BLANK)] + _digest(blank)
 
@@ -78,7 +78,7 @@ def _digest(content: bytes) -> bytes:
 
 
 FACTS = "forecast.json"
-"""The name under which a file carries what describes it, as JSON."""
+"""Name of the JSON entry that describes a file."""
 
 INPUTS = ("past", "past_known", "future_known", "past_observed")
 OUTPUT = "forecast"
@@ -87,11 +87,8 @@ OUTPUT = "forecast"
 class Exported(ABC):
     """A model in original units whose weights and arithmetic are in a file.
 
-    Attributes
-    ----------
-    facts
-        A run's manifest: architecture, data, scaler, and of its files the weights; with `export`, in which
-        `batch` is the number of windows that a call takes, None for any.
+    `facts` is a run's manifest: architecture, data, scaler, and the weights among its files. Its `export` entry has
+    `batch`, the number of windows a call takes, None for any.
     """
 
     facts: dict[str, Any]
@@ -106,10 +103,10 @@ class Exported(ABC):
 
     @abstractmethod
     def compute(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Return the forecast from the inputs by name, some of which the model may not have."""
+        """Return the forecast from the inputs by name; the model may lack some of them."""
 
     def check_made_from(self, run: Run) -> None:
-        """Refuse a file made of other weights than those of `run`."""
+        """Refuse a file with weights other than those of `run`."""
         if self.facts["files"][WEIGHTS]["sha256"] != run.manifest()["files"][WEIGHTS]["sha256"]:
             raise InputError(
                 f"--model was not exported from --run {run.path}: its weights are others: leave out --run, or export "
@@ -118,7 +115,7 @@ class Exported(ABC):
 
 
 class ExportedProgram(Exported):
-    """What torch.export wrote."""
+    """A model that torch.export wrote."""
 
     def __init__(self, content: bytes) -> None:
         from torch.export import load
@@ -135,13 +132,13 @@ class ExportedProgram(Exported):
         self.module = program.module()
 
     def compute(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Return the forecast; torch computes it."""
+        """Return the forecast, computed by torch."""
         forecast: Tensor = self.module(*(inputs[name] for name in self.names))
         return forecast
 
 
 class OnnxModel(Exported):
-    """What ONNX Runtime computes."""
+    """A model that ONNX Runtime computes."""
 
     def __init__(self, content: bytes) -> None:
         from onnxruntime import InferenceSession, SessionOptions
@@ -160,14 +157,14 @@ class OnnxModel(Exported):
 
 
 FORMATS: dict[str, Callable[[bytes], Exported]] = {".onnx": OnnxModel, ".pt2": ExportedProgram}
-"""What opens a file, by the end of its name."""
+"""Classes that open a file, by suffix."""
 
 
 def open_exported(path: Path) -> Exported:
     """Return the model in the file at `path`.
 
-    A .pt2 is a program that torch runs, unpickling parts of it: it is as trustworthy as the person who made it. The
-    digest at a file's end finds damage, not a forger.
+    A .pt2 is a program, and torch unpickles parts of it: trust it only if you trust its author. The digest at a file's
+    end detects damage, not forgery.
     """
     if path.suffix not in FORMATS:
         raise InputError(f"{path}: --model takes a file that forecast.export wrote, {' or '.join(FORMATS)}")
@@ -177,7 +174,7 @@ def open_exported(path: Path) -> Exported:
 
 
 def open_bytes(content: bytes, path: Path) -> Exported:
-    """Return the model whose file is, or will be, at `path`; as `open_exported`."""
+    """Return the model with the content of a file at `path`; as `open_exported`."""
     require(path)
     check_sealed(content, path)
     try:
@@ -192,7 +189,7 @@ def open_bytes(content: bytes, path: Path) -> Exported:
 
 
 def _faults(path: Path) -> tuple[type[Exception], ...]:
-    """Return what opening something else raises."""
+    """Return the exceptions that invalid content may raise."""
     if path.suffix != ".onnx":
         return (*DAMAGE, zipfile.BadZipFile)
     from onnxruntime.capi import onnxruntime_pybind11_state as state

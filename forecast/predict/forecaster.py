@@ -28,12 +28,12 @@ from forecast.predict.input import Expected
 from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, Architecture, Run
 
 Model = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
-"""Takes the parts of a `Context` and gives the forecast (B, h, C_out), float64, original units."""
+"""Maps the parts of a `Context` to the forecast (B, h, C_out), float64, original units."""
 
 
 @dataclass(frozen=True)
 class Forecaster:
-    """The model of a run with what it needs of its training: roles, scaler, calendar, frequency, repairs.
+    """A trained model with the facts of its training: roles, scaler, calendar, frequency, repairs.
 
     `path` is the folder or the file that it was loaded from.
     """
@@ -72,7 +72,7 @@ class Forecaster:
 
     @classmethod
     def load_exported(cls, path: Path, run: str | os.PathLike[str] | None = None) -> "Forecaster":
-        """Return the forecaster of a file that `forecast.export` wrote, which carries all that it needs.
+        """Return the forecaster of a file that `forecast.export` wrote.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class Forecaster:
         return forecaster
 
     def _check(self, sizes: Sizes) -> None:
-        """Refuse what a manifest changed by hand may hold."""
+        """Refuse invalid entries of a manifest changed by hand."""
         for key in ("targets", "past_covariates", "cycles"):
             if not isinstance(getattr(self, key), list):
                 raise ValueError(f"{key} is no list")
@@ -140,7 +140,7 @@ class Forecaster:
 
     @property
     def target_scale(self) -> Tensor:
-        """One deviation of each target's training part, shape (C_out,), float64, original units."""
+        """The standard deviation of each target's training part, shape (C_out,), float64, original units."""
         return torch.tensor(self.scaler.scale[: len(self.targets)])
 
     def read(self, path: str | os.PathLike[str]) -> Series:
@@ -177,7 +177,7 @@ class Forecaster:
         return pd.DataFrame(values, index=dates.rename(self.time_column), columns=self.targets)
 
     def context(self, series: Series, stop: int | None = None) -> tuple[Context, pd.DatetimeIndex]:
-        """Return what the model takes to forecast what follows row `stop - 1` of `series`, and the dates of that.
+        """Return the model's input for a forecast from row `stop` of `series` on, and the dates of the forecast.
 
         `stop` is at least `context_length`; None is the end.
         """
@@ -238,7 +238,7 @@ def _transplanted(run: Run, attention: str) -> Informer:
 def load(path: str | os.PathLike[str]) -> Forecaster:
     """Return the forecaster of the finished run at `path`, or of a file that `forecast.export` wrote.
 
-    "latest" is the finished run under outputs/ that was begun last; the forecaster's `path` says which.
+    "latest" is the finished run under outputs/ that started last; the forecaster's `path` says which.
     """
     if str(path) == "latest":
         return Forecaster.load("latest")

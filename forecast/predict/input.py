@@ -1,4 +1,4 @@
-"""What a trained model expects of a table that it is to forecast from, and whether one is that."""
+"""The columns, frequency and length that a trained model requires of a table."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,10 +18,10 @@ class OtherColumns(InputError):
 
 @dataclass(frozen=True)
 class Expected:
-    """Columns and frequency of training, its repairs, and the rows that the model looks back on.
+    """Columns, frequency, repairs and look-back of training.
 
-    `shown` is the step that the rows of training kept themselves, where another was named for them;
-    `merges_series` says that training made one series of those of a long table.
+    `shown` is the step of most training rows where another was named; `merges_series` says that training merged the
+    series of a long table.
     """
 
     targets: list[str]
@@ -57,7 +57,7 @@ class Expected:
         return replace(series, notes=(*series.notes, *self._ends_in_gap(series)))
 
     def _check_measured(self, series: Series, source: str) -> None:
-        """Refuse a look-back in which a target has no value, where the model is not given the fills."""
+        """Refuse a look-back in which a target has no value, where the model does not get the fills."""
         if series.observed is None or not self.policies.masks_past:
             return
         seen = np.asarray(series.observed[-self.context_length :].any(axis=0))
@@ -85,7 +85,7 @@ class Expected:
         return [f"ends in a gap: {name!r} has no value in the last {most} rows{others}: {told}"]
 
     def _at_frequency(self, frame: pd.DataFrame, source: str, time_column: str | None) -> Series:
-        """Return the series at the step that its rows keep; a few rows may keep training's step and another."""
+        """Return the series at the step of its rows; a few rows may fit both training's step and another."""
         read = partial(
             series_from_frame,
             frame,
@@ -118,5 +118,5 @@ class Expected:
         return again
 
     def _is_as_in_training(self, frequency: str) -> bool:
-        """Say whether rows at this step may be put among others: training's were, or the weekends alone are absent."""
+        """Return whether rows at this step fit: training's had it, or weekends alone are absent."""
         return frequency == self.shown or (self.policies.fills and (frequency, self.frequency) == ("B", "D"))

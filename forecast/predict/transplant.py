@@ -13,7 +13,7 @@ from forecast.runs.run import TRANSPLANT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Score as the command line says; give the exit code."""
+    """Score as the command line says; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m forecast.predict.transplant",
         description="Score a run's weights on its test windows under other self-attention and at other look-backs.",
@@ -30,9 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def score_transplants(options: argparse.Namespace) -> None:
-    """Score a run as it was trained and in every combination of the attentions and look-backs; print and write.
+    """Score a run as trained and in every combination of the attentions and look-backs; print and write.
 
-    The file's `scored` lists what `forecast.predict.transplanted.Scored` describes, the run as trained first.
+    `scored` in the file lists `forecast.predict.transplanted.Scored` entries, the run as trained first.
     """
     if not options.attention and not options.context_length:
         raise InputError("--attention, --context-length: give at least one of them: what the run is to be scored under")

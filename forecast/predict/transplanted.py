@@ -38,7 +38,7 @@ def attention_named(word: str) -> Variant:
 
 
 def trained_attention(run: Run) -> str:
-    """Return the self-attention that a run was trained with, in words: its decoder's too where that is another one."""
+    """Return the self-attention of a run's training as text, with the decoder's if that differs."""
     mechanisms = Architecture.from_dict(run.manifest()["architecture"]).mechanisms
     encoder, decoder = (_label(each) for each in (mechanisms.encoder, mechanisms.decoder))
     return encoder if encoder == decoder else f"{encoder} (decoder {decoder})"
@@ -49,9 +49,9 @@ def _label(mechanism: Mapping[str, Any]) -> str:
 
 
 def changed(architecture: Architecture, attention: Variant | None, context_length: int | None) -> Architecture:
-    """Return the architecture with another self-attention, in encoder and decoder as the word of train.py has it.
+    """Return the architecture with another self-attention, in encoder and decoder, or another look-back.
 
-    What is None stays as it was; cross-attention always does.
+    None keeps the trained one; cross-attention never changes.
     """
     mechanisms, sizes = architecture.mechanisms, architecture.sizes
     if attention is not None:
@@ -63,7 +63,7 @@ def changed(architecture: Architecture, attention: Variant | None, context_lengt
 
 
 def transplant(run: Run, attention: Variant | None = None, context_length: int | None = None) -> Informer:
-    """Return the run's weights in the model of another attention or look-back, on the CPU, ready to forecast."""
+    """Return the run's weights in a model of another attention or look-back, on the CPU, in evaluation mode."""
     trained = run.load_model()
     own = Architecture.from_dict(run.manifest()["architecture"])
     network = changed(own, attention, context_length).build()
@@ -74,7 +74,7 @@ def transplant(run: Run, attention: Variant | None = None, context_length: int |
 
 
 def _check(weights: dict[str, Tensor], wanted: dict[str, Tensor], trained: str, attention: str) -> None:
-    """Refuse a model whose weights are not those that the run has, by name and shape."""
+    """Refuse a model whose weights differ from the run's in name or shape."""
     for name in sorted(wanted.keys() - weights.keys()):
         raise InputError(
             f"{OPTION} {attention}: has weights of its own ({name}), which this run, trained with {trained}, has "
@@ -103,9 +103,9 @@ def _cure(name: str) -> str:
 
 
 def same_source(run: Run, file: Path | None = None) -> Source:
-    """Return the series of the run: that of the user's own `file`, of the run's file where it may lie, or simulated.
+    """Return the series of the run: from the user's `file`, the run's file, or the simulation.
 
-    Nothing is downloaded, and no file is read that only the run folder names elsewhere.
+    Nothing is downloaded, and no file elsewhere is read that only the run folder names.
     """
     config, facts = read_config(run.path)["data"], _facts(run)
     settings = DataSettings.parse(config)
@@ -129,9 +129,9 @@ def same_source(run: Run, file: Path | None = None) -> Source:
 
 
 def data_at(run: Run, source: Source, context_length: int | None, device: torch.device) -> ForecastData:
-    """Return the windows of the run's series, with its split and scaling, at a look-back or at the run's own.
+    """Return the windows of the run's series, with its split and scaling, at a look-back; None: the run's own.
 
-    They are to be forecast on `device`, but are not there yet.
+    They are for `device`, but not there yet.
     """
     settings, trained = Settings.parse(read_config(run.path)), run.manifest()
     data = ForecastData(
@@ -162,24 +162,11 @@ def _facts(run: Run) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Scored:
-    """One line of `transplant.json`.
+    """One line of `transplant.json`: the test scores under an attention, as `full` or `probsparse factor=9`.
 
-    Attributes
-    ----------
-    attention
-        The self-attention that the weights ran under, as `full` or `probsparse factor=9`.
-    context_length
-        The look-back, in steps.
-    test
-        `mse` and `mae` of the test part, on z-scores, over all its windows.
-    windows
-        How many those are.
-    seconds_per_window
-        Of the forecasts, in batches; NaN (null in the file) where there was one batch alone.
-    trained
-        Whether the run was trained so; the first line is that one.
-    share
-        The weight of the encoder-decoder in the forecast; None where it is not a weighted mean.
+    `test` holds `mse` and `mae` of the test part, on z-scores, over all its windows. `seconds_per_window` is measured
+    on batches; NaN (null in the file) for a single batch. `trained` marks the trained combination, which is first.
+    `share` is the weight of the encoder-decoder in the forecast; None where it is not a weighted mean.
     """
 
     attention: str
@@ -194,9 +181,9 @@ class Scored:
 def score_all(
     run: Run, attention: Sequence[str], context_lengths: Sequence[int], *, file: Path | None = None, quiet: bool
 ) -> list[Scored]:
-    """Score the run as it was trained, then under each attention and at each look-back, alone and together.
+    """Score the run as trained, then under each attention and at each look-back, alone and together.
 
-    `file` is the data file where the user names it.
+    `file` is the user's data file.
     """
     variants = [None, *(attention_named(word) for word in attention)]
     source = same_source(run, file)
