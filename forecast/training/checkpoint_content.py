@@ -1,4 +1,4 @@
-"""Whether the content of a checkpoint fits the training that is to go on from it: looked at before it is used."""
+"""Checks that the content of a checkpoint fits the training that is to resume from it."""
 
 import math
 import sys
@@ -22,13 +22,13 @@ KEYS = (
     *("step", "total_steps", "validation_due", "stopped_by", "finished", "data", "network", "optimizer", "scheduler"),
     *("precision", "callbacks", "best", "evidence"),
 )
-"""What a checkpoint holds."""
+"""Keys of a checkpoint."""
 
 MOST_STEPS, MOST_NODES = 10**12, 10**6
-"""Steps of the longest run, and lists and groups of the largest checkpoint, that are believed."""
+"""Bounds of a plausible checkpoint: steps of the run, and lists and groups in the file."""
 
 OURS = ("forecast.", "lightning.")
-"""Modules whose callbacks keep a state of one shape from beginning to end."""
+"""Modules whose callbacks keep a state of one shape throughout."""
 
 
 ROOM, COPIES = 2**26, 256
@@ -38,10 +38,7 @@ ROOM, COPIES = 2**26, 256
 def newest_state(
     run: Run, task: ForecastTask, callbacks: Sequence[Callback], num_windows: int
 ) -> dict[str, Any] | None:
-    """Return what an unfinished run goes on from, None to begin at the first step.
-
-    Of its checkpoints it is the newest that is whole and fits, as `check_content` sees it.
-    """
+    """Return the newest checkpoint that is whole and passes `check_content`, None to begin at the first step."""
     there = checkpoints(run.checkpoints)
     size = sum(tensor.numel() * tensor.element_size() for tensor in task.state_dict().values())
     states = [*callbacks, Speed(), Timer(verbose=False)]  # those that every training has
@@ -58,14 +55,9 @@ def newest_state(
 
 
 def check_content(content: Any, task: ForecastTask, callbacks: Sequence[Callback], num_windows: int) -> None:
-    """Compare a checkpoint's content, whose hash is right, with the training that is to go on from it.
+    """Check a checkpoint's content, whose hash is right, against the training that is to resume from it.
 
-    Parameters
-    ----------
-    task, callbacks
-        Those of the training; they stay as they are.
-    num_windows
-        Of validation.
+    `task` and `callbacks` are the training's and stay as they are; validation has `num_windows`.
     """
     if not isinstance(content, dict) or set(KEYS) - content.keys():
         raise ValueError("it lacks a part of a checkpoint")
@@ -81,7 +73,7 @@ def check_content(content: Any, task: ForecastTask, callbacks: Sequence[Callback
 
 
 def tensors_of(content: Any) -> Iterator[Tensor]:
-    """Yield the tensors among nested plain values, however deep these are nested."""
+    """Yield the tensors among nested plain values, at any depth."""
     waiting, seen = [content], set()
     while waiting:
         node = waiting.pop()
@@ -95,7 +87,7 @@ def tensors_of(content: Any) -> Iterator[Tensor]:
 
 
 def check_weights(found: Any, wanted: Mapping[str, Tensor], what: str) -> None:
-    """Compare tensors by name with those that a model has."""
+    """Compare tensors by name with those of a model."""
     if not isinstance(found, dict) or found.keys() != wanted.keys():
         raise OtherModel(f"{what} are not those of this model")
     for name, tensor in wanted.items():
@@ -107,7 +99,7 @@ def check_weights(found: Any, wanted: Mapping[str, Tensor], what: str) -> None:
 
 
 def _check_dense(tensor: Tensor) -> None:
-    """Refuse a tensor that says to be larger than what is stored of it."""
+    """Refuse a tensor that claims a larger size than is stored."""
     plain = tensor.layout is torch.strided and not tensor.is_quantized and tensor.device.type == "cpu"
     if not plain or tensor.untyped_storage().nbytes() < tensor.numel() * tensor.element_size():
         raise ValueError("it holds a tensor that is larger than its values")
@@ -152,7 +144,7 @@ def _check_evidence(evidence: Any, num_windows: int) -> None:
 
 
 def _check_callbacks(states: Any, callbacks: Sequence[Callback]) -> None:
-    """Compare the states with those that the callbacks have now, and try to load them on copies."""
+    """Compare the states with the callbacks' current ones, and try to load them on copies."""
     if not isinstance(states, dict):
         raise ValueError("it has no states of callbacks")
     for callback in callbacks:
@@ -170,9 +162,9 @@ def _check_callbacks(states: Any, callbacks: Sequence[Callback]) -> None:
 
 
 def _check_optimizer(content: Mapping[str, Any], task: ForecastTask) -> None:
-    """Make a step without gradients on a copy of the model, from the states of optimizer and schedule.
+    """Make a step without gradients on a copy of the model, from the saved optimizer and schedule.
 
-    Where a fresh optimizer cannot make such a step either, as one that asks for a closure, nothing is said.
+    Accept the state where a fresh optimizer cannot make such a step either, such as one that needs a closure.
     """
     optimizer, scheduler = content["optimizer"], content["scheduler"]
     if not isinstance(optimizer, dict) or not isinstance(scheduler, dict):
@@ -211,7 +203,7 @@ def _has_shape(found: Any, wanted: Any) -> bool:
 
 
 def _step_on_a_copy(task: ForecastTask, content: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the optimizer's state after it, and the schedule's before it."""
+    """Return the optimizer's state after the step, and the schedule's before it."""
     network = deepcopy(task.network)
     optimizer, scheduler = task.make_optimizers(network)
     schedule = deepcopy(scheduler.state_dict())
@@ -231,7 +223,7 @@ def _step_on_a_copy(task: ForecastTask, content: Mapping[str, Any] | None) -> tu
 
 
 def _are_alike(ours: Any, theirs: Any) -> bool:
-    """Say whether a state may be one of what has the state `ours` now: the same kinds in the same places."""
+    """Return whether `theirs` has the structure of the current state `ours`: the same kinds in the same places."""
     if ours is None:
         return True
     if isinstance(ours, Tensor):

@@ -1,6 +1,6 @@
 """Trainings in a process of their own: a job of a sweep, and another process of a run.
 
-Everything heavy is imported in the functions, since a signal may come before that is done.
+Heavy imports are in the functions, since a signal may come before they are done.
 """
 
 import signal
@@ -13,7 +13,7 @@ from forecast.common.cli import finish
 
 
 def train_job(config: dict[str, Any], folder: str, argv: list[str]) -> dict[str, Any]:
-    """Train a job of a sweep; return its failure or interruption, nothing where it has a result."""
+    """Train a job of a sweep; return its failure or interruption, nothing if it has a result."""
     sys.argv = argv
     reply: dict[str, Any] = {}
 
@@ -35,7 +35,7 @@ def train_job(config: dict[str, Any], folder: str, argv: list[str]) -> dict[str,
 
 
 def train_beside(**place: Any) -> None:
-    """Train beside the process that leads a run, and exit as a command does."""
+    """Train beside the leading process of a run, and exit as a command does."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the process that leads decides
 

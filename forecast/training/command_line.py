@@ -58,7 +58,7 @@ def _help(arguments: Namespace) -> str:
 
 
 def _compose_and_call(job: Callable[[DictConfig], Any]) -> None:
-    """Let Hydra compose what the command line says and call `job` with it, once for each job of a sweep."""
+    """Let Hydra compose the configuration, and call `job` with it once for each job of a sweep."""
     try:
         hydra.main(version_base="1.3", config_path=str(configuration_folder()), config_name="config")(job)()
     except COMPLAINTS as error:
@@ -106,7 +106,7 @@ HIDDEN = ("training", "callbacks", "logger")
 
 
 def help_text(config: DictConfig) -> str:
-    """Return the help, with the defaults as `config` has them; the text of an option is its comment up to the `;`."""
+    """Return the help with the defaults of `config`; an option's text is its comment up to the `;`."""
     width = max(len(command) for command in EXAMPLES)
     examples = [f"  {command:<{width}}  {what}" for command, what in EXAMPLES.items()]
     return "\n".join(
@@ -149,7 +149,7 @@ def _group_lines() -> list[str]:
 
 
 def _defaults() -> dict[str, Any]:
-    """Return the choice that `config.yaml` makes for each group, or for each place of one."""
+    """Return the choice of `config.yaml` for each group, or for each place of one."""
     listed = OmegaConf.to_container(OmegaConf.load(configuration_folder() / "config.yaml"), resolve=False)
     assert isinstance(listed, dict)
     pairs = [pair for entry in listed["defaults"] if isinstance(entry, dict) for pair in entry.items()]
@@ -171,7 +171,7 @@ def _option_lines(config: DictConfig) -> list[str]:
 
 
 def comment(file: Path, name: str) -> str:
-    """Return what a file's comment says of an option, up to the first semicolon; empty if it says nothing."""
+    """Return a file's comment on an option, up to the first semicolon; empty if there is none."""
     last = name.rsplit(".", 1)[-1]
     indent = "  " * name.count(".")
     line = re.search(rf"^{indent}{last}:[^#\n]*?#\s*([^;\n]*)", file.read_text(encoding="utf-8"), re.MULTILINE)

@@ -43,10 +43,9 @@ HASHED_ROWS = 2**16
 
 @dataclass(frozen=True)
 class Fit:
-    """What a fit leaves.
+    """Result of a fit.
 
-    Steps made, the step of the best weights (0: the start), the speed, why it ended, and what the probe found at
-    the last validation, None without a probe.
+    `best_step` 0 is the start, `status` says why the fit ended. `probe` has the last validation's findings, if any.
     """
 
     steps: int
@@ -66,33 +65,15 @@ def fit(
     restart_hint: str = RESTART_HINT,
     resume_hint: str | None = None,
 ) -> Fit:
-    """Train, then put the best weights by validation in place.
+    """Train, then restore the best weights by validation.
 
-    A model whose linear path starts from the closed form can be good before the first step: its start is
-    a candidate too, and left only for what validation holds to be better by more than chance
-    (`training.start_confidence`).
+    A model whose linear path starts from the closed form can be good before the first step. Its start is then a
+    candidate too, which only a validation gain beyond chance replaces (`training.start_confidence`).
 
-    Parameters
-    ----------
-    folder
-        Of the checkpoints.
-    group
-        The processes that train together; all of them have to call this, each with its own task and data.
-    resumed
-        The content of the checkpoint to resume from; None starts at the first step.
-    restart_hint
-        How the run is started again from its first step, for the line that says that it cannot be resumed.
-    resume_hint
-        The words that resume an interrupted run; None: those that name its folder alone.
-
-    Raises
-    ------
-    NotFiniteError
-        At the first step whose loss or gradients are not finite.
-    Interrupted
-        At the first boundary of a step after a signal, which is then saved.
-    InputError
-        If the data are not those of the checkpoint.
+    `folder` is that of the checkpoints. All processes of `group` have to call this, each with its own task and data.
+    `resumed` is the content of the checkpoint to resume from; None starts at the first step. `restart_hint` is for the
+    message that a run cannot be resumed and has to start over. `resume_hint` has the words that resume an interrupted
+    run; None: those that name its folder alone.
     """
     task, data, settings = prepared.task, prepared.data, prepared.settings.training
     fingerprint = _fingerprint(data)
@@ -139,7 +120,7 @@ def fit(
 
 
 def _check_same_data(fingerprint: str, group: Group) -> None:
-    """Refuse processes that have read other data."""
+    """Refuse processes that have read different data."""
     for rank, other in enumerate(group.gather(fingerprint)):
         if other != fingerprint:
             raise InputError(
@@ -148,7 +129,7 @@ def _check_same_data(fingerprint: str, group: Group) -> None:
 
 
 def _check_resumed(resumed: Mapping[str, Any], fingerprint: str, total_steps: int, where: str, hint: str) -> None:
-    """Refuse a checkpoint of other data, or of more steps than are asked for."""
+    """Refuse a checkpoint of other data, or of more steps than `total_steps`."""
     if resumed["data"] != fingerprint:
         raise InputError(f"{where}: the data are not those that this run began with: bring them back, or {hint}")
     if resumed["step"] > total_steps:
@@ -161,7 +142,7 @@ def _check_resumed(resumed: Mapping[str, Any], fingerprint: str, total_steps: in
 def _make_trainer(
     prepared: Preparation, group: Group, logger: Logger, callbacks: list[Callback], interval: int
 ) -> lightning.Trainer:
-    """Return a trainer that counts the run in steps, and leaves files, bars and signals to this program."""
+    """Return a trainer that counts steps, and leaves files, bars and signals to this program."""
     options = {
         **asdict(prepared.settings.trainer),
         **spread(group),
@@ -199,7 +180,7 @@ def _run_trainer(trainer: lightning.Trainer, task: ForecastTask, data: ForecastD
 
 
 def _make_ready(compiled: CompiledForward, task: ForecastTask, data: ForecastData, trainer: lightning.Trainer) -> None:
-    """Compile on the first batch, in the arithmetic that the trainer's steps run in."""
+    """Compile on the first batch, in the precision of the trainer's steps."""
     batch = next(iter(data.train_dataloader()))
 
     def loss() -> Tensor:
@@ -210,12 +191,12 @@ def _make_ready(compiled: CompiledForward, task: ForecastTask, data: ForecastDat
 
 
 def _is_over(resumed: dict[str, Any], total_steps: int) -> bool:
-    """Tell whether only the evaluation was left to do; what ran out of time may have been given more."""
+    """Return whether only the evaluation is left; a run that ran out of time may have been given more."""
     return bool(resumed["finished"] and resumed["total_steps"] == total_steps and resumed["stopped_by"] != TIME)
 
 
 def _kept(speed: Speed, probe: Probe | None) -> dict[str, Any]:
-    """Return the fields of `Fit` that callbacks hold: the speed, with the share of the fit that the probe took."""
+    """Return the fields of `Fit` that callbacks hold: the probe, and the speed with the probe's share of the fit."""
     figures = speed.figures()
     if probe is None:
         return {"speed": figures, "probe": None}
@@ -238,7 +219,7 @@ def _read_end(task: ForecastTask, speed: Speed, probe: Probe | None, resumed: di
 
 
 def _start(prepared: Preparation, shows_progress: bool) -> tuple[Best, Evidence | None, float]:
-    """Return the weights before the first step with their validation MSE, what it takes to leave them, and the time."""
+    """Return the weights before the first step with their validation MSE, the evidence to beat them, and the time."""
     task, data, confidence = prepared.task, prepared.data, prepared.settings.training.start_confidence
     windows, began = data.parts["validation"], time.monotonic()
     if shows_progress:
@@ -256,7 +237,7 @@ def _start(prepared: Preparation, shows_progress: bool) -> tuple[Best, Evidence 
 
 
 def _fingerprint(data: ForecastData) -> str:
-    """Return a hash of what the training sees and of what brings it back to original units."""
+    """Return a hash of the training's data and of what converts them back to original units."""
     digest = hashlib.sha256(json.dumps(data.manifest()).encode())
     train = data.parts["train"]
     for tensor in (train.values, train.known, train.observed, train.starts, data.parts["validation"].starts):

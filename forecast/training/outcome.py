@@ -1,4 +1,4 @@
-"""What a finished run leaves: figures on its board, and the files of its folder."""
+"""The results of a finished run: figures on its board, and the files of its folder."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -34,10 +34,7 @@ from forecast.training.tensorboard.maps import draw_map, heads
 def write_outcome(
     run: Run, prepared: Preparation, rows: Mapping[str, Row | None], fit: Fit, *, processes: int
 ) -> dict[str, Any]:
-    """Write errors, quantiles, the last test window's forecast, weights and result: all but the manifest.
-
-    Return the content of `result.json`.
-    """
+    """Write errors, quantiles, the last test forecast, weights and result, not the manifest; return `result.json`."""
     data, network, config = prepared.data, prepared.network, prepared.settings.plain
     model = rows["model"]
     assert model is not None
@@ -129,20 +126,14 @@ def _write_input(path: Path, data: ForecastData, rows: int) -> None:
 
 
 MOST_RESIDUALS = 2**18
-"""Of the residuals of all windows and series as many, evenly spread, make the histogram."""
+"""Most residuals in the histogram, evenly spread over all windows and series."""
 
 
 def log_figures(logger: Logger, fit: Fit, network: Informer, data: ForecastData, rows: Mapping[str, Row | None]) -> Fit:
     """Draw, on a board, the best weights' errors and attention and the last probe, all at the last step.
 
-    Gives `fit` with the time of this counted in the `logging_share` of its speed.
-
-    Parameters
-    ----------
-    network
-        With the best weights, in evaluation mode.
-    rows
-        As in `forecast.runs.results.assemble`.
+    Return `fit` with the time of this counted in the `logging_share` of its speed. `network` has the best weights and
+    is in evaluation mode; `rows` are those of `forecast.runs.results.assemble`.
     """
     if not isinstance(logger, Board):
         return fit

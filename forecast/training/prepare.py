@@ -1,4 +1,4 @@
-"""From settings to all that a training needs: seed, data, network, linear maps, task, callbacks."""
+"""From settings to the parts of a training: seed, data, network, linear maps, task, callbacks."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -30,20 +30,15 @@ from forecast.training.schedule import SCHEDULES
 from forecast.training.task import ForecastTask
 
 METRICS = ("val/mse", "val/mae")
-"""What a callback can watch: `ForecastTask` logs these before it is asked."""
+"""Metrics that a callback can watch: `ForecastTask` logs these before it is asked."""
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """What a training is made of.
+    """Parts of a training.
 
-    Parameters
-    ----------
-    settings
-        Those of the run, its precision settled.
-    maps
-        The linear baseline, and the map that the model's linear path starts from, with which it is good before
-        the first step.
+    The precision in `settings` is resolved. `maps` holds the linear baseline, and the map that the model's linear path
+    starts from, with which it is good before the first step.
     """
 
     settings: Settings
@@ -57,7 +52,7 @@ class Preparation:
 
     @property
     def precision(self) -> str:
-        """Lightning's name of the precision to train in."""
+        """Lightning's name of the training precision."""
         return self.settings.training.precision
 
 
@@ -68,18 +63,11 @@ def prepare(
     table: Address | None = None,
     before_maps: Callable[[ForecastData, Informer], None] = lambda data, network: None,
 ) -> Preparation:
-    """Return what a training is made of, the data where this process trains from; nothing is written.
+    """Return the parts of a training, with the data where this process trains from; write nothing.
 
-    Parameters
-    ----------
-    group
-        The processes that are to train together.
-    maps
-        The linear maps, where another process has fitted them.
-    table
-        Where the scaled table is, if another process of this machine has written it to a file.
-    before_maps
-        Called once all is checked that can be, before the linear maps are fitted.
+    The processes of `group` train together. Another process may have fitted `maps`, and another one of this machine may
+    have written the scaled `table` to a file. `before_maps` is called after all checks, before the linear maps are
+    fitted.
     """
     local_rank = group.place.local_rank
     device, settings = settings.trainer.device(local_rank), settings.settled(local_rank)
@@ -168,7 +156,7 @@ def _fit_maps(settings: Settings, data: ForecastData, architecture: Architecture
 
 
 def _check_shares(batch_size: int, data: ForecastData, group: Group) -> None:
-    """Refuse a batch that the processes cannot share evenly, and more processes than windows to validate on."""
+    """Refuse a batch that the processes cannot share evenly, and more processes than validation windows."""
     if batch_size % group.size:
         raise InputError(
             f"training.batch_size={batch_size}: {group.size} processes share it evenly: give a multiple of that"

@@ -61,14 +61,14 @@ def halving(optimizer: Optimizer, total_steps: int, *, periods: int) -> LRSchedu
 
 
 SCHEDULES = (one_cycle, cosine, halving)
-"""What a configuration may name beside torch's own."""
+"""Schedules that a configuration may name beside torch's own."""
 
 
 def lay_out_anew(optimizer: Optimizer, scheduler: LRScheduler, saved: dict[str, Any], step: int) -> None:
-    """Go on at `step` in a run of another length: the optimizer's state as saved, the rates of the new schedule.
+    """Continue at `step` in a run of another length: the saved optimizer state, with the rates of the new schedule.
 
-    `optimizer` and `scheduler` are fresh; `saved` is the state of the optimizer of the old length. The rates
-    must be a function of the step, as they are in this file.
+    `optimizer` and `scheduler` are fresh; `saved` is the optimizer's state in the run of the old length. The rates must
+    be a function of the step, as they are in this file.
     """
     step = min(step, getattr(scheduler, "total_steps", step))
     if step:

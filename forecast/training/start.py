@@ -1,4 +1,4 @@
-"""The start of a training: its run folder, the lines printed before the first step, and what an interrupt says."""
+"""The start of a training: its run folder, the lines printed before the first step, and the interrupt message."""
 
 import shlex
 import signal
@@ -24,10 +24,7 @@ from forecast.training.prepare import Preparation
 
 
 def signal_of(end: BaseException) -> int | None:
-    """Return the number of the signal that `end` came from, None for another end.
-
-    Lightning makes exit code 1 of an interrupt.
-    """
+    """Return the number of the signal behind `end`, else None; Lightning turns an interrupt into exit code 1."""
     if isinstance(end, KeyboardInterrupt) or isinstance(end.__context__, KeyboardInterrupt):
         return signal.SIGINT
     code = end.code if isinstance(end, SystemExit) else None
@@ -42,20 +39,12 @@ class Interruption:
         self._settings = settings
 
     def watch(self, run: Run | None, settings: Settings) -> None:
-        """Name this run folder, if there is one yet, from now on."""
+        """Name this run folder, None if there is none yet, in later messages."""
         self._run, self._settings = run, settings
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Raise `Interrupted` in the place of what a signal raises.
-
-        Raises
-        ------
-        Interrupted
-            With what is kept and the words that resume the run.
-        NotEnoughMemory
-            With the options to make smaller.
-        """
+        """Raise `Interrupted` in place of a signal's exception, `NotEnoughMemory` when memory runs out."""
         before = sys.exception()
         try:
             with naming_what_to_make_smaller(self._settings.plain):
@@ -80,10 +69,7 @@ class Interruption:
 
 @contextmanager
 def run_folder(start: StartState, folder: Path | None, settings: Settings) -> Iterator[Run]:
-    """Yield the run's folder, locked by this process: the one that is resumed, or a new one.
-
-    A run that is refused before its first step leaves no folder.
-    """
+    """Yield the run's new or resumed folder, locked; a run that is refused before its first step leaves none."""
     if start.run is not None:
         yield start.run
         return
@@ -110,7 +96,7 @@ def run_folder(start: StartState, folder: Path | None, settings: Settings) -> It
 
 
 def _new_folder(settings: Settings, resume: bool | str, stack: ExitStack) -> Run:
-    """Make a run's folder and lock it on `stack`; of several that begin the same run with resume=auto, one does."""
+    """Make a run's folder and lock it on `stack`; if several begin the same run with resume=auto, one does."""
     root, name, config = Path(settings.output_dir), str(settings.data.name), settings.plain
     with folder_lock(Run.make_parent(root, name), wait=True):
         if resume == "auto" and (other := newest_like(config)) is not None:
@@ -123,7 +109,7 @@ def _new_folder(settings: Settings, resume: bool | str, stack: ExitStack) -> Run
 
 
 def announce_data(settings: Settings, data: ForecastData, network: Informer) -> None:
-    """Print what is trained on, before the fits in closed form: those of many series take a while."""
+    """Print the facts of the data, before the fits in closed form: those of many series take a while."""
     name = settings.data.name
     for note in data.notes:
         print(f"{name}: {note}")
@@ -151,7 +137,7 @@ def announce_start(made: Preparation, run: Run, resumed: Mapping[str, Any] | Non
 
 
 def announce_scoring(made: Preparation, group: Group) -> None:
-    """Print how many windows are scored, where progress is shown."""
+    """Print the number of scored windows, where progress is shown."""
     if made.settings.training.progress and group.leads:
         windows = ", ".join(f"{len(made.data.parts[part]):,} {part}" for part in PARTS)
         print(f"scoring: {windows} windows", flush=True)

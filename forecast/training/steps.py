@@ -1,4 +1,4 @@
-"""A model that takes part in a benchmark: its training step and its forecast, on the same windows each time."""
+"""A model in a benchmark: its training step and its forecast, on the same windows each time."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -17,14 +17,8 @@ if TYPE_CHECKING:
 class Peer:
     """A model with its optimizer and its windows.
 
-    Attributes
-    ----------
-    label
-        As tables say it.
-    loss
-        Gives the loss on the windows, with its graph.
-    forecast
-        Gives what the model makes of the windows in place of a forecast.
+    `label` names it in tables. `loss` returns the loss on the windows, with its graph; `forecast` returns the model's
+    output for them.
     """
 
     label: str
@@ -35,12 +29,12 @@ class Peer:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The model's device."""
         return next(self.model.parameters()).device
 
     @property
     def num_parameters(self) -> int:
-        """The numbers that are learned."""
+        """The number of learned parameters."""
         return sum(parameter.numel() for parameter in self.model.parameters() if parameter.requires_grad)
 
     def held_bytes(self, *, training: bool) -> int:
@@ -51,7 +45,7 @@ class Peer:
 
 
 def training_step(peer: Peer, precision: str) -> Callable[[], object]:
-    """Return what makes one step, forward, backward and update; the model is in training mode from here on."""
+    """Return a function that makes one step (forward, backward, update); set the model to training mode."""
     peer.model.train()
 
     def step() -> object:
@@ -66,7 +60,7 @@ def training_step(peer: Peer, precision: str) -> Callable[[], object]:
 
 
 def inference(peer: Peer, precision: str) -> Callable[[], object]:
-    """Return what makes one batch of forecasts; the model is in evaluation mode from here on."""
+    """Return a function that makes one batch of forecasts; set the model to evaluation mode."""
     peer.model.eval()
 
     def forecast() -> object:
@@ -82,7 +76,7 @@ def arithmetic(device: torch.device, precision: str) -> AbstractContextManager[o
 
 
 def prepare_optimizer(peer: Peer) -> None:
-    """Make the optimizer's state, which it would make at the end of its first step; no weight moves."""
+    """Create the optimizer's state, as its first step would; no weight moves."""
     rates = [group["lr"] for group in peer.optimizer.param_groups]
     for group in peer.optimizer.param_groups:
         group["lr"] = 0.0
@@ -95,10 +89,10 @@ def prepare_optimizer(peer: Peer) -> None:
 
 
 def evaluation_batch(made: "Preparation") -> int:
-    """Return the windows of the largest batch that a run evaluates: a part may hold fewer than a batch."""
+    """Return the size of the largest evaluation batch: a part may hold fewer windows than a batch."""
     return min(made.data.evaluation_batch_size, max(len(made.data.parts[part]) for part in ("validation", "test")))
 
 
 def precision_of(made: "Preparation") -> str:
-    """Return what the training computes in, by the word of a benchmark."""
+    """Return the training precision as a benchmark names it."""
     return "bf16" if made.precision == "bf16-mixed" else "fp32"

@@ -31,36 +31,17 @@ SEED_STRIDE = 1_000_003
 class ForecastTask(lightning.LightningModule):
     """Trains `network` on batches of windows.
 
-    Parameters
-    ----------
-    network
-        What forecasts.
-    loss
-        The name of a loss.
-    make_optimizer, make_scheduler
-        From parameters to an optimizer; from it and the number of steps to a scheduler.
-    max_grad_norm
-        Gradients are scaled down to this norm; None leaves them.
-    linear_path_rate
-        The linear path's learning rate as a fraction of the others'; 0 leaves it where it starts.
-    total_steps
-        Steps of the whole run.
-    trust
-        The part of the best mixing weight that is taken (`forecast.evaluation.mixing.shrinkage`).
-    seed
-        With the number of the step, and of the process, it settles all randomness of that step.
+    `loss` is the name of a loss. `make_optimizer` maps parameters to an optimizer; `make_scheduler` maps that and the
+    number of steps to a scheduler. Gradients are scaled down to the norm `max_grad_norm`; None leaves them.
+    `linear_path_rate` is the linear path's learning rate as a fraction of the others'; 0 leaves it where it starts. The
+    whole run has `total_steps`. `trust` is the part of the best mixing weight that is taken
+    (`forecast.evaluation.mixing.shrinkage`). `seed`, with the numbers of the step and the process, determines all
+    randomness of that step.
 
-    Attributes
-    ----------
-    group
-        The processes that share each batch; set before a fit.
-    arithmetic
-        Runs in the forward and backward passes, the clipping and the update of training steps, by the host's
-        clock: on a GPU, which goes on by itself, it says nothing.
-    window_mse
-        Shape (n,): the MSE of each validation window of the last validation, in order of time.
-    compiled
-        What computes the forecasts of training steps in place of `network`; None: the network itself.
+    Set before a fit: `group`, the processes that share each batch, and `compiled`, which computes training forecasts in
+    place of `network` (None: the network itself). `arithmetic` times forward, backward, clipping and update of training
+    steps by the host's clock, which on a GPU says nothing. `window_mse`, shape (n,), has the MSE of each window of the
+    last validation, in order of time.
     """
 
     def __init__(
@@ -112,7 +93,7 @@ class ForecastTask(lightning.LightningModule):
             torch.cuda.manual_seed(seed)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Return the loss of this process's part of a batch, weighed so that the mean over all is that of the batch."""
+        """Return the loss of this process's part of a batch, weighted so that the mean over all is the batch's."""
         with self.arithmetic:
             loss = self.training_loss(batch)
         if self.group.size > 1 and batch.future_observed is not None:
@@ -126,7 +107,7 @@ class ForecastTask(lightning.LightningModule):
             super().backward(loss, *arguments, **options)
 
     def training_loss(self, batch: Batch) -> Tensor:
-        """Return the loss of a batch, of each forecast that learns alone; compiled where that is asked for."""
+        """Return the loss of a batch, of each forecast that learns alone; compiled if asked for."""
         forecasts = (self.network.learners if self.compiled is None else self.compiled)(*_inputs(batch))
         losses = [self.loss(forecast, batch.future, batch.future_observed) for forecast in forecasts]
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
@@ -134,7 +115,7 @@ class ForecastTask(lightning.LightningModule):
     def configure_gradient_clipping(self, optimizer: Optimizer, *_: Any, **__: Any) -> None:
         """Clip, and refuse a step whose loss or gradients are not finite.
 
-        Not Lightning's own clipping, which a fused optimizer under bf16-mixed does not allow.
+        Lightning's own clipping is not used: a fused optimizer under bf16-mixed does not allow it.
         """
         limit = float("inf") if self.max_grad_norm is None else self.max_grad_norm
         with self.arithmetic:
@@ -144,7 +125,7 @@ class ForecastTask(lightning.LightningModule):
         self._update_began = time.perf_counter()
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
-        """Ask for a validation after the last step, wherever it falls, and note what the logger writes down."""
+        """Stop after the last step, wherever it falls, with a validation; log the loss and the gradient norm."""
         if self.global_step >= self.total_steps:
             self.trainer.should_stop = True
         every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
@@ -157,12 +138,12 @@ class ForecastTask(lightning.LightningModule):
         self.log("train/gradient_norm", self._last_norm, batch_size=len(batch.origin))
 
     def on_validation_epoch_start(self) -> None:
-        """Begin the sums anew."""
+        """Reset the sums."""
         self.guard.read()
         self.sums, self.window_errors = None, WindowErrors()
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Add a batch to the sums, in float32 whatever training runs in."""
+        """Add a batch to the sums, in float32 whatever the training precision."""
         truth = batch.future, batch.future_observed
         if self.sums is None:
             self.sums = self._no_sums(*batch.future.shape[1:])
@@ -174,7 +155,7 @@ class ForecastTask(lightning.LightningModule):
         self.window_errors.add(batch.origin, numbers)
 
     def on_validation_epoch_end(self) -> None:
-        """Log the scores over all validation windows, and take the share that they settle."""
+        """Log the scores over all validation windows, and set the share that they determine."""
         assert self.sums is not None
         self.sums = self.sums.over(self.group)
         if isinstance(self.sums, MixingSums):
@@ -194,7 +175,7 @@ class ForecastTask(lightning.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": schedule}
 
     def make_optimizers(self, network: Informer) -> tuple[Optimizer, LRScheduler]:
-        """Make the optimizer and the schedule of a network such as this task's; raise as `configure_optimizers`."""
+        """Make the optimizer and the schedule for a network like this task's; raise as `configure_optimizers`."""
         path = [] if network.linear_path is None else list(network.linear_path.parameters())
         others = [each for each in network.parameters() if not any(each is one for one in path)]
         groups = [{"params": part, "name": name} for name, part in (("model", others), ("linear_path", path)) if part]
@@ -214,7 +195,7 @@ class ForecastTask(lightning.LightningModule):
         self._update_began = now  # torch calls this twice where a step calls that of the class above it
 
     def _share_of(self, observed: Tensor) -> Tensor:
-        """Return the targets of this process over the mean of all: each may have another number to take a mean of."""
+        """Return the targets of this process over the mean of all: each may have another number to average over."""
         return observed * self.group.size / self.group.summed(observed).clamp(min=1)
 
 
@@ -223,7 +204,7 @@ def _inputs(batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
 
 
 def step_seed(seed: int, step: int, rank: int) -> int:
-    """Return the seed of a step's randomness: dropout, sampling; another one on each process."""
+    """Return the seed of a step's randomness (dropout, sampling), different on each process."""
     first = seed * SEED_STRIDE + step
     return first if rank == 0 else int(np.random.SeedSequence([first, rank]).generate_state(1)[0])
 

@@ -42,11 +42,11 @@ def train(
     config
         The composed configuration as plain values, or its settings.
     folder
-        The very folder of the run: made, or resumed if it holds this run. None: a new one under `output_dir`,
+        The folder of the run: made, or resumed if it holds this run. None: a new one under `output_dir`,
         or what `resume` says.
     overrides
-        The words of the command line that `config` was composed from; they tell what was asked for from
-        what is a default, which `resume=<folder>` needs.
+        The words of the command line that `config` was composed from. They separate explicit choices from
+        defaults, which `resume=<folder>` needs.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Worke
 
 @dataclass(frozen=True)
 class Work:
-    """What the leading process hands out to the others of its run; they read their own data."""
+    """Work that the leading process hands out to the others of its run; they read their own data."""
 
     settings: Settings
     maps: LinearMaps
@@ -115,7 +115,7 @@ class Work:
     restart_hint: str
 
     def resuming(self) -> dict[str, Any]:
-        """Return the arguments of `fit` that say where it starts and how it is resumed."""
+        """Return the arguments of `fit` that say where it starts and how to resume it."""
         return {
             "resumed": self.resumed,
             "restart_hint": self.restart_hint,

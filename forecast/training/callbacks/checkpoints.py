@@ -1,4 +1,4 @@
-"""All that a run needs to go on where it was: saved at whole steps, put back before the first one."""
+"""Checkpoints: a run's whole state, saved at whole steps and restored before the first one."""
 
 import time
 from collections.abc import Callable
@@ -38,32 +38,18 @@ def copy_weights(task: ForecastTask) -> dict[str, Tensor]:
 class Checkpoints(Callback):
     """Keeps the best weights, and writes the run's whole state.
 
-    It writes after each validation, every `minutes` between them, at the end, and when a signal asks the
-    run to stop; a checkpoint holds the best weights too, so that one file is enough. Of several processes the
-    one that leads writes, and a signal to any of them stops all at the same step. It comes last among
-    the callbacks: their state is then that of the same step.
+    It writes after each validation, every `minutes` between them, at the end, and when a signal asks the run to stop. A
+    checkpoint holds the best weights too, so one file is enough. With several processes the leading one writes, and a
+    signal to any of them stops all at the same step. It is the last callback, so that the others' state is of the same
+    step.
 
-    Lightning's own restoring of its loops is not used: it counts in epochs, this run in steps. What is
-    put back is the step, the weights, the optimizer, the schedule and the other callbacks.
+    Lightning's own restoring of its loops is not used: it counts in epochs, this run in steps. The step, the weights,
+    the optimizer, the schedule and the other callbacks are restored.
 
-    Parameters
-    ----------
-    folder
-        Where the checkpoints are.
-    fingerprint
-        Of the data; a checkpoint says what it was trained on.
-    minutes
-        Longest time between two checkpoints.
-    best
-        The start, where that is a candidate already.
-    evidence
-        What weights have to be sure of before they count as better than the start; None: nothing.
-    resumed
-        The content of the checkpoint to go on from.
-    after_save
-        Called where a save has come between a batch and its step, which others may be timing.
-    again
-        The words of the command line that go on with the run, for the line that says that it was interrupted.
+    `best` is the start where that is a candidate already; weights have to beat it by `evidence` (None: any gain
+    counts). `fingerprint` is a hash of the data that a checkpoint is trained on. `resumed` is the content of the
+    checkpoint to resume from. `after_save` is called when a save falls between a batch and its step, which others may
+    be timing. `again` is the part of the interrupt message that says how to resume.
     """
 
     def __init__(
@@ -90,7 +76,7 @@ class Checkpoints(Callback):
         self._saved_at = time.monotonic()
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Put the state of the checkpoint back, and make up for a validation that was cut short."""
+        """Restore the checkpoint's state, and repeat a validation that was cut short."""
         assert isinstance(pl_module, ForecastTask)
         self.stop.listen()
         self._saved_at = time.monotonic()
@@ -106,7 +92,7 @@ class Checkpoints(Callback):
     def on_train_batch_start(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        """Save between two steps where it is time to, and stop where a signal asks for it."""
+        """Save between two steps when it is time, and stop when a signal asks for it."""
         assert isinstance(pl_module, ForecastTask)
         if number := pl_module.group.largest(self.stop.number or 0):
             self._save(trainer, pl_module)
@@ -124,7 +110,7 @@ class Checkpoints(Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Save the step before this validation, which is then still due, where a signal asks to stop."""
+        """On a stop signal, save the step before this validation, which is then still due."""
         assert isinstance(pl_module, ForecastTask)
         if self.stop.number is not None and pl_module.group.size == 1:  # several have not as many batches each
             self._save(trainer, pl_module, validation_due=True)
@@ -142,7 +128,7 @@ class Checkpoints(Callback):
         self._save(trainer, pl_module)
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Save the end, from which only the evaluation is left to do."""
+        """Save the end, after which only the evaluation is left."""
         assert isinstance(pl_module, ForecastTask)
         self._save(trainer, pl_module, finished=True)
         self.stop.forget()

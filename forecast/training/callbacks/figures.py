@@ -16,7 +16,7 @@ from forecast.training.tensorboard.figures import ForecastPanels
 from forecast.training.tensorboard.logger import Board
 
 MOST_WINDOWS = 1_000
-"""Windows that a callback may look at: it does so at each validation."""
+"""Most windows that a callback may look at, which it does at each validation."""
 
 
 def check_windows(windows: object) -> int:
@@ -27,19 +27,19 @@ def check_windows(windows: object) -> int:
 
 
 TAG = "1_forecasts/validation"
-"""The board sorts by name: forecasts come first, then errors, then what the attention does."""
+"""The board sorts by name: first forecasts, then errors, then attention."""
 
 
 class Figures(Callback):
     """Puts forecast, truth and seasonal naive of the first target onto the board; other loggers get none.
 
-    The windows are spread over the validation part: the same ones at every validation, for every model and,
-    as that part does not depend on it, for every look-back. Nothing is drawn from a random state.
+    The windows are spread over the validation part, without any random state. They are the same at every
+    validation, for every model and for every look-back, since that part does not depend on it.
 
     Parameters
     ----------
     windows
-        How many.
+        Number of windows.
     """
 
     def __init__(self, windows: int) -> None:
@@ -48,7 +48,7 @@ class Figures(Callback):
         self._panels: ForecastPanels | None = None
 
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Forecast the windows with the model as it stands, in evaluation mode, and draw them."""
+        """Forecast the windows with the current weights, in evaluation mode, and draw them."""
         board = trainer.logger
         if not isinstance(board, Board):
             return

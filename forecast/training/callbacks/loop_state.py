@@ -1,4 +1,4 @@
-"""What Lightning's loop and the other callbacks hold: read for a checkpoint, put back from one, and why it ended."""
+"""The state of Lightning's loop and callbacks: read for a checkpoint, restored from one, and why a training ended."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -17,13 +17,13 @@ STEPS, TIME, EARLY = "finished", "out of time", "stopped early"
 
 
 def states_of(trainer: lightning.Trainer) -> dict[str, Any]:
-    """Return what the callbacks hold that they would go on with, by their keys."""
+    """Return the callbacks' states, by their keys."""
     states = ((callback.state_key, callback.state_dict()) for callback in _callbacks(trainer))
     return {key: deepcopy(state) for key, state in states if state}
 
 
 def restore(trainer: lightning.Trainer, task: ForecastTask, content: dict[str, Any]) -> None:
-    """Make `trainer` and `task` what they were after the step of a checkpoint."""
+    """Restore `trainer` and `task` to what they were after the step of a checkpoint."""
     step = content["step"]
     task.load_state_dict(content["network"])
     load_optimizer(trainer.optimizers[0], trainer.lr_scheduler_configs[0].scheduler, content, task.total_steps)
@@ -42,7 +42,7 @@ def restore(trainer: lightning.Trainer, task: ForecastTask, content: dict[str, A
 
 
 def load_optimizer(optimizer: Optimizer, scheduler: LRScheduler, content: Mapping[str, Any], total_steps: int) -> None:
-    """Load the states of a checkpoint into a fresh optimizer and schedule of a run of so many steps."""
+    """Load the states of a checkpoint into a fresh optimizer and schedule of a run of `total_steps`."""
     if content["total_steps"] == total_steps:
         optimizer.load_state_dict(content["optimizer"])
         scheduler.load_state_dict(content["scheduler"])
@@ -51,7 +51,7 @@ def load_optimizer(optimizer: Optimizer, scheduler: LRScheduler, content: Mappin
 
 
 def stopped_by(trainer: lightning.Trainer) -> str | None:
-    """Return what ended the training, None while it goes on."""
+    """Return what ended the training, None while it runs."""
     if trainer.global_step >= trainer.max_steps:
         return STEPS
     if not trainer.should_stop:
@@ -65,7 +65,7 @@ def _out_of_time(trainer: lightning.Trainer) -> bool:
 
 
 def validate(trainer: lightning.Trainer) -> None:
-    """Run the validation of the step that was restored, as the loop would have done after it."""
+    """Run the validation of the restored step, as the loop would have done after it."""
     loop = trainer.fit_loop.epoch_loop
     loop._batches_that_stepped -= 1
     trainer.validating = True

@@ -26,12 +26,12 @@ class Probe(Callback):
     Parameters
     ----------
     windows
-        How many.
+        Number of windows.
 
     Attributes
     ----------
     last
-        What was found last, as `forecast.training.probe.layer.record` gives it; None before the first validation.
+        The latest findings, from `forecast.training.probe.layer.record`; None before the first validation.
     """
 
     def __init__(self, windows: int) -> None:
@@ -42,11 +42,11 @@ class Probe(Callback):
 
     @property
     def seconds(self) -> float:
-        """The time that the probe has taken of the run so far."""
+        """Seconds that the probe has taken of the run so far."""
         return self._clock.seconds
 
     def on_validation_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Look at the network as it stands."""
+        """Probe the network's current weights."""
         assert isinstance(pl_module, ForecastTask)
         if not pl_module.group.leads:
             return
@@ -63,11 +63,11 @@ class Probe(Callback):
                 trainer.logger.add_text("probe/heads", table(self.last), trainer.global_step - 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the last findings and the time taken, for a run that goes on."""
+        """Return the last findings and the time taken."""
         return {"last": self.last, "seconds": self.seconds}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from there."""
+        """Restore the findings and the time taken."""
         self.last = state_dict["last"]
         self._clock.seconds = state_dict["seconds"]
 

@@ -16,21 +16,16 @@ from forecast.runs.run import TRACE
 from forecast.training.tensorboard.logger import Board
 
 WAIT, WARM_UP, RECORDED = 10, 2, 5
-"""Steps that are passed over, steps that the profiler starts in, steps that it records; few make a long trace."""
+"""Steps skipped, steps in which the profiler starts, steps recorded; few make a long trace."""
 
 ROWS = 20
 """Operations in the table."""
 
 
 class Profile(Callback):
-    """Records a few steps of the training, with what lies between them.
+    """Records a few steps of the training, with what lies between them, in a trace in the run `folder`.
 
     The recorded steps are slower than the others and are among those that the speed figures are of.
-
-    Parameters
-    ----------
-    folder
-        The run folder, which gets the trace.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -38,7 +33,7 @@ class Profile(Callback):
         self._profiler: profile | None = None
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Start to count steps; a run of few steps is recorded from an earlier one on."""
+        """Start to count steps; a short run is recorded from an earlier step on."""
         data: ForecastData = trainer.datamodule  # type: ignore[attr-defined]
         left = int(pl_module.total_steps) - data.first_step  # type: ignore[arg-type]
         cuda = pl_module.device.type == "cuda"
@@ -58,7 +53,7 @@ class Profile(Callback):
             self._profiler.step()
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Write what there is, if the end came before the last recorded step."""
+        """Stop the profiler, which writes what it has if the end came before the last recorded step."""
         if self._profiler is not None:
             self._profiler.stop()
             self._profiler = None

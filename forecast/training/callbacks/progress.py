@@ -1,4 +1,4 @@
-"""How far a training is: a bar on a terminal, lines elsewhere, and early on a line that says how long it takes."""
+"""Progress of a training: a bar on a terminal, lines elsewhere, and an early line with the time that it takes."""
 
 import statistics
 import time
@@ -13,16 +13,16 @@ from rich.progress import BarColumn, Progress, TextColumn
 from forecast.common.timing import clock
 
 REFRESH = 0.25
-"""Seconds between two looks at the loss, which a GPU has to finish its step for."""
+"""Seconds between two looks at the loss, for which a GPU has to finish its step."""
 
 LINE = 60.0
-"""Seconds between two lines where there is no terminal."""
+"""Seconds between two lines without a terminal."""
 
 ENOUGH = (3, 3.0)
-"""Steps after the first, and seconds, whichever is more, that tell how long the rest takes."""
+"""Steps after the first, and seconds, both needed to estimate the time left."""
 
 SLOW = 20.0
-"""Seconds of a single step that tell it too."""
+"""Seconds of steps that are enough for the estimate, however few the steps."""
 
 LONG, VERY_LONG = 120.0, 1800.0
 """Seconds from which a training says how long it takes, and from which how to make it shorter."""
@@ -34,16 +34,9 @@ SHORTER = (
 
 
 class StepProgress(Callback):
-    """Shows step of total, loss, validation error and time left.
+    """Shows step of total, loss, validation error and time left, on standard output if no `console` is given.
 
-    Parameters
-    ----------
-    interval
-        Steps from one validation to the next.
-    validation_seconds
-        What a validation takes, None where none has been made yet.
-    console
-        Where it is shown; standard output if not given.
+    `interval` is the number of steps between validations; a validation takes `validation_seconds` (None: not known).
     """
 
     def __init__(self, interval: int, validation_seconds: float | None, console: Console | None = None) -> None:
@@ -65,7 +58,7 @@ class StepProgress(Callback):
         self._validating, self._promised = "", False
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Begin at the step that the training goes on from."""
+        """Begin at the step from which the training starts or resumes."""
         self._began = self._last = self._line = time.monotonic()
         self._first = trainer.global_step
         self._bar.update(self._task, total=trainer.max_steps, completed=self._first)
@@ -80,7 +73,7 @@ class StepProgress(Callback):
         batch: Any,
         batch_idx: int,
     ) -> None:
-        """Count the step, and where it is time show it."""
+        """Count the step, and show it when it is time."""
         now = time.monotonic()
         self._seconds.append(now - self._last)
         self._last = now
@@ -109,24 +102,24 @@ class StepProgress(Callback):
             self._show(trainer, now)
 
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Show the error of the validation; its time is none of the next step's."""
+        """Show the error of the validation, whose time does not count for the next step."""
         now = time.monotonic()
         self.validation_seconds, self._validating = now - self._validation_began, ""
         self._last = now
         self._show(trainer, now)
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._stop()
 
     def on_exception(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, exception: BaseException
     ) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._stop()
 
     def text(self, trainer: lightning.Trainer, now: float) -> str:
-        """Return loss, validation error and time left, as far as they are known."""
+        """Return loss, validation error and time left, where they are known."""
         metrics = trainer.callback_metrics
         parts = []
         if "train/loss" in metrics:
@@ -152,7 +145,7 @@ class StepProgress(Callback):
             self._say(f"step {trainer.global_step:,} of {trainer.max_steps:,}: {self.text(trainer, now)}")
 
     def _promise(self, trainer: lightning.Trainer) -> None:
-        """Say once, and only of a long training, how long it takes by the steps so far; the first is no measure."""
+        """Print once, for a long training only, how long it takes by the steps so far without the first."""
         steps = self._seconds[1:]
         if not steps or (sum(steps) < SLOW and (len(steps) < ENOUGH[0] or sum(steps) < ENOUGH[1])):
             return
@@ -168,5 +161,5 @@ class StepProgress(Callback):
             self._say(SHORTER)
 
     def _say(self, line: str) -> None:
-        """Print a line above the bar, as long as it is."""
+        """Print a line above the bar, without wrapping it."""
         self.console.print(line, soft_wrap=True, markup=False, highlight=False)

@@ -17,27 +17,17 @@ from forecast.training.tensorboard.logger import Board
 
 @dataclass
 class Timings:
-    """What the clocks of a run add up to, over all its pieces where it was resumed.
+    """Sums over the clocks of a run, with all its pieces if it was resumed.
 
-    Parameters
-    ----------
-    step_ms
-        Milliseconds of each step after the warm-up: forward, backward, update.
-    windows, training_seconds, waited_seconds
-        Windows trained on after the warm-up; the wall-clock seconds of the training loop that they took, and
-        those of them in which the loop waited for its next batch.
-    fit_seconds, logging_seconds
-        From the first batch to the last, everything included; spent meanwhile in the logger and on its figures.
-        The latter is NaN where the logger has no clock.
-    peak_memory_mib
-        The highest of all pieces.
-    arithmetic_seconds, logged_seconds
-        Of the training loop's time after the warm-up: forward, backward and update of its steps, 0 where nobody
-        measured them; the logger, which `training_seconds` leaves out.
-    compile_seconds, recompiles
-        Spent in compiling before the first step, and how often something was compiled after it; 0 where nothing is.
-    load
-        Processor time and other processes, while `training_seconds` ran.
+    After the warm-up: `step_ms` has the milliseconds of each step (forward, backward, update), and `windows` counts the
+    windows trained on. `training_seconds` is the wall-clock time of the training loop, without the logger's
+    `logged_seconds`; `waited_seconds` is its wait for batches, `arithmetic_seconds` its forward, backward and update (0
+    where not measured).
+
+    `fit_seconds` run from the first batch to the last, everything included. `logging_seconds` are those of the logger
+    and its figures, NaN where the logger has no clock. `peak_memory_mib` is the highest of all pieces.
+    `compile_seconds` are spent before the first step, `recompiles` counts compilations after it; both are 0 where
+    nothing is compiled. `load` has processor time and other processes, while `training_seconds` ran.
     """
 
     step_ms: list[float] = field(default_factory=list)
@@ -56,11 +46,10 @@ class Timings:
     def figures(self) -> dict[str, float]:
         """Return the speed figures by name; NaN where the run was too short to measure.
 
-        `train_windows_per_s` is what a clock on the wall sees of the training loop: batches, steps, the
-        loop's own work and progress bars are in; compiling, warm-up, validation, checkpoints and logging are out.
-        `train_…_seconds` and `train_disturbed` are the load of that same time, as `Load.figures` has it.
-        `arithmetic_share` is of the same time with the logging in it; `compile_seconds` and `recompiles` are
-        those of a run that is compiled.
+        `train_windows_per_s` is the wall-clock throughput of the training loop. Batches, steps, the loop's own work and
+        progress bars count; compiling, warm-up, validation, checkpoints and logging do not. `train_…_seconds` and
+        `train_disturbed` are the load of that time, as in `Load.figures`; `arithmetic_share` counts the logging in.
+        Only a compiled run has `compile_seconds` and `recompiles`.
         """
         nan = float("nan")
         measured = self.training_seconds > 0 and self.windows > 0
@@ -80,36 +69,27 @@ class Timings:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state as plain numbers and one float32 tensor, so that any checkpoint may hold it."""
+        """Return the state as plain numbers and one float32 tensor, so that any checkpoint can hold it."""
         return {**asdict(self), "step_ms": torch.tensor(self.step_ms, dtype=torch.float32)}
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> "Timings":
-        """Return what `state_dict` was made of."""
+        """Return the timings with this state."""
         load = Load(**state["load"]) if "load" in state else UNKNOWN
         return cls(**{**state, "step_ms": state["step_ms"].tolist(), "load": load})
 
 
 WARM_UP_STEPS = 10
-"""Steps left out of every figure, after each start: kernels are chosen and memory is first touched in them."""
+"""Steps after each start that no figure counts: they choose kernels and touch memory first."""
 
 
 class Speed(Callback):
     """Times each training step and the wait for its data; its state goes into checkpoints.
 
-    Throughput and data wait are read from the host's clock, the device being waited for wherever the clock
-    is stopped. On CUDA the time of a step is the device's own, from events, which make nothing wait.
-
-    Parameters
-    ----------
-    arithmetic
-        Runs while a step computes; None where nobody says. On CUDA it is not read: the host's clock does not
-        see there what the device does.
-
-    Attributes
-    ----------
-    compiled
-        What was compiled for the training, before it; set before a fit.
+    Throughput and data wait are read from the host's clock, which waits for the device wherever it stops. On CUDA the
+    time of a step is the device's own, from events, which make nothing wait. `arithmetic` runs while a step computes;
+    on CUDA it is not read, since the host's clock does not see the device. `compiled` is what was compiled for the
+    training, set before a fit.
     """
 
     def __init__(self, arithmetic: Stopwatch | None = None) -> None:
@@ -131,7 +111,7 @@ class Speed(Callback):
         self._board: Board | None = None
 
     def on_fit_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Forget the peak of whatever ran before."""
+        """Reset the peak memory."""
         self._device = pl_module.device
         reset_peak_memory(self._device)
 
@@ -147,7 +127,7 @@ class Speed(Callback):
     def on_train_batch_start(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        """Note how long the batch was waited for."""
+        """Note the time that the batch was waited for."""
         loader: Any = trainer.train_dataloader
         self._stop(loader.asked)
         self._computed_before = self._arithmetic.seconds
@@ -160,7 +140,7 @@ class Speed(Callback):
     def on_train_batch_end(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Note how long the step took."""
+        """Note the time of the step."""
         self._steps += 1
         if self._steps > WARM_UP_STEPS:
             self.timings.windows += len(batch.origin) * trainer.world_size
@@ -198,18 +178,18 @@ class Speed(Callback):
         return self.timings.figures()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the clocks as they stand."""
+        """Return the state of the clocks."""
         self._halt()
         self._settle()
         return self.timings.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from where the clocks of an earlier start stood."""
+        """Continue from the clocks of an earlier start."""
         self.timings = Timings.from_state_dict(state_dict)
         self._shown = (self.timings.windows, self.timings.training_seconds)
 
     def go_on(self) -> None:
-        """Start the clocks of the step that was about to begin when the state was asked for."""
+        """Restart the clocks of a step that a save has interrupted."""
         if self._steps >= WARM_UP_STEPS:
             self._read_load()
             self._mark, self._logged_at_mark = time.perf_counter(), self._logged()
@@ -220,7 +200,7 @@ class Speed(Callback):
         return float("nan") if self._board is None else self._board.clock.seconds
 
     def _stop(self, now: float) -> None:
-        """Count the training loop's time up to `now`, less what the logger took of it."""
+        """Count the training loop's time up to `now`, less the logger's share."""
         if self._mark is not None:
             logged = 0.0 if self._board is None else self._logged() - self._logged_at_mark
             self.timings.training_seconds += now - self._mark - logged
@@ -240,7 +220,7 @@ class Speed(Callback):
         self._events = []
 
     def _read_load(self) -> float:
-        """Read the machine's load where steps begin after a halt; return the seconds that the reading takes."""
+        """Read the machine's load at the first step after a halt; return the seconds that the reading takes."""
         if self._load_from is not None:
             return 0.0
         before = time.perf_counter()
@@ -248,7 +228,7 @@ class Speed(Callback):
         return time.perf_counter() - before
 
     def _settle(self) -> None:
-        """Bring the sums over everything up to now."""
+        """Bring all sums up to now."""
         if self._settled is not None:
             now = (time.perf_counter(), self._logged())
             self.timings.fit_seconds += now[0] - self._settled[0]

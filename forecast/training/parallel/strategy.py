@@ -1,4 +1,4 @@
-"""Lightning's DDP over processes that have been started and have met before its trainer is made."""
+"""Lightning's DDP over processes that have met before its trainer is made."""
 
 from inspect import signature
 from typing import Any
@@ -12,11 +12,11 @@ from forecast.common.group import Group
 
 _PARAMETERS = signature(DistributedDataParallel.__init__).parameters
 SYNC_BUFFERS = next(name for name in ("forward_sync_buffers", "broadcast_buffers") if name in _PARAMETERS)
-"""What torch calls the exchange of buffers before each forward pass; 2.13 renamed it."""
+"""Torch's name of the exchange of buffers before each forward pass; 2.13 renamed it."""
 
 
 class Environment(ClusterEnvironment):
-    """Tells Lightning where this process stands; the meeting is over, so its address is nobody's business."""
+    """Place of this process for Lightning; the processes have met already, so it has no address."""
 
     def __init__(self, group: Group) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Environment(ClusterEnvironment):
 
     @staticmethod
     def detect() -> bool:
-        """Return False: it is handed over, never looked for."""
+        """Return False: this environment is passed in, never detected."""
         return False
 
     def world_size(self) -> int:
@@ -35,17 +35,17 @@ class Environment(ClusterEnvironment):
         return self.place.size
 
     def set_world_size(self, size: int) -> None:
-        """Leave it as it is."""
+        """Do nothing."""
 
     def global_rank(self) -> int:
         """Return the number of this process."""
         return self.place.rank
 
     def set_global_rank(self, rank: int) -> None:
-        """Leave it as it is."""
+        """Do nothing."""
 
     def local_rank(self) -> int:
-        """Return its number on its machine."""
+        """Return the process's number on its machine."""
         return self.place.local_rank
 
     def node_rank(self) -> int:
@@ -54,7 +54,7 @@ class Environment(ClusterEnvironment):
 
 
 class Processes(DDPStrategy):
-    """DDP that starts nobody, and so also works from a notebook and within a test."""
+    """DDP that starts no process, and so also works from a notebook and within a test."""
 
     def _configure_launcher(self) -> None:
         self._launcher = None
@@ -63,8 +63,8 @@ class Processes(DDPStrategy):
 def spread(group: Group) -> dict[str, Any]:
     """Return the trainer's options that spread it over `group`.
 
-    A mechanism may leave parameters unused (`mean` its queries and keys): the first step finds them. Buffers are
-    not broadcast: what varies in training, the batch norm's statistics, is over all processes already.
+    A mechanism may leave parameters unused (`mean` its queries and keys): the first step finds them. Buffers are not
+    broadcast: those that vary in training, the batch norm's statistics, are over all processes already.
     """
     local_size = group.place.local_size
     options = {"devices": local_size, "num_nodes": group.size // local_size}
@@ -78,9 +78,9 @@ def spread(group: Group) -> dict[str, Any]:
 def leave_signals_alone(trainer: lightning.Trainer) -> None:
     """Have Lightning leave signals to this program, which stops all processes at the same step.
 
-    Under SLURM Lightning takes SIGUSR1 for itself, saves in its own way and requeues the job. Of several processes,
-    Lightning 2.6 asks process 0 at each step, which makes a GPU wait. It exchanges values within the signal's own
-    handler, at whatever place in the others' conversation that falls.
+    Under SLURM Lightning handles SIGUSR1, saves in its own way and requeues the job. With several processes, Lightning
+    2.6 asks process 0 at each step, which makes a GPU wait. It exchanges values within the signal handler, wherever
+    that interrupts the exchange of the other processes.
     """
     trainer._signal_connector.register_signal_handlers = _do_nothing  # type: ignore[method-assign]
     trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = _do_nothing  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""The other processes of a run: started, watched and ended by the one that leads."""
+"""The other processes of a run: started, watched and ended by the leading one."""
 
 import os
 import shutil
@@ -21,26 +21,26 @@ from forecast.common.processes import Child
 from forecast.runs.settings import TrainerSettings
 
 LOOK_EVERY = 0.5
-"""Seconds between two looks at whether all are alive."""
+"""Seconds between two checks that all are alive."""
 
 PATIENCE = 10
-"""Seconds that the leading process has to notice by itself that another one failed, and a child to end."""
+"""Seconds for the leading process to notice that another one failed, and for a child to end."""
 
 KNOWN = (InputError.exit_code, NotFiniteError.exit_code, 4, NotEnoughMemory.exit_code)
-"""Exit codes of a process that has said in one line why it ended."""
+"""Exit codes of a process that has printed in one line why it ended."""
 
 
 class Shutdown:
-    """Handed out in the place of work where there is none, or where the leading process has failed."""
+    """Handed out in place of work when there is none, or when the leading process has failed."""
 
     def __init__(self, failed: bool) -> None:
         self.failed = failed
 
 
 class Workers:
-    """The other processes of a run, at the service of the one that leads as long as the `with` block lasts.
+    """The other processes of a run, which serve the leading one within the `with` block.
 
-    Where nobody has started them, they are children of this process. What those print is shown only if one fails.
+    They are children of this process unless they are started from outside. Their output is shown only if one fails.
     """
 
     def __init__(self) -> None:
@@ -57,14 +57,14 @@ class Workers:
         return self
 
     def assemble(self, trainer: TrainerSettings) -> Group:
-        """Return the processes that the `trainer` group asks for, started where nobody has done so."""
+        """Return the processes that the `trainer` group asks for; start them unless they run already."""
         place = find_place(self._started, *trainer.count_processes())
         if self._started is None and place.size > 1:
             self._start(place)
         return self.group
 
     def part(self) -> None:
-        """Let the others go: their part is done, and what happens to them is of no account any more."""
+        """Release the others: their part is done, and what happens to them no longer matters."""
         self.group.close()
         self._done.set()
 
@@ -88,7 +88,7 @@ class Workers:
         threading.Thread(target=self._watch, daemon=True, name="watch-processes").start()
 
     def _end(self, error: BaseException | None) -> None:
-        """End the children; where one of them is why `error` was raised here, raise what that one says."""
+        """End the children; if one of them caused `error`, raise its failure."""
         if not self._children:
             return
         self._done.set()
@@ -105,7 +105,7 @@ class Workers:
             raise failure from error
 
     def _wait_for_failure(self) -> ProcessFailed | None:
-        """Return why a child failed, if one has or does so in a moment: a broken connection is noticed first."""
+        """Return why a child failed, if one does within `PATIENCE`: a broken connection is noticed first."""
         until = time.monotonic() + PATIENCE
         while (failure := self._failure()) is None and time.monotonic() < until:
             time.sleep(LOOK_EVERY / 5)
@@ -115,7 +115,7 @@ class Workers:
         ended = {rank: code for rank, child in self._children.items() if (code := child.process.poll())}
         if not ended:
             return None
-        # the others fail of the broken connection: what was killed, or wrote first, is the cause
+        # the others fail because the connection broke: the one killed, or the first to print, is the cause
         rank = min(ended, key=lambda each: (ended[each] > 0, self._children[each].printed_at))
         code, text = ended[rank], self._children[rank].printed
         who, last = f"process {rank} of {self.group.size}", text.splitlines()[-1] if text else "it left no message"
@@ -130,7 +130,7 @@ class Workers:
         return ProcessFailed(f"{who}: {last.removeprefix(f'[rank{rank}]: ').removeprefix('error: ')}", code)
 
     def _watch(self) -> None:
-        """End this process where another has failed and it waits for that one, deep in a library, for ever."""
+        """End this process when another has failed and it waits for that one in a library call that never returns."""
         while not self._done.wait(LOOK_EVERY):
             if not any(child.process.poll() for child in self._children.values()):
                 continue

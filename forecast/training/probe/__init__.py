@@ -1,1 +1,1 @@
-"""What the attention of a network does, measured on one batch."""
+"""Measures of what a network's attention does on one batch."""

@@ -1,4 +1,4 @@
-"""What attention computes on a batch, captured."""
+"""The inputs and outputs of attention on a batch, captured."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ class Captured(NamedTuple):
 
 
 See = Callable[[str, Attention, Captured], None]
-"""Is shown the name of the place, the mechanism there, and its call."""
+"""Receives the name of the place, the mechanism there, and its call."""
 
 
 def places(network: Informer) -> dict[str, Attention]:
@@ -46,7 +46,7 @@ def places(network: Informer) -> dict[str, Attention]:
 
 @contextmanager
 def watching(mechanisms: Mapping[str, Attention], see: See) -> Iterator[None]:
-    """Show each call of the mechanisms to `see` as it returns: no layer's tensors outlive the layer."""
+    """Pass each call of the mechanisms to `see` as it returns: no layer's tensors outlive the layer."""
     handles: list[RemovableHandle] = []
     try:
         for place, mechanism in mechanisms.items():
@@ -72,10 +72,9 @@ def _show(
 
 @torch.inference_mode()
 def pass_by(network: Informer, batch: Batch, see: See) -> None:
-    """Forecast `batch` and show `see` each attention's call.
+    """Forecast `batch` and pass each attention's call to `see`, in evaluation mode and float32, without gradients.
 
-    In evaluation mode and float32, without gradients. The network's modes and the random state, of the CPU
-    and of the network's device, are those of before.
+    The network's modes are restored, and the random state of the CPU and of the network's device.
     """
     device = batch.past.device
     devices = [device] if device.type == "cuda" else []
@@ -85,14 +84,14 @@ def pass_by(network: Informer, batch: Batch, see: See) -> None:
 
 
 BUDGET = 2**22
-"""Weights of one map, heads by queries by keys over all sequences, that a look at a layer may hold (16 MiB)."""
+"""Most weights of one map held for a layer, heads by queries by keys over all sequences (16 MiB)."""
 
 MOST_SEQUENCES, MOST_QUERIES, LEAST_QUERIES = 8, 64, 4
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Sequences of the batch and positions of their queries, the same of each; all keys are looked at."""
+    """Sequences of a batch and positions of their queries, the same of each; all keys are included."""
 
     sequences: Tensor
     queries: Tensor
@@ -101,8 +100,8 @@ class Sample:
     def of(cls, mechanism: Attention, call: Captured, budget: int = BUDGET) -> "Sample":
         """Return a sample spread over the sequences and positions of a call.
 
-        A causal mechanism is looked at in as many of its first positions as have a square map in the
-        budget: its answers there depend on nothing that comes after them.
+        A causal mechanism is sampled in its first positions, up to the largest square map within `budget`. Its output
+        there depends on nothing that comes after them.
         """
         batch, heads, length, _ = call.query.shape
         num_keys = call.key.shape[2]

@@ -25,27 +25,17 @@ from forecast.training.probe.measures import (
 
 @dataclass(frozen=True)
 class Findings:
-    """Numbers of one attention, a list has one a head.
+    """Numbers of one attention; a list has one entry per head.
 
-    Parameters
-    ----------
-    mechanism
-        Its name.
-    queries, keys
-        How many the attention has, L and S.
-    sequences_seen, queries_seen
-        How many sequences, and queries of each, the numbers are of; always all of their keys.
-    distance
-        ‖O − O*‖₂ / ‖O*‖₂ over those queries: O is the mechanism's output before the heads are merged, O* the
-        exact softmax attention's on the same query, key and value.
-    distance_of_mean
-        The same of the plain mean of the values: what a mechanism that ignores the query would have.
-    entropy, entropy_of_softmax
-        Of the explicit or implied weights, and of the exact softmax's: 0 one key, 1 all keys alike. None where
-        there is one key, and where a mechanism's weights cannot be told of some queries alone.
-    found, found_by_chance
-        Sparse mechanisms: the share of the truly most informative queries that were chosen, and what choosing
-        as many at random gives; None for others.
+    `queries` and `keys` are L and S. The numbers are over `sequences_seen` sequences and `queries_seen` queries of
+    each, always with all keys. `distance` is ‖O − O*‖₂ / ‖O*‖₂. O is the mechanism's output before the heads are
+    merged, O* the exact softmax attention's for the same query, key and value. `distance_of_mean` is that of the plain
+    mean of the values, as of a mechanism that ignores the query.
+
+    `entropy` is that of the explicit or implied weights, `entropy_of_softmax` the exact softmax's: 0 one key, 1 all
+    keys alike. None where there is one key, and where a mechanism's weights for the sampled queries depend on other
+    queries. `found`, for sparse mechanisms only, is the share of the truly most informative queries that were chosen;
+    `found_by_chance` is that of a random choice of the same size.
     """
 
     mechanism: str
@@ -62,7 +52,7 @@ class Findings:
 
 
 def probe(network: Informer, batch: Batch) -> dict[str, Findings]:
-    """Return what each attention of `network` does on the windows of `batch`, by place; see `pass_by`."""
+    """Return the findings of each attention of `network` on `batch`, by place; see `pass_by`."""
     found: dict[str, Findings] = {}
 
     def see(place: str, mechanism: Attention, call: Captured) -> None:
@@ -107,20 +97,17 @@ def _known(numbers: Tensor) -> list[float] | None:
 
 
 MEASURES = ("distance", "entropy", "found")
-"""What is on the board, of `Findings`."""
+"""Fields of `Findings` that are on the board."""
 
 
 def record(findings: Mapping[str, Findings], step: int, windows: int) -> dict[str, Any]:
-    """Return plain values: after which step and on how many windows, and the findings by place."""
+    """Return plain values: the step, the number of windows, and the findings by place."""
     layers = {place: asdict(found) for place, found in findings.items()}
     return {"step": step, "windows": windows, "layers": layers}
 
 
 def scalars(content: Mapping[str, Any]) -> dict[str, float]:
-    """Return the mean over the heads of each measure of a record: `probe/distance/encoder.0.self` and the like.
-
-    What is not finite is left out.
-    """
+    """Return each measure's mean over the heads by name, such as `probe/distance/encoder.0.self`, if it is finite."""
     means = {
         f"probe/{measure}/{place}": sum(found[measure]) / len(found[measure])
         for measure in MEASURES
@@ -131,7 +118,7 @@ def scalars(content: Mapping[str, Any]) -> dict[str, float]:
 
 
 def table(content: Mapping[str, Any]) -> str:
-    """Return a record as Markdown, a row a head."""
+    """Return a record as Markdown, one row per head."""
     headings = "attention", "mechanism", "head", "distance (mean's)", "entropy (softmax's)", "found (by chance)"
     cells = [
         [

@@ -15,28 +15,19 @@ from forecast.training.probe.capture import Captured, pass_by, places
 from forecast.training.probe.measures import chosen_queries, implied_rows, mean_rows, softmax_rows
 
 MOST_PIXELS, MOST_HEADS = 112, 4
-"""As many rows and columns as a quarter of a picture has pixels; heads that are drawn."""
+"""Most rows and columns of a map, as many as a quarter of a picture has pixels; most heads drawn."""
 
 BUDGET, CAUSAL_BUDGET = 2**24, 2**22
-"""Weights that are made for a map, heads by queries by keys."""
+"""Most weights computed for a map, heads by queries by keys; the second for a causal mechanism."""
 
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """Weights of a few heads.
+    """Weights of the shown `heads`, H' of `num_heads`.
 
-    Parameters
-    ----------
-    mechanism
-        Its name.
-    heads
-        Numbers of the heads shown, H' of `num_heads`.
-    weights
-        Shape (H', n, m): a row one query of each `queries_per_row`, a column the mean over `keys_per_column`.
-    chosen
-        Shape (H', n): which rows a sparse mechanism computed in full; None for others.
-    queries, keys
-        Of how many tokens from the first the map is, of `num_queries` and `num_keys`.
+    `weights` has shape (H', n, m): a row is one query of each `queries_per_row`, a column the mean over
+    `keys_per_column`. `chosen`, shape (H', n), marks the rows that a sparse mechanism computes in full; None for
+    others. The map covers the first `queries` of `num_queries` tokens and the first `keys` of `num_keys`.
     """
 
     mechanism: str
@@ -53,18 +44,17 @@ class AttentionMap:
 
 
 def shown_places(network: Informer) -> list[str]:
-    """Return the encoder's first and last self-attention, and the last layer's two of the decoder."""
+    """Return the encoder's first and last self-attention, and both of the decoder's last layer."""
     encoder = [place for place in places(network) if place.startswith("encoder")]
     decoder = [place for place in places(network) if place.startswith("decoder")]
     return list(dict.fromkeys([*encoder[:1], *encoder[-1:], *decoder[-2:]]))
 
 
 def attention_maps(network: Informer, batch: Batch) -> dict[str, AttentionMap]:
-    """Return the maps of the batch's first sequence at `shown_places`.
+    """Return the explicit or implied maps of the batch's first sequence at `shown_places`.
 
-    Explicit or implied, and of a sparse mechanism what its choice amounts to: the softmax for the queries that were
-    chosen, the mean for the others. A place is left out where the map of some queries cannot be told from
-    that of all of them.
+    A sparse mechanism's map has the softmax for the chosen queries and the mean for the others. A place is left out
+    where the map of some queries cannot be derived from them alone.
     """
     found: dict[str, AttentionMap] = {}
     wanted = shown_places(network)
@@ -79,7 +69,7 @@ def attention_maps(network: Informer, batch: Batch) -> dict[str, AttentionMap]:
 
 @torch.no_grad()
 def attention_map(mechanism: Attention, call: Captured) -> AttentionMap | None:
-    """Return the map of the first sequence of a call, None where it cannot be told."""
+    """Return the map of the first sequence of a call, None if it cannot be derived."""
     call = Captured(*(tensor[:1] for tensor in call))
     _, num_heads, num_queries, _ = call.query.shape
     queries, keys = num_queries, call.key.shape[2]
@@ -108,7 +98,7 @@ def attention_map(mechanism: Attention, call: Captured) -> AttentionMap | None:
 
 
 def _rows(mechanism: Attention, call: Captured, queries: int, step: int) -> tuple[Tensor | None, Tensor | None]:
-    """Return the rows (1, H, n, S) of one of each `step` queries and, of a sparse mechanism, which were chosen."""
+    """Return the rows (1, H, n, S) of one query in `step` and, for a sparse mechanism, which were chosen."""
     device = call.query.device
     middles = (torch.arange(0, queries, step, device=device) + step // 2).clamp(max=queries - 1)
     if (sparse := sparse_queries(mechanism)) is None:
@@ -127,7 +117,7 @@ def _rows(mechanism: Attention, call: Captured, queries: int, step: int) -> tupl
 
 
 def token_names(network: Informer, place: str) -> tuple[str, str]:
-    """Return what a query and what a key is at `place`: "step", "patch", "2 steps" after distilling."""
+    """Return the names of a query and of a key at `place`: "step", "patch", "2 steps" after distilling."""
     part, number, kind = place.split(".")
     patches = isinstance(network.tokens, PatchTokens)
     distilled = len(network.encoder.distilling)

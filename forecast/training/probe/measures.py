@@ -27,8 +27,8 @@ def mean_rows(like: Tensor, queries: Tensor, causal: bool) -> Tensor:
 def relative_distance(output: Tensor, exact: Tensor) -> Tensor:
     """Return ‖output − exact‖₂ / ‖exact‖₂ of each head, shape (H,), float64.
 
-    Both norms are over all sequences, queries and features of (B, H, n, V). 0: the same; 1: as far as an
-    output of zeros; NaN or infinite where `exact` is zero.
+    Both norms are over all sequences, queries and features of (B, H, n, V). 0: the same; 1: as far as an output of
+    zeros; NaN or infinite where `exact` is zero.
     """
     difference = (output.double() - exact.double()).square().sum((0, 2, 3)).sqrt()
     distance: Tensor = difference / exact.double().square().sum((0, 2, 3)).sqrt()
@@ -36,24 +36,18 @@ def relative_distance(output: Tensor, exact: Tensor) -> Tensor:
 
 
 WHOLE = 2**24
-"""Weights, sequences by heads by queries by keys, up to which a map is made whole to look at some of its rows."""
+"""Most weights (sequences by heads by queries by keys) of a map that is computed whole for some of its rows."""
 
 AGREEMENT = 0.01
-"""Relative distance to the output up to which implied weights count as those that the output was made with."""
+"""Largest relative distance to the output at which implied weights count as those behind the output."""
 
 
 def entropy(weights: Tensor, num_keys: Tensor) -> Tensor:
     """Return −Σ p ln p / ln(keys), the mean over sequences and queries, of each head: shape (H,), 0 to 1.
 
-    p is |w| / Σ|w|: weights that may be negative, as Linformer's implied ones, count by their size. A query
-    that may attend to one key only has no choice and is left out; NaN where none is left.
-
-    Parameters
-    ----------
-    weights
-        Shape (B, H, n, S), zero where a key is not allowed.
-    num_keys
-        How many keys each query may attend to, shape (n,).
+    p is |w| / Σ|w|: weights that may be negative, as Linformer's implied ones, count by their size. `weights`, shape
+    (B, H, n, S), are zero where a key is not allowed; `num_keys`, shape (n,), counts the keys allowed for each query. A
+    query with one allowed key has no choice and is left out; NaN where none is left.
     """
     sizes = weights.abs()
     shares = sizes / sizes.sum(dim=-1, keepdim=True).clamp_min(torch.finfo(sizes.dtype).tiny)
@@ -64,20 +58,12 @@ def entropy(weights: Tensor, num_keys: Tensor) -> Tensor:
 
 
 def implied_rows(mechanism: Attention, call: Captured, queries: Tensor, exact: Tensor) -> Tensor | None:
-    """Return the rows of the map that the mechanism's output was made with, shape (B, H, n, S).
+    """Return the rows of the map behind the mechanism's output at the positions `queries`, shape (B, H, n, S).
 
-    None where the map of these queries alone does not give the output: a mechanism in which one query's
-    weights hang on the others'. A sparse one, which is of that kind, has its rows rebuilt from its choice. None, too,
-    where a mechanism takes as many queries as keys alone and the whole map is too large.
-
-    Parameters
-    ----------
-    call
-        All queries of the sequences.
-    queries
-        Positions (n,), in ascending order.
-    exact
-        The softmax of the same rows.
+    `call` has all queries, `queries` (n,) ascends, and `exact` is the softmax of the same rows. None where the map of
+    these queries alone does not reproduce the output: one query's weights depend on the others'. A sparse mechanism is
+    of that kind, but its rows are rebuilt from its choice. Also None where a mechanism accepts only as many queries as
+    keys and the whole map is too large.
     """
     if (sparse := sparse_queries(mechanism)) is not None:
         chosen = chosen_queries(sparse, call)[:, :, queries, None]
@@ -101,29 +87,24 @@ def implied_rows(mechanism: Attention, call: Captured, queries: Tensor, exact: T
 
 
 def chosen_queries(mechanism: SparseQueries, call: Captured) -> Tensor:
-    """Return which queries get the softmax, booleans (B, H, L), as in evaluation mode."""
+    """Return which queries get the softmax in evaluation mode, booleans (B, H, L)."""
     chosen = mechanism.choose_active_queries(call.query, call.key)
     return torch.zeros(call.query.shape[:3], dtype=torch.bool, device=chosen.device).scatter(2, chosen, True)
 
 
 BUDGET = 2**26
-"""Products of a query and a key that a layer's exact measure may take; of a longer one every k-th query is ranked."""
+"""Most query-key products for a layer's exact measure; above it every k-th query is ranked."""
 
 CHUNK = 2**22
 """Products held at a time."""
 
 
 def found_share(mechanism: SparseQueries, call: Captured, budget: int = BUDGET) -> tuple[Tensor, float]:
-    """Return the share of the most informative queries that were chosen, for each head, and that of a random choice.
+    """Return the share of the most informative queries that were chosen and that of a random choice, u / L.
 
-    The truth is the measure M(q) = max_j q·k_j − mean_j q·k_j over *all* keys that a query may attend. Where
-    heads × queries × keys are beyond the budget only the first sequence's every k-th query is ranked, and
-    the best of those looked for are as many as their part of the number chosen.
-
-    Returns
-    -------
-    tuple
-        Shape (H,), 0 to 1, the mean over the sequences; and u / L, what a choice at random finds.
+    The first has shape (H,), 0 to 1, the mean over the sequences. The truth is the measure M(q) = max_j q·k_j − mean_j
+    q·k_j over *all* keys that a query may attend to. Where heads × queries × keys exceed `budget`, only every k-th
+    query of the first sequence is ranked, and the number looked for shrinks in proportion.
     """
     batch, heads, length, _ = call.query.shape
     products = heads * length * call.key.shape[2]
@@ -138,7 +119,7 @@ def found_share(mechanism: SparseQueries, call: Captured, budget: int = BUDGET) 
 
 
 def exact_measure(call: Captured, queries: Tensor, causal: bool) -> Tensor:
-    """Return M of the positions `queries` (n,) over all keys that each may attend, shape (B, H, n)."""
+    """Return M of the positions `queries` (n,) over all keys that each may attend to, shape (B, H, n)."""
     dtype = at_least_float32(call.query)
     keys = call.key.to(dtype).transpose(-1, -2)  # (B, H, E, S)
     steps = torch.arange(keys.shape[3], device=queries.device)

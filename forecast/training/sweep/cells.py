@@ -1,4 +1,4 @@
-"""What the jobs of a search forecast, its cells, and what is to be chosen among, its choices: their names."""
+"""Names of what the jobs of a search forecast (cells) and of what is chosen among (choices)."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,26 +12,21 @@ from forecast.runs.labels import INPUTS, behind, shown, unique_labels
 from forecast.runs.read import ALL_ALIKE
 
 OF_A_CELL = ("horizon", "data")
-"""Root keys whose words say what is forecast; what other words say is to be chosen."""
+"""Root keys whose words say what is forecast; other words say what is chosen."""
 
 CHOSEN = tuple(f"data.{key}" for key in INPUTS)
-"""Keys of `data` that say nothing of what is forecast."""
+"""Keys of `data` that say nothing about what is forecast."""
 
 EXPERIMENT = "experiment"
-"""Its words say what is forecast too, where each goes with data of its own."""
+"""Its words say what is forecast too, if each experiment has data of its own."""
 
 
 def with_cells(jobs: pd.DataFrame) -> pd.DataFrame:
-    """Return finished jobs with the columns `cell` and `choice`: the same text is the same thing, and no other.
+    """Return finished `jobs` of `forecast.runs.read.read_jobs` with the columns `cell` and `choice`, both unique names.
 
-    A cell is what a run forecasts; two choices are two where any setting that is no cell's differs in one cell. Their
-    names are the words of the command line, and behind them the settings in which two choices of a cell differ and
-    their words do not, as where they are of two commands. What differs between cells alone goes with the cell.
-
-    Parameters
-    ----------
-    jobs
-        Finished ones, as `forecast.runs.read.read_jobs` gives them.
+    A cell is what a run forecasts; two choices differ where any setting that is no cell's differs in one cell. Their
+    names are the words of the command line. Settings follow that differ between two choices of a cell with the same
+    words, as from two commands. What differs between cells alone goes with the cell.
     """
     experiments = _goes_with_data(jobs)
     words = [[list(part) for part in _parted(each, experiments)] for each in jobs["words"]]
@@ -48,7 +43,7 @@ def with_cells(jobs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _goes_with_data(jobs: pd.DataFrame) -> bool:
-    """Say whether the sweep has several experiments, of which no two forecast the same."""
+    """Return whether the sweep has several experiments, no two of which forecast the same."""
     homes: dict[str, set[str]] = {}
     for words, forecasts in zip(jobs["words"], jobs["forecasts"], strict=True):
         for word in words:
@@ -73,7 +68,7 @@ def _key(word: str) -> str:
 
 
 def _place(word: str) -> str:
-    """Return where in the configuration a word acts: of `attention@cross_attention=mean`, cross_attention."""
+    """Return where in the configuration a word acts: cross_attention for `attention@cross_attention=mean`."""
     return word.lstrip("+~").split("=")[0].split("@")[-1]
 
 
@@ -82,7 +77,7 @@ def _root(word: str) -> str:
 
 
 def _longest(keys: Sequence[str], labels: Sequence[str]) -> list[str]:
-    """Return each thing the longest label of its key: some jobs may have been asked for with fewer words."""
+    """Return for each entry the longest label of its key: some jobs may have been asked for with fewer words."""
     longest: dict[str, str] = {}
     for key, label in zip(keys, labels, strict=True):
         longest[key] = max(longest.get(key, ""), label, key=len)
@@ -90,14 +85,14 @@ def _longest(keys: Sequence[str], labels: Sequence[str]) -> list[str]:
 
 
 def _apart(keys: Sequence[str], labels: Sequence[str], facts_of: Callable[[str], dict[str, Any]]) -> list[str]:
-    """Return the labels, of which each key has one, told apart."""
+    """Return one unique label per key."""
     own = dict(zip(keys, labels, strict=True))
     names = dict(zip(own, unique_labels(list(own.values()), [facts_of(key) for key in own]), strict=True))
     return [names[key] for key in keys]
 
 
 def _unsaid(cells: Sequence[str], settings: Sequence[str], words: Sequence[Sequence[str]]) -> list[str]:
-    """Return the keys of the settings in which two choices of a cell differ though their words on them are the same."""
+    """Return the keys of settings that differ between two choices of a cell with the same words on them."""
     values = {setting: json.loads(setting) for setting in settings}
     met = {(cell, setting): said for cell, setting, said in zip(cells, settings, words, strict=True)}
     unsaid: dict[str, None] = {}
@@ -112,12 +107,12 @@ def _unsaid(cells: Sequence[str], settings: Sequence[str], words: Sequence[Seque
 
 
 def _on(key: str, words: Iterable[str]) -> list[str]:
-    """Return the words that settle a key: its own, those of a group that it is in, and those of an experiment."""
+    """Return the words that determine a key: its own, those of a group above it, and those of an experiment."""
     return [word for word in words if f"{key}.".startswith(f"{_place(word)}.") or _root(word) == EXPERIMENT]
 
 
 def _further(keys: Iterable[str], words: Sequence[str], setting: str) -> list[str]:
-    """Return words for those keys of a setting for which there is none among `words`."""
+    """Return words for those keys of a setting that `words` do not set."""
     values, own = json.loads(setting), {_place(word) for word in words}
     return [f"{key}={shown(values.get(key))}" for key in keys if key not in own]
 

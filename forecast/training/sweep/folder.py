@@ -1,4 +1,4 @@
-"""The folder of a sweep's job: the one that holds its configuration, whatever words that was asked for with."""
+"""The folder of a sweep's job: the one that holds its configuration, whatever words asked for it."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,9 @@ from forecast.training.sweep.overrides import canonical, in_order, is_seed, pars
 
 
 def job_folder(named: Path, settings: Settings, token: str = "") -> Path:
-    """Return the folder of the job with these settings, among those beside `named`, or else `named`.
+    """Return the folder of the job with these settings among those beside `named`, or else `named`.
 
-    Parameters
-    ----------
-    token
-        Of this command: another job of it that has no run yet may be at work elsewhere, and is left alone.
+    Another job of this command, known by its `token`, may be at work elsewhere without a run yet, and is left alone.
     """
     there = (named / CONFIG).is_file()
     differing = differences(settings.plain, stored_config(named), budget=True) if there else []
@@ -37,7 +34,7 @@ def job_folder(named: Path, settings: Settings, token: str = "") -> Path:
 
 
 def stored_config(folder: Path) -> dict[str, Any]:
-    """Return the configuration of a job's run, from the result of a finished one where its own file is damaged."""
+    """Return the configuration of a job's run, from the result of a finished one if its own file is damaged."""
     try:
         return read_config(folder)
     except InputError:
@@ -48,7 +45,7 @@ def stored_config(folder: Path) -> dict[str, Any]:
 
 
 def clear_damaged(folder: Path, damage: str) -> None:
-    """Remove what a damaged run left, so that its job is trained again, and say so."""
+    """Remove the files of a damaged run, so that its job is trained again, and say so."""
     with folder_lock(folder):
         print(f"{folder.name}: trained again: {damage}", file=sys.stderr, flush=True)
         Run(folder).clear()
@@ -56,10 +53,10 @@ def clear_damaged(folder: Path, damage: str) -> None:
 
 
 def describe(folder: Path, words: Sequence[str], config: Mapping[str, Any], token: str) -> None:
-    """Note what makes this job another than the rest of its sweep; the table has its rows from it.
+    """Write what distinguishes this job from the rest of its sweep, which the table's rows are made from.
 
-    What the job was asked for with before is kept, and what these words say beyond it is added. Until it has a
-    run, its configuration is found here, so that other words for it find the folder.
+    Overrides from earlier commands are kept, and new ones in `words` added. Until the job has a run, its configuration
+    is stored here, so that other words for it find the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     before = read_json(folder / JOB)

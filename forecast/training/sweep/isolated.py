@@ -19,18 +19,10 @@ from forecast.runs.run import FAILED, RESULT, TRACEBACK
 
 @dataclass(frozen=True)
 class Failure:
-    """What is told of a failure; plain values, since it may come from another process.
+    """A failure as plain values, since it may come from another process.
 
-    Parameters
-    ----------
-    error
-        What is wrong.
-    kind
-        The name of the exception's class.
-    exit_code
-        With which a run alone would have ended.
-    traceback
-        Of a fault of the program, None for what is nobody's bug.
+    `kind` is the name of the exception's class, `exit_code` that of a run alone. Only a fault of the program has a
+    `traceback`.
     """
 
     error: str
@@ -40,7 +32,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: Exception) -> "Failure":
-        """Return what is told of an exception."""
+        """Return the failure that describes an exception."""
         kind = type(error).__name__
         if (known := explain(error)) is not None:
             return cls(known[0], kind, known[1])
@@ -56,14 +48,9 @@ class JobFailed(Exception):
 
 
 def record(failure: Failure, folder: Path, words: Sequence[str], token: str) -> str:
-    """Print the line and write `failed.json`, with a traceback beside it for a fault; give the line.
+    """Print the line, write `failed.json`, with a traceback beside it for a fault, and return the line.
 
-    Parameters
-    ----------
-    words
-        The overrides of the job.
-    token
-        Of the command under which it failed.
+    `words` are the job's overrides, `token` is that of the command.
     """
     line = failure.error
     if failure.traceback is not None:
@@ -80,7 +67,7 @@ def record(failure: Failure, folder: Path, words: Sequence[str], token: str) -> 
 
 
 def marked(folder: Path, name: str, token: str) -> list[str]:
-    """Return the names of the jobs of the sweep in `folder` in which the command `token` has left the file `name`."""
+    """Return the names of the jobs in the sweep's `folder` in which the command `token` left the file `name`."""
     found = [
         path.parent.name
         for path in folder.glob(f"*/{name}")
@@ -90,19 +77,10 @@ def marked(folder: Path, name: str, token: str) -> list[str]:
 
 
 def train_apart(config: Mapping[str, Any], folder: Path, argv: Sequence[str]) -> dict[str, Any]:
-    """Train in a new process, without its own progress bar, and give the content of the run's `result.json`.
+    """Train in a new process, without its own progress bar, and return the content of the run's `result.json`.
 
-    A signal that asks this process to stop is passed on, once, and the job saves its step; a second one acts at
-    once. The job also ends when this process does, however that goes.
-
-    Parameters
-    ----------
-    config
-        Plain values, the configuration.
-    folder
-        Of the run.
-    argv
-        The command line that the result is to name.
+    The result names the command line `argv`. A signal that asks this process to stop is passed on, once, and the job
+    saves its step; a second one acts at once. The job also ends when this process does, for whatever reason.
     """
     quiet = {**config, "training": {**config["training"], "progress": False}}
     request = {"config": quiet, "folder": str(folder), "argv": [*argv]}

@@ -1,4 +1,4 @@
-"""One job of a sweep: a run in a folder of its own, whose failure is told at once and stops no other job."""
+"""One job of a sweep: a run in its own folder, whose failure is printed at once and stops no other job."""
 
 import math
 import sys
@@ -28,30 +28,15 @@ from forecast.training.train import train
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a job has to know of its sweep; plain values, since a launcher may send it to another process.
+    """Facts of a sweep that a job needs; plain values, since a launcher may send them to another process.
 
-    Parameters
-    ----------
-    folder
-        Holds a folder for each job.
-    objective
-        The dotted path into `result.json` of the number that a job gives.
-    constants
-        The overrides that all jobs share.
-    script
-        What was started, for the command in a job's result.
-    token
-        Of this command alone, which tells its failures from those of an earlier one.
-    isolate
-        Whether each job has a process of its own.
-    until
-        The time, in seconds as `time.time` gives it, from which no further job begins; None: there is none.
-    search
-        Whether a choice is to be made among the jobs: what is shown of them then is of validation alone.
-    repeat_timing
-        Seconds in which each setting is timed in turn with the others after the jobs; 0 for none.
-    files
-        Data files that the command line names.
+    `folder` holds a folder for each job. `objective` is the dotted path into `result.json` of the number that a job
+    returns. `constants` are the overrides that all jobs share. `script` is the started program, for the command in a
+    job's result. `token` is of this command alone and separates its failures from earlier ones. With `isolate` each job
+    has a process of its own. No job begins after the time `until`, in seconds of `time.time`; None: no limit.
+
+    With `search` a choice is made among the jobs, which then show validation alone. `repeat_timing` is the time in
+    seconds for timing each setting in turn after the jobs; 0 for none. `files` are the data files on the command line.
     """
 
     folder: Path
@@ -67,26 +52,26 @@ class Sweep:
 
 
 class Teller(Protocol):
-    """Shows how the jobs of a sweep go; they are known by the names of their folders."""
+    """Shows the progress of a sweep's jobs, which are known by the names of their folders."""
 
     def starts(self, name: str, number: int, *, again: bool) -> None:
-        """Show that a job starts, or goes on where it was."""
+        """Show that a job starts or resumes."""
 
     def finished(self, name: str, result: Mapping[str, Any], *, before: bool) -> None:
-        """Show what a job came to, now or before this command."""
+        """Show the result of a job, from this command or one before it."""
 
     def failed(self, name: str, line: str) -> None:
         """Show that a job failed; the line itself has been printed."""
 
     def left(self, name: str) -> None:
-        """Show that a job does not begin any more."""
+        """Show that a job is not started any more."""
 
 
 def run_job(sweep: Sweep, config: DictConfig, teller: Teller) -> float:
-    """Train one job, or take its result where it is finished, and give its objective.
+    """Train one job, or take the result of a finished one, and return its objective.
 
-    A job that failed gives NaN, which a search takes for a failed trial; an exception would have Hydra end
-    the multirun, without its table and, in an exit, without the other jobs. One that does not begin gives it too.
+    A job that fails or does not begin returns NaN, which a search takes for a failed trial. An exception would have
+    Hydra end the multirun, without its table and, in an exit, without the other jobs.
     """
     overrides = list(HydraConfig.get().overrides.task)
     words = swept_words(overrides, sweep.constants)
@@ -113,7 +98,7 @@ def run_job(sweep: Sweep, config: DictConfig, teller: Teller) -> float:
 def _run(
     sweep: Sweep, settings: Settings, overrides: Sequence[str], words: Sequence[str], folder: Path, teller: Teller
 ) -> Mapping[str, Any] | None:
-    """Return the result of a job, None where it is too late to begin it."""
+    """Return the result of a job, None if it is too late to begin it."""
     describe(folder, words, settings.settled().plain, sweep.token)
     damage = damage_of_finished(folder)
     before = damage is None and is_finished(folder)
@@ -149,7 +134,7 @@ def _objective(sweep: Sweep, folder: Path, result: Mapping[str, Any]) -> float:
 
 @contextmanager
 def _typed(argv: list[str]) -> Iterator[None]:
-    """Have the result name the command that gives this job alone, in whatever process it runs."""
+    """Have the result name the command that runs this job alone, in whatever process it runs."""
     before = sys.argv
     sys.argv = argv
     try:
@@ -159,10 +144,10 @@ def _typed(argv: list[str]) -> Iterator[None]:
 
 
 def failures(sweep: Sweep) -> list[str]:
-    """Return the names of the jobs that failed under this very command."""
+    """Return the names of the jobs that failed under this command."""
     return marked(sweep.folder, FAILED, sweep.token)
 
 
 def left(sweep: Sweep) -> list[str]:
-    """Return the names of the jobs that this very command did not begin since its time was over."""
+    """Return the names of the jobs that this command did not begin before its time limit."""
     return marked(sweep.folder, LEFT, sweep.token)

@@ -25,33 +25,33 @@ from forecast.common.errors import InputError
 from forecast.data.flaws import value_word
 
 LONGEST = 100
-"""Characters of a name; file systems allow 255 bytes, and files are written beside it under longer ones."""
+"""Most characters of a name; file systems allow 255 bytes, and files beside it have longer names."""
 
 NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST - 1}}}")
-"""What a name may be."""
+"""Pattern of a name."""
 
 LAUNCHER = ("hydra/launcher", "hydra.launcher.")
-"""How jobs are run says nothing about what they are."""
+"""Words about how jobs are run, which say nothing about what they are."""
 
 
 def parse(words: Iterable[str]) -> list[Override]:
-    """Return the overrides that the words of a command line are."""
+    """Return the overrides in the words of a command line."""
     return OverridesParser.create().parse_overrides(list(words))
 
 
 def canonical(override: Override) -> str:
-    """Return an override that sweeps nothing as one spelling of it."""
+    """Return the canonical spelling of an override that sweeps nothing."""
     return f"{override.get_key_element()}={override.get_value_element_as_str()}"
 
 
 def sweep_name(words: Iterable[str]) -> str:
-    """Return a name that the same words find again, in whatever order and with whatever launcher."""
+    """Return a name that is the same for the same words in any order and with any launcher."""
     kept = [word for word in words if not word.startswith((*LAUNCHER, "sweep."))]
     return f"sweep-{_hash(sorted(kept))}"
 
 
 def swept_words(words: Iterable[str], constants: Collection[str]) -> list[str]:
-    """Return those overrides of a job that other jobs of its sweep do not share, sorted, the seed last."""
+    """Return the overrides of a job that not all jobs of its sweep share, sorted, the seed last."""
     found = [override for override in parse(words) if canonical(override) not in constants]
     return [canonical(override) for override in in_order(found)]
 
@@ -62,14 +62,14 @@ def in_order(overrides: Iterable[Override]) -> list[Override]:
 
 
 def is_seed(override: Override) -> bool:
-    """Say whether the override is about the seed of the run."""
+    """Return whether the override is about the seed of the run."""
     return bool(override.key_or_group == "seed")
 
 
 def job_name(words: Sequence[str]) -> str:
-    """Return the name of the job that is known by these words, such as attention-full_seed-1.
+    """Return the name of the job with these words, such as attention-full_seed-1.
 
-    A short hash follows where a letter had to be replaced or the name cut, so that no two jobs share one.
+    A short hash follows if a letter had to be replaced or the name cut, so that no two jobs share a name.
     """
     overrides = parse(words)
     keys = [str(override.package or override.key_or_group) for override in overrides]
@@ -95,18 +95,18 @@ def _hash(words: Iterable[str]) -> str:
 
 
 TABLE_ENDS = (".csv", ".gz", ".parquet", ".pq", ".tsv", ".txt", ".xlsx")
-"""How names of files end that hold tables."""
+"""Endings of the names of table files."""
 
 REFUSED = {
     "experimental_rerun": "runs what is pickled in that file: give the command line of the run in its place",
     "config_path": "the configuration is conf/: add files of your own with --config-dir",
     "config_name": "the configuration is conf/config.yaml: add files of your own with --config-dir",
 }
-"""Options of Hydra that are not taken, and why."""
+"""Options of Hydra that are refused, and why."""
 
 
 def read_command_line() -> Namespace:
-    """Return the command line as Hydra's parser reads it, the overrides wherever they stand."""
+    """Return the command line as Hydra's parser reads it, with overrides at any place."""
     arguments = get_args_parser().parse_intermixed_args()
     for name, said in REFUSED.items():
         if (value := getattr(arguments, name)) is not None:
@@ -128,7 +128,7 @@ def read_command_line() -> Namespace:
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Refuse a file where a set of data is named, and a folder with the comma that stood behind it in a line."""
+    """Refuse a file in place of a data set, and a folder with a comma left over from a list."""
     for word in words:
         key, _, value = word.partition("=")
         value = value.strip("'\"")
@@ -140,7 +140,7 @@ def check_words(words: Sequence[str]) -> None:
 
 
 def put_overrides(arguments: Namespace, words: Sequence[str]) -> None:
-    """Have Hydra, which reads `sys.argv`, take these overrides in the place of those that it was given.
+    """Have Hydra, which reads `sys.argv`, take these overrides in place of the given ones.
 
     They come first, all together: Hydra's parser does not take them on both sides of an option.
     """
@@ -156,10 +156,7 @@ def put_overrides(arguments: Namespace, words: Sequence[str]) -> None:
 
 @contextmanager
 def own_file_of_a_folder(arguments: Namespace) -> Iterator[None]:
-    """Have Hydra compose `resume=<folder> data.path=…`, though the default data have no such key.
-
-    The command line stays as it was typed, for what is noted of it.
-    """
+    """Have Hydra compose `resume=<folder> data.path=…`, a key that the default data lack; then restore the words."""
     words = list(arguments.overrides)
     given = dict(word.lstrip("+").partition("=")[::2] for word in words)
     folder = given.get("resume", "false").strip("'\"").lower() not in ("false", "auto")
@@ -175,7 +172,7 @@ def own_file_of_a_folder(arguments: Namespace) -> Iterator[None]:
 
 
 def sweep_configuration(arguments: Namespace) -> DictConfig | None:
-    """Return what `compose_first` makes of the command line where jobs are asked for, by -m or by what is composed."""
+    """Return the configuration of `compose_first` if jobs are asked for, by -m or by the configuration itself."""
     if any(getattr(arguments, name) for name in ("help", "hydra_help", "cfg", "shell_completion", "info")):
         return None
     try:
@@ -199,7 +196,7 @@ def sweep_configuration(arguments: Namespace) -> DictConfig | None:
 
 
 def check_choices(words: Sequence[str]) -> None:
-    """Refuse a number or a truth value where a group's choice stands: Hydra ends with a traceback there."""
+    """Refuse a number or a truth value as a group's choice: Hydra ends with a traceback there."""
     groups = [folder.name for folder in configuration_folder().iterdir() if folder.is_dir()]
     for override in parse(words):
         value = override.value() if override.value_type == ValueType.ELEMENT else ""
@@ -209,7 +206,7 @@ def check_choices(words: Sequence[str]) -> None:
 
 
 def compose_first(arguments: Namespace, words: Sequence[str]) -> DictConfig:
-    """Return the configuration of the words, each that sweeps at the first of its values."""
+    """Return the configuration of the words, each swept word at its first value."""
     if arguments.config_dir:
         words = [*words, f"hydra.searchpath=['file://{Path(arguments.config_dir).resolve()}']"]
     with initialize_config_dir(version_base="1.3", config_dir=str(configuration_folder())):
@@ -223,10 +220,10 @@ def compose_first(arguments: Namespace, words: Sequence[str]) -> DictConfig:
 
 
 def for_multirun(arguments: Namespace, words: Sequence[str]) -> list[str]:
-    """Return the words as a multirun of Hydra takes them.
+    """Return the words in the form that a multirun of Hydra takes.
 
-    Hydra composes them once with what is swept left out, and there refuses an override of a key that only
-    what is swept brings in, as in data=etth1,etth2 data.sha256=null. Such a word is given as ++data.sha256=null.
+    Hydra composes them once without what is swept, and there refuses an override of a key that only a swept group has,
+    as in data=etth1,etth2 data.sha256=null. Such a word becomes ++data.sha256=null.
     """
     overrides = parse(words)
     constants = [override for override in overrides if not override.is_sweep_override()]
@@ -264,14 +261,9 @@ def _first(override: Override) -> str | None:
 
 
 def count_jobs(config: DictConfig, words: Sequence[str]) -> int | None:
-    """Return the number of jobs of a sweep over all values, None where that is found out as it goes.
+    """Return the number of jobs of a sweep over all values, None if only the sweep itself finds it out.
 
-    Parameters
-    ----------
-    config
-        As `compose_first` gives it; what it sweeps of itself counts with the words.
-    words
-        The overrides, of which the last about a key holds.
+    `config`, from `compose_first`, may sweep values of its own; the last of `words` about a key counts.
     """
     sweeper = config.hydra.sweeper
     if not str(sweeper.get("_target_", "")).endswith(".BasicSweeper"):

@@ -1,4 +1,4 @@
-"""How a sweep tells of its jobs: lines or a live table."""
+"""Progress of a sweep's jobs: lines or a live table."""
 
 import sys
 import time
@@ -16,40 +16,34 @@ from forecast.runs.read import figures_of
 from forecast.training.sweep.table import HEADINGS, cell
 
 SHOWN = ("test_mse", "skill", "train_windows_per_s", "inference_windows_per_s", "peak_memory_mib", "fit_seconds")
-"""What is shown of a job while the others run, by `HEADINGS`."""
+"""Figures shown of a finished job while others run, by `HEADINGS`."""
 
 OF_A_SEARCH = ("validation_mse", "train_windows_per_s", "inference_windows_per_s", "peak_memory_mib", "fit_seconds")
-"""The same where a choice is to be made: nothing of the test part."""
+"""The same for a search: nothing of the test part."""
 
 
 class Lines:
-    """Prints them.
-
-    Parameters
-    ----------
-    shown
-        What of a finished job, by `HEADINGS`.
-    """
+    """Prints a line for each event, with the figures `shown` of a finished job, by `HEADINGS`."""
 
     def __init__(self, shown: Sequence[str] = SHOWN) -> None:
         self.shown = shown
 
     def starts(self, name: str, number: int, *, again: bool) -> None:
-        """Say which job starts, or goes on."""
+        """Print which job starts or resumes."""
         print(f"job {number}: {name} {'goes on' if again else 'starts'}", flush=True)
 
     def finished(self, name: str, result: Mapping[str, Any], *, before: bool) -> None:
-        """Say what a job came to, unless the run itself has said that it is an earlier one."""
+        """Print the result of a job, unless the run itself has said that it is an earlier one."""
         if before:
             return
         shown = ", ".join(f"{HEADINGS[key]} {text}" for key, text in cells(result, self.shown).items() if text)
         print(f"{name}: finished, {shown}", flush=True)
 
     def failed(self, name: str, line: str) -> None:
-        """Say no more than has been said."""
+        """Print nothing more: the line has been printed."""
 
     def left(self, name: str) -> None:
-        """Say that a job is left for another time."""
+        """Print that a job is left for another time."""
         print(f"{name}: left, no time to begin it", flush=True)
 
 
@@ -67,16 +61,9 @@ AROUND = 7
 
 
 class Board:
-    """Shows the table for as long as the `with` block lasts; what is printed meanwhile stands above it.
+    """Shows a live table within the `with` block; other output appears above it.
 
-    Parameters
-    ----------
-    title
-        Of the sweep.
-    total
-        Its jobs, None where a search finds them as it goes.
-    shown
-        What of a finished job, by `HEADINGS`.
+    `total` is the number of jobs, None if a search finds them as it goes; `shown` are figures by `HEADINGS`.
     """
 
     def __init__(
@@ -108,7 +95,7 @@ class Board:
         self._live.stop()
 
     def starts(self, name: str, number: int, *, again: bool) -> None:
-        """Show a job as the one that runs."""
+        """Show that a job runs."""
         self._since[name] = time.monotonic()
         self._states[name] = "goes on" if again else "runs"
 
@@ -126,7 +113,7 @@ class Board:
         self._states[name] = "left"
 
     def table(self) -> TerminalTable:
-        """Return the table as it stands, its newest rows if the terminal is too low for all."""
+        """Return the current table, its newest rows if the terminal is too low for all."""
         rows = list(self._states.items())
         fitting = max(1, self.console.height - AROUND)
         hidden = len(rows[:-fitting])

@@ -1,4 +1,4 @@
-"""The table over the jobs of a search: what validation says of each configuration, and nothing of the test part."""
+"""The table over the jobs of a search: each configuration's validation figures, and nothing of the test part."""
 
 import math
 import shlex
@@ -27,7 +27,7 @@ OF_LINEAR = "of_linear"
 SURELY = "surely_worse"
 
 CONFIDENCE = 0.9
-"""How sure validation has to be that the best choice beats another."""
+"""Confidence that validation must give before one choice counts as better than another."""
 
 FIGURES = ("validation_mse", "validation_mae", OF_LINEAR, "best_step", "steps", "parameters", "fit_seconds")
 
@@ -53,12 +53,9 @@ def report_search(sweep: Path) -> None:
 
 
 def search_cells(jobs: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a configuration and cell (horizon, data): means over its seeds, those of the best choice first.
+    """Return a row per configuration and cell (horizon, data): means over its seeds, those of the best choice first.
 
-    Parameters
-    ----------
-    jobs
-        As `forecast.runs.read.read_jobs` gives them.
+    `jobs` are those of `forecast.runs.read.read_jobs`.
     """
     finished = with_cells(jobs[jobs["of"].notna()])
     rows: list[dict[str, Any]] = []
@@ -78,7 +75,7 @@ def search_cells(jobs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _surely_worse(cells: pd.DataFrame) -> list[bool | None]:
-    """Say of each cell, the first choice's before the others', whether that is surely better; None: nothing can say."""
+    """Return for each cell whether the best choice, whose cells come first, is surely better; None: not known."""
     best: dict[str, pd.Series] = {}
     said: list[bool | None] = []
     for row in cells.to_dict("records"):
@@ -95,7 +92,7 @@ def _surely_worse(cells: pd.DataFrame) -> list[bool | None]:
 
 
 def _validation_errors(folders: Sequence[str]) -> pd.Series:
-    """Return the MSE of each validation window by its origin, the mean over runs; nothing where a run has none."""
+    """Return the MSE of each validation window by its origin, the mean over runs; empty if a run has none."""
     tables = []
     for folder in folders:
         path = Path(folder) / ERRORS
@@ -107,13 +104,13 @@ def _validation_errors(folders: Sequence[str]) -> pd.Series:
 
 
 def _overlap(folder: Path) -> int:
-    """Return how many windows in a row share targets with the first of them."""
+    """Return how many consecutive windows share targets with the first of them."""
     config = read_json(folder / RESULT)["config"]
     return math.ceil(int(config["horizon"]) / int(config["training"]["evaluation_stride"]))
 
 
 def ranking(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a choice, best first, as `_in_order` does, in how many cells it is surely worse, and can be told."""
+    """Return the rows of `_in_order` with the numbers of cells that are surely worse and that are comparable."""
     groups = cells.groupby("choice")[SURELY]
     ranked = _in_order(cells)
     return ranked.assign(
@@ -123,10 +120,9 @@ def ranking(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _in_order(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a choice, best first: cells and runs, mean, least and most of the ratio to the linear map.
+    """Return a row per choice, best first: cells and runs, mean, minimum and maximum of the ratio to the linear map.
 
-    A choice that lacks a cell which others have comes after those that lack none: means over other cells do not
-    compare.
+    A choice without a cell that others have comes last: means over other cells do not compare.
     """
     groups = cells.groupby("choice", sort=False)
     ranked = groups.agg(
@@ -141,7 +137,7 @@ def _in_order(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def search_table(ranked: pd.DataFrame, name: str) -> TerminalTable:
-    """Return the ranking as it is printed."""
+    """Return the ranking as a table for the terminal."""
     cells = [
         [
             *(str(row[key]) for key in ("choice", "cells", "n")),

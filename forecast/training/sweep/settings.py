@@ -1,4 +1,4 @@
-"""What a sweep is asked to be, checked before its first job."""
+"""Settings of a sweep, checked before its first job."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,15 +14,15 @@ from forecast.runs.settings import check_one_process
 from forecast.training.sweep.overrides import LONGEST, NAME
 
 OF_THE_TEST_PART = ("test", "baselines")
-"""What no search may look at: it would choose by the part that is to be scored once."""
+"""Parts that no search may look at: it would choose by the part that is to be scored once."""
 
 ONE_FOR_ALL = (*FREE, *(f"training.{key}" for key in FREE_TRAINING if key not in BUDGET))
-"""Keys that a whole sweep has in common: a folder that differs in them alone is taken for the same run's."""
+"""Keys that a whole sweep shares: a folder that differs in them alone counts as the same run's."""
 
 
 @settings
 class SweepSettings:
-    """The `sweep` group: what the jobs of a multirun have in common."""
+    """The `sweep` group: settings that the jobs of a multirun share."""
 
     name: str | None = option("Name of the sweep's folder; null: made from the command line.")
     objective: str = option("The number of result.json that a search minimizes, none of the test part.")
@@ -37,7 +37,7 @@ class SweepSettings:
 
 
 def check_words(overrides: Sequence[Override]) -> None:
-    """Refuse to sweep what all jobs have in common, to place them elsewhere, and to ask for one job twice."""
+    """Refuse to sweep settings that all jobs share, to move them elsewhere, and to ask for one job twice."""
     for override in overrides:
         if override.key_or_group == "hydra.sweep" or override.key_or_group.startswith("hydra.sweep."):
             raise InputError(
@@ -53,7 +53,7 @@ def check_words(overrides: Sequence[Override]) -> None:
 
 
 def read_sweep(config: DictConfig) -> SweepSettings:
-    """Return the `sweep` group of what all jobs share, checked with the keys that a sweep leaves no choice."""
+    """Return the `sweep` group, checked together with the keys that a sweep fixes."""
     plain = OmegaConf.to_container(config.sweep, resolve=True)
     assert isinstance(plain, dict)
     values: dict[str, Any] = {str(key): value for key, value in plain.items()}

@@ -1,4 +1,4 @@
-"""What happens around the jobs of a multirun: one folder for all, checks before the first, a table after the last."""
+"""The frame around the jobs of a multirun: one folder for all, checks before the first, a table after the last."""
 
 import os
 import secrets
@@ -30,29 +30,15 @@ RECORD = "multirun.yaml"
 """Hydra's own record of a sweep."""
 
 JOBS_LEFT = 5
-"""Exit code of a sweep whose time was over before all of its jobs had begun, and none had failed."""
+"""Exit code of a sweep that reached its time limit with jobs not begun, and none failed."""
 
 
 def run_sweep(arguments: Namespace, config: DictConfig, call: Callable[[Callable[[DictConfig], Any]], None]) -> None:
-    """Run the jobs that the command line asks for, then print and write table and report over all that is there.
+    """Run the jobs of the command line, then print and write table and report over all jobs in the folder.
 
-    Parameters
-    ----------
-    arguments
-        The command line, as Hydra's parser reads it.
-    config
-        What it composes to, each word that sweeps at the first of its values.
-    call
-        Has Hydra call a function with each job's configuration; the jobs may run in other processes.
-
-    Raises
-    ------
-    InputError
-        If the sweep cannot be as it was asked for; no job has run then.
-    Interrupted
-        If a signal ended it.
-    SystemExit
-        With code 1 if a job failed, else 5 if `sweep.minutes` were over before the last had begun.
+    `config` is composed from `arguments`, each swept word at its first value. `call` has Hydra call a function with
+    each job's configuration; the jobs may run in other processes. An `InputError` comes before the first job. The exit
+    code is 1 if a job failed, else 5 if `sweep.minutes` were over before the last had begun.
     """
     sweep, telling = _prepare(arguments, config)
     tell = report_search if sweep.search else report
@@ -85,7 +71,7 @@ def run_sweep(arguments: Namespace, config: DictConfig, call: Callable[[Callable
 
 
 def _time_and_report(sweep: Sweep, *, again: bool) -> None:
-    """Time the settings in turn, unless the command has to be given again anyway, and write the report."""
+    """Time the settings in turn, unless the command has to be run again anyway, and write the report."""
     try:
         if not again:
             time_sweep(sweep.folder, sweep.repeat_timing, sweep.files)
@@ -98,7 +84,7 @@ def _time_and_report(sweep: Sweep, *, again: bool) -> None:
 
 
 def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractContextManager[Teller]]:
-    """Check what all jobs share, and name the sweep on the command line where it has no name."""
+    """Check what all jobs share, and name a sweep that has no name."""
     if (place := started_place(os.environ)) is not None:
         raise InputError(
             f"-m: {place.size} processes were started, and each would run the whole sweep: start one, and give jobs "
@@ -139,7 +125,7 @@ def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractC
 
 
 def _files(overrides: Iterable[Override]) -> frozenset[str]:
-    """Return the data files that the words of the command line name."""
+    """Return the data files that the command line names."""
     named: list[str] = []
     for override in overrides:
         if override.get_key_element() == "data.path":
@@ -149,17 +135,17 @@ def _files(overrides: Iterable[Override]) -> frozenset[str]:
 
 
 def _one_after_another(config: DictConfig) -> bool:
-    """Say whether this process itself runs the jobs, as Hydra's own launcher has it."""
+    """Return whether this process itself runs the jobs, with Hydra's own launcher."""
     return str(config.hydra.launcher.get("_target_", "")).endswith(".BasicLauncher")
 
 
 def _telling(name: str, jobs: int | None, quiet: bool, shown: Sequence[str]) -> AbstractContextManager[Teller]:
-    """Return what shows the jobs: a table where they print nothing themselves and there is a terminal, else lines."""
+    """Return the display of the jobs: a table if they print nothing themselves and there is a terminal, else lines."""
     return Board(name, jobs, shown=shown) if quiet and sys.stdout.isatty() else nullcontext(Lines(shown))
 
 
 def _remove_empty(places: list[Path]) -> None:
-    """Take back the folders that Hydra made for a sweep that it could not compose."""
+    """Remove the folders that Hydra made for a sweep that it could not compose."""
     if places and {path.name for path in places[0].glob("*")} <= {RECORD}:
         (places[0] / RECORD).unlink(missing_ok=True)
     for place in places:

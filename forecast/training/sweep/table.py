@@ -1,4 +1,4 @@
-"""The table over the jobs of a sweep: printed, and written as `sweep.csv` (its rows) and `jobs.csv` (a row a job)."""
+"""The table over the jobs of a sweep: printed, and written as `sweep.csv` (its rows) and `jobs.csv` (a row per job)."""
 
 import math
 import shlex
@@ -33,7 +33,7 @@ NONE = "\N{EN DASH}"
 """The spread of a single seed."""
 
 BUSY = "!"
-"""Behind a figure that was measured while other processes took processors that the job needed, in one seed at least."""
+"""Marks a figure measured while other processes took processors that the job needed, in one seed at least."""
 
 OF_STRETCH = {
     "train_windows_per_s": "train_disturbed",
@@ -50,7 +50,7 @@ CAPTION = (
 
 
 def report(sweep: Path) -> None:
-    """Print the table over the jobs in the folder of a sweep and write both files there, if there is any job."""
+    """Print the table over the jobs in a sweep's folder and write both files there, if there is any job."""
     jobs = read_jobs(sweep)
     if jobs.empty:
         return
@@ -64,13 +64,13 @@ def report(sweep: Path) -> None:
 
 
 def print_unfinished(jobs: pd.DataFrame) -> None:
-    """Print a line for each job that is not counted: its status, and the error where there is one."""
+    """Print a line for each job that is not counted: its status, and the error if there is one."""
     for job in jobs[jobs["of"].isna()].to_dict("records"):
         print(f"{job['status']}: {job['job']}" + (f": {job['error']}" if isinstance(job["error"], str) else ""))
 
 
 def sweep_table(rows: pd.DataFrame, jobs: pd.DataFrame, name: str) -> TerminalTable:
-    """Return the table that is printed: the configurations, the baselines, the jobs that did not finish."""
+    """Return the printed table: the configurations, the baselines, the jobs that did not finish."""
     done = int(jobs["of"].notna().sum())
     title = f"{name}: {done} of {int((jobs['status'] != 'repeat').sum())} jobs finished{_scored(jobs)}"
     records = rows.to_dict("records")
@@ -85,13 +85,13 @@ def sweep_table(rows: pd.DataFrame, jobs: pd.DataFrame, name: str) -> TerminalTa
 
 
 def _scored(jobs: pd.DataFrame) -> str:
-    """Say which windows were scored where that is not each of them."""
+    """Return which windows were scored, if not each of them."""
     strides = sorted({int(stride) for stride in jobs["evaluation_stride"].dropna()})
     return "" if strides in ([], [1]) else f", 1 validation and test window in {' or '.join(map(str, strides))} scored"
 
 
 def cell(name: str, row: Mapping[Any, Any]) -> str:
-    """Return the text of a figure of a row, empty where there is none."""
+    """Return the text of a figure of a row, empty if there is none."""
     value, spread = (row.get(key, math.nan) for key in (name, f"{name}_sd"))
     if value is None or math.isnan(value):
         return ""

@@ -1,4 +1,4 @@
-"""The settings of a sweep timed in turn after its jobs: the same machine for all, within seconds of one another."""
+"""The settings of a sweep timed in turn after its jobs: on the same machine, within seconds of one another."""
 
 import sys
 from collections import Counter
@@ -30,37 +30,30 @@ from forecast.training.prepare import prepare
 from forecast.training.steps import Peer, evaluation_batch, inference, precision_of, training_step
 
 ROUNDS = 5
-"""Rounds in which every setting is timed. Two that are alike lie in the same order in all five once in 16 times."""
+"""Rounds in which every setting is timed. Two equal ones lie in the same order in all five once in 16 times."""
 
 MOST_ROUNDS = 2 * ROUNDS
-"""Rounds at the most, where other processes disturb some of them."""
+"""Most rounds, if other processes disturb some of them."""
 
 WARM_UP = 2
-"""Passes before the first round: kernels are chosen and memory is first touched in them."""
+"""Passes before the first round, which choose kernels and touch memory first."""
 
 LONGEST = 30.0
-"""Seconds of one step or one batch of forecasts, beyond which a setting is left out."""
+"""Seconds of one step or one batch of forecasts, above which a setting is left out."""
 
 TRAIN, INFERENCE = "train", "inference"
 
 Stretch = dict[str, Any]
 
 THREADS = " threads"
-"""Ends the name of a processor in a result."""
+"""Ending of a processor's name in a result."""
 
 
 def time_sweep(sweep: Path, seconds: float, files: Collection[str] = ()) -> None:
-    """Time the settings of a sweep's finished jobs in turn, and write the file.
+    """Time the settings of a sweep's finished jobs in turn, `seconds` each (0: not at all), and write the file.
 
-    Nothing is done where there is one setting, or where the file has all of them, timed undisturbed. What fails here
-    is one line: the jobs are none the worse.
-
-    Parameters
-    ----------
-    seconds
-        Of each setting; 0 for none.
-    files
-        Data files that the command line names.
+    Do nothing if there is one setting, or if the file has all of them, timed undisturbed. A failure prints one line:
+    the jobs are not affected. `files` are the data files on the command line.
     """
     if not seconds:
         return
@@ -87,7 +80,7 @@ def time_sweep(sweep: Path, seconds: float, files: Collection[str] = ()) -> None
 
 
 def _results(sweep: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
-    """Return a finished run of each setting by its key, by rising look-back: those on the device of most."""
+    """Return a finished run per setting by its key, by rising look-back, from the device with the most."""
     jobs = read_jobs(sweep)
     found: dict[str, tuple[Path, dict[str, Any]]] = {}
     for folder in map(Path, jobs.loc[jobs["of"].notna(), "folder"]):
@@ -110,7 +103,7 @@ def _machine(device: str) -> str:
 
 
 def _is_done(sweep: Path, facts: Mapping[str, Any], keys: set[str]) -> bool:
-    """Say whether the file has these settings, timed in the same way, in enough rounds that nothing disturbed."""
+    """Return whether the file has these settings, timed in the same way, in enough undisturbed rounds."""
     try:
         turns = read_turns(sweep)
     except InputError:
@@ -125,7 +118,7 @@ def _is_done(sweep: Path, facts: Mapping[str, Any], keys: set[str]) -> bool:
 
 
 def _ask(folders: Sequence[Path], seconds: float, device: str, files: Collection[str]) -> dict[str, Any] | str:
-    """Return what the process says that times them, or why it says nothing."""
+    """Return the reply of the process that times them, or why there is none."""
     threads = int(device.rpartition(", ")[2].removesuffix(THREADS)) if device.endswith(THREADS) else None
     request = {"folders": [str(folder) for folder in folders], "seconds": seconds, "files": sorted(files)}
     ended = run_python("forecast.training.sweep.turns:time_in_turn", request, threads=threads)
@@ -137,30 +130,19 @@ def _ask(folders: Sequence[Path], seconds: float, device: str, files: Collection
 
 @dataclass(frozen=True)
 class Passes:
-    """What is repeated in a stretch: `begin` sets the model's mode and returns a pass, which has `windows`."""
+    """Passes repeated in a stretch: `begin` sets the model's mode and returns a pass over `windows`."""
 
     begin: Callable[[], Callable[[], object]]
     windows: int
 
 
 def time_in_turn(folders: Sequence[str], seconds: float, files: Collection[str] = ()) -> dict[str, Any]:
-    """Time the settings of run folders in rounds, in an order that turns with each round: in a process of its own.
+    """Time the settings of run folders, one per setting, in rounds that alternate their order, in a process of its own.
 
-    Further rounds follow while others disturb some and not all of them.
-
-    Parameters
-    ----------
-    folders
-        One run of each setting.
-    seconds
-        Of each setting, half of them training steps and half forecasts; at least a pass of each in each round.
-    files
-        Data files that the user's own command names; others are read only where a run folder may say so.
-
-    Returns
-    -------
-    dict
-        `settings`, one for each folder: `why` it could not be timed, or None, and by stretch the list of its rounds.
+    Each setting gets `seconds`, half of them for training steps and half for forecasts, at least a pass of each in each
+    round. Further rounds follow while other processes disturb some and not all of them. The command line names the data
+    `files`; others are read only where a run folder may say so. The result's `settings` has an entry per folder: `why`
+    it could not be timed, or None, and by stretch the list of its rounds.
     """
     made = [_ready(Path(folder), files) for folder in folders]
     settings: list[dict[str, Any]] = [
@@ -181,7 +163,7 @@ def time_in_turn(folders: Sequence[str], seconds: float, files: Collection[str] 
 
 
 def _stretch(passes: Passes, seconds: float) -> Stretch:
-    """Make passes until the seconds are over, one at least, and return the windows and the load of the stretch."""
+    """Make passes for `seconds`, one at least, and return the windows and the load of the stretch."""
     run, number = passes.begin(), 0
     _synchronize()
     before = read_load()
@@ -223,7 +205,7 @@ def _warm_up(passes: Passes) -> float:
 
 
 def _configuration(folder: Path, files: Collection[str]) -> dict[str, Any]:
-    """Return what a run folder says of its model and its data, and nothing that a run does beside its steps."""
+    """Return a run folder's model and data configuration, without what a run does beside its steps."""
     config = {
         **read_config(folder),
         "callbacks": {},
@@ -236,7 +218,7 @@ def _configuration(folder: Path, files: Collection[str]) -> dict[str, Any]:
 
 
 def _passes(config: Mapping[str, Any]) -> dict[str, Passes]:
-    """Build a run's model with fresh weights, and return a training step and a batch of forecasts on its own data.
+    """Return a training step and a batch of forecasts of a run's model, with fresh weights, on its own data.
 
     The step is forward, backward and update at a rate of 0, so that no weight moves.
     """

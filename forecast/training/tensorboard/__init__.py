@@ -1,1 +1,1 @@
-"""What a training writes for TensorBoard."""
+"""Output of a training for TensorBoard."""

@@ -13,23 +13,18 @@ from forecast.evaluation.evaluate import PartErrors
 from forecast.evaluation.metrics import Scores
 
 WIDTH, DPI = 4.4, 80
-"""Inches, and pixels an inch: as wide as TensorBoard's cards, which leave out pixels of what is wider."""
+"""Inches, and pixels per inch: the width of TensorBoard's cards, which leave out pixels of wider ones."""
 
 FONT_SIZE = 7
 THIN = 0.9
 COLORS = {"model": "tab:orange", "linear": "tab:blue", "seasonal_naive": "tab:green", "last_value": "0.55"}
-"""Of the rows of a result, the same in every picture."""
+"""Colors of the rows of a result, the same in every picture."""
 
 
 class ForecastPanels:
-    """Windows one below the other: the past, the truth and the seasonal naive, over which a forecast is put.
+    """Windows one below the other: past, truth and seasonal naive, over which a forecast is drawn.
 
-    Parameters
-    ----------
-    past, truth, naive
-        Shapes (K, T), (K, h), (K, h) or None, original units of one series; NaN is not drawn.
-    titles
-        K of them.
+    `past` (K, T), `truth` (K, h) and `naive` (K, h) or None are in original units of one series; NaN is not drawn.
     """
 
     def __init__(self, past: np.ndarray, truth: np.ndarray, naive: np.ndarray | None, titles: Sequence[str]) -> None:
@@ -63,7 +58,7 @@ class ForecastPanels:
     def pixels(self, forecast: np.ndarray) -> np.ndarray:
         """Return the picture with `forecast`, shape (K, h), original units: (height, width, 3), uint8.
 
-        Only the forecast's own lines are drawn anew, unless one leaves its panel.
+        Only the forecast's own lines are drawn again, unless one leaves its panel.
         """
         for line, values in zip(self._lines, forecast, strict=True):
             line.set_ydata(values)
@@ -86,12 +81,9 @@ class ForecastPanels:
 
 
 def errors_by_step(rows: Mapping[str, Sequence[Scores]]) -> np.ndarray:
-    """Return the test error of each row of a result at each step of the horizon: (height, width, 3), uint8.
+    """Return the test error, on z-scores, of each row at each step of the horizon: (height, width, 3), uint8.
 
-    Parameters
-    ----------
-    rows
-        By the names of `COLORS`, others are left out: a score a step, on z-scores.
+    `rows` has a score per step by the names of `COLORS`; others are left out.
     """
     panel = _new_panel(left=0.11, bottom=0.23, top=0.97)
     for name, color in COLORS.items():
@@ -113,7 +105,7 @@ def _leaves(panel: Axes, line: Line2D) -> bool:
 
 
 def pixels_of(canvas: FigureCanvasAgg) -> np.ndarray:
-    """Return what was drawn: (height, width, 3), uint8."""
+    """Return the canvas as an image: (height, width, 3), uint8."""
     return np.array(canvas.buffer_rgba(), dtype=np.uint8)[..., :3]
 
 

@@ -28,7 +28,7 @@ SHOWN = (
     ("context_length", "look-back", "number"),
     ("words", "words", "string"),
 )
-"""The columns beside the metrics: the name, its heading and its kind."""
+"""Columns beside the metrics: the name, its heading and its kind."""
 
 Value = bool | int | float | str
 
@@ -39,7 +39,7 @@ def table_values(config: Mapping[str, Any]) -> dict[str, Value]:
 
 
 def session_start(config: Mapping[str, Any]) -> Any:
-    """Return the summary that says under which configuration a run began."""
+    """Return the summary that records the configuration with which a run began."""
     from tensorboard.plugins.hparams import metadata, plugin_data_pb2
 
     info = plugin_data_pb2.SessionStartInfo(start_time_secs=time.time())
@@ -54,15 +54,10 @@ def session_start(config: Mapping[str, Any]) -> Any:
 
 
 def table_columns(scalars: Sequence[str]) -> Any:
-    """Return the summary that says which columns the table has, so that the metrics are seen without scrolling.
+    """Return the summary that lists the table's columns, `scalars` in order, so that metrics show without scrolling.
 
-    TensorBoard shows five hyper-parameters at first if it finds them itself, and with them no metric on a page of
-    1,300 pixels.
-
-    Parameters
-    ----------
-    scalars
-        The metrics, the ones that are shown at first before the others.
+    TensorBoard shows five hyper-parameters at first if it finds them itself, and with them no metric on a page of 1,300
+    pixels.
     """
     from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2
 
@@ -77,7 +72,7 @@ def table_columns(scalars: Sequence[str]) -> Any:
 
 
 def session_end() -> Any:
-    """Return the summary that says that a run has finished."""
+    """Return the summary that marks a run as finished."""
     from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2
 
     info = plugin_data_pb2.SessionEndInfo(status=api_pb2.STATUS_SUCCESS, end_time_secs=time.time())
@@ -98,7 +93,7 @@ def _summary(tag: str, content: Any) -> Any:
 
 
 FLUSH_SECONDS = 10
-"""Seconds after which a point is in the file at the latest."""
+"""Most seconds until a point is in the file."""
 
 
 class _LeftToTheNextWrite:
@@ -121,9 +116,9 @@ class Board(TensorBoardLogger):
     save_dir
         The run folder, nothing below it.
     purge_step
-        For a run that goes on after this many steps: what the folder's earlier files say of later ones is
-        hidden, so that each curve has each step once. 0 for a new run, whose file has to say so too: the
-        first mark of a start that TensorBoard's slower reader finds hides nothing.
+        The steps made before a run resumes: points of later steps in the folder's earlier files are hidden, so
+        that each curve has each step once. 0 for a new run, whose file has to say so too: the first mark of a
+        start that TensorBoard's slower reader finds hides nothing.
 
     Attributes
     ----------
@@ -171,26 +166,26 @@ class Board(TensorBoardLogger):
     def begin_session(self, config: Mapping[str, Any]) -> None:
         """Enter the run with its configuration into the table of the HParams tab.
 
-        The table takes the first entry of a folder, so a run that goes on keeps its line; the metrics beside
-        it are the last points of all scalars.
+        The table takes the first entry of a folder, so a resumed run keeps its line. The metrics beside it are the last
+        points of all scalars.
         """
         self._add(session_start(config))
 
     def end_session(self, first: Sequence[str] = ()) -> None:
-        """Mark the run as finished there, the scalars named `first` before its others, and close the file."""
+        """Mark the run as finished in the table, with the scalars `first` before its others, and close the file."""
         self._add(table_columns([*dict.fromkeys([*first, *self._scalars])]))
         self._add(session_end())
         with self.clock:
             self.experiment.close()
 
     def save(self) -> None:
-        """Bring everything to the file; Lightning's own also leaves an empty `hparams.yaml`."""
+        """Write everything to the file; Lightning's own `save` also leaves an empty `hparams.yaml`."""
         with self.clock:
             self._check_folder()
             self.experiment.flush()
 
     def finalize(self, status: str) -> None:
-        """Bring everything to the file, which stays open after a fit: the test scores are yet to come."""
+        """Write everything to the file, which stays open after a fit for the test scores."""
         if self._experiment is None or self._is_gone():
             return
         self.save()
@@ -198,7 +193,7 @@ class Board(TensorBoardLogger):
             self.experiment.close()
 
     def _check_folder(self) -> None:
-        """Refuse to write where the folder was removed: the writer's own thread would end with a traceback."""
+        """Refuse to write if the folder was removed: the writer's own thread would end with a traceback."""
         if self._experiment is not None and self._is_gone():
             raise gone(Path(self.log_dir))
 
@@ -211,7 +206,7 @@ class Board(TensorBoardLogger):
 
 
 def image_summary(tag: str, pixels: np.ndarray) -> Any:
-    """Return the entry of a picture, in less time than `SummaryWriter.add_image` takes."""
+    """Return the summary of a picture, in less time than `SummaryWriter.add_image` takes."""
     from matplotlib.image import imsave
     from tensorboard.compat.proto import summary_pb2
 
@@ -229,15 +224,15 @@ COMPARED = (
     "speed/inference_windows_per_s",
     "speed/peak_memory_mib",
 )
-"""Shown once more as `compare/…`, the first five columns of metrics in TensorBoard's table."""
+"""Repeated as `compare/…`, the first five columns of metrics in TensorBoard's table."""
 
 
 def final_scalars(result: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers of a `result.json`, under the same names for every run; those not finite are left out.
+    """Return the numbers of a `result.json`, under the same names for every run, without those that are not finite.
 
-    `test/…` are the model's scores and `val_best/…` those of its weights on the validation part: on z-scores,
-    where the name says so in original units, or relative. `test_baseline/…` are those of the other rows of
-    the table, `speed/…` the figures of `speed`, in the units that their names say.
+    `test/…` are the model's scores and `val_best/…` those of its weights on the validation part. They are on z-scores
+    unless the name says relative or original units. `test_baseline/…` are those of the table's other rows, `speed/…`
+    the figures of `speed`, in the units of their names.
     """
     scalars = {name: float(value) for name, value in _named(result) if value is not None and math.isfinite(value)}
     return scalars | {f"compare/{name.replace('/', '_')}": scalars[name] for name in COMPARED if name in scalars}
@@ -278,11 +273,7 @@ def check_logger(config: Mapping[str, Any]) -> None:
 def make_logger(config: Mapping[str, Any], folder: str, purge_step: int = 0) -> Logger:
     """Return the logger, writing into `folder`.
 
-    Parameters
-    ----------
-    purge_step
-        The steps made before a run goes on: of a board's earlier files, what is of later steps is hidden.
-        Other loggers have nothing of the kind and are not told.
+    A board hides points of steps after `purge_step`, from which a run resumes; other loggers do not get it.
     """
     kind = resolve_name(str(config[TARGET]))
     more = {"purge_step": purge_step} if issubclass(kind, TensorBoardLogger) else {}
@@ -316,4 +307,4 @@ COMPARED = (
     "speed/inference_windows_per_s",
     "speed/peak_memory_mib",
 )
-"""Shown once more as `compare/…`, the first five columns of metrics in TensorBoard's table."""
+"""Repeated as `compare/…`, the first five columns of metrics in TensorBoard's table."""

@@ -12,22 +12,14 @@ from forecast.training.probe.maps import AttentionMap
 from forecast.training.tensorboard.figures import DPI, FONT_SIZE, WIDTH, pixels_of
 
 HIGHEST = 0.995
-"""Quantile of the weights that gets the last colour: one bright pixel would leave the rest dark."""
+"""Quantile of the weights at which the colours end: one bright pixel would leave the rest dark."""
 
 PANEL, LINE, BELOW = 1.7, 0.15, 0.45
-"""Heights in inches: of a map with its title, of a line of words, of what stands beneath the maps."""
+"""Heights in inches: a map with its title, a line of words, the space below the maps."""
 
 
 def draw_map(place: str, shown: AttentionMap, query_token: str, key_token: str) -> np.ndarray:
-    """Return the picture of a map: (height, width, 3), uint8.
-
-    Parameters
-    ----------
-    place
-        Where in the network.
-    query_token, key_token
-        What a token is there: "step", "patch".
-    """
+    """Return the picture of a map, with the names of its tokens ("step", "patch"): (height, width, 3), uint8."""
     lines = [f"{place}, {shown.mechanism}", _size(shown), *_notes(shown)]
     columns = min(2, len(shown.heads))
     rows = -(-len(shown.heads) // columns)
@@ -74,7 +66,7 @@ def _draw_head(panel: Axes, shown: AttentionMap, number: int, **look: Any) -> No
 
 
 def _scale(weights: np.ndarray) -> tuple[float, float, str]:
-    """Return the ends of the scale and its colours: from 0 up, or from both sides of it where some are negative."""
+    """Return the ends of the scale and its colours: from 0 up, or on both sides of it if some weights are negative."""
     high = float(np.quantile(np.abs(weights), HIGHEST)) or float(np.abs(weights).max()) or 1.0
     return (-high, high, "PuOr") if weights.min() < -1e-6 * high else (0.0, high, "viridis")
 
@@ -102,10 +94,10 @@ def _notes(shown: AttentionMap) -> list[str]:
 
 
 ROW = 0.2
-"""Inches: the height of a row of cells."""
+"""Height of a row of cells, in inches."""
 
 MOST_WRITTEN = 8
-"""Heads beyond which a cell is too narrow for its number."""
+"""Most heads whose cells are wide enough for a number."""
 
 TITLES = {
     "distance": "distance of the output from exact softmax's, over its norm",
@@ -115,7 +107,7 @@ TITLES = {
 
 
 def heads(record: Mapping[str, Any]) -> np.ndarray:
-    """Return each head's numbers of a probe's record, those above 1 in the colour of 1: (height, width, 3), uint8."""
+    """Return each head's numbers in a probe's record, those above 1 in the colour of 1: (height, width, 3), uint8."""
     found = {
         measure: {place: layer[measure] for place, layer in record["layers"].items() if layer[measure] is not None}
         for measure in TITLES
@@ -142,7 +134,7 @@ def heads(record: Mapping[str, Any]) -> np.ndarray:
 
 
 def _draw_cells(panel: Axes, rows: Mapping[str, list[float]], widest: int) -> None:
-    """Draw a row a place, a cell a head, with its number where there is room."""
+    """Draw a row per place and a cell per head, with its number if there is room."""
     values = np.array([[*numbers, *[np.nan] * (widest - len(numbers))] for numbers in rows.values()], dtype=np.float64)
     panel.imshow(values, "viridis", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     panel.set_xticks([])
