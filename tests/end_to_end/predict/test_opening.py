@@ -69,7 +69,7 @@ def test_the_forecast_is_written_before_what_draws_it_is_imported(
 ) -> None:
     there = []
     monkeypatch.setattr(
-        "forecast.common.picture.draw_forecast", lambda *_, **__: there.append((tmp_path / "f.csv").is_file())
+        "forecast.common.pictures.draw_forecast", lambda *_, **__: there.append((tmp_path / "f.csv").is_file())
     )
     assert forecast(tiny_run.path, tiny_run.source, tmp_path / "f.csv") == 0
     assert there == [True]
