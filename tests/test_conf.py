@@ -19,7 +19,7 @@ from tests.support.examples import ROOT
 CONF = ROOT / "conf"
 FILES = sorted(CONF.rglob("*.yaml"))
 OPTIONS = [path for path in FILES if path.parent != CONF and not path.stem.startswith("_")]
-FROM_THE_LAYER = {"num_heads", "head_dim", "causal", "max_key_length"}
+FROM_THE_LAYER = {"num_heads", "head_dim", "causal", "max_key_length", "from_the_layer"}
 FROM_THE_PROGRAM = {"torch.optim": {"params"}, "forecast.training.schedule": {"optimizer", "total_steps"}}
 
 

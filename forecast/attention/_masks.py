@@ -33,11 +33,6 @@ def masked_keys(mask: Mask) -> Tensor | None:
     return None if mask is None else ~mask[:, None, :, None]
 
 
-def count_keys(mask: Mask, num_keys: int) -> Tensor | int:
-    """Return how many keys a batch row allows, broadcastable to (B, H, L, S): a number where nothing is masked."""
-    return num_keys if mask is None else mask.sum(dim=1)[:, None, None, None]
-
-
 def allowed_pairs(query: Tensor, key: Tensor, mask: Mask, causal: bool) -> Tensor | None:
     """Return which keys a query may attend, broadcastable to (B, H, L, S); None when every pair is allowed."""
     allowed = None

@@ -43,16 +43,8 @@ class FullAttention(Attention):
     time_cost: ClassVar[Costs] = Cost(length=2, width=1)
     memory_cost: ClassVar[Costs] = {"fused": Cost(length=1), "explicit": Cost(length=2)}
 
-    def __init__(
-        self,
-        *,
-        num_heads: int,
-        head_dim: int,
-        implementation: str,
-        causal: bool = False,
-        max_key_length: int | None = None,
-    ) -> None:
-        super().__init__(num_heads=num_heads, head_dim=head_dim, causal=causal, max_key_length=max_key_length)
+    def __init__(self, *, implementation: str, **from_the_layer: Any) -> None:
+        super().__init__(**from_the_layer)
         self.implementation = self.one_of("implementation", implementation, ("fused", "explicit"))
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:

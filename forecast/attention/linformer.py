@@ -45,17 +45,9 @@ class LinformerAttention(Attention):
     time_cost: ClassVar[Costs] = Cost(length=1, width=1, other="r")
     memory_cost: ClassVar[Costs] = Cost(length=1, other="r")
 
-    def __init__(
-        self,
-        *,
-        num_heads: int,
-        head_dim: int,
-        rank: int,
-        causal: bool = False,
-        max_key_length: int | None = None,
-    ) -> None:
-        super().__init__(num_heads=num_heads, head_dim=head_dim, causal=causal, max_key_length=max_key_length)
-        if max_key_length is None:
+    def __init__(self, *, rank: int, **from_the_layer: Any) -> None:
+        super().__init__(**from_the_layer)
+        if (max_key_length := self.max_key_length) is None:
             raise InputError(f"attention={self.name} needs max_key_length, the longest key that the layer will bring")
         self.rank = min(self.positive_integer("rank", rank), max_key_length)
         size = (self.rank, max_key_length)

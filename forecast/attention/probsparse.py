@@ -68,18 +68,8 @@ class ProbSparseAttention(SparseQueries):
     time_cost: ClassVar[Costs] = Cost(length=1, logarithms=1, width=1)
     memory_cost: ClassVar[Costs] = Cost(length=1, logarithms=1)
 
-    def __init__(
-        self,
-        *,
-        num_heads: int,
-        head_dim: int,
-        factor: int,
-        sampling: str,
-        measure: str,
-        causal: bool = False,
-        max_key_length: int | None = None,
-    ) -> None:
-        super().__init__(num_heads=num_heads, head_dim=head_dim, causal=causal, max_key_length=max_key_length)
+    def __init__(self, *, factor: int, sampling: str, measure: str, **from_the_layer: Any) -> None:
+        super().__init__(**from_the_layer)
         self.factor = self.positive_integer("factor", factor)
         self.sampling = self.one_of("sampling", sampling, ("shared", "per_query"))
         self.measure = self.one_of("measure", measure, ("sampled_mean", "published"))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from forecast.attention._chunks import causal_sums, concatenate_chunks, map_chunks, sum_keys
 from forecast.attention._costs import Cost, Costs, Head
-from forecast.attention._masks import Mask, allowed_pairs, count_keys, zero_pairs
+from forecast.attention._masks import Mask, allowed_pairs, zero_pairs
 from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
 from forecast.attention.mean import mean_of_values, mean_weights
 
@@ -51,7 +51,8 @@ class TaylorAttention(Attention):
             value = value.to(at_least_float32(value))
             if self.causal:
                 return concatenate_chunks(_mix_causal(query, key, value, mask), query.shape[2])
-            mean, count = mean_of_values(value, mask, 1, False), count_keys(mask, key.shape[2])  # (B, H, 1, V)
+            mean = mean_of_values(value, mask, 1, False)  # (B, H, 1, V)
+            count = key.shape[2] if mask is None else mask.sum(dim=1)[:, None, None, None]
             state, total = sum_keys(_unit_keys, key, value, mask)  # K'ᵀV (B, H, E, V), ΣK' (B, H, E, 1)
             state = state - total * mean
 

@@ -24,13 +24,6 @@ class MultiHeadAttention(nn.Module):
         The mechanism.
     head_dim : int or None
         Width E of a head; d_model / num_heads when None. It need not divide d_model.
-
-    Raises
-    ------
-    InputError
-        If d_model is no multiple of num_heads and head_dim is not given.
-    ValueError
-        If the mechanism was built for other heads.
     """
 
     def __init__(self, d_model: int, num_heads: int, attention: Attention, head_dim: int | None = None) -> None:

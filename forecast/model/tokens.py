@@ -1,12 +1,29 @@
 """Tokens: one a step, or one a patch."""
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from forecast.model.kernels.dropout import Dropout
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the data and the task settle: C_out, C_in - C_out, F, T and h."""
+
+    num_targets: int
+    num_past_covariates: int
+    num_known: int
+    context_length: int
+    horizon: int
+
+    @property
+    def num_channels(self) -> int:
+        """C_in."""
+        return self.num_targets + self.num_past_covariates
 
 
 def positions(length: int, d_model: int, like: Tensor) -> Tensor:
@@ -57,35 +74,19 @@ class StepTokens(nn.Module):
 
     Parameters
     ----------
-    num_targets, num_past_covariates, num_known
-        C_out, C_in - C_out, and F.
-    context_length, horizon
-        T and h.
     start_length
         Last steps of the context that the decoder begins with.
     """
 
-    def __init__(
-        self,
-        *,
-        num_targets: int,
-        num_past_covariates: int,
-        num_known: int,
-        context_length: int,
-        horizon: int,
-        d_model: int,
-        dropout: float,
-        start_length: int,
-    ) -> None:
+    def __init__(self, sizes: Sizes, *, d_model: int, dropout: float, start_length: int) -> None:
         super().__init__()
-        channels = num_targets + num_past_covariates
-        self.horizon = horizon
+        self.horizon = sizes.horizon
         self.start_length = start_length
-        self.source_length = context_length
-        self.query_length = start_length + horizon
-        self.past = StepEmbedding(channels, num_known, d_model, dropout)
-        self.future = StepEmbedding(channels, num_known, d_model, dropout)
-        self.head = nn.Linear(d_model, num_targets)
+        self.source_length = sizes.context_length
+        self.query_length = start_length + sizes.horizon
+        self.past = StepEmbedding(sizes.num_channels, sizes.num_known, d_model, dropout)
+        self.future = StepEmbedding(sizes.num_channels, sizes.num_known, d_model, dropout)
+        self.head = nn.Linear(d_model, sizes.num_targets)
 
     def source(self, past: Tensor, past_known: Tensor) -> Tensor:
         """Return the encoder's tokens (B, T, D)."""
@@ -115,10 +116,6 @@ class PatchTokens(nn.Module):
 
     Parameters
     ----------
-    num_targets, num_past_covariates, num_known
-        C_out, C_in - C_out, and F.
-    context_length, horizon
-        T and h.
     patch_length, stride
         Steps in a patch, and from one patch to the next of the context.
     queries
@@ -134,12 +131,8 @@ class PatchTokens(nn.Module):
 
     def __init__(
         self,
+        sizes: Sizes,
         *,
-        num_targets: int,
-        num_past_covariates: int,
-        num_known: int,
-        context_length: int,
-        horizon: int,
         d_model: int,
         dropout: float,
         patch_length: int,
@@ -148,23 +141,23 @@ class PatchTokens(nn.Module):
         queries: str,
     ) -> None:
         super().__init__()
-        self.num_targets = num_targets
-        self.num_channels = num_targets + num_past_covariates
-        self.horizon = horizon
+        self.num_targets = sizes.num_targets
+        self.num_channels = sizes.num_channels
+        self.horizon = sizes.horizon
         self.patch_length = patch_length
         self.stride = stride
         self.mixed = channels == "mixed"
         self.carry = queries == "last_patch"
-        patches = 1 + max(0, -(-(context_length - patch_length) // stride))
-        self.padding = patch_length + (patches - 1) * stride - context_length
-        self.num_queries = -(-horizon // patch_length)
-        sequences = self.num_channels if self.mixed else 1 + num_past_covariates
+        patches = 1 + max(0, -(-(sizes.context_length - patch_length) // stride))
+        self.padding = patch_length + (patches - 1) * stride - sizes.context_length
+        self.num_queries = -(-sizes.horizon // patch_length)
+        sequences = self.num_channels if self.mixed else 1 + sizes.num_past_covariates
         self.source_length = patches * sequences
-        self.query_length = self.num_queries * (num_targets if self.mixed else 1)
+        self.query_length = self.num_queries * (sizes.num_targets if self.mixed else 1)
 
         self.values = nn.Linear(patch_length, d_model)
-        self.known = nn.Linear(patch_length * num_known, d_model, bias=False) if num_known else None
-        marks = self.num_channels if self.mixed else num_past_covariates
+        self.known = nn.Linear(patch_length * sizes.num_known, d_model, bias=False) if sizes.num_known else None
+        marks = self.num_channels if self.mixed else sizes.num_past_covariates
         self.channel = nn.Parameter(torch.randn(marks, d_model) * 0.02) if marks else None
         self.query = nn.Parameter(torch.randn(self.num_queries, d_model) * 0.02)
         self.head = nn.Linear(d_model, patch_length)

@@ -14,7 +14,7 @@ from forecast.common.errors import InputError
 from tests.attention.cases import FILES, load
 
 SIZES = {"num_heads": 2, "head_dim": 8}
-FROM_THE_LAYER = {"num_heads", "head_dim", "causal", "max_key_length"}
+FROM_THE_LAYER = {"num_heads", "head_dim", "causal", "max_key_length", "from_the_layer"}
 
 
 def test_modules_and_yaml_files_are_the_same_words() -> None:

@@ -1,4 +1,4 @@
-import inspect
+from dataclasses import fields
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ def test_a_file_of_a_model_has_the_options_of_its_function_and_builds_it(path: o
     assert isinstance(node, dict)
     name = node.pop("name")
     assert name == path.stem
-    assert set(node) == set(inspect.signature(getattr(presets, name)).parameters) - {"sizes", "mechanisms"}
+    assert set(node) == {field.name for field in fields(presets.OPTIONS[name])}
     build(name, SIZES, Mechanisms(FULL, FULL, FULL), **node)
 
 
