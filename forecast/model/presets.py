@@ -51,7 +51,7 @@ def build(name: str, sizes: Sizes, mechanisms: Mechanisms, **options: Any) -> In
     Raises
     ------
     InputError
-        If there is no such preset, an option is not one of its own, or a value is out of its range.
+        If the preset or an option does not exist, or a value is out of its range.
     """
     presets: dict[str, Callable[..., Informer]] = {"patch_informer": patch_informer, "informer": informer}
     if name not in presets:
@@ -93,8 +93,8 @@ def patch_informer(
 ) -> Informer:
     """Return the model of patches, window normalisation, learned horizon queries and a linear path.
 
-    `stride` is `patch_length` where it is None. `level` is "last_patch" or "window", whose mean a window is counted
-    from; `queries` "last_patch", learned ones that carry its token, or "learned", those alone. `linear_path` is
+    `stride` is `patch_length` where it is None. `level`, whose mean is subtracted, is "last_patch" or "window".
+    `queries` are "last_patch", learned ones that carry its token, or "learned", those alone. `linear_path` is
     "ridge", a sum with a path that starts in closed form, "zero", one that starts from nothing, "weighted", the
     weighted mean with a path in closed form, or False.
     """
