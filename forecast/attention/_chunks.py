@@ -82,8 +82,7 @@ def causal_sums(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield Σ_{j≤i} f(q_i)·f(k_j) v_j, shape (B, H, n, V), and the sum of the weights, shape (B, H, n, 1).
 
-    Within a block the products are masked, across blocks the sums are carried: nothing that a later position
-    brings is ever added to an earlier one.
+    Products are masked within a block, sums are carried across blocks: a later position never changes an earlier one.
     """
     carried = carried_total = torch.zeros((), dtype=key.dtype, device=key.device)
     for queries, keys, values, hidden in chunks(query, key, value, masked_keys(mask)):
@@ -124,15 +123,11 @@ def running_softmax_sums(
 ) -> Iterator[Tensor]:
     """Yield Σ_e f(q_i)_e Σ_{j≤i} exp(k_je) v_j / Σ_{j≤i} exp(k_je), shape (B, H, n, V).
 
-    No exponential is taken but of a difference that is never positive, so that keys of any size, side by
-    side, neither overflow nor vanish. With m_i the largest key up to i, a key j and a later query i meet
-    through a position c between them, exp(k_j - m_c) exp(m_c - m_i): c is the last position of the block
-    before, or, within a block, of the first half of the smallest span that is halved between j and i. A
-    block costs log₂(its length) halvings, each a masked product. Nothing is added to an earlier position.
-
-    References
-    ----------
-    The halving is that of a parallel prefix sum, Sklansky, "Conditional-Sum Addition Logic", 1960.
+    Exponents are differences that are never positive, so keys of any size neither overflow nor vanish. With m_i the
+    largest key up to i, a key j and a later query i meet through a position c between: exp(k_j - m_c) exp(m_c - m_i).
+    Here c is the last position of the previous block or, within a block, of the first half of the smallest span that is
+    halved between j and i. A block costs log₂(its length) halvings, each a masked product. Nothing is added to an
+    earlier position. The halving is that of a parallel prefix sum (Sklansky, "Conditional-Sum Addition Logic", 1960).
     """
     dtype = at_least_float32(key)
     lowest = torch.finfo(dtype).min / 4  # finite: the difference of two is a number, too

@@ -10,7 +10,7 @@ _EXPONENTS: dict[float, str] = {1: "", 2: "²", 3: "³"}
 
 @dataclass(frozen=True)
 class Cost:
-    """A cost of one head that grows as L^length (log L)^logarithms E^width with the length L and the width E.
+    """A cost of one head, L^length (log L)^logarithms E^width, with the length L and the width E.
 
     `other` names a factor that grows with neither, such as the rank r. `str(Cost(length=2, width=1))` is "O(L² E)".
     """

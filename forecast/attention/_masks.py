@@ -50,11 +50,10 @@ def mask_from_lengths(lengths: Tensor, num_keys: int) -> Tensor:
     Parameters
     ----------
     lengths : Tensor
-        How many keys are valid, integers: one for each batch row, shape (B,), which every mechanism takes;
-        or one for each query, shape (B, L), for a mechanism that accepts pair masks, as `full` does. With 0
-        the query attends to nothing and gets zeros.
+        Number of valid keys, integers: one per batch row, shape (B,), which every mechanism takes; or one per
+        query, shape (B, L), for mechanisms that accept pair masks, such as `full`. With 0 the query gets zeros.
     num_keys : int
-        How many keys S there are.
+        Number of keys S.
 
     Returns
     -------

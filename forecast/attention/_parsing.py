@@ -19,7 +19,7 @@ _REFERENCE = re.compile(r"\$\{|^defaults:", re.MULTILINE)
 
 
 def split_word(word: str, option: str, example: str) -> tuple[str, dict[str, Any]]:
-    """Return the name in a word and the values that stand after it."""
+    """Return the name in a word and the values after it."""
     name, _, rest = word.partition(":")
     given = rest.split(",") if rest else []
     if wrong := [part for part in given if not part.partition("=")[2]]:
@@ -58,7 +58,7 @@ _ANY_LENGTH = 4096
 
 @dataclass(frozen=True)
 class Variant:
-    """One mechanism with its arguments, under the label that stands in tables."""
+    """One mechanism with its arguments, under its label in tables."""
 
     label: str
     name: str
@@ -95,7 +95,7 @@ def reference_label() -> str:
 
 
 def choose(words: Sequence[str]) -> tuple[Variant, ...]:
-    """Return the variants that `words` name, all of the folder for none, the fused softmax first whatever they say.
+    """Return the fused softmax, then the variants that `words` name, or all of the folder if there are none.
 
     A word is a mechanism, or `name:key=value,key=value` for values other than those of its YAML file.
     """

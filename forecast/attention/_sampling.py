@@ -39,10 +39,7 @@ def positions_of(fractions: Tensor, length: int, width: int) -> Tensor:
 
 
 def allowed_positions_of(fractions: Tensor, mask: Tensor, wanted: Tensor) -> Tensor:
-    """Return positions among the keys that each row of `mask` (B, S) allows, shape (B, R, U).
-
-    `wanted` (B,) of the U columns count in each row: its own number of samples.
-    """
+    """Return positions (B, R, U) among the keys that `mask` (B, S) allows; the first `wanted` (B,) columns count."""
     columns = fractions.shape[1]
     counts = mask.sum(dim=1)[:, None, None]
     ranks = (fractions * counts).long().minimum((counts - 1).clamp_min(0))
@@ -60,21 +57,9 @@ def take_rows(tensor: Tensor, index: Tensor) -> Tensor:
 
 
 def own_scores(query: Tensor, key: Tensor, positions: Tensor) -> Tensor:
-    """Return the products of each query with keys of its own.
+    """Return the products (B, H, L, U) of queries (B, H, L, E) with their own keys.
 
-    Parameters
-    ----------
-    query : Tensor
-        Shape (B, H, L, E).
-    key : Tensor
-        Shape (B, H, S, E), contiguous.
-    positions : Tensor
-        Which keys, shape (B or 1, L, U).
-
-    Returns
-    -------
-    Tensor
-        Shape (B, H, L, U); (B, H, L, U, E) is held on the way.
+    `key` is (B, H, S, E), contiguous; `positions` selects keys, (B or 1, L, U). Memory: (B, H, L, U, E).
     """
     batch, heads, num_keys, width = key.shape
     first = torch.arange(batch * heads, device=key.device).view(batch, heads, 1, 1) * num_keys
@@ -84,10 +69,9 @@ def own_scores(query: Tensor, key: Tensor, positions: Tensor) -> Tensor:
 
 
 def highest(measure: Tensor, count: int) -> Tensor:
-    """Return where the `count` highest of `measure` (B, H, L) are, highest first, (B, H, count).
+    """Return the positions (B, H, count) of the `count` highest of `measure` (B, H, L), highest first.
 
-    Of equal measures the first position wins, on every device and whatever padding follows, which topk
-    alone does not promise.
+    The first of equal measures wins, on every device and with any padding after it, which topk does not promise.
     """
     # A float32 leaves 29 bits of a float64 free: the place, from 1 on, takes up to 24 of them off, or, where there
     # is only a 0 to take it off, the smallest numbers. Integers with a place do as well, but ONNX cannot make them.

@@ -34,7 +34,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str,
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark that the command line names, attention if it names none; give the exit code."""
+    """Run the benchmark that the command line names, attention by default; return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(
         prog="python -m forecast.benchmark", description="Measure time and memory; without a word: attention."

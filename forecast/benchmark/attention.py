@@ -77,7 +77,7 @@ def layer_shapes(length: int, d_model: int) -> list[Shape]:
 
 
 def powers_of_two(shortest: int, longest: int) -> tuple[int, ...]:
-    """Return `shortest` and what doubling makes of it, up to `longest`."""
+    """Return `shortest` and its doublings, up to `longest`."""
     check_order(shortest, longest)
     return tuple(shortest * 2**n for n in range((longest // shortest).bit_length()))
 

@@ -32,10 +32,9 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Shape:
-    """What the tensors of a case look like, the same for every mechanism that is compared.
+    """The tensors of a case, the same for every mechanism that is compared.
 
-    With `d_model` the projections belong to the case and what comes in is one tensor (B, L, D); without,
-    query, key and value come in as (B, H, L, E).
+    With `d_model` the case includes the projections and its input is (B, L, D); else inputs are (B, H, L, E).
     """
 
     length: int
@@ -130,10 +129,10 @@ class Case:
 
 
 def prepare(module: nn.Module, inputs: list[Tensor], gradient: Tensor | None) -> Callable[[], object]:
-    """Return what runs one pass and returns all that it gives, so that a caller can hold it.
+    """Return a function that runs one pass and returns all its results, so that a caller can hold them.
 
-    Without `gradient` a pass is as in a forecast: evaluation mode, forward alone. With the output's
-    `gradient` it is as in training, and gives the gradients of the inputs and of the parameters.
+    Without `gradient`: a forward pass in evaluation mode. With the output's `gradient`: forward and backward in
+    training mode; the results include the gradients of inputs and parameters.
     """
     module.train(gradient is not None)
     arguments = inputs * 3 if len(inputs) == 1 else inputs  # self-attention: one tensor in three roles

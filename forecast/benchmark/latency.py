@@ -1,7 +1,4 @@
-"""The latency benchmark: from a checked tensor of the last rows to a forecast in original units.
-
-A model is measured in several forms: eager, compiled, exported, and behind `predict`.
-"""
+"""The latency benchmark: from a checked table to a forecast, for a model eager, compiled, exported and in `predict`."""
 
 import shlex
 from argparse import Namespace
@@ -182,10 +179,9 @@ def rows_of(
     scale: Tensor,
     facts: Mapping[str, Any],
 ) -> list[Row]:
-    """Return the rows of `batch` windows: each form with the seconds of its passes, where there were any.
+    """Return the rows of `batch` windows, one per form; those with measured passes hold their times.
 
-    `reference` is the eager model's forecast of the same windows; differences from it are in units of `scale`,
-    shape (C_out,). Every row ends with `facts`.
+    Differences from `reference`, the eager model's forecast, are in units of `scale` (C_out,). Rows end with `facts`.
     """
     rows: list[Row] = []
     for name, form in ready.items():
@@ -201,7 +197,7 @@ def rows_of(
 
 
 def write_report(folder: Path, rows: Sequence[Row], architecture: Architecture, facts: Mapping[str, Any]) -> Table:
-    """Write the rows and the table; give the table."""
+    """Write the rows and the table; return the table."""
     table = table_of(rows, architecture)
     text = f"{heading_of('Latency of a forecast', facts)}\n{table.to_markdown()}"
     for name, content in ((CASES, to_csv(rows)), (TABLE, text.encode())):

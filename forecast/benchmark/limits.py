@@ -65,16 +65,13 @@ def memory_bytes(wanted_gib: float | None, device: torch.device) -> int:
 
 
 def limit_cuda(memory_bytes: int, device: torch.device) -> None:
-    """Let torch's allocator have no more of the GPU than so many bytes."""
+    """Limit torch's allocator on the GPU to `memory_bytes`."""
     total = torch.cuda.get_device_properties(device).total_memory
     torch.cuda.set_per_process_memory_fraction(min(1.0, memory_bytes / total), device)
 
 
 def limit_process(memory_bytes: int) -> None:
-    """Let this process allocate no more than so many bytes from here on, where the system can see to it.
-
-    What is allocated and not yet used counts too; files that are mapped, such as libraries, do not.
-    """
+    """Limit the bytes that this process allocates, used or not, where the system supports it; mapped files are free."""
     side = torch.ones(256, 256)
     side @ side  # threads and libraries come with the first product, which cannot fail for want of memory
     if sys.platform == "linux":
@@ -85,16 +82,9 @@ def limit_process(memory_bytes: int) -> None:
 
 
 def measure_in_child(function: str, request: Mapping[str, Any], limit: float, *, label: str, late: str) -> Any:
-    """Return what a function replies in a new process, or `why` it does not: it had too little memory or time.
+    """Return the reply of a function in a new process (see `run_python`), or `why` it ran out of memory or time.
 
-    Parameters
-    ----------
-    function, request
-        As of `run_python`; the process computes with as many threads as this one.
-    limit
-        Seconds that it may take beside those of its start.
-    label, late
-        What is measured, for the RuntimeError of a fault; and what to say where it takes too long.
+    `limit` is in seconds, without the start. `label` names the measurement in an error, `late` explains a timeout.
     """
     try:
         ended = run_python(function, request, threads=torch.get_num_threads(), seconds=limit + STARTING)

@@ -56,10 +56,7 @@ class Limits:
 
 
 def measure_limits(device: torch.device, dtype: torch.dtype) -> Limits:
-    """Return the machine's limits at `dtype`, the fastest of ten passes after a warm-up.
-
-    Each byte copied counts twice: it is read and it is written.
-    """
+    """Return the machine's limits at `dtype`, the fastest of ten passes; a copied byte counts as two: read, write."""
     side, copied = SIDE[device.type], COPIED[device.type]
     operations = product_rate(side, side, side, device, dtype)
     source = torch.randn(copied // 4, device=device)

@@ -69,14 +69,9 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Trial:
-    """A look-back that was tried: whether a training step fits, what it took, or why it does not.
+    """One tried look-back; the step's bytes and seconds are None where it did not finish.
 
-    Attributes
-    ----------
-    peak_bytes, seconds
-        Of the step; None where it did not come to its end.
-    why
-        Empty where it fits, else words that begin with `memory`, `time` or `refused`.
+    `why` is empty where the step fits, else it begins with `memory`, `time` or `refused`.
     """
 
     look_back: int
@@ -86,22 +81,15 @@ class Trial:
 
     @property
     def fits(self) -> bool:
-        """Whether it does."""
+        """Whether the step fits."""
         return not self.why
 
 
 def search(attempt: Callable[[int], Trial], *, shortest: int, longest: int, within: float) -> Iterator[Trial]:
-    """Try look-backs until the largest that fits is known, and yield each trial.
+    """Yield trials, by doubling from `shortest` up to `longest`, then bisecting, until the largest that fits is known.
 
-    Parameters
-    ----------
-    attempt
-        Tries a look-back.
-    shortest, longest
-        Where doubling begins, and what it does not pass.
-    within
-        The search ends once the shortest that does not fit is at most this share above the longest that does.
-        Memory alone is searched for: a trial that fails for any other reason ends it.
+    The search ends once the gap is at most the share `within` of that look-back, or a trial fails for other reasons
+    than memory.
     """
     trials: list[Trial] = []
     look_back: int | None = shortest
@@ -147,14 +135,9 @@ class Ask:
 
 
 def attempt_of(ask: Ask, limit: float, say: Callable[[str], None]) -> Callable[[int], Trial]:
-    """Return a function that tries a look-back in place of that of `ask`.
+    """Return a function that tries a look-back in place of that of `ask`, and calls `say` first.
 
-    Parameters
-    ----------
-    limit
-        Seconds: a step that the last one that fits foretells to take longer is not made.
-    say
-        Called before each trial.
+    It skips a step that is predicted, from the last one that fits, to take more than `limit` seconds.
     """
     variant = ask.variant
     fitted: list[Earlier] = []
@@ -178,10 +161,7 @@ def attempt_of(ask: Ask, limit: float, say: Callable[[str], None]) -> Callable[[
 
 
 def try_here(ask: Ask) -> Trial:
-    """Make a step in this process; a device that has not enough memory is a trial that failed.
-
-    The optimizer's state is there before the step, as it is in every step but a run's first.
-    """
+    """Make a step in this process, the optimizer's state already allocated; out of memory is a failed trial."""
     device, look_back = torch.device(ask.device), ask.task.context_length
     reset_peak_memory(device)
     try:

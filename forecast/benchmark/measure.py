@@ -31,34 +31,19 @@ _PROBE = 8
 
 @dataclass(frozen=True)
 class Plan:
-    """Every choice of a run.
-
-    Attributes
-    ----------
-    layers, sweeps
-        The shapes of the table with projections; those of each sweep, by rising length.
-    seconds, repetitions, layer_repetitions
-        A case of a sweep is repeated for so long, and at least so often; a layer so often.
-    limit
-        A case of a sweep that would take more seconds than this, all its passes together, is left out.
-    fit_from
-        The shortest length that exponents are fitted on.
-    budget
-        Seconds of the whole run: each group of cases gets an even part of what is left, and a case that does not
-        fit into it is left out; None for no bound.
-    """
+    """Every choice of a run; times are in seconds."""
 
     device: torch.device
     dtype: torch.dtype
     variants: tuple[Variant, ...]
-    layers: list[Shape]
-    sweeps: list[list[Shape]]
-    layer_repetitions: int
-    seconds: float
-    repetitions: int
-    limit: float
-    fit_from: int
-    budget: float | None = None
+    layers: list[Shape]  # of the table with projections
+    sweeps: list[list[Shape]]  # each by rising length
+    layer_repetitions: int  # minimum passes of a layer
+    seconds: float  # minimum time of a sweep's case
+    repetitions: int  # minimum passes of a sweep's case
+    limit: float  # a sweep's case whose passes take more together is left out
+    fit_from: int  # the shortest length that exponents are fitted on
+    budget: float | None = None  # of the run; a group gets an even part of the rest, cases beyond it are left out
 
     @property
     def num_groups(self) -> int:
@@ -73,9 +58,9 @@ class Plan:
 
 @dataclass(frozen=True)
 class Measured:
-    """What became of a case: its times and peak memory, or why it was left out; the load while its group was timed.
+    """The result of a case: its times, peak memory and the load meanwhile, or why it was left out.
 
-    A case that is ready to be timed has `run`, one pass, and `seconds`, those of all of its passes by its warm-up.
+    A case that is ready to be timed has `run`, one pass, and `seconds`, the estimate for all its passes.
     """
 
     case: Case
@@ -114,10 +99,7 @@ def measure(
 ) -> list[Measured]:
     """Measure the layers, then each sweep by rising length; return every case in this order.
 
-    Parameters
-    ----------
-    say, add
-        Called before anything long, and with each group of cases that is finished.
+    `say` is called before each long step, `add` with each finished group of cases.
     """
     measured = []
     budget = Budget(plan.budget, plan.num_groups)
@@ -153,7 +135,7 @@ class Budget:
 
 
 def _probe(shape: Shape, plan: Plan, say: Callable[[str], None]) -> dict[str, Earlier | None]:
-    """Look at every mechanism at fewer tokens, so that the first case is foretold like the others."""
+    """Look at every mechanism at fewer tokens, so that the first case is predicted like the others."""
     found: dict[str, Earlier | None] = {}
     for variant in plan.variants:
         say(f"{shape.layout}: {variant.label} at fewer tokens")
@@ -205,15 +187,10 @@ def attempt(
     repetitions: int = 0,
     limit: float = float("inf"),
 ) -> Measured:
-    """Make a case ready to be timed, on the inputs that `Shape.draw` gave.
+    """Make a case ready to be timed, on inputs from `Shape.draw`.
 
-    Parameters
-    ----------
-    earlier
-        A shorter length of the same mechanism, from which time and memory are foretold; without one the
-        warm-up shows the time.
-    repetitions, limit
-        The passes that will be timed, and the seconds that all passes together may take.
+    Time and memory are predicted from `earlier`, a shorter length of the same mechanism; without it the warm-up
+    shows the time. All `repetitions` together may take `limit` seconds.
     """
     inputs, gradient = drawn
     device, dtype = inputs[0].device, inputs[0].dtype
@@ -235,9 +212,9 @@ def attempt(
 
 
 def probe(case: Case, device: torch.device, dtype: torch.dtype) -> Earlier | None:
-    """Return the memory that the case takes at an eighth of its length, None where it is refused.
+    """Return the case's memory at an eighth of its length, None where it is refused.
 
-    The time there says nothing, most of it is spent on calls and not on work: it is given as 0.
+    The time there is mostly overhead and set to 0.
     """
     shape = replace(case.shape, length=max(1, case.shape.length // _PROBE))
     ready = attempt(Case(case.variant, shape), shape.draw(device, dtype), None)

@@ -52,14 +52,9 @@ class Task:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Windows of a task.
+    """Windows of a task: the step before the look-back, the look-back, the horizon.
 
-    Attributes
-    ----------
-    values
-        Shape (B, 1 + T + h, C): the step before the look-back, the look-back, the horizon; like z-scores.
-    known
-        Shape (B, 1 + T + h, F), in [-1, 1].
+    `values` resemble z-scores, shape (B, 1 + T + h, C); `known` lie in [-1, 1], shape (B, 1 + T + h, F).
     """
 
     task: Task

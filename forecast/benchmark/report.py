@@ -27,10 +27,9 @@ from forecast.evaluation.crossing import crossing, crossing_text, exponent, slop
 
 
 def row_of(measured: Measured, reference: Measured, limits: Limits, dtype: torch.dtype) -> Row:
-    """Return a case's row: its shape, times in milliseconds, bytes, and its shares of the machine's limits.
+    """Return a case's row: shape, times in milliseconds, bytes, shares of the machine's limits; None where unknown.
 
-    `reference` is the fused softmax of the same group; `times_fused` says how many times its median this
-    case takes. What is not known is None.
+    `times_fused` is its median time divided by that of `reference`, the fused softmax of the same group.
     """
     case, shape, spread = measured.case, measured.case.shape, measured.spread
     operations, moved = case.operations(), case.least_bytes(dtype)
@@ -115,8 +114,7 @@ def sweeps_of(rows: Sequence[Row]) -> Iterator[Sweep]:
 def summarise(sweep: Sweep, variant: Variant, fit_from: int) -> Row:
     """Return one mechanism's line: exponents over the lengths from `fit_from` on, and the crossing.
 
-    `passes_fused_at` is the length from which it is faster than the fused softmax, None where it never is
-    (`passes_fused` says up to which length, in words).
+    From length `passes_fused_at` on it is faster than the fused softmax; None where it never is (see `passes_fused`).
     """
     label, time, memory = variant.label, variant.time_cost(sweep.causal), variant.memory_cost(sweep.causal)
     times, peaks = sweep.column(label, "median_ms"), sweep.column(label, "peak_bytes")

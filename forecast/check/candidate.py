@@ -18,16 +18,9 @@ LEAST_KEY_LENGTH = 256  # what a mechanism with parameters tied to positions is 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A mechanism of the folder with the arguments of its YAML file.
+    """A mechanism with the arguments of its YAML file, `name` included, as training hands them to `attention.build`.
 
-    Parameters
-    ----------
-    arguments
-        `name` and the arguments, as a training hands them to `attention.build`.
-    length
-        Positions in the checks whose size is free.
-    device
-        Where the checks run; the numbers are drawn on the processor, the same for every device.
+    `length` is the positions in checks of free size. Random numbers are drawn on the CPU, the same for every `device`.
     """
 
     arguments: dict[str, Any]

@@ -186,8 +186,8 @@ def _half_error(candidate: Candidate, dtype: torch.dtype) -> float:
 def long_sums(candidate: Candidate) -> float:
     """Carry sums over 2,400 positions in more than half precision, in bfloat16 and in float16.
 
-    Keys are all equal and values 20 and 40 in turn: a sum in float16 overflows, one carried in bfloat16
-    stops growing. The oracle is the mechanism itself in float64, whose map would fill memory here.
+    With equal keys and values 20 and 40 in turn, a float16 sum overflows and a bfloat16 sum stops growing.
+    The oracle is the mechanism itself in float64, whose map would fill memory here.
     """
     errors = []
     for dtype in (torch.bfloat16, torch.float16):

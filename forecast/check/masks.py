@@ -126,7 +126,7 @@ def _pairs(candidate: Candidate, length: int) -> Tensor:
 def future(candidate: Candidate) -> float | None:
     """Be causal as declared: strict, nothing later counts; values only, no later value is mixed in.
 
-    For "values only" queries and keys are held, so that the choice among them is frozen.
+    For "values only" queries and keys are fixed, so the choice among them is too.
     """
     ability = candidate.kind.causal_ability
     if ability == "no":

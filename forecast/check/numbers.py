@@ -46,10 +46,7 @@ def worst(values: Iterable[float]) -> float:
 
 
 def gradients(output: Tensor, inputs: Sequence[Tensor], module: nn.Module | None = None) -> tuple[Tensor, ...]:
-    """Return the gradients of a sum of the output with fixed uneven weights, for inputs and parameters.
-
-    What the output does not depend on has a gradient of zeros.
-    """
+    """Return gradients of an unevenly weighted sum of the output for inputs and parameters, zeros where independent."""
     leaves = [*inputs, *(() if module is None else module.parameters())]
     if not output.requires_grad:
         return tuple(torch.zeros_like(leaf) for leaf in leaves)

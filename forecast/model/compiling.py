@@ -17,19 +17,16 @@ LEAF_SPEC = r"`isinstance\(treespec, LeafSpec\)` is deprecated"
 
 
 def compiled(call: Callable[..., Any], **how: Any) -> Callable[..., Any]:
-    """Return `call` compiled for each shape by itself, as if nothing had been compiled before in this process.
-
-    Otherwise the jobs of a sweep would use up torch's limit of compilations of one function together.
-    """
+    """Return `call` compiled separately, so a sweep's jobs do not share torch's limit of compilations a function."""
     torch.compiler.reset()
     return torch.compile(call, dynamic=False, **how)
 
 
 def compiler_for(device: torch.device) -> dict[str, Any]:
-    """Return torch.compile's arguments for a training on `device`.
+    """Return torch.compile's arguments for training on `device`.
 
-    Random numbers are those that the eager step draws, so that compiling changes the rounding alone. On a GPU
-    both passes are recorded as CUDA graphs: a step of many small kernels is bound by their launches.
+    Random numbers equal those of the eager step, so compiling changes the rounding alone. On a GPU both passes are
+    recorded as CUDA graphs: a step of many small kernels is bound by their launches.
     """
     on_gpu = device.type == "cuda"
     if on_gpu and find_spec("triton") is None:
@@ -66,20 +63,10 @@ def check_compiling(network: Informer, device: torch.device, processes: int) -> 
 
 
 class CompiledForward:
-    """A forward pass through `network` in training, and with it the backward pass, compiled.
+    """A compiled forward pass through `network` in training, with its backward pass.
 
-    It is the function that is compiled and not the module: names of weights, checkpoints and whatever else
-    holds the network know nothing of it, and evaluation calls the network itself.
-
-    Parameters
-    ----------
-    call
-        A method of the network; its `forward` if None.
-
-    Attributes
-    ----------
-    seconds
-        Time that compiling took before the first step.
+    The function is compiled, not the module: names of weights, checkpoints and evaluation do not change. `call` is a
+    method of the network, `forward` by default; `seconds` is the compile time before the first step.
     """
 
     def __init__(self, network: nn.Module, device: torch.device, call: Callable[..., Any] | None = None) -> None:
@@ -102,13 +89,7 @@ class CompiledForward:
         return _graphs_so_far() - self._graphs
 
     def make_ready(self, loss: Callable[[], Tensor]) -> None:
-        """Compile both passes by making each once; the network is left as it was.
-
-        Parameters
-        ----------
-        loss
-            Gives the loss of a batch just as a step will, by calling this object.
-        """
+        """Compile both passes by making each once, with a `loss` that calls this object; the network is unchanged."""
         from torch._dynamo.exc import TorchDynamoException
         from torch._inductor.exc import CppCompileError
 

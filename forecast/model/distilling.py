@@ -10,14 +10,8 @@ from forecast.model.kernels.distilling import distil
 class Distilling(nn.Module):
     """Halves the sequence: convolution, batch norm, ELU, max-pooling; (B, L, D) to (B, ceil(L / 2), D).
 
-    Notes
-    -----
-    Differs from the paper in: the ends are padded by repetition, not by wrapping round, so that the
-    newest step does not see the oldest.
-
-    References
-    ----------
-    Zhou et al. 2021, arXiv:2012.07436, section "Encoder: self-attention distilling".
+    Source: Zhou et al. 2021, arXiv:2012.07436, section "Encoder: self-attention distilling". Differs from the paper in:
+    the ends are padded by repetition, not by wrapping round, so that the newest step does not see the oldest.
     """
 
     def __init__(self, d_model: int) -> None:

@@ -14,12 +14,10 @@ from forecast.model.multi_head import MultiHeadAttention
 
 
 class Residual(nn.Module):
-    """Adds what a sub-layer gives to its input, with a LayerNorm before the sub-layer or after the sum.
+    """Adds a sub-layer's output to its input, with a LayerNorm before the sub-layer or after the sum.
 
-    References
-    ----------
-    Vaswani et al. 2017 (after the sum); Xiong et al., "On Layer Normalization in the Transformer
-    Architecture", ICML 2020 (before the sub-layer).
+    After the sum: Vaswani et al. 2017. Before the sub-layer: Xiong et al., "On Layer Normalization in the Transformer
+    Architecture", ICML 2020.
     """
 
     def __init__(self, d_model: int, dropout: float, *, norm_first: bool) -> None:
@@ -69,13 +67,9 @@ def transform_with_kernel(summed: Tensor, before: Residual, residual: Residual, 
 
 
 def run_layer(layer: nn.Module, *tokens: Tensor, checkpointing: bool) -> Tensor:
-    """Return what `layer` makes of `tokens`; with `checkpointing` it is computed again in the backward pass.
+    """Return the output of `layer`; `checkpointing` computes it again in the backward pass, with equal random numbers.
 
-    Dropout and ProbSparse draw the same numbers the second time, so the gradients are the same.
-
-    References
-    ----------
-    Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, arXiv:1604.06174.
+    Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, arXiv:1604.06174.
     """
     if checkpointing and torch.is_grad_enabled():
         again: Tensor = checkpoint(layer, *tokens, use_reentrant=False)

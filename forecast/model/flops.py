@@ -18,10 +18,9 @@ def flops_per_window(network: Informer, windows: Windows) -> int:
 
 
 def operations(call: Callable[[], Any]) -> int:
-    """Return the operations of what `call` computes, without gradients.
+    """Return the operations of `call`, without gradients; a multiplication with its addition counts as 2.
 
-    A multiplication with its addition counts as 2. Counted are the products of matrices, convolutions and
-    the fused softmax attention; what works number by number (softmax, norms, means) is not.
+    Matrix products, convolutions and fused softmax attention count; elementwise work (softmax, norms, means) does not.
     """
     with torch.no_grad():
         return training_operations(call)

@@ -38,25 +38,11 @@ class Normalization(Protocol):
 class Informer(nn.Module):
     """Maps a context to a forecast; the future is no argument, so it cannot leak.
 
-    Parameters
-    ----------
-    tokens
-        A module that is `Tokens`.
-    encoder, decoder
-        Between its `source` and `queries` and its `read_out`.
-    normalization
-        A module that is `Normalization`.
-    linear_path
-        Forecasts beside the encoder-decoder, or None.
-    combination
-        What makes one forecast of the two.
-    num_targets
-        C_out.
+    `tokens` makes the input of `encoder` and `decoder` and reads out the forecast. `combination` joins it with that
+    of `linear_path`, if any. `num_targets` is C_out.
 
-    References
-    ----------
-    Zhou et al., "Informer: Beyond Efficient Transformer for Long Sequence Time-Series Forecasting",
-    AAAI 2021, arXiv:2012.07436.
+    Source: Zhou et al., "Informer: Beyond Efficient Transformer for Long Sequence Time-Series Forecasting", AAAI 2021,
+    arXiv:2012.07436.
     """
 
     tokens: Tokens
@@ -85,17 +71,11 @@ class Informer(nn.Module):
     def forward(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
     ) -> Tensor:
-        """Return the forecast (B, h, C_out), z-scores of the training part.
+        """Return the forecast (B, h, C_out) from `past` (B, T, C_in), targets first; z-scores of the training part.
 
-        Parameters
-        ----------
-        past
-            Shape (B, T, C_in), z-scores of the training part, the targets first.
-        past_known, future_known
-            Shapes (B, T, F) and (B, h, F), inputs known in advance.
-        past_observed
-            Shape (B, T, C_in), False where `past` is not to be read; None where all of it is. There the
-            encoder-decoder takes the window's mean, the linear path the last value before it in the window, if any.
+        `past_known` (B, T, F) and `future_known` (B, h, F) are known in advance. `past_observed` (B, T, C_in) is False
+        where `past` is not to be read; None reads all of it. There the encoder-decoder takes the window's mean, the
+        linear path the last value before it in the window, if any.
         """
         seen, statistics = self.normalization.normalize(past, past_observed)
         decoded = self.normalization.restore(self._decode(seen, past_known, future_known), statistics)
@@ -126,9 +106,9 @@ class Informer(nn.Module):
     def learners(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        """Return the forecasts (B, h, C_out) that learn, each from a loss of its own.
+        """Return the forecasts (B, h, C_out) that learn, each from its own loss.
 
-        Of a weighted mean they are the encoder-decoder's and, unless its weights are held, the linear path's.
+        For a weighted mean: the encoder-decoder's and, unless its weights are fixed, the linear path's.
         """
         if not self.is_weighted:
             return (self(past, past_known, future_known, past_observed),)

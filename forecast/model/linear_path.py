@@ -5,13 +5,10 @@ from torch import Tensor, nn
 
 
 class LinearPath(nn.Module):
-    """Maps the context (B, T, C), less its mean, to the horizon (B, h, C), the mean added; one map for all series.
+    """Maps the centred context (B, T, C) to the horizon (B, h, C) and adds the mean back; one map for all series.
 
-    It starts at zero, which forecasts the window's mean; `start_from` puts the closed form in its place.
-
-    References
-    ----------
-    Zeng et al., "Are Transformers Effective for Time Series Forecasting?", AAAI 2023, for the map.
+    It starts at zero, which forecasts the window's mean; `start_from` sets the closed form. Source of the map:
+    Zeng et al., "Are Transformers Effective for Time Series Forecasting?", AAAI 2023.
     """
 
     def __init__(self, context_length: int, horizon: int) -> None:
@@ -24,10 +21,10 @@ class LinearPath(nn.Module):
 
     @torch.no_grad()
     def start_from(self, weight: Tensor) -> None:
-        """Take over `weight` (look_back, h), the newest steps of the context; older ones count nothing.
+        """Take over `weight` (look_back, h) for the newest steps of the context; older ones count nothing.
 
-        The mean that is taken off is that of the whole context: where the map reads less of it, each of its
-        steps also carries a share of the level that the map's own mean is at.
+        Centring uses the mean of the whole context: where the map reads fewer steps, each of them also carries a
+        share of the map's own mean.
         """
         weight = weight.to(self.weight)
         look_back = weight.shape[0]
@@ -45,15 +42,12 @@ class Sum(nn.Module):
 
 
 class WeightedMean(nn.Module):
-    """Gives the weighted mean of two forecasts that are each trained by themselves, but for one limit on the gradient.
+    """The weighted mean of two forecasts that are trained separately, except for one limit on the gradient.
 
-    The encoder-decoder's weight is `share`, between 0 and 1, a part of what validation likes best: it begins at 0,
-    the linear path alone. What forecasts by itself errs in its own way, and the errors of the two partly cancel;
-    what learns the other's residuals learns their noise as well.
-
-    References
-    ----------
-    Bates and Granger, "The Combination of Forecasts", Operational Research Quarterly 20 (1969).
+    The encoder-decoder's weight `share`, in [0, 1], is a fraction of the weight that is best on validation; it starts
+    at 0, the linear path alone. Errors of separate forecasts partly cancel; a model of the other's residuals learns
+    their noise as well. Source: Bates and Granger, "The Combination of Forecasts",
+    Operational Research Quarterly 20 (1969).
     """
 
     share: Tensor

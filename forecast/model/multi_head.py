@@ -11,19 +11,9 @@ from forecast.model.kernels.few_queries import attend_from_tokens
 class MultiHeadAttention(nn.Module):
     """Project to heads, attend in each, merge and project back.
 
-    All heads come from one projection by view and transpose. This is the only place where heads are split
-    and merged, but for self-attention of few queries (`kernels/few_queries`), which has no keys and values to split.
-
-    Parameters
-    ----------
-    d_model : int
-        Width D of what comes in and goes out.
-    num_heads : int
-        Heads H, as many as `attention` was built for.
-    attention : Attention
-        The mechanism.
-    head_dim : int or None
-        Width E of a head; d_model / num_heads when None. It need not divide d_model.
+    Only this layer splits and merges heads, by view and transpose, except for `kernels/few_queries`, which has no
+    keys and values to split. `head_dim` is the width E of a head, d_model / num_heads by default; it need not divide
+    d_model. `attention` must be built for `num_heads`.
     """
 
     def __init__(self, d_model: int, num_heads: int, attention: Attention, head_dim: int | None = None) -> None:
@@ -52,21 +42,9 @@ class MultiHeadAttention(nn.Module):
         mask: Tensor | None = None,
         query_mask: Tensor | None = None,
     ) -> Tensor:
-        """Attend with all heads.
+        """Attend with all heads: query (B, L, D), key and value (B, S, D), result (B, L, D).
 
-        Parameters
-        ----------
-        query : Tensor
-            Shape (B, L, D).
-        key, value : Tensor
-            Shape (B, S, D).
-        mask, query_mask : Tensor, optional
-            Boolean, as in `Attention.forward`, the same for all heads.
-
-        Returns
-        -------
-        Tensor
-            Shape (B, L, D).
+        The boolean masks are as in `Attention.forward`, the same for all heads.
         """
         self.attention.check_masks(query.shape[0], query.shape[1], key.shape[1], mask, query_mask)
         if query is key and key is value and mask is None and query_mask is None:

@@ -13,9 +13,9 @@ def observed_mean(past: Tensor, observed: Tensor) -> Tensor:
 
 
 def forward_fill(past: Tensor, observed: Tensor) -> Tensor:
-    """Return the context (B, T, C) with each unobserved value as the last observed one before it.
+    """Return the context (B, T, C) with each unobserved value replaced by the last observed one before it.
 
-    What has none before it in the window becomes the mean of those that were observed, 0 where none was.
+    Without one it becomes the mean of the window's observed values, 0 if there are none.
     """
     length = past.shape[1]
     steps = torch.arange(length, device=past.device).view(1, length, 1)
@@ -41,21 +41,15 @@ class Statistics(NamedTuple):
 
 
 class WindowNormalization(nn.Module):
-    """Takes the window's level and deviation off, and puts the targets' back.
+    """Removes the window's level and standard deviation, and restores the targets'.
 
-    Parameters
-    ----------
-    newest
-        The level is the mean of as many steps, the last that were observed; None: of all of them, as published. What is
-        forecast is then a change from where the series is, which a series that drifts asks for: a network that
-        bounds its outputs would have to learn the level of each window anew. The deviation is always that of
-        the whole window about its mean.
+    The level is the mean of the last `newest` observed steps; None takes all of them, as published. A recent level
+    makes the forecast a change from the latest values, which suits a series that drifts: a network with bounded
+    outputs would otherwise have to learn each window's level. The deviation is always that of the whole window.
 
-    References
-    ----------
-    Kim et al., "Reversible Instance Normalization for Accurate Time-Series Forecasting against
-    Distribution Shift", ICLR 2022; without its learned affine map. Zeng et al., "Are Transformers Effective for
-    Time Series Forecasting?", AAAI 2023, where the last value alone is the level (NLinear).
+    Sources: Kim et al., "Reversible Instance Normalization for Accurate Time-Series Forecasting against Distribution
+    Shift", ICLR 2022, without its learned affine map; for the last value as level (NLinear) Zeng et al., "Are
+    Transformers Effective for Time Series Forecasting?", AAAI 2023.
     """
 
     def __init__(self, newest: int | None = None) -> None:

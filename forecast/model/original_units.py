@@ -10,17 +10,11 @@ from forecast.model.informer import Informer
 
 
 class OriginalUnits(nn.Module):
-    """Takes a context in original units and gives its forecast in original units.
+    """Maps a context in original units to a forecast in original units.
 
-    In and out are float64: in float32, at a level of 10⁷ with a deviation of 100, neighbouring numbers are a
-    hundredth of the deviation apart. What the network computes on are z-scores in float32, as in training.
-
-    Parameters
-    ----------
-    network
-        Maps z-scores to z-scores.
-    mean, scale
-        Shape (C_in,), float64, original units, the targets first.
+    Both are float64: in float32, at a level of 10⁷ with a deviation of 100, neighbouring numbers are a hundredth of the
+    deviation apart. `network` computes on float32 z-scores, as in training. `mean` and `scale` have shape (C_in,),
+    float64, original units, the targets first.
     """
 
     mean: Tensor
@@ -43,17 +37,12 @@ class OriginalUnits(nn.Module):
 
 
 class Context(NamedTuple):
-    """B windows of T steps with h steps after them, C_in channels, F known inputs.
+    """B windows of T steps with h steps after them, C_in channels, F known inputs."""
 
-    `past` (B, T, C_in), float64, original units, the targets first; `past_known` (B, T, F) and `future_known`
-    (B, h, F), float32; `past_observed` as `past`, False where a value was filled and is not to be read, None
-    where all are read.
-    """
-
-    past: Tensor
-    past_known: Tensor
-    future_known: Tensor
-    past_observed: Tensor | None
+    past: Tensor  # (B, T, C_in), float64, original units, the targets first
+    past_known: Tensor  # (B, T, F), float32
+    future_known: Tensor  # (B, h, F), float32
+    past_observed: Tensor | None  # as `past`, False where a value was filled and is not to be read; None: all are read
 
     def rows(self, chosen: slice) -> "Context":
         """Return some of the windows."""

@@ -27,13 +27,9 @@ class Sizes:
 
 
 def positions(length: int, d_model: int, like: Tensor) -> Tensor:
-    """Return sinusoidal positions, shape (length, d_model), on the device and in the dtype of `like`.
+    """Return sinusoidal positions (length, d_model) on the device and in the dtype of `like`; the angles are float32.
 
-    Computed, not looked up: there is no longest sequence. The angles are in float32 in any case.
-
-    References
-    ----------
-    Vaswani et al. 2017, arXiv:1706.03762, section 3.5.
+    Computed, not looked up: no length limit. Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.5.
     """
     position = torch.arange(length, dtype=torch.float32, device=like.device)[:, None]
     pair = torch.arange((d_model + 1) // 2, dtype=torch.float32, device=like.device)
@@ -42,13 +38,11 @@ def positions(length: int, d_model: int, like: Tensor) -> Tensor:
 
 
 class StepEmbedding(nn.Module):
-    """Gives one token a step: values by a convolution over three steps, known inputs, position.
+    """One token a step: values by a convolution over three steps, known inputs, position.
 
-    Notes
-    -----
-    Differs from the paper in: the convolution reads the step and the two before it (the oldest step
-    repeated), not its two neighbours with the ends joined, so that no step sees a later one; known inputs
-    are the project's calendar cycles, through one linear map.
+    Differs from the paper in: the convolution reads the step and the two before it (the oldest step repeated), not its
+    two neighbours with the ends joined, so no step sees a later one; known inputs are the project's calendar cycles,
+    through one linear map.
     """
 
     def __init__(self, num_channels: int, num_known: int, d_model: int, dropout: float) -> None:
@@ -110,9 +104,9 @@ class PatchTokens(nn.Module):
     """Makes the encoder's tokens from patches of each channel, the decoder's from learned queries.
 
     With `channels="independent"` each target is a sequence of its own, (B C_out, L, D), in which the past
-    covariates' patches stand after the target's; with `"mixed"` all channels are one sequence, (B, C L, D).
-    A context that the stride does not divide is lengthened at its old end by repeating the oldest step; a
-    horizon that a patch does not divide is forecast to the end of the last patch and cut.
+    covariates' patches follow the target's; with `"mixed"` all channels are one sequence, (B, C L, D).
+    A context that the stride does not divide is lengthened at its old end by repeating the oldest step. A horizon
+    that a patch does not divide is forecast to the end of the last patch and cut. `stride` is in steps of the context.
 
     Parameters
     ----------
@@ -123,10 +117,8 @@ class PatchTokens(nn.Module):
         "learned": it has not, and knows of its window only what is known of the future, so that self-attention
         between queries has little to tell.
 
-    References
-    ----------
-    Nie et al., "A Time Series is Worth 64 Words", ICLR 2023, for patches and independent channels;
-    Kim et al., "Are Self-Attentions Effective for Time Series Forecasting?", NeurIPS 2024, for the queries.
+    Sources: Nie et al., "A Time Series is Worth 64 Words", ICLR 2023, for patches and independent channels; Kim et al.,
+    "Are Self-Attentions Effective for Time Series Forecasting?", NeurIPS 2024, for the queries.
     """
 
     def __init__(

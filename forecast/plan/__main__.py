@@ -1,4 +1,4 @@
-"""Foretell a training before it is begun: `python -m forecast.plan data=etth1 context_length=2880`."""
+"""Predict the time and memory of a training: `python -m forecast.plan data=etth1 context_length=2880`."""
 
 import argparse
 import sys

@@ -30,15 +30,7 @@ class Candidate:
 
 
 def candidates_of(overrides: Sequence[str], mechanisms: Sequence[str]) -> list[Candidate]:
-    """Return what is to be planned: `mechanisms`, else those that an override `attention=…` names, else all.
-
-    Parameters
-    ----------
-    overrides
-        The words of train.py's command line.
-    mechanisms
-        Words such as `linear`, or `probsparse:factor=3`.
-    """
+    """Return the candidates: `mechanisms` (such as `probsparse:factor=3`), else those of `attention=…`, else all."""
     words = [word for word in overrides if not word.startswith(CHOICE)]
     chosen = [name for word in overrides if word.startswith(CHOICE) for name in word.removeprefix(CHOICE).split(",")]
     if chosen and mechanisms:

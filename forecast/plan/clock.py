@@ -17,17 +17,14 @@ WARM_UP, LEAST, MOST = 2, 6, 500
 """Steps that are not among the timed ones, and of a short training at the least and at the most."""
 
 FIRST_VALIDATION = 5
-"""Steps before the first validation, which has to load what draws. One more comes, at the end: a validation may take as
-long as twenty steps, and it is the steps that a training has most of."""
+"""Steps before the first validation, since loading what draws takes time. One more validation comes at the end: it may
+last as long as twenty steps, and steps are most of a training."""
 
 
 class StepClock(Callback):
-    """Times what a training does between its steps too; the device is waited for after each step.
+    """Times steps and the gaps between them, synchronising the device after each step.
 
-    Parameters
-    ----------
-    seconds
-        Of steps that are timed, after which the training ends, once it has made the least of them.
+    Training ends after `seconds` of timed steps and the minimum number of steps.
     """
 
     def __init__(self, seconds: float) -> None:

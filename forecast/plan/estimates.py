@@ -25,9 +25,9 @@ BY_ROUND = {"training_seconds": "training_rounds", "peak_mib": "peak_rounds"}
 
 
 def measure(candidate: Candidate, put: Put, seconds: float, memory: int, first: Answer | None = None) -> Answer:
-    """Have a mechanism measured; at small sizes, for its memory alone, where it does not fit as it is.
+    """Measure a mechanism, or its memory at small sizes if it does not fit.
 
-    After a `first` time its steps alone are measured: what that found of other sizes stays.
+    After a `first` answer only its steps are timed; the other results stay.
     """
     if candidate.config is None:
         return Answer(f"refused: {candidate.why}")
@@ -42,14 +42,10 @@ def measure(candidate: Candidate, put: Put, seconds: float, memory: int, first: 
 
 
 def estimate(candidate: Candidate, answers: Sequence[Answer], memory: int) -> Row:
-    """Return the row of a mechanism: the medians of its rounds, and of the keys in BY_ROUND what each round had.
+    """Return a mechanism's row: medians over its rounds, and each round's value for the keys in BY_ROUND.
 
-    Of whole numbers the median is the lower of two; what one of the rounds does not know is None.
-
-    Parameters
-    ----------
-    memory
-        What a training may take, in bytes.
+    The median of whole numbers is the lower of two; it is None where a round lacks the value. `memory` is the
+    limit of a training in bytes.
     """
     rounds = [_round(candidate, answer, memory) for answer in answers]
     row: Row = {"mechanism": candidate.label, **{key: _middle([each[key] for each in rounds]) for key in rounds[-1]}}

@@ -29,26 +29,18 @@ class Line:
         return cls(0.0, held / windows)
 
     def at(self, windows: int) -> float:
-        """Return the bytes of so many windows."""
+        """Return the bytes of `windows` windows."""
         return self.fixed + self.window * windows
 
 
 @dataclass(frozen=True)
 class Level:
-    """What was measured at one look-back.
-
-    Attributes
-    ----------
-    held
-        Bytes between two steps: weights, and the optimizer's state.
-    step, evaluation
-        What a training step and a batch of an evaluation take beside it.
-    """
+    """Measured bytes at one look-back."""
 
     context_length: int
-    held: float
-    step: Line
-    evaluation: Line
+    held: float  # between two steps: weights and the optimizer's state
+    step: Line  # what a training step adds
+    evaluation: Line  # what a batch of an evaluation adds
 
     def transient(self, batch: int, evaluation_batch: int) -> float:
         """Return the bytes of the larger of the two passes."""
@@ -57,24 +49,12 @@ class Level:
 
 @dataclass(frozen=True)
 class Footprint:
-    """A model of the peak: what lies there anyway, and what passes take, as measured and between and beyond that.
+    """A model of peak memory, interpolated and extrapolated from measured levels, which include `look_back`."""
 
-    Attributes
-    ----------
-    look_back
-        That of the configuration, which one of the levels has.
-    base
-        Bytes of the peak there that are no pass's: libraries, data, weights.
-    factor
-        Bytes that the system sees for each that torch allocates in a pass.
-    levels
-        By rising look-back.
-    """
-
-    look_back: int
-    base: float
-    factor: float
-    levels: Sequence[Level]
+    look_back: int  # the configured one
+    base: float  # bytes of its peak outside passes: libraries, data, weights
+    factor: float  # bytes that the system counts for each that torch allocates in a pass
+    levels: Sequence[Level]  # by rising look-back
 
     def peak(self, context_length: int, batch: int, evaluation_batch: int) -> float:
         """Return the bytes to expect at the peak of a training."""
@@ -88,9 +68,9 @@ class Footprint:
         return _largest(lambda batch: self.peak(self.look_back, batch, evaluation_batch) <= memory, most)
 
     def largest_look_back(self, batch: int, evaluation_batch: int, memory: float, most: int) -> int | None:
-        """Return the longest look-back that fits, at most `most`, 0 for none.
+        """Return the longest look-back that fits, at most `most`, 0 for none; None with fewer than three points.
 
-        None where there are fewer than three points: a line through two would miss what grows with the square.
+        A line through two points would miss quadratic growth.
         """
         if len(self.levels) <= FIT_DEGREE:
             return None

@@ -26,14 +26,10 @@ FRACTIONS, MULTIPLES = (1, 1 / 2, 1 / 4, 3 / 4), (1, 2, 4, 1 / 2, 1 / 4, 3 / 4)
 
 
 def measure_levels(made: Preparation, shrink: int = 1) -> list[Level]:
-    """Return the levels of the look-back and two others, by rising look-back; those that do not work are left out.
+    """Return the levels of the look-back and two others, by rising look-back, without those that do not work.
 
-    Of a longer look-back the batches are smaller, as many tokens, and what is fixed is counted for each window.
-
-    Parameters
-    ----------
-    shrink
-        Batches are divided by this first, where the whole ones do not fit.
+    A longer look-back has fewer windows, for the same number of tokens, and its fixed part counts for each window.
+    Batches are first divided by `shrink`, where whole ones do not fit.
     """
     windows = made.data.parts["train"]
     levels: list[Level] = []
@@ -51,10 +47,7 @@ def measure_levels(made: Preparation, shrink: int = 1) -> list[Level]:
 
 
 def _lengths(made: Preparation, shrink: int) -> list[int]:
-    """Return the look-backs to try, the configuration's first, whole tokens long, as far as the table is.
-
-    Shorter ones where batches shrink: what fits is shorter then.
-    """
+    """Return the look-backs to try, the configured one first: whole tokens, within the table, shorter with `shrink`."""
     windows, options = made.data.parts["train"], made.architecture.options
     step = int(options.get("stride") or options.get("patch_length") or 1)
     whole = windows.context_length

@@ -15,52 +15,26 @@ small sizes alone; one step."""
 
 @dataclass(frozen=True)
 class Ask:
-    """What is to be done.
+    """A request to measure a configuration, made of plain values."""
 
-    Attributes
-    ----------
-    what
-        MEASURE, AGAIN, SMALL or STEP.
-    config
-        Plain values, as a training is given them.
-    seconds
-        Of steps that a MEASURE or AGAIN times.
-    memory_bytes
-        That it may take.
-    """
-
-    what: str
+    what: str  # MEASURE, AGAIN, SMALL or STEP
     config: dict[str, Any]
-    seconds: float
-    memory_bytes: int
+    seconds: float  # of steps that a MEASURE or AGAIN times
+    memory_bytes: int  # that it may take
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of it; what was not asked for, or not reached, is None.
+    """The answer to an `Ask`; None where not asked for or not reached."""
 
-    Attributes
-    ----------
-    why
-        Why it failed, beginning with `refused`, `memory` or `time`; else empty.
-    steps
-        That were timed.
-    peak_mib
-        The peak of memory, as `speed.peak_memory_mib` of a result counts it.
-    longest
-        The longest look-back for which the data have windows.
-    disturbed
-        Whether other processes took processors from the steps that were timed.
-    """
-
-    why: str = ""
+    why: str = ""  # why it failed, beginning with `refused`, `memory` or `time`
     length: Length | None = None
     pace: Pace | None = None
     footprint: Footprint | None = None
-    longest: int | None = None
-    peak_mib: float | None = None
-    steps: int | None = None
-    disturbed: bool | None = None
+    longest: int | None = None  # the longest look-back for which the data have windows
+    peak_mib: float | None = None  # as `speed.peak_memory_mib` of a result
+    steps: int | None = None  # number of timed steps
+    disturbed: bool | None = None  # whether other processes took processors from the timed steps
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Answer":

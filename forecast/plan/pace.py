@@ -5,30 +5,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Length:
-    """What a configuration asks for.
-
-    Attributes
-    ----------
-    train, validation, test
-        Windows of each part.
-    batch
-        Windows in a training step.
-    steps, interval
-        Steps of the whole training, and from one validation to the next.
-    max_seconds
-        What `training.max_time` allows; None without it.
-    scores_start
-        Whether the validation part is scored before the first step too.
-    """
+    """The length of a configured training; its parts are in windows."""
 
     train: int
     validation: int
     test: int
-    batch: int
-    steps: int
-    interval: int
-    max_seconds: float | None
-    scores_start: bool
+    batch: int  # windows in a training step
+    steps: int  # of the whole training
+    interval: int  # steps from one validation to the next
+    max_seconds: float | None  # what `training.max_time` allows
+    scores_start: bool  # whether the validation part is scored before the first step too
 
     def validations(self, steps: int) -> int:
         """Return the validations of a training of so many steps, the one after its last step among them."""
@@ -43,36 +29,16 @@ class Length:
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds, each a mean but for the firsts.
+    """Mean times in seconds, except for the first ones."""
 
-    Attributes
-    ----------
-    step
-        Forward, backward and update, with what the callbacks do at a step.
-    wait
-        For the data of a step.
-    between
-        From the end of a step to when the data of the next one are asked for.
-    first
-        What the first steps took beyond as many others.
-    window
-        A window of a validation.
-    validation
-        What a validation takes beside its windows: pictures, the state that is saved.
-    first_validation
-        What the first took of that beyond the others.
-    prepare
-        Data, model and the linear map, before the training.
-    """
-
-    step: float
-    wait: float
-    between: float
-    first: float
-    window: float
-    validation: float
-    first_validation: float
-    prepare: float
+    step: float  # forward, backward and update, with the callbacks of a step
+    wait: float  # for the data of a step
+    between: float  # from the end of a step to the request for the next data
+    first: float  # extra time of the first steps
+    window: float  # one window of a validation
+    validation: float  # a validation beside its windows: pictures, saving the state
+    first_validation: float  # extra time of the first validation
+    prepare: float  # data, model and the linear map, before the training
 
     @property
     def loop(self) -> float:

@@ -1,7 +1,4 @@
-"""A mechanism's measurement, called in a process of its own: it answers an `Ask` with an `Answer`.
-
-In a process of its own, since the peak of memory is that of everything that a process has done.
-"""
+"""Measures a mechanism, in a process of its own since peak memory covers everything a process has done."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -123,7 +120,7 @@ def _quiet(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _train_shortly(made: Preparation, clock: StepClock, folder: Path) -> Mapping[str, Any]:
-    """Train on the data as they are, validate on a few batches, and give the figures of speed."""
+    """Train on the data as they are, validate on a few batches, and return the figures of speed."""
     validation = made.data.parts["validation"]
     size = made.data.evaluation_batch_size
     least, most = EVALUATION_BATCHES

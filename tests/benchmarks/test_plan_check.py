@@ -1,7 +1,7 @@
 """A plan beside real trainings, from the command line to its tables and its file."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -97,11 +97,13 @@ def test_a_training_that_does_not_finish_ends_the_check_in_one_line(
 
 def test_a_real_plan_and_a_real_training_are_measured_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def ask_here(ask: Ask, label: str, limit: float) -> Answer:
-        return Answer.from_json(worker.answer(Ask.from_json(ask.to_json())).to_json())
+        return Answer.of(json.loads(json.dumps(worker.answer_request(**json.loads(json.dumps(asdict(ask)))))))
 
     monkeypatch.setattr(planner, "ask_child", ask_here)
     monkeypatch.setattr(plan_check, "train_apart", lambda config, folder, argv: train(config, folder=folder)[1])
-    monkeypatch.setattr(worker, "confine", lambda _: None)  # of this process: the tests after this one would have it
+    monkeypatch.setattr(
+        worker, "limit_process", lambda _: None
+    )  # of this process: the tests after this one would have it
     monkeypatch.setattr(clock, "LEAST", 16)
     monkeypatch.chdir(tmp_path)
     words = ["--mechanisms", "mean", "--seconds", "0", "--rounds", "2", "--check-steps", "6"]

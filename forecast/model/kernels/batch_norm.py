@@ -8,15 +8,10 @@ from torch import Tensor, nn
 
 
 class BatchNorm(nn.BatchNorm1d):
-    """Normalises each channel over batch and time, (B, D, L) to the same.
+    """Normalises each channel of (B, D, L) over batch and time (Ioffe and Szegedy, ICML 2015, arXiv:1502.03167).
 
-    In one process, and in evaluation, it is torch's own. Where several train together, each with the same
-    number of windows, mean and variance are those of all their windows: the number of processes does not
-    change what is learnt. Torch's `SyncBatchNorm` does the same, on GPUs alone.
-
-    References
-    ----------
-    Ioffe and Szegedy, "Batch Normalization", ICML 2015, arXiv:1502.03167.
+    In distributed training, with equal numbers of windows, mean and variance are those of all processes together,
+    so the number of processes does not change the result. Torch's `SyncBatchNorm` does so on GPUs alone.
     """
 
     def forward(self, features: Tensor) -> Tensor:

@@ -10,10 +10,9 @@ from forecast.model.kernels.batch_norm import BatchNorm
 
 
 def distil(tokens: Tensor, weight: Tensor, bias: Tensor | None, norm: BatchNorm) -> Tensor:
-    """Return what `Distilling` makes of tokens: (B, L, D) to (B, ceil(L / 2), D).
+    """Return `Distilling` of tokens: (B, L, D) to (B, ceil(L / 2), D).
 
-    Pooling keeps the order of numbers, so the ELU may come after it, on half as many. For the gradient a byte an
-    element is held of both.
+    Pooling keeps order, so the ELU may follow it, on half the numbers. The gradient of both needs a byte an element.
     """
     convolved: Tensor = _Convolution.apply(tokens, weight, bias)  # type: ignore[no-untyped-call]
     halved: Tensor = _Pooling.apply(norm.over_tokens(convolved))  # type: ignore[no-untyped-call]
@@ -21,10 +20,10 @@ def distil(tokens: Tensor, weight: Tensor, bias: Tensor | None, norm: BatchNorm)
 
 
 class _Convolution(torch.autograd.Function):
-    """Three steps to one, tokens (B, L, D), weight (D, D, 3).
+    """Convolution over three steps, tokens (B, L, D), weight (D, D, 3).
 
-    The windows stand in one table, each with a step more on both sides, so that a product of a weight is one
-    for all windows; the two rows in which it reads beyond a window's end are left out.
+    All windows share one table, padded by a step on both sides, so each product with a weight serves all of them;
+    the two rows that read beyond a window's end are left out.
     """
 
     @staticmethod

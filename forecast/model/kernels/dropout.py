@@ -10,9 +10,9 @@ from torch.nn import functional
 class Dropout(nn.Module):
     """Sets each element to 0 with probability `p` in training and scales the others by 1 / (1 - p).
 
-    On the CPU torch draws one random number an element, one after the other: at the default model's sizes
-    that is two fifths of a training step. Here one 64-bit number serves four elements, so `p` is met to
-    2^-16, and the scale is that of the probability met. Elsewhere it is torch's own.
+    On a CPU torch draws one random number an element, in sequence: two fifths of a training step of the default model.
+    Here one 64-bit number serves four elements, so `p` is exact to 2^-16, and the scale follows the rounded `p`.
+    Elsewhere it is torch's own.
     """
 
     def __init__(self, p: float) -> None:

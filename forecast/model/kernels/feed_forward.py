@@ -18,10 +18,9 @@ FAR = 1e4
 def transform(
     tokens: Tensor, norm: nn.LayerNorm, into: nn.Linear, out_of: nn.Linear, p: float, *, adds_normed: bool
 ) -> Tensor:
-    """Return `norm(tokens)`, or `tokens`, plus what the two maps make of `norm(tokens)`.
+    """Return `norm(tokens)`, or `tokens`, plus the feed-forward of `norm(tokens)`; both dropouts have probability `p`.
 
-    For the gradient only `tokens` and what comes before the GELU are held: the rest is made again from them.
-    `p` is the probability of both dropouts, after the GELU and at the end.
+    Only `tokens` and the GELU's input are stored for the gradient; the rest is computed again.
     """
     weights = norm.weight, norm.bias, into.weight, into.bias, out_of.weight, out_of.bias
     options = p, norm.eps, adds_normed, torch.is_grad_enabled()

@@ -1,8 +1,8 @@
 """Self-attention in which few queries attend, straight from the tokens, without keys and values for all of them.
 
-Where u of L queries attend and the others share the mean, the products with the weights can be taken on the
-side of the few: q·k = (Wₖᵀq)·x and Σ p (Wᵥx) = Wᵥ(Σ p x), tokens x of width D. With H heads of width E a token
-then takes 3 H u D multiplications, and each of the few 6 D E a head, in place of 4 D H E a token.
+Where u of L queries attend and the others share the mean, the weights can be applied to the few:
+q·k = (Wₖᵀq)·x and Σ p (Wᵥx) = Wᵥ(Σ p x), tokens x of width D. With H heads of width E a token then takes
+3 H u D multiplications, and each of the few 6 D E a head, in place of 4 D H E a token.
 """
 
 from collections.abc import Sequence
@@ -46,11 +46,10 @@ def operations(length: int, few: int, d_model: int, num_heads: int, head_dim: in
 
 
 def attend_from_tokens(tokens: Tensor, mechanism: Attention, projections: Sequence[nn.Linear]) -> Tensor | None:
-    """Return the layer's output (B, L, D) from tokens (B, L, D); None where the usual way has to be taken.
+    """Return the layer's output (B, L, D) from tokens (B, L, D); None where the usual way is needed.
 
-    `projections` are those of query, key, value and output. Their weights are read and neither they nor the
-    mechanism are called. So they have to be what the layer built: whoever hooks, replaces or wraps one of them
-    gets the usual way, which calls it.
+    The weights of `projections` (query, key, value, output) are read; no module is called. A projection that is hooked,
+    replaced or wrapped therefore needs the usual way.
     """
     half = tokens.dtype.itemsize < 4 or is_autocast(tokens)  # scores are taken in float32 at least
     if half or not tokens.numel() or num_active_if_cheaper(mechanism, tokens.shape[1]) is None:
