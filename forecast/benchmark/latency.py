@@ -24,8 +24,7 @@ from forecast.common.tables import Row, Table, show, to_csv
 from forecast.common.text import NONE, three_digits
 from forecast.common.timing import interleave, seconds_of
 from forecast.data.series import Series
-from forecast.export.capture import Captured, capture, words_of
-from forecast.export.formats import WRITERS
+from forecast.export.formats import WRITERS, Captured, capture, words_of
 from forecast.export.formats import facts_of as exported_facts_of
 from forecast.export.parity import series_of, windows_of
 from forecast.model.compiling import compiled

@@ -39,8 +39,7 @@ def export(run: str, output: Path, source: Path | None = None) -> None:
         raise InputError(f"{output}: --output must end in {' or '.join(FORMATS)}")
     check_place(output)
     require(output, WRITING)
-    from forecast.export.capture import capture
-    from forecast.export.formats import WRITERS, facts_of
+    from forecast.export.formats import WRITERS, capture, facts_of
     from forecast.export.parity import BOUND, largest_difference, series_of, windows_of
     from forecast.model.original_units import OriginalUnits
     from forecast.predict.forecaster import Forecaster

@@ -12,8 +12,7 @@ from forecast.common.bounds import check_sizes
 from forecast.common.errors import InputError
 from forecast.common.settings import check_least, check_options
 from forecast.model.decoder import Decoder, DecoderLayer
-from forecast.model.distilling import Distilling
-from forecast.model.encoder import Encoder, EncoderLayer
+from forecast.model.encoder import Distilling, Encoder, EncoderLayer
 from forecast.model.informer import Informer
 from forecast.model.linear_path import LinearPath, Sum, WeightedMean
 from forecast.model.multi_head import MultiHeadAttention

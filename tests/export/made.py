@@ -9,8 +9,7 @@ from torch import Tensor
 
 from forecast import attention
 from forecast.attention._parsing import attention_arguments
-from forecast.export.capture import Captured
-from forecast.export.formats import facts_of
+from forecast.export.formats import Captured, facts_of
 from forecast.model import build
 from forecast.model.original_units import Context, OriginalUnits
 from forecast.model.presets import Mechanisms, Sizes

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from forecast.attention.full import FullAttention
 from forecast.common.errors import InputError
-from forecast.export.capture import Captured, capture
-from forecast.export.formats import WRITERS
+from forecast.export.formats import WRITERS, Captured, capture
 from forecast.model.original_units import Context
 from forecast.predict.exported import open_bytes
 from tests.export.made import ARGUMENTS, described, farthest, made, windows

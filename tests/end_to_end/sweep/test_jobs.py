@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from forecast.common.errors import InputError
 from forecast.common.files import folder_lock, write_json
 from forecast.runs.settings import Settings
-from forecast.training.sweep.folder import job_folder
+from forecast.training.sweep.job import job_folder
 from forecast.training.sweep.overrides import (
     count_jobs,
 )

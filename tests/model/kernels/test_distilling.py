@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from forecast.model import distilling
-from forecast.model.distilling import Distilling
+from forecast.model import encoder
+from forecast.model.encoder import Distilling
 
 
 def passed(layer: Distilling, tokens: Tensor, wanted: Tensor) -> tuple[Tensor, ...]:
@@ -25,7 +25,7 @@ def test_products_give_what_the_layers_of_torch_do(
     wanted = torch.randn(3, Distilling.output_length(length), 5, dtype=torch.float64)
     actual, state = passed(layer, tokens, wanted), {name: each.clone() for name, each in layer.state_dict().items()}
     layer.load_state_dict(start)
-    monkeypatch.setattr(distilling, "use_cpu_kernels", lambda _: False)
+    monkeypatch.setattr(encoder, "use_cpu_kernels", lambda _: False)
     expected = passed(layer, tokens, wanted)
     torch.testing.assert_close(actual, expected)
     torch.testing.assert_close(state, dict(layer.state_dict()))
