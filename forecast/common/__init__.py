@@ -1,1 +1,1 @@
-"""What every part stands on: errors, files, options, tables, processes, memory, time. It imports nothing of ours."""
+"""Errors, files, options, tables, processes, memory and time; imports nothing else of this package."""

@@ -1,4 +1,4 @@
-"""How large what a file describes may be: seen before anything of it is allocated or looped over."""
+"""Bounds on the sizes that a file describes, checked before anything of that size is allocated."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
@@ -10,7 +10,7 @@ from safetensors import safe_open
 from torch.overrides import TorchFunctionMode
 
 LARGEST = 1_000_000
-"""What a size of an architecture may be: steps, widths, features; its layers may be far fewer."""
+"""Largest size of an architecture: steps, widths, features. Layers are bounded by `MOST_LAYERS`."""
 
 MOST_LAYERS = 1_000
 
@@ -18,7 +18,7 @@ _FACTORIES = {torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torc
 
 
 def check_sizes(values: Mapping[str, Any], where: str) -> None:
-    """Refuse whole numbers beyond what any model has."""
+    """Refuse whole numbers larger than any model has."""
     for key, value in values.items():
         if isinstance(value, int) and abs(value) > (most := MOST_LAYERS if key.endswith("_layers") else LARGEST):
             raise ValueError(f"{where}.{key}={value}: must be at most {most:,}")
@@ -31,15 +31,9 @@ def shapes_of(path: Path) -> dict[str, tuple[int, ...]]:
 
 
 class Room(TorchFunctionMode):
-    """Lets torch make tensors of as many elements as a file holds, within a `with` block.
+    """Lets torch create at most `elements` tensor elements in total within a `with` block.
 
-    A model that is built there from sizes of somebody's own takes no more memory, and loops no longer, than the
-    weights that come with it are large.
-
-    Parameters
-    ----------
-    elements
-        As many as may be made, all together.
+    A model built there from untrusted sizes takes no more memory or time than its weights do.
     """
 
     def __init__(self, elements: int) -> None:
@@ -53,7 +47,6 @@ class Room(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call a function of torch, unless it makes a tensor that there is no room for."""
         options = dict(kwargs or {})
         if func in _FACTORIES:
             sizes = options.get("size", args)

@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, its last line, and what to do when memory is not enough."""
+"""How a command ends: its exit code, its last line, and the advice when memory runs out."""
 
 import errno
 import os
@@ -26,17 +26,17 @@ SAID = (
     *("can't allocate memory", "Cannot allocate memory", "not enough memory", "out of memory", "bad_alloc"),
     *("Failed to allocate", "can't start new thread"),
 )
-"""What libraries say in an error that is of no kind of its own; the CPU's allocator and CUDA's are among them."""
+"""Words of out-of-memory errors that have no type of their own, from the CPU's and CUDA's allocators among others."""
 
 SMALLER = (
     *("training.batch_size", "training.evaluation_batch_size", "context_length", "horizon", "model.d_model"),
     *("model.d_ff", "model.encoder_layers", "model.decoder_layers"),
 )
-"""Options of a training that memory grows with, those that cost the forecast least before the others."""
+"""Training options that memory grows with; those that cost the least accuracy come first."""
 
 
 def ran_out_of_memory(error: BaseException) -> bool:
-    """Say whether the machine, or a limit of this process, had no memory left; any other error is a fault."""
+    """Return whether the machine, or a limit of this process, had no memory left."""
     if isinstance(error, MemoryError):
         return True
     if isinstance(error, OSError):
@@ -46,13 +46,7 @@ def ran_out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def naming_what_to_make_smaller(config: Mapping[str, Any]) -> Iterator[None]:
-    """Raise `NotEnoughMemory` in the place of what a library raises, with the options of a training to change.
-
-    Raises
-    ------
-    NotEnoughMemory
-        In one line.
-    """
+    """Turn a library's out-of-memory error into `NotEnoughMemory` that names the training options to reduce."""
     try:
         yield
     except (MemoryError, OSError, RuntimeError) as error:
@@ -72,12 +66,12 @@ def _cure(config: Mapping[str, Any]) -> str:
 
 
 NAMED = (InputError, NotFiniteError, NotEnoughMemory, ParityError, ProcessFailed)
-"""Ends that say in their own words what happened, and have an exit code."""
+"""Errors with their own message and exit code."""
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 
 NO_PLACE = (errno.ENAMETOOLONG, errno.ELOOP, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
-"""What a system says where a name stands for something else than the program reads or writes there."""
+"""Error numbers for a path that is not the kind of file the program reads or writes there."""
 
 
 def finish(tool: Callable[[], None]) -> int:
@@ -111,7 +105,7 @@ def finish(tool: Callable[[], None]) -> int:
 
 
 def explain(error: Exception) -> tuple[str, int] | None:
-    """Return the line and the exit code of what is nobody's bug, None for a fault of the program."""
+    """Return the line and the exit code of an error that is no bug, None for a fault of the program."""
     if isinstance(error, NAMED):
         return str(error), error.exit_code
     if ran_out_of_memory(error):
@@ -128,7 +122,7 @@ def explain(error: Exception) -> tuple[str, int] | None:
 
 
 def unread() -> int:
-    """Say that what read the output has gone, as `head` does, give the exit code, and write to nowhere from now on."""
+    """Report that the reader of the output is gone (as with `head`), discard further output, return the exit code."""
     code = 128 + signal.SIGPIPE
     gone = [sys.stdout]
     try:

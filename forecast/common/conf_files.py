@@ -1,6 +1,6 @@
-"""The files of `conf/`: where they are, which options they have, and the nearest option to an unknown word.
+"""The files of `conf/`: where they are, their options, and the nearest option to an unknown word.
 
-A file whose name begins with `_` is no choice: others of its group are based on it.
+A file whose name begins with `_` is a base of others, not a choice.
 """
 
 from collections.abc import Collection, Sequence
@@ -24,7 +24,7 @@ def choice_files(group: str) -> list[Path]:
 
 
 def load_choice(file: Path) -> DictConfig:
-    """Return a choice's options, those of the files that it is based on included."""
+    """Return a choice's options, including those of the files it is based on."""
     own = OmegaConf.load(file)
     assert isinstance(own, DictConfig)
     bases = [name for name in own.pop("defaults", []) if name != "_self_"]
@@ -69,23 +69,23 @@ SYNONYMS = {
     "resume": "checkpoint ckpt_path resume_from",
     "attention": "attn mechanism",
 }
-"""Names that other programs have for an option, by the option; the last part of a word is looked up here."""
+"""Names of an option in other programs, by option; the last part of a word is looked up here."""
 
 CLOSE = 0.7
 """Likeness (of `difflib`) from which a word counts as a misspelt option."""
 
 SHOWN = 3
-"""Most options that a message names."""
+"""Most options named in a message."""
 
 OWN_TO_HYDRA = ("defaults", "hydra")
-"""Keys of the root that are no options of a run."""
+"""Root keys that are not options of a run."""
 
 
 @cache
 def option_files() -> dict[str, list[str]]:
-    """Return each option of `conf/` by its dotted name, with the choices (`model=informer`) that have it.
+    """Return each option of `conf/` by dotted name, with its choices (`model=informer`), none for a root option.
 
-    An option of the root has none. The places of attention that are choices of their own have those of `attention`.
+    Each attention place that is a choice of its own has the choices of `attention`.
     """
     folder = configuration_folder()
     root = OmegaConf.load(folder / "config.yaml")
@@ -104,7 +104,7 @@ def option_files() -> dict[str, list[str]]:
 
 
 def about_option(name: str) -> str:
-    """Return what to do about an option that the composed configuration does not have."""
+    """Return the advice for an option that the composed configuration does not have."""
     if name.startswith("hydra."):
         return "Hydra has no such option"
     known = option_files()
@@ -118,7 +118,7 @@ def about_option(name: str) -> str:
 
 
 def nearest_options(name: str) -> list[str]:
-    """Return at most three options that a word may stand for, the likeliest first; none if nothing is near."""
+    """Return at most three options similar to a word, the likeliest first."""
     last = name.rsplit(".", 1)[-1].lower()
     if meant := [option for option, others in SYNONYMS.items() if last in others.split()]:
         return meant[:SHOWN]
@@ -140,12 +140,11 @@ def nearest_choice(group: str, name: str, choices: Collection[str]) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names as a sentence has them: a, b or c."""
+    """Return names as in a sentence: a, b or c."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def _paths(config: object, prefix: str = "") -> list[str]:
-    """Return the dotted names of a file's options and of the nodes that hold some."""
     assert isinstance(config, DictConfig)
     names = []
     for key in map(str, config):
@@ -157,7 +156,7 @@ def _paths(config: object, prefix: str = "") -> list[str]:
 
 
 def _is_place(option: str, name: str) -> bool:
-    """Say whether an option may be meant: those of decoder and cross-attention only where the word names the place."""
+    """Return whether an option is meant; decoder and cross-attention only count where the word names the place."""
     place = option.split(".")[0]
     return place not in ("decoder_attention", "cross_attention") or name.startswith(place)
 

@@ -1,4 +1,4 @@
-"""What Hydra composed, as plain values, and Hydra's complaints in one line."""
+"""Hydra's composed configuration as plain values, and its complaints in one line."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,20 +14,20 @@ from forecast.common.conf_files import about_option, configuration_folder, liste
 from forecast.common.errors import InputError, first_line, signal_behind
 
 COMPLAINTS = (HydraException, OmegaConfBaseException)
-"""What Hydra raises about a command line or a file that it cannot compose."""
+"""Errors that Hydra raises about a command line or a file that it cannot compose."""
 
 LAUNCHERS = {"joblib": "joblib", "submitit": "slurm"}
-"""How the names of launchers begin that need an extra, and the extra."""
+"""Prefixes of the launchers that need an extra, and the extra."""
 
 ABSENT = re.compile(r"Could not (?:override '([^'@]+)'|delete from config. '([^']+)' does not exist)")
-"""What Hydra says of an option that is not there."""
+"""Hydra's message on a missing option."""
 
 UNKNOWN_CHOICE = re.compile(r"Could not find '([^/']+)/(.*)' Available options in '\S+': (.*)$")
-"""What Hydra says of a group's choice that is not there: the group, the choice, those that are."""
+"""Hydra's message on a missing choice: the group, the choice, the available ones."""
 
 
 OF_HYDRA = ("hydra/launcher", "hydra.launcher.", "hydra/sweeper", "hydra.sweeper.", "hydra.mode")
-"""How the words begin by which a user says how the jobs of a sweep are run and found."""
+"""Prefixes of the words that set how the jobs of a sweep run."""
 
 
 def check_hydra_words(words: Iterable[str]) -> None:
@@ -65,7 +65,7 @@ def plain_values(config: DictConfig) -> dict[str, Any]:
 
 
 def check_trial(config: Mapping[str, Any], words: Sequence[str]) -> None:
-    """Refuse `trainer=smoke` where something else has set the length of the run, which would then be no trial."""
+    """Refuse `trainer=smoke` where another word also sets the length of the run."""
     if "trainer=smoke" not in words or any(word.startswith("training.max_steps=") for word in words):
         return
     steps = OmegaConf.load(configuration_folder() / "trainer" / "smoke.yaml").training.max_steps
@@ -76,10 +76,7 @@ def check_trial(config: Mapping[str, Any], words: Sequence[str]) -> None:
 
 
 def one_line(error: BaseException) -> str:
-    """Return Hydra's complaint without what speaks of its own insides; where it has no words, those of its cause.
-
-    What a signal raised while Hydra composed is raised again.
-    """
+    """Return Hydra's complaint without its internals, or that of its cause; raise an interrupting signal again."""
     if isinstance(error, MissingMandatoryValue):
         return f"{error.full_key} is not given: set {error.full_key}=…, as in data=csv data.path=my.csv"
     if (stopped := signal_behind(error)) is not None:

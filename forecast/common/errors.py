@@ -1,11 +1,8 @@
-"""The ways in which the program ends that are nobody's bug, each with its exit code."""
+"""Errors that are no bug of the program, each with its exit code."""
 
 
 class InputError(ValueError):
-    """What the user gave cannot be used: one line that says what, where, and what to do.
-
-    The command-line tools print the message alone and end with `exit_code`.
-    """
+    """The user's input cannot be used: one line that says what, where, and what to do."""
 
     exit_code = 2
 
@@ -17,13 +14,13 @@ class NotFiniteError(ArithmeticError):
 
 
 class NotEnoughMemory(MemoryError):
-    """What was asked for takes more memory than there is; the message says what to make smaller."""
+    """The request takes more memory than there is; the message says what to make smaller."""
 
     exit_code = 6
 
 
 class Interrupted(Exception):
-    """A signal ended the training at the boundary of a step; what was reached has been saved."""
+    """A signal ended the training between two steps; the progress is saved."""
 
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)
@@ -31,7 +28,7 @@ class Interrupted(Exception):
 
 
 class ParityError(ArithmeticError):
-    """An exported model does not forecast what the run does that it was made from; it is not written."""
+    """An exported model's forecast differs from the run's; it is not written."""
 
     exit_code = 1
 
@@ -45,16 +42,15 @@ class ProcessFailed(Exception):
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an error says first, in at most 200 letters."""
+    """Return the first line of an error, in at most 200 letters."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__)[:200]
 
 
 def signal_behind(error: BaseException, before: BaseException | None = None) -> KeyboardInterrupt | SystemExit | None:
-    """Return what a signal raised while `error` was on its way, or that `error` came of; None if there is none.
+    """Return the signal's exception behind `error`, None if there is none; ignore those behind `before`.
 
-    A library that is interrupted may fail as it cleans up, and raise that in its place. What `before` and the errors
-    behind it came of is none of it.
+    An interrupted library may fail as it cleans up, and raise that error instead.
     """
     seen: list[BaseException] = []
     end: BaseException | None = error

@@ -16,11 +16,11 @@ from typing import IO, Any
 from forecast.common.errors import InputError, first_line
 
 DIGEST, BLANK = "digest", "0" * 64
-"""The last key of a sealed file, and what stands there while the file's SHA-256 is taken."""
+"""The last key of a sealed file, and its placeholder while the SHA-256 is computed."""
 
 
 MOST_BYTES, DEEPEST = 2**24, 40
-"""Length of the longest JSON text that is read, and how deep it may be nested."""
+"""Length of the longest JSON text that is read, and its deepest nesting."""
 
 DEEP = f"it is nested more than {DEEPEST} deep"
 
@@ -35,16 +35,13 @@ def check_place(*paths: Path) -> None:
 
 
 def gone(folder: Path) -> InputError:
-    """Return what is raised where the folder to write into is not there any more."""
+    """Return the error for an output folder that no longer exists."""
     return InputError(f"{folder}: is no longer there: it was removed or renamed while the program wrote to it")
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Open a temporary file beside `path` that takes its name once it is written, flushed and synced.
-
-    Whatever stood at `path` stays until then; after an error there is neither a torn nor a left-over file.
-    """
+    """Open a temporary file that replaces `path` once written and synced; after an error `path` is unchanged."""
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.", suffix=".tmp")
     except FileNotFoundError:
@@ -81,7 +78,7 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def write_sealed(path: Path, content: Mapping[str, Any]) -> None:
-    """Write plain values as `write_json` does, with a digest of the whole text in them, which `read_json` checks."""
+    """Write plain values as `write_json` does, with a digest of the whole text, which `read_json` checks."""
     text = json.dumps(_finite({**content, DIGEST: BLANK}), indent=2, ensure_ascii=False, allow_nan=False).encode()
     head, _, tail = text.rpartition(BLANK.encode())
     with replacing(path) as file:
@@ -111,7 +108,7 @@ def read_with_digest(path: Path) -> tuple[Any, bool]:
 
 
 def parse_json(raw: bytes) -> Any:
-    """Return what JSON text says, within bounds for its length and for how deep it is nested."""
+    """Parse JSON text, bounded in length and nesting."""
     if len(raw) > MOST_BYTES:
         raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
     try:
@@ -138,7 +135,7 @@ def _check_digest(raw: bytes, digest: Any) -> None:
 
 
 def check_stored(content: bytes) -> None:
-    """Refuse a zip archive whose parts are packed, or take more together than there is: ours are stored as they are."""
+    """Refuse a zip archive with compressed parts or parts that claim more bytes than it has; ours are uncompressed."""
     try:
         with zipfile.ZipFile(BytesIO(content)) as archive:
             parts = archive.infolist()
@@ -183,9 +180,9 @@ def look_up(content: Any, path: str) -> Any:
 
 @contextmanager
 def folder_lock(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """Hold `folder` until the block or the process ends, however it ends; nothing is left in the folder.
+    """Lock `folder` until the block or the process ends; no file is left in it.
 
-    Where another process holds it, `wait` for that one; without `wait` raise InputError.
+    If another process holds it, `wait` for that one, else raise InputError.
     """
     # not filelock: it needs a file of its own, which it leaves behind and cannot make in a read-only folder
     handle = os.open(folder, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Checks for NaN and infinity: of a loss and its gradients before the weights are touched, and of a forecast."""
+"""Checks for NaN and infinity, in losses and gradients before the update and in forecasts."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,13 +16,7 @@ READ_EVERY = 20
 
 
 def check_forecast(values: np.ndarray, dates: pd.DatetimeIndex, columns: Sequence[str]) -> None:
-    """Refuse a forecast (h, C) with a value that is NaN or infinite, so that none is ever shown or written.
-
-    Raises
-    ------
-    NotFiniteError
-        Naming the column and the time of the first.
-    """
+    """Raise NotFiniteError, naming column and time, if a forecast (h, C) has a value that is NaN or infinite."""
     bad = ~np.isfinite(values)
     if bad.any():
         step, place = np.argwhere(bad)[0]
@@ -35,23 +29,16 @@ def check_forecast(values: np.ndarray, dates: pd.DatetimeIndex, columns: Sequenc
 class FiniteGuard:
     """Stops a run at its first loss or gradient that is NaN or infinite.
 
-    On the CPU the step itself raises, before its update. On an accelerator the gradients of a bad step are
-    zeroed on the device (the update is then the momentum's alone), so that the weights stay finite, and the
-    step's number is read every `READ_EVERY` steps and before each validation, which comes before any
-    checkpoint.
+    On the CPU the step raises before its update. On an accelerator the gradients of a bad step are zeroed on the
+    device, so that the weights stay finite; the update is then the momentum's alone. The flag is read every
+    `READ_EVERY` steps and before each validation, hence before any checkpoint.
     """
 
     def __init__(self) -> None:
         self._first_bad: Tensor | None = None
 
     def check(self, loss: Tensor, norm: Tensor, parameters: Iterable[Tensor], step: int) -> None:
-        """Look at the loss and the gradients' norm of `step`, counted from 0.
-
-        Raises
-        ------
-        NotFiniteError
-            At once on the CPU, a few steps later on an accelerator.
-        """
+        """Check loss and gradient norm of `step`, from 0; raise at once on a CPU, steps later elsewhere."""
         finite = torch.isfinite(loss.detach()) & torch.isfinite(norm)
         if loss.device.type == "cpu":
             if not finite:
@@ -68,25 +55,13 @@ class FiniteGuard:
             self.read()
 
     def read(self) -> None:
-        """Wait for the device and raise if a step was bad.
-
-        Raises
-        ------
-        NotFiniteError
-            Naming the first such step.
-        """
+        """Wait for the device and raise NotFiniteError if a step was bad."""
         if self._first_bad is not None and (step := int(self._first_bad)) >= 0:
             raise NotFiniteError(_message(step, "loss or gradient"))
 
 
 def check_validation(mse: float, step: int) -> None:
-    """Refuse to go on where the validation after so many steps came to no number: nothing could be chosen by it.
-
-    Raises
-    ------
-    NotFiniteError
-        If the MSE is NaN or infinite.
-    """
+    """Raise NotFiniteError if the validation MSE after `step` steps is NaN or infinite."""
     if not math.isfinite(mse):
         raise NotFiniteError(
             f"validation after step {step}: not finite (MSE {mse}): look for extreme values in the validation part"
@@ -95,13 +70,7 @@ def check_validation(mse: float, step: int) -> None:
 
 
 def check_state(weights: Mapping[str, Tensor], optimizer: Optimizer, step: int) -> None:
-    """Refuse to save weights, or a state of their optimizer, that are not finite after so many steps.
-
-    Raises
-    ------
-    NotFiniteError
-        Naming the first.
-    """
+    """Raise NotFiniteError if weights or optimizer state are not finite after `step` steps."""
     states = [
         (f"the optimizer's {name}", value)
         for state in optimizer.state.values()

@@ -1,4 +1,4 @@
-"""What the processes of one training exchange."""
+"""Communication between the processes of one training."""
 
 import os
 import socket
@@ -15,20 +15,14 @@ from forecast.common.place import Place
 Content = TypeVar("Content")
 
 ON_THIS_MACHINE = "file://"
-"""Begins the address of a meeting of processes that this program itself started."""
+"""Prefix of the rendezvous address of processes that this program started."""
 
 
 class Group:
-    """The processes that train one model, as one of them sees the others.
+    """The processes that train one model; None as `place` is a single process, which exchanges nothing.
 
-    All of them have to call the same methods in the same order. A process alone exchanges nothing: each method
-    then gives back what it was given. What is handed on as Python values is pickled, among the processes of
-    one run alone.
-
-    Parameters
-    ----------
-    place
-        Of this process; None for one alone.
+    All processes must call the same methods in the same order. Python values are pickled, between the processes of one
+    run only.
     """
 
     def __init__(self, place: Place | None = None) -> None:
@@ -38,25 +32,25 @@ class Group:
 
     @property
     def rank(self) -> int:
-        """The number of this process."""
+        """The rank of this process."""
         return self.place.rank
 
     @property
     def size(self) -> int:
-        """How many processes there are."""
+        """The number of processes."""
         return self.place.size
 
     @property
     def leads(self) -> bool:
-        """Whether this is the process that writes and prints."""
+        """Whether this process writes and prints."""
         return self.place.rank == 0
 
     def share(self, count: int) -> range:
-        """Return this process's part of `count` positions; in order of rank the parts are all of them, each once."""
+        """Return this process's part of `count` positions; in order of rank the parts cover each position once."""
         return range(self.rank * count // self.size, (self.rank + 1) * count // self.size)
 
     def connect(self) -> None:
-        """Meet the others, if that has not been done: values and sums go over gloo, gradients on GPUs over NCCL."""
+        """Join the other processes, once: values and sums go over gloo, gradients on GPUs over NCCL."""
         if self.size == 1 or self._connected:
             return
         self._threads = torch.get_num_threads()
@@ -66,14 +60,14 @@ class Group:
         self._connected = True
 
     def close(self) -> None:
-        """Part from the others."""
+        """Leave the group."""
         if self._connected:
             self._connected = False
             distributed.destroy_process_group()
             torch.set_num_threads(self._threads)
 
     def hand_out(self, content: Content | None = None) -> Content:
-        """Return to all what the process that leads gives."""
+        """Return the leading process's value to all."""
         self.connect()
         self.told = True
         box = [content]
@@ -82,14 +76,14 @@ class Group:
         return box[0]  # type: ignore[return-value]  # what leads gives something
 
     def gather(self, content: Content) -> list[Content]:
-        """Return to all what each of them gives, by rank."""
+        """Return all processes' values to all, by rank."""
         gathered: list[Any] = [content] * self.size
         if self.size > 1:
             distributed.all_gather_object(gathered, content)
         return gathered
 
     def collect(self, content: Content) -> list[Content] | None:
-        """Return to the process that leads what each of them gives, by rank; None to the others."""
+        """Return all processes' values to the leading one, by rank; None to the others."""
         if self.size == 1:
             return [content]
         collected: list[Any] | None = [None] * self.size if self.leads else None
@@ -97,7 +91,7 @@ class Group:
         return collected
 
     def total(self, tensor: Tensor) -> Tensor:
-        """Return the sum over all of them, added in order of rank, so that it is the same number for all."""
+        """Return the sum over all processes, added in order of rank, so that it is the same number for all."""
         if self.size == 1:
             return tensor
         own = tensor.detach().cpu().contiguous()
@@ -106,7 +100,7 @@ class Group:
         return reduce(add, pieces).to(tensor.device)
 
     def summed(self, tensor: Tensor) -> Tensor:
-        """Return the sum over all of them without leaving the device, no gradient going through it."""
+        """Return the sum over all processes without leaving the device and without a gradient."""
         if self.size == 1:
             return tensor
         copy = tensor.detach().clone()
@@ -114,7 +108,7 @@ class Group:
         return copy
 
     def largest(self, number: int) -> int:
-        """Return the largest of all numbers."""
+        """Return the maximum over all processes."""
         if self.size == 1:
             return number
         tensor = torch.tensor(number)
@@ -122,7 +116,7 @@ class Group:
         return int(tensor)
 
     def _settle(self) -> None:
-        """On one machine, talk over its loopback interface alone; beside own children, take a part of the cores."""
+        """On one machine use the loopback interface only; share the cores among own children."""
         names = [name for _, name in socket.if_nameindex() if name in ("lo", "lo0")]
         if names and self.place.local_size == self.size:
             os.environ.setdefault("GLOO_SOCKET_IFNAME", names[0])
@@ -131,4 +125,3 @@ class Group:
 
 
 ALONE = Group()
-"""One process that trains by itself."""

@@ -1,4 +1,4 @@
-"""Memory: how much is free, and how much was used at the peak."""
+"""Memory: how much is free, and the peak usage."""
 
 import ctypes
 import gc
@@ -15,10 +15,9 @@ _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Free what earlier work in this process left, and reset the peak.
+    """Free what earlier work in this process left and reset the peak, as far as the system allows.
 
-    Both as far as the system lets it: what a process holds for itself, its libraries among it, stays in the
-    peak of a CPU.
+    On a CPU, memory that the process itself holds, such as its libraries, stays in the peak.
     """
     gc.collect()
     if device.type == "cuda":
@@ -68,7 +67,7 @@ def _available(meminfo: Path) -> int | None:
 
 
 def _left_in_group(folder: Path) -> int | None:
-    """Return what a container's own limit leaves, where there is one; cached files give way and do not count."""
+    """Return the memory left below a container's limit, if it has one; cached files count as free."""
     try:
         limit = (folder / "memory.max").read_text(encoding="ascii").strip()
         used = int((folder / "memory.current").read_text(encoding="ascii"))
@@ -83,11 +82,10 @@ def _cached(stat: Path) -> int:
 
 
 def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
-    """Return the peak of allocated bytes during `run`, its result included, its inputs not.
+    """Return the peak of allocated bytes during `run`, with its result, without its inputs.
 
-    On CUDA by the allocator's own statistics; on a CPU by the allocator's record of each allocation and
-    release, scratch inside a kernel included. What a library beneath torch takes from the system by
-    itself is seen by neither.
+    Measured by the allocator: its statistics on CUDA, its record of each allocation on a CPU, scratch of kernels
+    included. Memory that a library below torch takes directly from the system is missing.
     """
     return _peak_on_cuda(run, device) if device.type == "cuda" else _peak_on_cpu(run)
 

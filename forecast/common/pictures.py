@@ -1,4 +1,4 @@
-"""Pictures: lines with gaps, and a forecast beside what came before it."""
+"""Pictures: lines with gaps, and a forecast beside its past."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,10 +15,10 @@ from matplotlib.lines import Line2D
 from forecast.common.files import replacing
 
 MAX_SERIES = 7
-"""Series drawn; of a table with more, the first ones, and the picture names others."""
+"""Series drawn: the first ones; the picture names others."""
 
 NAMED = 5
-"""Series at most that a line names of those that are not drawn."""
+"""Most undrawn series that a line names."""
 
 
 def plot_line(panel: Axes, places: Any, values: np.ndarray, **style: Any) -> list[Line2D]:

@@ -1,4 +1,4 @@
-"""Which of how many processes this is: one alone, or one that torchrun, srun or this program itself started."""
+"""The rank of this process among those that train a model: alone, or started by torchrun, srun or this program."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,16 +8,10 @@ from forecast.common.errors import InputError
 
 @dataclass(frozen=True)
 class Place:
-    """Where a process stands among those that train one model.
+    """The place of a process among those that train one model.
 
-    Parameters
-    ----------
-    rank, size
-        Its number among all of them, from 0, and how many they are. Rank 0 leads: it alone writes and prints.
-    local_rank, local_size
-        The same among those of its machine: there its number is also that of its GPU.
-    meeting
-        The address at which they find each other, as `torch.distributed` takes it.
+    `rank` counts from 0 among all `size` processes; rank 0 alone writes and prints. `local_rank` of `local_size` is the
+    same on one machine, and the number of its GPU. `meeting` is the rendezvous address for `torch.distributed`.
     """
 
     rank: int = 0
@@ -28,11 +22,9 @@ class Place:
 
 
 def started_place(environment: Mapping[str, str]) -> Place | None:
-    """Return the place that torchrun or srun gave this process, None where neither of them started several.
+    """Return the place that torchrun or srun gave this process, None where neither started several.
 
-    References
-    ----------
-    docs.pytorch.org/docs/stable/elastic/run.html, slurm.schedmd.com/srun.html, "output environment variables".
+    Sources: docs.pytorch.org/docs/stable/elastic/run.html, slurm.schedmd.com/srun.html, "output environment variables".
     """
     if "TORCHELASTIC_RUN_ID" in environment:
         place = _of_torchrun(environment)
@@ -44,7 +36,7 @@ def started_place(environment: Mapping[str, str]) -> Place | None:
 
 
 def find_place(started: Place | None, local_size: int, nodes: int) -> Place:
-    """Return the place of a process that leads, of `local_size` processes on each of `nodes` machines."""
+    """Return the place of the leading process of `local_size` on each of `nodes` machines."""
     if started is None:
         if nodes > 1:
             raise InputError(
@@ -74,7 +66,7 @@ def _of_srun(environment: Mapping[str, str]) -> Place:
 
 
 def _srun_address(environment: Mapping[str, str]) -> str:
-    """Return host and port, as Lightning does: the first machine, and a port that follows from the job's number."""
+    """Return host and port as Lightning does: the first machine, and a port derived from the job's number."""
     from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 
     nodes = environment.get("SLURM_STEP_NODELIST") or environment["SLURM_JOB_NODELIST"]

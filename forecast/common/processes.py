@@ -24,22 +24,12 @@ GLANCE = 0.5
 _OUT_OF_MEMORY = (
     *("bad_alloc", "MemoryError", "Cannot allocate memory", "can't allocate memory", "Thread creation failed"),
 )
-"""What a process prints that died of a memory limit in a library that raises no exception."""
+"""Output of a process that died of a memory limit in a library that raises no exception."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a child process ended.
-
-    Attributes
-    ----------
-    code
-        The exit code; minus the number of the signal that killed it.
-    reply
-        What its function returned, None if it did not get that far.
-    printed
-        All that it printed.
-    """
+    """How a child process ended: exit code (minus the signal that killed it), reply (None if it had none), output."""
 
     code: int
     reply: Any
@@ -47,26 +37,15 @@ class Ended:
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether the process died because it had no more memory."""
+        """Whether the process died for lack of memory."""
         return self.code == -signal.SIGKILL or any(words in self.printed for words in _OUT_OF_MEMORY)
 
 
 class Child:
-    """A function of this package in a new process: JSON in, JSON out.
+    """The function `function` (`forecast.plan.worker:answer`) in a new process: `request` and reply are JSON.
 
-    The process is in a group of its own, which the signals of a terminal do not reach. It ends when this process
-    does, however that ends: its standard input closes then.
-
-    Parameters
-    ----------
-    function
-        Its name, such as `forecast.plan.worker:answer`. What it returns is the reply.
-    request
-        Its keyword arguments, plain values.
-    threads
-        Threads that it computes with; None for as many as the environment says.
-    scratch
-        A folder that the child removes if this process dies.
+    The process has a group of its own, which a terminal's signals do not reach. It ends with this process, because its
+    standard input closes then, and removes the folder `scratch`. `threads` None takes the environment's number.
     """
 
     def __init__(
@@ -94,7 +73,6 @@ class Child:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kill the process if it still runs."""
         with self.process:
             self.process.kill()
             self.let_go()
@@ -102,7 +80,7 @@ class Child:
 
     @property
     def printed(self) -> str:
-        """All that it has printed."""
+        """Its output so far."""
         return os.pread(self._output, os.fstat(self._output).st_size, 0).decode(errors="replace").strip()
 
     @property
@@ -111,13 +89,13 @@ class Child:
         return os.fstat(self._output).st_mtime
 
     def let_go(self) -> None:
-        """Close its standard input, upon which it ends."""
+        """Close its standard input, which makes it end."""
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):
             self.process.stdin.close()
 
     def wait(self, seconds: float | None = None) -> Ended:
-        """Return how it ended; raise TimeoutError if it takes more than `seconds`."""
+        """Return how it ended; raise TimeoutError after `seconds`."""
         assert self.process.stdout is not None
         until = None if seconds is None else time.monotonic() + seconds
         while not select.select([self.process.stdout], [], [], GLANCE)[0]:
@@ -132,7 +110,7 @@ class Child:
 def run_python(
     function: str, request: Mapping[str, Any], *, threads: int | None = None, seconds: float | None = None
 ) -> Ended:
-    """Call a function in a new process and return how that ended; see `Child`, and `Child.wait` for the time."""
+    """Call a function in a new process and return how it ended; see `Child`, and `Child.wait` for the time."""
     with Child(function, request, threads=threads) as child:
         return child.wait(seconds)
 
@@ -143,13 +121,13 @@ def command(function: str) -> list[str]:
 
 
 def environment(threads: int | None = None) -> dict[str, str]:
-    """Return the environment of a process that imports what this one would and computes with `threads`."""
+    """Return the environment of a process with this one's imports that computes with `threads`."""
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
     return {**os.environ, "PYTHONPATH": paths, **({} if threads is None else {"OMP_NUM_THREADS": str(threads)})}
 
 
 def answer() -> None:
-    """Answer the request on standard input: what `Child` runs in the new process."""
+    """Answer the request on standard input, as the new process of `Child`."""
     with os.fdopen(os.dup(1), "w") as reply:
         os.dup2(2, 1)  # what is printed on the way is no reply
         message = json.loads(sys.stdin.readline())
@@ -159,7 +137,7 @@ def answer() -> None:
 
 
 def end_with_the_starter(scratch: str | None = None) -> None:
-    """End this process, whatever it does, when its standard input closes; remove the folder `scratch` then."""
+    """End this process when its standard input closes, and remove the folder `scratch`."""
 
     def wait() -> None:
         os.read(0, 1)  # not through a buffer, whose lock a process that ends could not have
@@ -171,25 +149,20 @@ def end_with_the_starter(scratch: str | None = None) -> None:
 
 
 ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-"""Signals that ask a process to end: a scheduler, a terminal that closes, and what SLURM sends before its limit."""
+"""Signals that ask a process to end: from a scheduler, a closing terminal, and SLURM before its limit."""
 
 SIGNALS = (*ENDING, signal.SIGINT)
 
 
 def is_heard(number: signal.Signals) -> bool:
-    """Say whether a signal is not ignored, as `nohup` has a process ignore SIGHUP."""
+    """Return whether a signal is not ignored, as SIGHUP is under `nohup`."""
     return signal.getsignal(number) is not signal.SIG_IGN
 
 
 class StopRequest:
-    """Notes the first of `SIGNALS` between `listen` and `forget`; a second one acts at once.
+    """Notes the first of `SIGNALS` between `listen` and `forget` as `number`; a second one acts at once.
 
-    What listens reads `number` at the boundaries of its steps.
-
-    Parameters
-    ----------
-    pass_on
-        Called at the first, where another process is the one that has to stop.
+    `pass_on` is called at the first, to stop another process.
     """
 
     def __init__(self, pass_on: Callable[[], None] = lambda: None) -> None:
@@ -198,7 +171,7 @@ class StopRequest:
         self._before: dict[signal.Signals, Any] = {}
 
     def listen(self) -> None:
-        """Take the signals over; only a process's main thread can."""
+        """Install the signal handlers; only a process's main thread can."""
         if threading.current_thread() is threading.main_thread() and not self._before:
             self._before = {each: signal.signal(each, self._note) for each in SIGNALS if is_heard(each)}
 

@@ -1,4 +1,4 @@
-"""How far a long measurement is, on the error stream: a bar on a terminal, lines where the output is piped."""
+"""Progress of a long measurement on the error stream: a bar on a terminal, lines where it is piped."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ LINE = 10.0
 """Seconds between two lines where there is no terminal."""
 
 BEAT = 30.0
-"""Seconds after which a line repeats what runs, where that is in another process."""
+"""Seconds after which a line repeats what runs, if another process runs it."""
 
 Reports = tuple[Callable[[str], None], Callable[[int], None]]
 
@@ -23,17 +23,11 @@ Reports = tuple[Callable[[str], None], Callable[[int], None]]
 def progress(
     total: int, *, quiet: bool, opening: str = "", elsewhere: bool = False, console: Console | None = None
 ) -> Iterator[Reports]:
-    """Show how many of `total` cases are done; give what says what runs now, and what adds cases.
+    """Show how many of `total` cases are done; yield what reports the running case, and what adds cases.
 
-    Parameters
-    ----------
-    opening
-        What is going to be done, a line of its own.
-    elsewhere
-        Whether other processes measure: then time is shown as it passes, with an estimate of what is left. A process
-        that measures itself shows something between its passes only, so that it costs none of them anything.
-    console
-        The error stream if not given.
+    `opening` is the first line. `elsewhere` says that other processes measure: time and the estimated rest are then
+    shown continuously. Otherwise something is shown only between passes, which costs them no time. `console` defaults
+    to the error stream.
     """
     console = Console(stderr=True) if console is None else console
     if quiet:
@@ -100,14 +94,12 @@ def _lines(total: int, console: Console, elsewhere: bool) -> Iterator[Reports]:
 
 
 class _State:
-    """What is done, and what runs."""
-
     def __init__(self, total: int, foretells: bool) -> None:
         self.total, self.foretells = total, foretells
         self.done, self.text, self.began, self.shown = 0, "", monotonic(), float("-inf")
 
     def now(self) -> str:
-        """Return what runs, with the time that is left where cases take alike."""
+        """Return what runs, with the remaining time if cases take equally long."""
         if not (self.foretells and self.done):
             return self.text
         left = (monotonic() - self.began) / self.done * (self.total - self.done)

@@ -19,22 +19,9 @@ _METADATA = "option"
 class Option:
     """Documentation and range of one option.
 
-    Parameters
-    ----------
-    about
-        What the option sets.
-    unit
-        Unit of its value; empty for none.
-    least, above, most, below
-        Inclusive and exclusive bounds of a number; a number without an upper bound must be finite.
-    choices
-        The only values, where they are few.
-    null
-        What null means, for the message.
-    items
-        What the items of a list are.
-    only
-        The source of data that has this option, None where every source has it.
+    `about` says what it sets, `unit` the unit (empty for none), `null` what null means, `items` what a list's items
+    are. `least`/`most` are inclusive and `above`/`below` exclusive bounds; a number without an upper bound must be
+    finite. `choices` are the only values. `only` is the one source of data with this option, None for all.
     """
 
     about: str
@@ -90,12 +77,7 @@ def options_of(declared: Any) -> dict[str, Option]:
 def read_options(declared: Any, values: Mapping[str, Any], group: str) -> dict[str, Any]:
     """Return the values of a group, checked against the kinds and ranges that a settings class declares.
 
-    An option with a default may be absent.
-
-    Parameters
-    ----------
-    group
-        Name of the group, for the messages; empty at the root.
+    An option with a default may be absent. `group` is its name in messages, empty at the root.
     """
     prefix = f"{group}." if group else ""
     known, hints = options_of(declared), get_type_hints(declared)
@@ -121,7 +103,7 @@ def _check_range(declared: Option, value: Any, kinds: tuple[Any, ...], key: str)
 
 
 def check_options(declared: Callable[..., Any], values: Mapping[str, Any], group: str) -> None:
-    """Compare values with the plain types (int, float, bool, str, list, dict, None, unions) that `declared` annotates.
+    """Check values against the plain types (int, float, bool, str, list, dict, None, unions) that `declared` annotates.
 
     An int counts as a float; a bool is no number.
     """

@@ -1,8 +1,7 @@
-"""CSV files as this program writes and reads them: no cell of text is a formula to a spreadsheet.
+"""CSV files in which no cell of text is a formula to a spreadsheet.
 
-A spreadsheet runs a cell that begins with =, +, - or @, or with a tab or the end of a line before one. Such a text
-gets an apostrophe in front, and so does one that has apostrophes there already: taking one away gives the text back.
-Numbers are written as they are.
+A spreadsheet runs a cell that begins with =, +, - or @, also behind a tab or a line end. Such a text, or one with
+leading apostrophes, gets an apostrophe in front; removing one restores it. Numbers stay as they are.
 """
 
 import csv
@@ -27,7 +26,7 @@ def guard(text: str) -> str:
 
 
 def unguard(cell: str) -> str:
-    """Return the text that `guard` made the cell of."""
+    """Undo `guard`."""
     return cell[1:] if _GUARDED.match(cell) else cell
 
 
@@ -65,7 +64,7 @@ def csv_bytes(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> byte
 
 
 def _quoting(texts: Iterable[str]) -> Literal[0, 2]:
-    """Return how cells are quoted: all texts where one has a carriage return, which csv leaves bare otherwise."""
+    """Return how cells are quoted: all texts if one has a carriage return, which csv otherwise leaves bare."""
     return csv.QUOTE_NONNUMERIC if any("\r" in text for text in texts) else csv.QUOTE_MINIMAL
 
 

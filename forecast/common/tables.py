@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table as TerminalTable
 
 WIDTH = 120
-"""Letters of a line that tables are laid out for."""
+"""Characters of a line that tables are laid out for."""
 
 MARKS = {"✓": "green", "✗": "bold red"}
 """Colours of signs in a terminal."""
@@ -25,17 +25,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Table:
-    """A table of text; each writer escapes it for its format.
-
-    Parameters
-    ----------
-    title, notes
-        What stands above the table and beneath it.
-    headings, cells
-        A heading a column, a cell of each row for each heading.
-    words
-        Columns of words, which come first and are aligned left; the others hold numbers.
-    """
+    """A table of text, escaped by each writer for its format; its first `words` columns are words, aligned left."""
 
     title: str
     headings: Sequence[str]
@@ -97,7 +87,7 @@ def to_csv(rows: Sequence[Row]) -> bytes:
 
 
 def inert(text: str) -> str:
-    """Return a text of one line such that no name in it becomes a tag, a link or a picture of a page."""
+    """Return a line of text such that no name in it becomes a tag, a link or a picture of a page."""
     return shown(text).replace("<", "&lt;").replace("](", "]\\(")
 
 
@@ -107,7 +97,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def write_between(path: Path, begin: str, end: str, content: str) -> None:
-    """Put `content` between the two marks in the file, which has each of them once."""
+    """Replace the text between the two marks in a file, which has each of them once."""
     if not path.is_file():
         raise InputError(f"{path}: no such file: give one with the lines {begin} and {end}")
     text = path.read_text(encoding="utf-8")

@@ -11,27 +11,19 @@ from forecast.common.errors import InputError, first_line
 TARGET = "_target_"
 
 OF_HYDRA = ("_partial_", "_args_", "_recursive_", "_convert_")
-"""Keys by which Hydra would make something in another way."""
+"""Keys that change how Hydra builds an object."""
 
 COMPLAINTS = (
     *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RuntimeError),
     *(ImportError, OSError),
 )
-"""What a constructor raises about its options, or about a package that it needs."""
+"""Errors of a constructor about its options, or about a missing package."""
 
 
 def check_target(
     node: Mapping[str, Any], where: str, kind: type, *, functions: Collection[Callable[..., Any]] = ()
 ) -> None:
-    """Refuse a target that is no `kind`, nor one of `functions`.
-
-    Parameters
-    ----------
-    node
-        Options with a `_target_`, from which something is to be made.
-    where
-        The key of `node`, for the messages.
-    """
+    """Refuse a target that is neither a `kind` nor one of `functions`; `where` is the node's key, for messages."""
     name = str(node.get(TARGET))
     try:
         found = resolve_name(name)
@@ -45,7 +37,7 @@ def check_target(
 
 
 def check_plain(node: Mapping[str, Any], where: str) -> None:
-    """Refuse options that would make something within a node, or make the node in another way."""
+    """Refuse options that would build an object within a node, or build the node in another way."""
     for key in OF_HYDRA:
         if key in node:
             raise InputError(f"{where}.{key}: is settled here: leave it out")
@@ -54,16 +46,13 @@ def check_plain(node: Mapping[str, Any], where: str) -> None:
 
 
 def prepared(node: Mapping[str, Any]) -> partial[Any]:
-    """Return what a checked node names, with the node's other values as its options.
-
-    The values are taken as they are: no interpolation is resolved in them.
-    """
+    """Return a checked node's target with its options, used as they are: no interpolation is resolved."""
     options = {key: deepcopy(value) for key, value in node.items() if key != TARGET}
     return partial(resolve_name(str(node[TARGET])), **options)
 
 
 def make(node: Mapping[str, Any], where: str, **settled: Any) -> Any:
-    """Make what a checked node names, of its values and of those that are settled here."""
+    """Build a checked node's target from its options and those given here."""
     from lightning.fabric.utilities.exceptions import MisconfigurationException  # here: reading a folder needs none
 
     try:
@@ -75,7 +64,6 @@ def make(node: Mapping[str, Any], where: str, **settled: Any) -> Any:
 
 
 def _inner(node: Any, where: str) -> Iterator[str]:
-    """Yield the keys below `node` that name a target of their own."""
     if isinstance(node, Mapping):
         pieces = [(f"{where}.{key}", value) for key, value in node.items()]
     else:

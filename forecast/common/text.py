@@ -8,39 +8,39 @@ NONE = "-"
 
 
 def three_digits(value: float | None) -> str:
-    """Return three digits, or all before the point where there are more."""
+    """Format with three digits, or all before the point if there are more."""
     if value is None:
         return NONE
     return f"{value:,.0f}" if value >= 99.5 else f"{value:.3g}"
 
 
 def spread(value: float) -> str:
-    """Return two digits, or all before the point where there are more."""
+    """Format with two digits, or all before the point if there are more."""
     return f"{value:,.0f}" if value >= 9.5 else f"{value:.2g}"
 
 
 def mebibytes(value: float | None) -> str:
-    """Return bytes as MiB."""
+    """Format bytes as MiB."""
     return NONE if value is None else three_digits(value / 2**20)
 
 
 def decimals(value: float | None) -> str:
-    """Return two places."""
+    """Format with two decimals."""
     return NONE if value is None else f"{value:,.2f}"
 
 
 def per_cent(value: float | None) -> str:
-    """Return a share in per cent, one place."""
+    """Format a share in per cent, with one decimal."""
     return NONE if value is None else f"{100 * value:.1f}"
 
 
 def heads_of(count: int, width: int) -> str:
-    """Return heads and their width in words."""
+    """Return the number of heads and their width in words."""
     return f"{count} {'head' if count == 1 else 'heads'} of {width}"
 
 
 def duration(seconds: float | None) -> str:
-    """Return seconds in the unit that suits them."""
+    """Format seconds in a suitable unit."""
     if seconds is None:
         return NONE
     for unit, size in (("h", 3600), ("min", 60), ("s", 1)):
@@ -50,7 +50,7 @@ def duration(seconds: float | None) -> str:
 
 
 def from_to(numbers: Sequence[float], shown_as: Callable[[float], str]) -> str:
-    """Return the least and the greatest number, once where they are shown alike."""
+    """Return the range of the numbers, or one number if both ends look alike."""
     least, most = shown_as(min(numbers)), shown_as(max(numbers))
     return least if least == most else f"{least} to {most}"
 
@@ -60,24 +60,24 @@ _TURNS = "\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 def steers(letter: str) -> bool:
-    """Say whether a letter is a control character, a separator of lines or a change of direction."""
+    """Return whether a letter is a control character, a line separator or a change of direction."""
     return unicodedata.category(letter) == "Cc" or letter in _TURNS
 
 
 def is_plain(text: str) -> bool:
-    """Say whether no letter of a name steers."""
+    """Return whether a name has no letter that steers."""
     return text.isprintable() or not any(map(steers, text))
 
 
 def shown(text: str) -> str:
-    """Return the text with each letter that steers written out as Python does it."""
+    """Return the text with each letter that steers escaped as in Python."""
     if text.isprintable():
         return text
     return "".join(letter.encode("unicode_escape").decode() if steers(letter) else letter for letter in text)
 
 
 def holds_steering(content: Any) -> bool:
-    """Say whether a text among plain values steers; lines and tabs may be in them."""
+    """Return whether a text among plain values steers; lines and tabs are allowed."""
     if isinstance(content, str):
         return not content.isprintable() and any(steers(letter) and letter not in _LINES for letter in content)
     if isinstance(content, Mapping):

@@ -1,4 +1,4 @@
-"""Time: stopwatches, repeated measurements, and the load of the machine beside them."""
+"""Time: stopwatches, repeated measurements, and the load of the machine."""
 
 import os
 import time
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Spread:
-    """Seconds of repeated passes: the mean, the median, the quartiles, and how many there were."""
+    """Seconds of repeated passes: number, mean, median, quartiles and minimum."""
 
     repetitions: int
     mean: float
@@ -34,7 +34,7 @@ class Spread:
 
 
 def seconds_of(run: Callable[[], object], device: "torch.device") -> float:
-    """Return how long one pass takes until its result is there; freeing the result is not counted."""
+    """Return the seconds of one pass until its result is there, without those for freeing the result."""
     if device.type == "cuda":
         import torch  # here, for the same reason
 
@@ -61,23 +61,10 @@ def interleave(
     seconds: float,
     after_round: Callable[[int], None] = lambda _: None,
 ) -> dict[str, list[float]]:
-    """Time passes in rounds, in an order that turns with each round, so that drift hits all alike.
+    """Time passes in rounds of alternating order, so that drift affects all equally; return the seconds by name.
 
-    Parameters
-    ----------
-    passes : mapping
-        By name, what runs one pass and returns its seconds.
-    least, most : int
-        Repetitions of each pass.
-    seconds : float
-        A pass is repeated until its own sum reaches this, between `least` and `most` times.
-    after_round : callable
-        Told how many rounds are done, between passes.
-
-    Returns
-    -------
-    dict
-        The measured seconds by name.
+    `passes` maps a name to a function that runs one pass and returns its seconds. A pass is repeated until its own sum
+    reaches `seconds`, between `least` and `most` times. `after_round` gets the number of finished rounds.
     """
     taken: dict[str, list[float]] = {name: [] for name in passes}
     rounds = 0
@@ -94,13 +81,7 @@ def _done(taken: Sequence[float], least: int, most: int, seconds: float) -> bool
 
 
 class Stopwatch:
-    """Adds up the seconds spent in its `with` blocks; a block inside another one counts once.
-
-    Attributes
-    ----------
-    seconds
-        The sum so far, wall-clock; a block that is still open is not in it.
-    """
+    """Adds up the wall-clock `seconds` of its closed `with` blocks; a block inside another one counts once."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -142,40 +123,29 @@ _STAT, _TASKS = Path("/proc/stat"), Path("/proc/self/task")
 NAN = float("nan")
 
 OTHERS = 0.1
-"""Processors that others keep busy on average, from which on a machine counts as shared. A quiet desktop takes less."""
+"""Average processors kept busy by others, from which a machine counts as shared. A quiet desktop has less."""
 
 WAITED = 0.05
-"""Seconds a second that the threads wait for a processor, from which on a shared machine has slowed them.
+"""Waiting time of the threads, in seconds a second, from which a shared machine has slowed them.
 
-Half of the least difference that a report calls one. The sum over the threads counts: those that meet at the end of an
-operation all stop for the one that waits. Measured in one thread of a machine with two processors: a process on the
-other one, waiting of 0.01, a step of 12.3 ms in place of 12.1 ms; waiting of 0.09, 12.7 ms; of 0.5, 23.9 ms.
+Half of the least difference that a report mentions. The sum over the threads counts: all of them wait for the slowest
+at the end of an operation. Measured with one thread on two processors, another process on the other one: waiting of
+0.01, a step of 12.3 ms instead of 12.1 ms; of 0.09, 12.7 ms; of 0.5, 23.9 ms.
 """
 
 NOT_COUNTED = ["0", "0", "0"]
-"""What the kernel says of a thread where it does not count."""
+"""The kernel's entry for a thread that it does not count."""
 
 FULL = 0.9
-"""Part of the processors in use, from which on nothing is known to have been left free.
-
-It decides only where the system does not say how long threads wait.
-"""
+"""Part of the processors in use from which none counts as free, where the system does not report waiting times."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """What a stretch of work took, and what else the machine did meanwhile; NaN where the system does not say.
+    """Seconds of a stretch of work, and of the machine's other work meanwhile; NaN where the system does not say.
 
-    Parameters
-    ----------
-    wall_seconds
-        By a clock on the wall.
-    cpu_seconds
-        Processor time of this process, all threads together.
-    waited_seconds
-        The time its threads were ready to run and had no processor, all threads together.
-    other_cpu_seconds
-        Processor time of everything else: other processes, the system, other guests of the same host.
+    Wall-clock time; processor time of this process; time its threads waited for a processor; processor time of
+    everything else: other processes, the system, other guests of the host. The middle two are sums over all threads.
     """
 
     wall_seconds: float = 0.0
@@ -189,20 +159,20 @@ class Load:
 
     @property
     def others(self) -> float:
-        """Processors that others kept busy, on average."""
+        """Average number of processors that others kept busy."""
         return self.other_cpu_seconds / self.wall_seconds if self.wall_seconds > 0 else NAN
 
     @property
     def waiting(self) -> float:
-        """Seconds that the threads waited for a processor, for each second of the stretch."""
+        """Seconds that the threads waited for a processor, per second."""
         return self.waited_seconds / self.wall_seconds if self.wall_seconds > 0 else NAN
 
     @property
     def disturbed(self) -> bool | None:
-        """Whether others took processors that this process needed; None where nobody can say.
+        """Whether others took processors that this process needed; None where unknown.
 
-        Both have to hold: others were at work, and the threads waited. Threads that are more than the processors
-        wait for one another on a quiet machine too, and a process on a processor that was free takes nothing away.
+        Others were at work and the threads waited. Surplus threads wait for one another on a quiet machine too, and a
+        process on a free processor takes nothing away.
         """
         if self.others != self.others:
             return None
@@ -213,13 +183,13 @@ class Load:
 
     @property
     def words(self) -> str:
-        """What the others did, as a line says it."""
+        """The work of the others, in words."""
         waited = f" and its threads waited {self.waiting:.2f} s a second" if self.waiting == self.waiting else ""
         return f"other processes used {self.others:.2f} processors{waited}"
 
     @classmethod
     def of(cls, figures: Mapping[str, float | None], stretch: str) -> "Load":
-        """Return what `figures` was made of, NaN where it is null or absent."""
+        """Undo `figures`; NaN where a number is null or absent."""
         values = (figures.get(f"{stretch}_{field.name}") for field in fields(cls))
         return cls(*(NAN if value is None else value for value in values))
 
@@ -231,12 +201,12 @@ class Load:
 
 
 UNKNOWN = Load(NAN, NAN, NAN, NAN)
-"""Of a stretch that nobody watched, or not all of it."""
+"""The load of a stretch that was not, or not fully, watched."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The clocks at one moment: `waited` by thread; None for what the system does not say."""
+    """The clocks at one moment; `waited` by thread; None where the system does not say."""
 
     wall: float
     cpu: float
@@ -258,7 +228,7 @@ class Reading:
 
 
 def read_load() -> Reading:
-    """Return the clocks as they are now; this takes some tenths of a millisecond."""
+    """Read the clocks; this takes some tenths of a millisecond."""
     busy = _busy_seconds()
     queue = os.getloadavg()[0] if busy is None and hasattr(os, "getloadavg") else None
     return Reading(time.perf_counter(), time.process_time(), _waited_seconds(), busy, queue)
@@ -270,7 +240,7 @@ def load_since(earlier: Reading) -> Load:
 
 
 def _busy_seconds() -> float | None:
-    """Return the processor time of the whole machine since it started, that taken by its host included."""
+    """Return the processor time of the whole machine since its start, including time taken by its host."""
     try:
         with _STAT.open(encoding="ascii") as file:
             name, *ticks = file.readline().split()
@@ -300,9 +270,9 @@ def _waited_seconds() -> dict[str, float] | None:
 
 
 LEAST_ROUNDS = 3
-"""Rounds that tell two mechanisms apart: of two that are alike, in one case of ten. As many are made if not told."""
+"""Default and least number of rounds to compare two mechanisms: two equal ones differ by chance in 1 of 10 cases."""
 
 
 def always_less(ones: Sequence[float], others: Sequence[float]) -> bool:
-    """Tell whether every round of the one lies below every round of the other; of too few rounds that says nothing."""
+    """Return whether every round of `ones` is below every round of `others`, with at least `LEAST_ROUNDS` of each."""
     return min(len(ones), len(others)) >= LEAST_ROUNDS and max(ones) < min(others)

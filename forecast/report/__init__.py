@@ -1,1 +1,1 @@
-"""`python -m forecast.report`: what many runs say together, in words, tables and pictures."""
+"""`python -m forecast.report`: compare many runs in words, tables and pictures."""

@@ -11,7 +11,7 @@ from forecast.common.errors import InputError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the report that the command line asks for; give the exit code."""
+    """Write the report that the command line asks for; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m forecast.report",
         description="Compare finished runs: error against time and memory, what was held equal, which differences are "

@@ -32,9 +32,9 @@ from forecast.report.sections import CONTROL, REFERENCE, Section, Setting
 
 
 def headline(section: Section, comparisons: Comparisons) -> str:
-    """Return the sentence on the longest look-back at which another mechanism was timed beside the reference.
+    """Return the main result, at the longest look-back at which another mechanism and the reference were timed.
 
-    Of those that train clearly faster it names the fastest that is not shown to err more; if all are, the fastest.
+    Among clearly faster mechanisms, it names the fastest that is not shown to have a larger error, else the fastest.
     """
     pairs = timed_pairs(comparisons)
     if not pairs:
@@ -57,17 +57,17 @@ def headline(section: Section, comparisons: Comparisons) -> str:
 
 
 def timed_pairs(comparisons: Comparisons) -> list[Comparison]:
-    """Return the comparisons with the reference whose training can be compared too, without the control."""
+    """Return the comparisons with the reference for which training times exist, without the control."""
     return [each for each in pairs_of(comparisons) if times_cheaper(TRAINING, each.setting, each.against) is not None]
 
 
 def pairs_of(comparisons: Comparisons) -> list[Comparison]:
-    """Return the comparisons of mechanisms with the reference, the control aside."""
+    """Return the comparisons of mechanisms with the reference, without the control."""
     return [each for each in comparisons.reference.values() if each.setting.mechanism not in (REFERENCE, CONTROL)]
 
 
 def _without(section: Section, comparisons: Comparisons) -> str:
-    """Return the sentence where there is nothing to say of speed."""
+    """Return the sentence for the case without training times to compare."""
     if section.reference is None:
         return f"On {section.title} no run has attention={REFERENCE}, with which the others would be compared."
     if all(setting.mechanism in (REFERENCE, CONTROL) for setting in section.settings):
@@ -92,7 +92,7 @@ def _times_faster(pair: Comparison) -> float:
 
 
 def _other_costs(pair: Comparison) -> str:
-    """Say how inference and memory compare, as far as they were measured."""
+    """Return how inference and memory compare, as far as measured."""
     told = []
     if (times := times_cheaper(INFERENCE, pair.setting, pair.against)) is not None:
         if clearly_cheaper(INFERENCE, pair.setting, pair.against):
@@ -107,14 +107,14 @@ def _other_costs(pair: Comparison) -> str:
 
 
 def _after(pair: Comparison) -> str:
-    """Name the steps in the sentence itself where some run of the two had too few to speak of quality."""
+    """Return the number of steps if a run had too few of them to judge quality."""
     runs = [*pair.setting.runs, *pair.against.runs]
     steps = from_to([run.number("model.steps") for run in runs], "{:,.0f}".format)
     return f", after {steps} training steps," if any(map(is_short, runs)) else ""
 
 
 def leaving(section: Section, comparisons: Comparisons) -> Iterator[str]:
-    """Yield them where training was timed at two look-backs at least; the control is no mechanism to leave for."""
+    """Yield the look-backs at which mechanisms train faster, if training was timed at two or more; skip the control."""
     pairs = timed_pairs(comparisons)
     look_backs = sorted({pair.setting.look_back for pair in pairs})
     if len(look_backs) < 2:
@@ -131,7 +131,7 @@ def leaving(section: Section, comparisons: Comparisons) -> Iterator[str]:
 
 
 def _reason(pairs: Sequence[Comparison]) -> str:
-    """Say what else speaks for leaving where nothing trains faster: that nothing does only of what was measured."""
+    """Return other reasons to leave the reference where nothing trains faster, or say that there are none."""
     reasons = {
         "errs less": [pair for pair in pairs if pair.verdict == BETTER],
         "forecasts clearly faster": [pair for pair in pairs if clearly_cheaper(INFERENCE, pair.setting, pair.against)],
@@ -148,13 +148,12 @@ def _reason(pairs: Sequence[Comparison]) -> str:
 
 
 def _is_unknown(pair: Comparison) -> bool:
-    """Say whether a cost or the errors of a pair could not be compared."""
     untested = pair.verdict == NOT_TESTED and pair.why != ONE_FORECAST
     return untested or any(times_cheaper(cost, pair.setting, pair.against) is None for cost in COSTS)
 
 
 def _arm_words(section: Section, arm: str, pairs: Sequence[Comparison], faster: Sequence[Comparison]) -> str:
-    """Say at which look-backs an arm is faster, and where between two of them it begins to be."""
+    """Return the look-backs at which an arm is faster, and the interpolated one where it becomes faster."""
     timed, at = (
         sorted(pair.setting.look_back for pair in those if pair.setting.arm == arm) for those in (pairs, faster)
     )
@@ -171,7 +170,7 @@ def _arm_words(section: Section, arm: str, pairs: Sequence[Comparison], faster: 
 
 
 def answer(section: Section, comparisons: Comparisons) -> list[str]:
-    """Return the sentences, the most asked for first; names stand in backticks."""
+    """Return the sentences, the most important first; names are in backticks."""
     return [
         headline(section, comparisons),
         _budget(section),
@@ -185,7 +184,7 @@ def answer(section: Section, comparisons: Comparisons) -> list[str]:
 
 
 def _budget(section: Section) -> str:
-    """Return how much training there was, and whether it can speak of quality."""
+    """Return the amount of training, and whether it is enough to judge quality."""
     runs = [run for setting in section.settings for run in setting.runs]
     steps = from_to([run.number("model.steps") for run in runs], "{:,.0f}".format)
     over = from_to([passes(run) for run in runs], shown)
@@ -207,7 +206,7 @@ def _budget(section: Section) -> str:
 
 
 def _linear_paths(section: Section) -> Iterator[str]:
-    """Yield which settings' forecasts no attention had a part in."""
+    """Yield the settings whose forecasts use no attention."""
     if alike := [setting for setting in section.settings if setting.is_linear_path]:
         yield (
             f"In {len(alike)} of {len(section.settings)} settings validation gave the encoder-decoder no weight: "
@@ -217,7 +216,7 @@ def _linear_paths(section: Section) -> Iterator[str]:
 
 
 def _control(section: Section, comparisons: Comparisons) -> Iterator[str]:
-    """Yield whether self-attention did anything, by the control."""
+    """Yield whether self-attention helped, judged by the control."""
     if section.control is None:
         yield f"There is no control: add attention={CONTROL} to see whether self-attention does anything here."
         return
@@ -242,7 +241,7 @@ def _control(section: Section, comparisons: Comparisons) -> Iterator[str]:
 
 
 def _best(section: Section, comparisons: Comparisons) -> Iterator[str]:
-    """Yield the lowest error, and what is not told apart from it and trains faster, the control aside."""
+    """Yield the lowest error, and faster mechanisms not distinguished from it, without the control."""
     best = comparisons.best
     if len(section.settings) == 1 or all(setting.is_linear_path for setting in section.settings):
         return

@@ -10,39 +10,39 @@ from forecast.runs.read import FinishedRun
 
 
 def windows_seen(run: FinishedRun) -> int:
-    """Return the training windows that the steps of a run took, those seen twice counted twice."""
+    """Return the training windows of a run's steps, repeated ones included."""
     return int(run.number("model.steps")) * int(run.number("config.training.batch_size"))
 
 
 def passes(run: FinishedRun) -> float:
-    """Return how many times over the training windows were seen."""
+    """Return the number of passes over the training windows."""
     return windows_seen(run) / run.number("data.windows.train")
 
 
 def is_partial(run: FinishedRun) -> bool:
-    """Say whether a run made less than one pass over its data; what rounding to whole steps leaves out is none."""
+    """Return whether a run made less than one pass over its data; rounding to whole steps does not count."""
     rounding = int(run.number("config.training.batch_size"))
     return windows_seen(run) + rounding <= run.number("data.windows.train")
 
 
 def is_best_last(run: FinishedRun) -> bool:
-    """Say whether its very last step was the best that was validated: more of them might have done better."""
+    """Return whether the last validated step was the best: more steps might help."""
     return run.number("model.best_step") >= run.number("model.steps")
 
 
 def is_short(run: FinishedRun) -> bool:
-    """Say whether a run is held to have ended before its quality did, for either reason."""
+    """Return whether a run ended too early to judge quality, for either reason."""
     return is_partial(run) or is_best_last(run)
 
 
 EQUAL, DIFFERS, COMPARED = "equal", "differs", "compared"
 
 MOST_VALUES = 6
-"""Numbers that are told one by one; of more the least and the greatest."""
+"""Most numbers listed one by one; more are shown as a range."""
 
 
 class Fact(NamedTuple):
-    """Something that may have been held equal: its name, whether it was, and its values with who had them."""
+    """A fact about the runs: its name, whether it was held equal, and its values with their settings."""
 
     name: str
     state: str
@@ -89,11 +89,11 @@ NOT_TOLD_KEYS = (
     *("context_length", "horizon", "seed", "resume", "output_dir", "attention"),
     *(f"training.{key}" for key in ("batch_size", "precision", "progress", "checkpoint_minutes")),
 )
-"""Keys of the configuration that are told otherwise, or that change neither a score nor a cost."""
+"""Keys of the configuration that appear elsewhere, or change neither a score nor a cost."""
 
 
 def facts_of(section: Section) -> list[Fact]:
-    """Return the facts, those that were compared first; of the configuration's other keys those that differ."""
+    """Return the facts: compared ones first, then the other keys of the configuration that differ."""
     look_backs = [f"{each:,}" for each in section.look_backs]
     facts = [
         Fact("mechanism", COMPARED if len(section.arms) > 1 else EQUAL, ", ".join(section.arms)),
@@ -105,7 +105,6 @@ def facts_of(section: Section) -> list[Fact]:
 
 
 def _options(section: Section) -> list[Fact]:
-    """Return the keys of the configuration that differ."""
     runs = [run for setting in section.settings for run in setting.runs]
     keys = sorted({key for run in runs for key in flatten(run.config)})
     kept = [key for key in keys if not key.startswith(NOT_TOLD) and key not in NOT_TOLD_KEYS]
@@ -122,7 +121,6 @@ def _told(name: str, section: Section, told: Told) -> Fact:
 
 
 def _fact(name: str, section: Section, values: Mapping[Key, Iterable[Any]]) -> Fact:
-    """Return a fact from its values by the key of the setting, one or more each."""
     held: dict[str, set[Key]] = {}
     numbers = []
     for key, found in values.items():
@@ -138,7 +136,7 @@ def _fact(name: str, section: Section, values: Mapping[Key, Iterable[Any]]) -> F
 
 
 def _who(section: Section, keys: set[Key]) -> str:
-    """Say which settings these are, by arm or by look-back where that is enough."""
+    """Name the settings, by arm or by look-back where that is enough."""
     arms, look_backs = {arm for arm, _ in keys}, {look_back for _, look_back in keys}
     if keys == {each.key for each in section.settings if each.arm in arms}:
         return ", ".join(arm for arm in section.arms if arm in arms)

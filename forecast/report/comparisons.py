@@ -1,4 +1,4 @@
-"""Comparisons of settings by the errors of their windows."""
+"""Paired comparisons of settings by the errors of their windows."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -19,11 +19,11 @@ from forecast.runs.run import ERRORS
 from forecast.runs.summary import NAMES
 
 Windows: TypeAlias = "pd.Series[float] | str"
-"""The MSE of each test window on z-scores, the mean over seeds, by rising origin; a text says why there are none."""
+"""MSE of each test window on z-scores, mean over seeds, by rising origin; or a text that says why there is none."""
 
 
 def read_windows(setting: Setting) -> Windows:
-    """Return the test windows that all runs of a setting have scored."""
+    """Return the test windows scored by all runs of a setting."""
     read = []
     for run in setting.runs:
         errors = _read(run)
@@ -52,38 +52,30 @@ MSE = "test.scaled.mse"
 BETTER, WORSE, NOT_SHOWN, NOT_TESTED = "better", "worse", "no difference shown", "not tested"
 
 ONE_FORECAST = "both forecasts are the linear path's"
-"""Why two settings are not tested that differ in nothing that was forecast."""
+"""Why two settings with the same forecasts are not tested."""
 
 
 def error(setting: Setting) -> float:
-    """Return the test MSE to nine digits: the same forecasts by way of another mean over seeds are no better."""
+    """Return the test MSE to nine digits, so that rounding of the mean over seeds makes no difference."""
     return float(f"{setting.mean(MSE):.9g}")
 
 
 LEAST_FREEDOM = 2
-"""Below it what seeds vary is not known well enough: Student's t of one degree of freedom is 64 at 99 %."""
+"""Fewest degrees of freedom for the seeds' spread: with one, Student's t is 64 at 99 %."""
 
 
 @dataclass(frozen=True)
 class SeedSpread:
-    """How much a run's error varies with its seed.
-
-    Parameters
-    ----------
-    share
-        Standard deviation of a run's test MSE, as a share of its setting's mean; 0 without freedom.
-    freedom
-        Degrees of freedom that it was estimated with.
-    """
+    """Spread of a run's test MSE over seeds: standard deviation as a share of its setting's mean, 0 without freedom."""
 
     share: float
     freedom: int
 
 
 def seed_spread(settings: Sequence[Setting]) -> SeedSpread:
-    """Pool what seeds vary within settings: they are too few in each for an estimate of its own.
+    """Pool the spread over seeds of all settings, each of which has too few.
 
-    One share of the error is taken to be all settings' own, but for those that are the linear path: these hardly vary.
+    One share is assumed for all settings except those that are the linear path, which hardly vary.
     """
     varying = [setting for setting in settings if not setting.is_linear_path and setting.mean(MSE) > 0]
     freedom = sum(len(setting.runs) - 1 for setting in varying)
@@ -93,20 +85,10 @@ def seed_spread(settings: Sequence[Setting]) -> SeedSpread:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One setting against another.
+    """One setting against another, on the same windows.
 
-    Parameters
-    ----------
-    setting, against
-        The two.
-    interval
-        For the mean of the windows' differences in MSE, `setting` minus `against`; None if not tested.
-    error
-        The MSE of `against` on the same windows.
-    why
-        Why it was not tested.
-    level
-        Share of such intervals that hold the true difference.
+    `interval` is for the mean difference in MSE, `setting` minus `against`; if it is None, `why` says why it was not
+    tested. `error` is the MSE of `against`. `level` is the interval's confidence level.
     """
 
     setting: Setting
@@ -118,7 +100,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """`better` or `worse` where the interval lies on one side of 0."""
+        """`better` or `worse` if the interval lies on one side of 0."""
         if self.interval is None:
             return NOT_TESTED
         if self.interval.low <= 0 <= self.interval.high:
@@ -127,14 +109,14 @@ class Comparison:
 
     @property
     def per_cent(self) -> float:
-        """By how much more `setting` errs, in per cent of `against`; of the means over all windows if not tested."""
+        """Difference in error in per cent of `against`; of the means over all windows if not tested."""
         if self.interval is None:
             return _per_cent(error(self.setting) - error(self.against), error(self.against))
         return _per_cent(self.interval.mean, self.error)
 
     @property
     def range_per_cent(self) -> tuple[float, float]:
-        """The interval, in per cent of `against`; NaN if not tested."""
+        """The interval in per cent of `against`; NaN if not tested."""
         if self.interval is None:
             return math.nan, math.nan
         return _per_cent(self.interval.low, self.error), _per_cent(self.interval.high, self.error)
@@ -146,18 +128,10 @@ def _per_cent(difference: float, of: float) -> float:
 
 @dataclass(frozen=True)
 class Comparisons:
-    """All comparisons of a section, by the key of the setting.
+    """All comparisons of a section, by setting key: with `full`, with `mean` at the same look-back, and with `best`.
 
-    Parameters
-    ----------
-    best
-        The setting of the lowest test MSE.
-    seeds
-        How much seeds vary in this section.
-    reference, control, with_best
-        Each setting against `full` and against `mean` at its look-back, and against the best. That one was chosen
-        for its error on these windows, so each of these intervals is at a level at which those of all pairs of
-        settings would hold together (Bonferroni).
+    `best` has the lowest test MSE. It was chosen on these windows, so the intervals of `with_best` have the level at
+    which those of all pairs hold together (Bonferroni).
     """
 
     best: Setting
@@ -168,7 +142,7 @@ class Comparisons:
 
     @property
     def every(self) -> list[Comparison]:
-        """All, those that stand twice once."""
+        """All comparisons, without duplicates."""
         found = [*self.reference.values(), *self.control.values(), *self.with_best.values()]
         return list({(each.setting.key, each.against.key, each.level): each for each in found}.values())
 
@@ -201,7 +175,7 @@ def compare_all(section: Section) -> Comparisons:
 def compare(
     setting: Setting, against: Setting, own: Windows, other: Windows, seeds: SeedSpread, level: float = LEVEL
 ) -> Comparison:
-    """Compare two settings on the windows that both have scored; `seeds` is what they and their like vary."""
+    """Compare two settings on the windows that both have scored; `seeds` is the pooled spread over seeds."""
     if setting.is_linear_path and against.is_linear_path and setting.look_back == against.look_back:
         return Comparison(setting, against, None, why=ONE_FORECAST, level=level)
     if isinstance(own, str) or isinstance(other, str):
@@ -219,7 +193,7 @@ def compare(
 
 
 def _with_seeds(interval: Interval, setting: Setting, against: Setting, seeds: SeedSpread, level: float) -> Interval:
-    """Widen an interval by what seeds vary: half-widths add in quadrature, that of the seeds is Student's."""
+    """Widen an interval by the spread over seeds: half-widths add in quadrature; the seeds' one is Student's."""
     if seeds.freedom < LEAST_FREEDOM:
         return interval
     varying = [each for each in (setting, against) if not each.is_linear_path]
@@ -234,7 +208,7 @@ LINEAR = "linear"
 
 @dataclass(frozen=True)
 class Baseline:
-    """A baseline's row: its name, what it is called, its part of a result, its skill on test (NaN without a season)."""
+    """A baseline's row: key, label, scores, and skill on test (NaN without a season)."""
 
     name: str
     label: str
@@ -248,9 +222,10 @@ class Baseline:
 
 
 def baselines_of(section: Section) -> list[Baseline]:
-    """Return the baselines, one row for each score that one has: the linear one may change with the look-back.
+    """Return a row for each distinct score of each baseline.
 
-    The linear one is fitted on a look-back of its own, no longer than it can take: that is the one it is told by.
+    The linear one may change with the look-back: it is labelled by that of its own fit, which is no longer than it can
+    take.
     """
     rows = []
     for name, title in NAMES.items():

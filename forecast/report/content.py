@@ -1,4 +1,4 @@
-"""All that a report says, before it is a page or a text."""
+"""Everything that a report says, independent of the output format."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ from forecast.report.tables import (
 from forecast.runs.read import Found
 
 MOST_LEFT_OUT = 3
-"""Folders that the answer names; the last table has them all."""
+"""Most folders that the answer names; the last table has them all."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture: the name of its file, what it shows, its PNG."""
+    """A picture: file name, caption, PNG."""
 
     file: str
     shows: str
@@ -38,7 +38,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Chapter:
-    """What is said of one section: the answer, the tables and pictures in the order of reading."""
+    """The chapter on one section: answer, tables and pictures in order of reading."""
 
     section: Section
     comparisons: Comparisons
@@ -48,7 +48,7 @@ class Chapter:
 
 @dataclass(frozen=True)
 class Content:
-    """A report: its chapters, and what was left out."""
+    """A report: its chapters, and the folders left out."""
 
     title: str
     chapters: Sequence[Chapter]
@@ -56,7 +56,7 @@ class Content:
 
 
 def make_content(title: str, found: Found) -> Content:
-    """Return what there is to say of the runs."""
+    """Return the content of the report on the runs."""
     sections = sections_of(found.runs)
     chapters = [
         _chapter(section, f"{place}-" if len(sections) > 1 else "") for place, section in enumerate(sections, 1)
@@ -67,7 +67,7 @@ def make_content(title: str, found: Found) -> Content:
 
 
 def _left_out(left_out: Sequence[tuple[str, str]]) -> str:
-    """Say in the answer itself what could not be compared: what failed may be the point of a study."""
+    """Return the sentence on runs that could not be compared: a failure may be the point of a study."""
     names = [f"{name} ({why})" for name, why in left_out[:MOST_LEFT_OUT]]
     more = len(left_out) - len(names)
     return f"Not in the report: {'; '.join(names)}{f'; and {more} more' if more else ''}."

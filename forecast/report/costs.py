@@ -17,25 +17,15 @@ from forecast.report.phrases import shown
 from forecast.report.sections import Section, Setting
 
 CLEARLY = 1.1
-"""A ratio of costs nearer to 1 is not called a difference: clocks of short runs differ by as much."""
+"""Least ratio of costs that counts as a difference: clocks of short runs differ by as much."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """A measured cost.
+    """A measured cost: `key` names columns and files, `path` is its place in a result.
 
-    Parameters
-    ----------
-    key
-        Of columns and files.
-    title, unit
-        As tables and pictures say it.
-    path
-        Where a result has it; of a rate the cost is 1000 over it.
-    rate
-        Whether it is windows a second there.
-    stretch
-        Of a time: how the load of the machine is called in a result, and the stretches in turn; None of no time.
+    If `rate`, the result has windows a second, and the cost is 1000 over it. `stretch` is the name of a time in the
+    machine's load and in the stretches in turn; None for other costs.
     """
 
     key: str
@@ -51,21 +41,21 @@ class Cost:
         return 1000 / values if self.rate else values
 
     def of(self, setting: Setting) -> float:
-        """Return the median over the seeds: a clock errs upwards, and now and then by much."""
+        """Return the median over the seeds: clocks err upwards, sometimes by much."""
         return float(np.median(self.values(setting)))
 
     def bar(self, setting: Setting) -> tuple[float, float]:
-        """Return how far the cheapest seed lies below that median, and the dearest above."""
+        """Return the distances of the median to the least and the greatest cost."""
         values = self.values(setting)
         return self.of(setting) - float(values.min()), float(values.max()) - self.of(setting)
 
     def is_disturbed(self, setting: Setting) -> bool:
-        """Say whether other processes took processors from one of the runs while this was measured."""
+        """Return whether other processes took processors from one of the runs during this measurement."""
         path = f"speed.{self.stretch}_disturbed"
         return self.stretch is not None and any(look_up(run.result, path) is True for run in setting.runs)
 
     def in_turn(self, setting: Setting) -> np.ndarray:
-        """Return the milliseconds a window of each round in turn, NaN where others disturbed it; none if not timed."""
+        """Return the milliseconds a window of each round in turn, NaN if disturbed; empty if not timed."""
         if self.stretch is None or setting.in_turn is None:
             return np.empty(0)
         stretches = setting.in_turn.stretches[self.stretch]
@@ -84,13 +74,13 @@ COSTS = (TRAINING, INFERENCE, MEMORY)
 
 
 def main_conditions(section: Section) -> str:
-    """Return the conditions of most runs of a section; of as many, the first in order."""
+    """Return the conditions of most runs of a section; of equally frequent ones the first in order."""
     counted = Counter(setting.conditions for setting in section.settings for _ in setting.runs)
     return min(counted, key=lambda told: (-counted[told], told))
 
 
 def compared_in_turn(section: Section, cost: Cost) -> bool:
-    """Say whether all settings under the main conditions were timed in turn with one another, undisturbed."""
+    """Return whether all settings under the main conditions were timed in turn with one another, undisturbed."""
     main = main_conditions(section)
     settings = [each for each in section.settings if each.conditions == main]
     sweeps = {each.in_turn.sweep if each.in_turn else None for each in settings}
@@ -98,9 +88,9 @@ def compared_in_turn(section: Section, cost: Cost) -> bool:
 
 
 def comparable(section: Section, cost: Cost) -> dict[tuple[str, int], float]:
-    """Return the cost of each setting that ran under the main conditions and measured it.
+    """Return the cost of each setting measured under the main conditions.
 
-    A time is that in turn where all have one, else that of the runs themselves, but for those that were disturbed.
+    A time is the one in turn if all settings have one, else that of the undisturbed runs themselves.
     """
     main = main_conditions(section)
     settings = [each for each in section.settings if each.conditions == main]
@@ -111,7 +101,7 @@ def comparable(section: Section, cost: Cost) -> dict[tuple[str, int], float]:
 
 
 def bar_of(section: Section, cost: Cost, setting: Setting) -> tuple[float, float]:
-    """Return how far the least lies below the cost that is compared, and the greatest above: of rounds, or of seeds."""
+    """Return the distances of the compared cost to the least and the greatest, over rounds or else over seeds."""
     if not compared_in_turn(section, cost):
         return cost.bar(setting)
     rounds = cost.in_turn(setting)
@@ -120,7 +110,7 @@ def bar_of(section: Section, cost: Cost, setting: Setting) -> tuple[float, float
 
 
 def rounds_cheaper(cost: Cost, setting: Setting, against: Setting) -> np.ndarray:
-    """Return how many times less `setting` takes in each undisturbed round in turn with `against`; none if too few."""
+    """Return the cost ratio of `against` to `setting` in each undisturbed round in turn; empty if too few."""
     own, other = setting.in_turn, against.in_turn
     if own is None or other is None or own.sweep != other.sweep or cost.stretch is None:
         return np.empty(0)
@@ -130,10 +120,10 @@ def rounds_cheaper(cost: Cost, setting: Setting, against: Setting) -> np.ndarray
 
 
 def times_cheaper(cost: Cost, setting: Setting, against: Setting) -> float | None:
-    """Return how many times less `setting` costs than `against`, None where that cannot be said.
+    """Return how many times less `setting` costs than `against` (below 1: it costs more), None where unknown.
 
-    Below 1 it costs more. Times are those in turn where there are some: both saw the same machine. It cannot be said
-    where the conditions differ, one was not measured, or other processes disturbed one.
+    Times in turn are preferred: both saw the same machine. Unknown are costs under other conditions, not measured, or
+    disturbed by other processes.
     """
     if setting.conditions != against.conditions:
         return None
@@ -146,9 +136,9 @@ def times_cheaper(cost: Cost, setting: Setting, against: Setting) -> float | Non
 
 
 def clearly_cheaper(cost: Cost, setting: Setting, against: Setting) -> bool:
-    """Say whether `setting` is clearly cheaper than `against`.
+    """Return whether `setting` is clearly cheaper: in every round in turn, and by `CLEARLY` in the median.
 
-    In turn: in every round, and by the margin in the middle one. Else: its dearest seed than the other's cheapest.
+    Without rounds, its most expensive seed is compared with the cheapest of `against`, by the same factor.
     """
     times = times_cheaper(cost, setting, against)
     if times is None:
@@ -159,22 +149,22 @@ def clearly_cheaper(cost: Cost, setting: Setting, against: Setting) -> bool:
 
 
 def costs_by_look_back(section: Section, arm: str, cost: Cost) -> dict[int, float]:
-    """Return an arm's cost at each look-back, rising, where it may be compared."""
+    """Return an arm's comparable costs by rising look-back."""
     return {look_back: value for (name, look_back), value in sorted(comparable(section, cost).items()) if name == arm}
 
 
 def crossing_of(section: Section, arm: str, cost: Cost) -> float | None:
-    """Return the look-back from which `arm` stays cheaper than the reference, None where it is not at the longest.
+    """Return the look-back from which `arm` stays cheaper than the reference, None if it is not at the longest.
 
-    Between two look-backs that were measured it lies on the straight lines of log cost on log look-back; the
-    shortest one means that or below.
+    Between measured look-backs, log cost is interpolated linearly over log look-back; the shortest one means that or
+    below.
     """
     own, reference = _pair(section, arm, cost)
     return crossing(own, reference)
 
 
 def crossing_words(section: Section, arm: str, cost: Cost) -> str:
-    """Return the crossing as a table says it; none where it is not clearly cheaper at the longest look-back of both."""
+    """Return the crossing for a table; none if not clearly cheaper at the longest look-back of both."""
     own, reference = _pair(section, arm, cost)
     told = crossing_text(own, reference)
     if crossing(own, reference) is None:
@@ -196,7 +186,7 @@ Key = TypeVar("Key")
 
 
 def non_dominated(points: Mapping[Key, tuple[float, float]]) -> list[Key]:
-    """Return the points of which no other is at least as low in both numbers and lower in one, by rising first."""
+    """Return the Pareto front (both numbers low), by rising first number."""
     kept = [
         key
         for key, (first, second) in points.items()
@@ -206,32 +196,32 @@ def non_dominated(points: Mapping[Key, tuple[float, float]]) -> list[Key]:
 
 
 def front(section: Section, cost: Cost) -> list[tuple[str, int]]:
-    """Return the keys of the settings that are not dominated in a cost and the test MSE, the cheapest first."""
+    """Return the keys of the settings on the Pareto front of a cost and the test MSE, the cheapest first."""
     costs = comparable(section, cost)
     errors = {setting.key: error(setting) for setting in section.settings}
     return non_dominated({key: (value, errors[key]) for key, value in costs.items()})
 
 
 TIMES = (TRAINING, INFERENCE)
-"""The costs that other processes change."""
+"""Costs that other processes change."""
 
 MARK = "!"
-"""Behind a time that was taken while other processes took processors that the run needed."""
+"""Mark of a time taken while other processes used needed processors."""
 
 FASTER, SLOWER, NOT_CLEAR, BUSY, NOT_TIMED = "faster", "slower", "not clearly", "busy machine", "not timed"
 IN_TURN, ALONE = "in turn", "alone"
-"""What a verdict rests on: rounds in which both were timed, or the time of each run by itself."""
+"""Basis of a verdict: rounds in which both were timed, or the time of each run alone."""
 
 CURE = "sweep.repeat_timing=4"
 
 
 def marked(cost: Cost, setting: Setting) -> str:
-    """Return a cost as tables have it, with the mark where a busy machine made it."""
+    """Return a cost for a table, with `MARK` if the machine was busy."""
     return shown(cost.of(setting)) + (MARK if cost.is_disturbed(setting) else "")
 
 
 def verdict(cost: Cost, setting: Setting, against: Setting) -> str:
-    """Return in one word how the times of two settings compare."""
+    """Return how the times of two settings compare, in one word."""
     if times_cheaper(cost, setting, against) is None:
         disturbed = cost.is_disturbed(setting) or cost.is_disturbed(against)
         return BUSY if disturbed and setting.conditions == against.conditions else NOT_TIMED
@@ -241,14 +231,14 @@ def verdict(cost: Cost, setting: Setting, against: Setting) -> str:
 
 
 def basis(cost: Cost, setting: Setting, against: Setting) -> str:
-    """Return what the verdict on two settings rests on, nothing where there is none."""
+    """Return the basis of the verdict on two settings, empty without one."""
     if times_cheaper(cost, setting, against) is None:
         return ""
     return IN_TURN if len(rounds_cheaper(cost, setting, against)) else ALONE
 
 
 def busy_words(section: Section) -> Iterator[str]:
-    """Yield the sentence on times that are not compared since the machine was busy, and what to do; none if all are."""
+    """Yield the sentence on times not compared because the machine was busy, and the cure, if there are any."""
     busy = [each for each in section.settings if any(_is_open(cost, each) for cost in TIMES)]
     if not busy:
         return
@@ -267,7 +257,7 @@ def _is_open(cost: Cost, setting: Setting) -> bool:
 
 
 def turns_table(section: Section) -> Table | None:
-    """Return the table of the times in turn beside those of the runs; None where nothing was timed in turn."""
+    """Return the table of the times in turn and those of the runs; None if nothing was timed in turn."""
     settings = [each for arm in section.arms for each in section.of(arm) if each.in_turn is not None]
     if not settings:
         return None

@@ -23,7 +23,7 @@ from forecast.runs.read import Found
 
 
 def text(content: Content) -> str:
-    """Return the Markdown; its pictures are the files beside it."""
+    """Return the Markdown, which links the picture files beside it."""
     pieces = [f"# {inert(content.title)}", ""]
     for chapter in content.chapters:
         pieces += [f"## {inert(chapter.section.title)}", "", *(f"{inert(sentence)}\n" for sentence in chapter.answer)]
@@ -83,7 +83,7 @@ def _setting_row(chapter: Chapter, setting: Setting) -> dict[str, Any]:
 
 
 def _time_cells(cost: Cost, setting: Setting, against: Setting | None) -> dict[str, Any]:
-    """Return how long it took in turn, whether the machine was busy, and the verdict beside the reference."""
+    """Return the time in turn, whether the machine was busy, and the verdict against the reference."""
     rounds = cost.in_turn(setting)
     clean = rounds[np.isfinite(rounds)]
     ratios = np.empty(0) if against is None else rounds_cheaper(cost, setting, against)
@@ -114,13 +114,13 @@ def _baseline_row(chapter: Chapter, baseline: Baseline) -> dict[str, Any]:
 
 
 MARKS = {"differs": "flag", "better": "good", "worse": "bad"}
-"""Cells that are coloured too; what they say is in their words."""
+"""Cells that are also coloured."""
 
 _CODE = re.compile(r"`([^`]*)`")
 
 
 def page(content: Content) -> str:
-    """Return the page; its own policy lets a browser load nothing and run nothing but what is in it."""
+    """Return the page; its content policy allows nothing from outside it."""
     here = Path(__file__).parent
     pages = Environment(loader=FileSystemLoader(here), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     pages.filters.update(code=_with_code, base64=_base64)
@@ -135,7 +135,7 @@ def _base64(data: bytes) -> str:
 
 
 def _with_code(words: str) -> Markup:
-    """Return text as HTML, what stands in backticks as code."""
+    """Return text as HTML, with backticks as code."""
     return Markup(_CODE.sub(r"<code>\1</code>", escape(words)))
 
 
@@ -143,7 +143,7 @@ PAGE, TEXT, TABLE, PICTURES = "report.html", "report.md", "report.csv", "report-
 
 
 def write_report(folder: Path, title: str, found: Found) -> Content:
-    """Write page, text, table and pictures over those of an earlier report in `folder`; give what they say."""
+    """Write page, text, table and pictures into `folder`, over older ones; return their content."""
     content = make_content(title, found)
     parts = [part for chapter in content.chapters for part in chapter.parts]
     pictures = [each for part in parts if not isinstance(part, Table) for each in part]

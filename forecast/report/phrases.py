@@ -1,4 +1,4 @@
-"""Numbers and names as the report says them."""
+"""Numbers and names in the report."""
 
 import math
 from collections.abc import Sequence
@@ -11,22 +11,22 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def shown(value: float) -> str:
-    """Return three digits, a dash for NaN."""
+    """Format with three digits, a dash for NaN."""
     return NONE if math.isnan(value) else three_digits(value)
 
 
 def score(value: float) -> str:
-    """Return four decimals, a dash for NaN."""
+    """Format with four decimals, a dash for NaN."""
     return NONE if math.isnan(value) else f"{value:.4f}"
 
 
 def with_spread(value: float, spread: float) -> str:
-    """Return a score with its spread over the seeds, where there are several."""
+    """Format a score with its spread over several seeds."""
     return score(value) if math.isnan(spread) else f"{value:.4f} ± {spread:.4f}"
 
 
 def signed(value: float) -> str:
-    """Return one decimal with its sign, up to four where fewer would hide the side of 0; a dash for NaN."""
+    """Format with a sign and one decimal, up to four where fewer would hide the side of 0; a dash for NaN."""
     if math.isnan(value):
         return NONE
     places = next((each for each in range(1, 5) if round(value, each)), 0)
@@ -34,18 +34,18 @@ def signed(value: float) -> str:
 
 
 def interval_words(comparison: Comparison) -> str:
-    """Return the interval of a difference, in per cent, with signs; a dash where none was made."""
+    """Return the interval of a difference in per cent, with signs; a dash without one."""
     low, high = comparison.range_per_cent
     return NONE if math.isnan(low) else f"{signed(low)} to {signed(high)}"
 
 
 def level_words(comparison: Comparison) -> str:
-    """Return the level of the interval, in per cent."""
+    """Return the level of the interval in per cent."""
     return f"{100 * comparison.level:.6g}"
 
 
 def interval_told(comparison: Comparison) -> str:
-    """Return the interval as a sentence has it in brackets: its level, and whether it may be too narrow."""
+    """Return the interval in brackets for a sentence: its level, and whether it may be too narrow."""
     capped = comparison.interval is not None and comparison.interval.capped
     told = f"{level_words(comparison)} % interval {interval_words(comparison)} %"
     return told + (", perhaps too narrow: few windows" if capped else "")
@@ -57,12 +57,12 @@ def named(setting: Setting) -> str:
 
 
 def listed(words: Sequence[str]) -> str:
-    """Return words as a list in a sentence."""
+    """Join words for a sentence."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def quality_words(comparison: Comparison) -> str:
-    """Say how the errors of two settings compare, as the end of a sentence."""
+    """Return how the errors of two settings compare, for the end of a sentence."""
     interval = interval_told(comparison)
     size = f"{signed(abs(comparison.per_cent)).removeprefix('+')} %"
     if comparison.verdict == BETTER:

@@ -19,13 +19,13 @@ from forecast.report.costs import COSTS, Cost, bar_of, comparable, costs_by_look
 from forecast.report.sections import Section, Setting
 
 WIDTH, DPI, FONT_SIZE = 5.2, 130, 9
-"""Inches, pixels an inch, points."""
+"""In inches, pixels an inch, points."""
 
 PANEL, ABOVE, BELOW, LEGEND_ROW = 3.1, 0.4, 0.65, 0.19
-"""Heights in inches: of the panel, of what stands above it and below it, of a row of the legend."""
+"""Heights in inches: of the panel, above it, below it, of a row of the legend."""
 
 COLUMNS = {16: 3, 28: 2}
-"""Columns of a legend whose longest name has at most so many letters; longer ones stand one below the other."""
+"""Columns of a legend by the length of its longest name, one column above that."""
 
 MARKER = 6
 """Size of a point's marker, in typographic points."""
@@ -37,14 +37,11 @@ NamedLine = tuple[str, float]
 """A name and the height of its line across the panel."""
 
 Place = dict[str, Any]
-"""Where a name may stand beside its point or line: in points, and which of its own edges is meant."""
+"""Place of a name beside its point or line: offset in points, and alignment."""
 
 
 def _spots(left: tuple[float, float], right: tuple[float, float], middle: tuple[float, float]) -> list[Place]:
-    """Return the places at three points and below them, the first preferred; a name begins, ends or is centred there.
-
-    Each point is the distance across and up.
-    """
+    """Return the places at three points (across, up) and mirrored below, with alignment; the first is preferred."""
     spots = ((left, "left"), (right, "right"), (middle, "center"))
     return [
         {"position": (across, up * sign), "ha": ha, "va": "bottom" if sign > 0 else "top"}
@@ -54,11 +51,10 @@ def _spots(left: tuple[float, float], right: tuple[float, float], middle: tuple[
 
 
 BESIDE = _spots((4, 4), (-4, 4), (0, 5))
-"""Where the name of a point may be."""
 
 
 def new_panel(title: str) -> Axes:
-    """Return an empty panel in a figure of its own."""
+    """Return an empty panel in a new figure."""
     figure = Figure(figsize=(WIDTH, ABOVE + PANEL + BELOW), dpi=DPI)
     FigureCanvasAgg(figure)
     panel = figure.subplots()
@@ -71,9 +67,9 @@ def new_panel(title: str) -> Axes:
 
 
 def png(panel: Axes, named: Sequence[Named] = (), lines: Sequence[NamedLine] = ()) -> bytes:
-    """Return the panel's figure as a PNG, its legend beneath, and names beside its points and lines.
+    """Return the panel's figure as a PNG, with a legend below and names beside points and lines.
 
-    The places are worked out here: a layout engine would draw everything twice to find the same ones.
+    The places are computed here: a layout engine would draw everything twice to find the same ones.
     """
     figure = panel.get_figure(root=True)
     assert figure is not None
@@ -92,20 +88,20 @@ def png(panel: Axes, named: Sequence[Named] = (), lines: Sequence[NamedLine] = (
 
 
 def name_axes(panel: Axes, across: str, up: str) -> None:
-    """Say what stands on the axes, in which unit."""
+    """Label the axes with their units."""
     panel.set_xlabel(across, fontsize=FONT_SIZE)
     panel.set_ylabel(up, fontsize=FONT_SIZE)
 
 
 def mark_look_backs(panel: Axes, look_backs: Sequence[int]) -> None:
-    """Have the panel's width be the look-back, with those that were run as its ticks."""
+    """Make the look-back the horizontal axis, with those that were run as ticks."""
     panel.set_xscale("log", base=2)
     panel.xaxis.set_minor_locator(NullLocator())
     panel.set_xticks(list(look_backs), [f"{each:,}" for each in look_backs])
 
 
 def plain_numbers(axis: Axis) -> None:
-    """Have a logarithmic axis say 20 rather than 2 × 10¹, between powers of ten too where those are few."""
+    """Label a logarithmic axis 20, not 2 × 10¹, also between powers of ten if those are few."""
     low, high = sorted(axis.get_view_interval())
     told = "" if high / low > 50 else "25" if high / low > 4 else "123456789"
 
@@ -117,7 +113,7 @@ def plain_numbers(axis: Axis) -> None:
 
 
 def _write_names(panel: Axes, named: Sequence[Named], lines: Sequence[NamedLine]) -> None:
-    """Write each name beside its line or point, in the panel, over the least of names and markers, then of lines."""
+    """Write each name beside its line or point, where it covers the fewest names and markers, then lines."""
     panel.autoscale_view()  # the limits follow what was drawn, or no place is known yet
     seen = [line for line in panel.lines if line.get_linestyle() != "None"]
     drawn = [line.get_transform().transform_path(line.get_path()) for line in seen]
@@ -147,7 +143,7 @@ def _markers(panel: Axes) -> Iterator[Bbox]:
 
 
 def _common(one: BboxBase, other: BboxBase) -> float:
-    """Return the area that two boxes share, in square pixels."""
+    """Return the overlap of two boxes in square pixels."""
     shared = Bbox.intersection(one, other)
     return shared.width * shared.height if shared else 0.0
 
@@ -159,11 +155,11 @@ def _write(panel: Axes, text: str, point: tuple[float, float], coordinates: Any)
 
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-"""Apart for colour-blind eyes too (Okabe and Ito, 2008); the reference is black, the control grey."""
+"""Colour-blind safe colours (Okabe and Ito, 2008); the reference is black, the control grey."""
 
 MARKERS, LINES = "sD^vP*X<>p", ("-", "--", ":")
 BAR: dict[str, Any] = {"fmt": "none", "ecolor": "0.6", "elinewidth": 1}
-"""Of what the seeds make of a point."""
+"""Style of error bars over seeds."""
 
 ERROR, LOOK_BACK = "test MSE of z-scores", "look-back, steps"
 
@@ -171,7 +167,7 @@ Styles = Mapping[str, dict[str, Any]]
 
 
 def draw_pictures(section: Section) -> Iterator[tuple[str, str, bytes]]:
-    """Yield the name of each picture, what it shows, and its PNG."""
+    """Yield each picture's name, caption and PNG."""
     styles = _styles(section)
     costs = [cost for cost in COSTS if comparable(section, cost)]
     for cost in costs:
@@ -252,7 +248,7 @@ def _errors(
     style: dict[str, Any],
     bars: Sequence[tuple[float, float]] | None = None,
 ) -> None:
-    """Draw an arm's errors with their standard deviations over the seeds, where there are several; `bars` across."""
+    """Draw an arm's errors with their standard deviations over several seeds; `bars` are horizontal."""
     up = [each.mean(MSE) for each in points]
     spreads = [each.spread(MSE) if len(each.runs) > 1 else 0.0 for each in points]
     panel.errorbar(across, up, spreads, np.transpose(bars) if bars else None, **BAR)
@@ -260,7 +256,7 @@ def _errors(
 
 
 def _baselines(panel: Axes, section: Section) -> list[NamedLine]:
-    """Draw the baselines that lie within or near the models' errors across the panel; the others are in the table."""
+    """Draw the baselines near the models' errors as lines across the panel; the table has the others."""
     errors = [setting.mean(MSE) for setting in section.settings]
     reach = max(max(errors) - min(errors), 0.05 * max(errors))
     low, high = min(errors) - reach, max(errors) + reach

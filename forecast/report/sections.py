@@ -1,9 +1,9 @@
 """Sections of a report: settings that are compared on the same data.
 
-The words of a report: a *setting* is one configuration, whose runs differ in their seed alone. A *section* holds the
-settings that forecast the same targets of the same table equally far ahead; only these are compared. An *arm* is what
-a setting is called apart from its look-back: its mechanism, and as few options as distinguish it. Its *conditions* are
-what its costs were measured on and with (device, precision, batches); costs under other conditions are not compared.
+A *setting* is one configuration, whose runs differ only in their seed. A *section* holds the settings that forecast the
+same targets of a table over the same horizon; only these are compared. An *arm* is a setting's mechanism and the few
+options that distinguish it, without its look-back. Its *conditions* are the device, precision and batches of its costs;
+costs under other conditions are not compared.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from forecast.runs.read import FinishedRun, InTurn
 
 
 def conditions_of(run: FinishedRun) -> str:
-    """Return what a run's costs were measured on and with: what changes them and none of its scores, or is told so."""
+    """Return the conditions of a run's costs: what changes them but not its scores."""
     training = run.config["training"]
     processes = int(run.result.get("processes", 1))
     words = [
@@ -32,22 +32,12 @@ def conditions_of(run: FinishedRun) -> str:
 
 
 Key = tuple[str, int]
-"""What a setting is known by among those of its data: its arm and its look-back."""
+"""Key of a setting in its section: its arm and its look-back."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One line of a report.
-
-    Parameters
-    ----------
-    arm
-        What distinguishes it from others apart from the look-back, the mechanism's name first.
-    look_back
-        Steps.
-    runs
-        One a seed.
-    """
+    """One line of a report: `arm` (the mechanism's name first), `look_back` in steps, one run per seed."""
 
     arm: str
     look_back: int
@@ -55,7 +45,7 @@ class Setting:
 
     @property
     def key(self) -> Key:
-        """What it is known by among the settings of its data."""
+        """Its key in its section."""
         return self.arm, self.look_back
 
     @property
@@ -70,7 +60,7 @@ class Setting:
 
     @property
     def conditions(self) -> str:
-        """What costs were measured on and with, of each run where they differ; under others they are not compared."""
+        """Conditions of its costs, of each run if they differ; costs under others are not compared."""
         return " / ".join(dict.fromkeys(map(conditions_of, self.runs)))
 
     @property
@@ -80,7 +70,7 @@ class Setting:
 
     @property
     def in_turn(self) -> InTurn | None:
-        """What it took in turn with other settings; None where its runs are not of one sweep that did this."""
+        """Its times in turn with other settings; None unless its runs are of one sweep that measured these."""
         first, *others = (run.in_turn for run in self.runs)
         return (
             first
@@ -102,23 +92,15 @@ class Setting:
 
 
 REFERENCE, CONTROL = "full", "mean"
-"""The mechanisms that others are compared with: the exact one, and the one that attends to nothing."""
+"""The mechanisms to compare with: the exact one, and the one that attends to nothing."""
 
 LONGEST = 24
-"""Letters of a value in a title."""
+"""Longest value in a title, in characters."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """The settings that forecast the same targets as far ahead.
-
-    Parameters
-    ----------
-    title
-        Data and horizon; unlike that of any other section.
-    settings
-        In the order of their arms, look-backs rising within one.
-    """
+    """Settings with the same targets and horizon, by arm and rising look-back; `title` (data, horizon) is unique."""
 
     title: str
     settings: tuple[Setting, ...]
@@ -136,7 +118,7 @@ class Section:
 
     @property
     def reference(self) -> str | None:
-        """The arm that others are compared with: `full` with as little else said of it as there is, or None."""
+        """The arm to compare with: `full` with as few other options as there are, or None."""
         return self._arm_of(REFERENCE)
 
     @property
@@ -153,7 +135,7 @@ class Section:
         return next((each for each in self.settings if each.key == (arm, look_back)), None)
 
     def nearest(self, mechanism: str, setting: Setting) -> Setting | None:
-        """Return the setting of a mechanism at the same look-back that differs least, in its conditions above all."""
+        """Return the most similar setting of a mechanism at the same look-back; equal conditions count most."""
         words = set(setting.arm.split(", "))
 
         def distance(each: Setting) -> tuple[bool, int, str]:
@@ -168,7 +150,7 @@ class Section:
 
 
 def sections_of(runs: Sequence[FinishedRun]) -> list[Section]:
-    """Return the sections, those with most runs first, runs that differ in their seed alone as one setting."""
+    """Return the sections, those with most runs first; runs that differ only in their seed are one setting."""
     alike: dict[str, list[FinishedRun]] = {}
     for run in runs:
         alike.setdefault(data_key(run.result), []).append(run)
@@ -215,7 +197,7 @@ def _settings(runs: Sequence[FinishedRun]) -> tuple[Setting, ...]:
 
 
 def _conditions(run: FinishedRun) -> dict[str, str]:
-    """Return what it ran on, in, and by how many at once: what is said of names that would appear twice."""
+    """Return device, precision and batch size, to distinguish equal names."""
     size = run.config["training"].get("evaluation_batch_size")
     return {
         "device": str(run.result["device"]),

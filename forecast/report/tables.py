@@ -35,11 +35,11 @@ from forecast.runs.read import FIGURES, SCORES, FinishedRun
 from forecast.runs.run import TRANSPLANT
 
 LOWEST = ", the lowest"
-"""After what a setting is compared with because its error is the lowest."""
+"""Suffix of a setting that others are compared with for its lowest error."""
 
 
 def equal_table(section: Section) -> Table:
-    """Return the table of what was held equal and what was not."""
+    """Return the table of equal and differing facts."""
     notes = (
         "other keys of the configuration are listed where they differ; what is not listed was the same in all, "
         "names, paths and how often progress was shown or saved aside",
@@ -95,7 +95,7 @@ def _comparison_notes(comparisons: Comparisons) -> tuple[str, ...]:
 
 
 def _seeds_note(seeds: SeedSpread) -> str:
-    """Say how further seeds are counted in, if they are."""
+    """Return the note on the spread over seeds."""
     if seeds.freedom < LEAST_FREEDOM:
         return ", not of further seeds"
     return (
@@ -105,7 +105,7 @@ def _seeds_note(seeds: SeedSpread) -> str:
 
 
 def command_table(section: Section) -> Table:
-    """Return the command behind each run."""
+    """Return the table of the commands of all runs."""
     cells = [
         [setting.arm, f"{setting.look_back:,}", str(run.result["seed"]), run.name, f"`{run.result['command']}`"]
         for setting in section.settings
@@ -115,18 +115,18 @@ def command_table(section: Section) -> Table:
 
 
 def left_out_table(left_out: Sequence[tuple[str, str]]) -> Table | None:
-    """Return the table of what is not in the report, None where everything is."""
+    """Return the table of folders left out, None if there are none."""
     return Table("Left out", ("folder", "why"), left_out, words=2) if left_out else None
 
 
 HEADINGS = {"rmse": "RMSE", "smape": "sMAPE, %", "wape": "WAPE, %", "mase": "MASE"}
-"""Of scores that have a short name; others are headed by their own."""
+"""Short names of scores."""
 
 
 def score_paths(results: Iterable[dict[str, Any]]) -> dict[str, str]:
     """Return column → dotted path of every score of the test and validation parts, those of the sweep's table first.
 
-    A score in original units ends in `_original` where z-scores have one of the same name.
+    A score in original units ends in `_original` if z-scores have one of the same name.
     """
     paths = dict(SCORES)
     for result in results:
@@ -144,7 +144,7 @@ def number_paths(section: Section) -> dict[str, str]:
 
 
 def more_scores(section: Section) -> dict[str, str]:
-    """Return heading → dotted path of the test scores that come beside MSE and MAE in the printed table."""
+    """Return heading → dotted path of the test scores other than MSE and MAE."""
     names = {
         column.removeprefix("test_"): path
         for column, path in number_paths(section).items()
@@ -162,14 +162,14 @@ def _is_held(section: Section, path: str) -> bool:
 MAE, VALIDATION, SKILL, SHARE = "test.scaled.mae", "validation.scaled.mse", "test.skill", "model.share"
 
 LETTERS = {TRAINING.key: "T", INFERENCE.key: "I", MEMORY.key: "M"}
-"""Of the costs, in the column of what is not dominated."""
+"""Letters of the costs in the column `not dominated`."""
 
 
 _BUSY_NOTE = f"{MARK}: other processes took processors that the run needed; such a time is compared with none"
 
 
 def result_table(section: Section) -> Table:
-    """Return the table of the settings and the baselines: errors, costs, and where they are not dominated."""
+    """Return the table of the settings and baselines: errors, costs, and where they are not dominated."""
     more = more_scores(section)
     fronts = {cost.key: front(section, cost) for cost in COSTS}
     weighs = any(not np.isnan(setting.values(SHARE)).all() for setting in section.settings)
@@ -232,7 +232,7 @@ def _letters(setting: Setting, fronts: dict[str, list[tuple[str, int]]]) -> str:
 
 
 def range_table(section: Section) -> Table | None:
-    """Return the table of what the seeds' costs range over; None where no setting has several."""
+    """Return the table of the costs' ranges over seeds; None if no setting has several."""
     settings = [each for arm in section.arms for each in section.of(arm) if len(each.runs) > 1]
     if not settings:
         return None
@@ -245,7 +245,7 @@ def range_table(section: Section) -> Table | None:
 
 
 def _with_range(cost: Cost, setting: Setting) -> str:
-    """Return the median over the seeds, with the least and the greatest where they are not shown alike."""
+    """Return the median over the seeds, with the range if its ends look different."""
     told, over = shown(cost.of(setting)), from_to(cost.values(setting).tolist(), shown)
     return told if told in (over, NONE) else f"{told} ({over})"
 
@@ -264,7 +264,7 @@ def front_table(section: Section) -> Table:
 
 
 def crossing_table(section: Section) -> Table | None:
-    """Return the table of where each mechanism begins to cost less than the reference; None where there is none."""
+    """Return the table of the look-backs from which each mechanism costs less than the reference; None if empty."""
     reference = section.reference
     if reference is None or not any(len(costs_by_look_back(section, reference, cost)) > 1 for cost in COSTS):
         return None
@@ -304,7 +304,7 @@ TITLE = "Transplanted"
 
 
 def transplant_table(section: Section) -> Table | None:
-    """Return the table of transplants, means over the seeds that have them; None where no run has any."""
+    """Return the table of transplants, means over their seeds; None if no run has any."""
     cells, damaged = [], []
     for setting in section.settings:
         by_key: dict[tuple[int, str], list[Sequence[float]]] = {}
@@ -330,9 +330,9 @@ def transplant_table(section: Section) -> Table | None:
 
 
 def transplants_of(run: FinishedRun) -> dict[tuple[int, str], Sequence[float]] | None:
-    """Return the transplants of a run, none where none was tried; None where their file cannot be read.
+    """Return the transplants of a run by look-back and mechanism, empty if none was tried; None if unreadable.
 
-    By look-back and mechanism: MSE, MAE, % more MSE than as trained, times the time as trained.
+    The values are MSE, MAE, % more MSE than as trained, and times the time as trained.
     """
     try:
         content = read_json(run.folder / TRANSPLANT)

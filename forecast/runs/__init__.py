@@ -1,1 +1,1 @@
-"""The run folder: its files, settings, checkpoints and results, and how many of them are read."""
+"""Run folders: files, settings, checkpoints and results, and reading many of them."""

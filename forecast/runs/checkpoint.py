@@ -1,4 +1,4 @@
-"""Checkpoints to resume from: whole or not there, checked by their hash, two generations."""
+"""Checkpoints to resume from: whole or absent, checked by their hash, two generations."""
 
 import hashlib
 import io
@@ -17,17 +17,17 @@ from forecast.common.files import check_stored, gone, replacing
 from forecast.runs.run import DAMAGE
 
 MAGIC = b"forecast checkpoint 1\n"
-"""Begins every file; the number is raised when an older reader could misread a newer file."""
+"""First bytes of every file; the number is raised when an older reader could misread a newer file."""
 
 DIGITS = 64
 """Length of a SHA-256 in hexadecimal."""
 
 GENERATIONS = 2
-"""Checkpoints kept: should the newest be damaged, the one before it is there."""
+"""Number of checkpoints kept: the older one is used if the newest is damaged."""
 
 
 class _Hashing:
-    """Hands bytes on to a file and takes their hash on the way."""
+    """Writes bytes to a file and hashes them."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file
@@ -47,10 +47,7 @@ class _Hashing:
 
 
 def write_checkpoint(folder: Path, step: int, content: dict[str, Any]) -> Path:
-    """Write `content` (tensors and plain values) as the checkpoint of `step`, then drop what is too old.
-
-    The file has its name only once all of it, and its hash, has reached the disk.
-    """
+    """Save `content` (tensors, plain values) as the checkpoint of `step`, whole or not at all; remove old ones."""
     try:
         folder.mkdir(exist_ok=True)
     except FileNotFoundError:
@@ -78,17 +75,11 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 class OtherModel(ValueError):
-    """A checkpoint is not of the model that its folder describes: its weights have other shapes, or it is too large."""
+    """A checkpoint does not fit the model of its folder: its weights have other shapes, or it is too large."""
 
 
 def read_checkpoint(path: Path, most_bytes: int | None = None) -> dict[str, Any]:
-    """Return the content of a checkpoint on the CPU, without executing anything that it names.
-
-    Parameters
-    ----------
-    most_bytes
-        Of the largest file that is read; None reads any.
-    """
+    """Return a checkpoint of at most `most_bytes` bytes on the CPU, without executing anything that it names."""
     head = len(MAGIC) + DIGITS + 1
     with path.open("rb") as file:
         begins = file.read(head)
@@ -119,15 +110,8 @@ def newest_checkpoint(
 ) -> dict[str, Any] | None:
     """Return the newest valid checkpoint of `folder`, None where there is none.
 
-    A damaged one is named, and renamed, so that it is not counted among the generations that are kept. So is one of
-    another version, where an older one is valid.
-
-    Parameters
-    ----------
-    check
-        Raises ValueError for a content that does not fit.
-    most_bytes
-        As of `read_checkpoint`.
+    `check` raises ValueError for content that does not fit. A damaged checkpoint is reported and renamed, so that it
+    does not count as a generation. So is one of another version, if an older one is valid.
     """
     refused: dict[Path, tuple[InputError, str]] = {}
     for path in checkpoints(folder):

@@ -1,4 +1,4 @@
-"""A run folder that somebody else may have made: its files are those that were saved, and nothing in it is called."""
+"""Checks of a run folder from elsewhere: its files are those that were saved, and nothing in it is called."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -20,31 +20,20 @@ class DamagedRun(InputError):
 
 
 def check_links(folder: Path) -> None:
-    """Refuse a run folder in which something is a link: what is read and written there may lie anywhere."""
+    """Refuse a run folder that has a link in it: its target may lie anywhere."""
     for place in (folder, *(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())):
         if (link := next((path for path in place.iterdir() if path.is_symlink()), None)) is not None:
             raise InputError(f"{link}: is a link: a run folder holds files of its own: put a copy in its place")
 
 
 def describe_files(folder: Path, names: Iterable[str]) -> dict[str, Any]:
-    """Return size in bytes and SHA-256 of those files of `folder` that are there."""
+    """Return size in bytes and SHA-256 of the existing files of `folder` among `names`."""
     files = [folder / name for name in sorted(names) if (folder / name).is_file()]
     return {file.name: {"bytes": file.stat().st_size, "sha256": sha256(file)} for file in files}
 
 
 def check_files(folder: Path, described: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Compare the files of `folder` with what `describe_files` returned when they were saved.
-
-    Parameters
-    ----------
-    names
-        The files that are compared; no other name of `described` is looked at.
-
-    Raises
-    ------
-    DamagedRun
-        Naming the first file that is gone, or has another size or hash.
-    """
+    """Raise DamagedRun if one of the files `names` differs from what `describe_files` returned when it was saved."""
     for name in names:
         if name in described and (why := _difference(folder / name, described[name])) is not None:
             raise DamagedRun(f"{folder / name}: {why}: {CURE}")
@@ -63,14 +52,14 @@ def _difference(file: Path, saved: Any) -> str | None:
 
 
 INTERPOLATION = "${"
-"""Begins what OmegaConf would look up: an environment variable, for one."""
+"""Prefix of what OmegaConf would look up, such as an environment variable."""
 
 LIGHTNING = ("EarlyStopping", "LearningRateMonitor", "DeviceStatsMonitor", "StochasticWeightAveraging")
 """Callbacks of Lightning that write no file of their own and take plain values."""
 
 
 def _torch_names(module: Any, kind: type) -> frozenset[str]:
-    """Return the full names of the classes of a torch module below `kind`."""
+    """Return the full names of the subclasses of `kind` in a torch module."""
     found = {name: value for name, value in vars(module).items() if isinstance(value, type)}
     return frozenset(
         f"{module.__name__}.{name}" for name, value in found.items() if issubclass(value, kind) and value is not kind
@@ -89,20 +78,13 @@ NAMES = {
     | {"forecast.training.callbacks.figures.Figures", "forecast.training.callbacks.probe.Probe"},
     "logger": frozenset({"forecast.training.tensorboard.logger.Board"}),
 }
-"""What a folder may name in each group of its configuration. Nothing else that it names is imported."""
+"""Names allowed in each group of a folder's configuration. Nothing else is imported."""
 
 
 def check_stored(config: Mapping[str, Any], file: Path) -> None:
     """Refuse a folder's configuration that names anything but plain values and what `NAMES` lists.
 
-    Nothing is imported, resolved or opened here.
-
-    Parameters
-    ----------
-    config
-        The groups that are to be taken from the folder.
-    file
-        Where they were read, for the messages.
+    Nothing is imported, resolved or opened here. `file` is where the configuration was read, for the messages.
     """
     for key, value in _texts(config):
         if INTERPOLATION in value:
@@ -137,7 +119,7 @@ def _check_no_target(value: Any, where: str, file: Path) -> None:
 
 
 def _texts(content: Any, where: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every text in nested plain values, keys among them, with its place."""
+    """Yield every text in nested plain values, including keys, with its path."""
     if isinstance(content, str):
         yield where, content
     elif isinstance(content, Mapping):
@@ -150,7 +132,7 @@ def _texts(content: Any, where: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _keys(content: Any, where: str) -> Iterator[tuple[str, str]]:
-    """Yield every key in nested plain values with its place."""
+    """Yield every key in nested plain values with its path."""
     if isinstance(content, Mapping):
         for key, value in content.items():
             yield f"{where}.{key}", str(key)

@@ -11,12 +11,9 @@ Facts = Mapping[Any, Any]
 
 
 def telling(facts: Sequence[Facts]) -> list[Any]:
-    """Return as few keys as distinguish the things: one is used where more of them differ with it than without it.
+    """Return the fewest keys that distinguish the things; a missing key counts as None.
 
-    Parameters
-    ----------
-    facts
-        Of each thing, the most telling ones first; one that a thing lacks counts as None.
+    The most important keys come first in `facts`; a key is used if more things differ with it than without it.
     """
     used: list[Any] = []
     seen: list[tuple[str, ...]] = [() for _ in facts]
@@ -37,7 +34,7 @@ def differing(facts: Sequence[Facts]) -> list[Any]:
 def facts_apart(
     labels: Sequence[Hashable], facts: Sequence[Facts], choose: Callable[[Sequence[Facts]], list[Any]] = telling
 ) -> list[dict[Any, Any]]:
-    """Return the facts that distinguish each thing from the others of its label; none where it is the only one."""
+    """Return the facts that distinguish each thing from others of its label; none for a unique label."""
     groups: dict[Hashable, list[Facts]] = {}
     for label, own in zip(labels, facts, strict=True):
         groups.setdefault(label, []).append(own)
@@ -46,7 +43,7 @@ def facts_apart(
 
 
 def unique_labels(labels: Sequence[str], facts: Sequence[Facts]) -> list[str]:
-    """Return each label, with as few facts behind it as distinguish it from the same label of others."""
+    """Return one unique label per thing, with as few facts as possible behind it."""
     return [
         behind(label, [f"{key}={shown(value)}" for key, value in own.items()])
         for label, own in zip(labels, facts_apart(labels, facts), strict=True)
@@ -61,19 +58,19 @@ def behind(label: str, words: Sequence[str]) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a value as a command line has it."""
+    """Return a value as on a command line."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 NOT_SCORED = ("name", "path", "file_name", "url", "about", "sha256", "time_column", "targets")
-"""Keys of `data` that say where a table comes from, or are told better by the result."""
+"""Keys of `data` that name the source of a table, or that the result has too."""
 
 INPUTS = ("past_covariates", "calendar")
-"""Keys of `data` that say what a model is given beside the targets; they differ between settings, not data."""
+"""Keys of `data` for the model's other inputs; they differ between settings, not data."""
 
 
 def data_key(result: dict[str, Any]) -> str:
-    """Return what runs have in common that forecast the same series of the same table, as far and as often ahead."""
+    """Return a key shared by runs that forecast the same series of a table at the same horizon and frequency."""
     data, config = result["data"], result["config"]["data"]
     told = {key: value for key, value in config.items() if key not in (*NOT_SCORED, *INPUTS)}
     stride = data.get("evaluation_stride", 1)
@@ -87,25 +84,25 @@ Column = tuple[str | None, ...]
 """A word for each configuration, None where it needs none."""
 
 NAMES = ("name", "_target_")
-"""Keys that name what a group of options is."""
+"""Keys that name a group of options."""
 
 FIRST = ("attention", "decoder_attention", "cross_attention", "model", "loss")
-"""Groups that tell most; the others follow by name."""
+"""The most important groups; the others follow by name."""
 
 ASIDE = (*FREE, "seed", "horizon", "context_length")
-"""Root keys that make no arm: told elsewhere, or the same for all."""
+"""Root keys that do not distinguish arms: stated elsewhere, or the same for all."""
 
 OF_GROUPS = {
     "data": NOT_SCORED,
     "training": (*(key for key in FREE_TRAINING if key not in BUDGET), "evaluation_batch_size", "precision"),
 }
-"""Keys within groups that make no arm."""
+"""Keys within groups that do not distinguish arms."""
 
 
 def arm_labels(configs: Sequence[Config]) -> list[str]:
-    """Return each configuration's name among the others: its mechanism, and as few words as distinguish it.
+    """Return each configuration's unique label: its mechanism, and as few words as possible.
 
-    What differs only where earlier words differ too is left out: the table of what was held equal has it.
+    A value that differs only where earlier words differ too is left out; the table of equal facts has it.
     """
     words = [dict(enumerate(each)) for each in zip(*_columns(configs), strict=True)]
     used = dict.fromkeys([0, *telling(words)])  # the mechanism is always said
@@ -113,7 +110,7 @@ def arm_labels(configs: Sequence[Config]) -> list[str]:
 
 
 def _columns(configs: Sequence[Config]) -> Iterator[Column]:
-    """Yield the words of each group of options: what it is, and then those of its keys that differ."""
+    """Yield the words of each group of options: its name, then its keys that differ."""
     groups = {key for config in configs for key in config if key not in ASIDE}
     for group in sorted(groups, key=lambda key: (FIRST.index(key) if key in FIRST else len(FIRST), key)):
         values = [_kept(group, config.get(group)) for config in configs]
@@ -131,7 +128,6 @@ def _columns(configs: Sequence[Config]) -> Iterator[Column]:
 
 
 def _of(name: str | None, names: Sequence[str | None], flat: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the options of the groups of one name: keys of other names are not theirs."""
     return [each for each, its in zip(flat, names, strict=True) if its == name]
 
 
@@ -142,7 +138,7 @@ def _kept(group: str, value: Any) -> Any:
 
 
 def _name(value: Any) -> str | None:
-    """Return what a group's options are called, "" if nothing; a value that is no group is called itself."""
+    """Return the name of a group's options, "" if it has none; a value that is no group names itself."""
     if not isinstance(value, Mapping):
         return None if value is None else _shown(value)
     return next((str(value[key]).rpartition(".")[2] for key in NAMES if key in value), "")

@@ -1,4 +1,4 @@
-"""Reading runs: one row for each of a sweep's jobs, and the finished runs below folders, as a report compares them."""
+"""Reading runs: a row for each job of a sweep, and the finished runs below folders for a report."""
 
 import json
 import re
@@ -31,10 +31,10 @@ SCORES = {
     "validation_mse": "validation.scaled.mse",
     "validation_mae": "validation.scaled.mae",
 }
-"""Columns and where a result has them, a baseline's row of a result likewise."""
+"""Column → dotted path in a result, or in a baseline's part of it."""
 
 LOAD = ("wall_seconds", "cpu_seconds", "waited_seconds", "other_cpu_seconds", "disturbed")
-"""Of what is timed; `disturbed` is 1 where other processes took processors that it needed, else 0."""
+"""Load figures of each timed stretch; `disturbed` is 1 if other processes took processors that it needed, else 0."""
 
 FIGURES = {
     "skill": "test.skill",
@@ -52,31 +52,30 @@ FIGURES = {
     "test_windows": "data.windows.test",
     "evaluation_stride": "data.evaluation_stride",
 }
-"""Columns and where a model's result has them; what a result lacks is an empty cell."""
+"""Column → dotted path in a model's result; an absent value is an empty cell."""
 
 NUMBERS, COUNTS = [*SCORES, *FIGURES], ["parameters", "steps", "test_windows", "evaluation_stride"]
 
 ALL_ALIKE = "(all alike)"
-"""What a configuration is called that has no word of its own."""
+"""Label of a configuration that has no word of its own."""
 
 MARKS = (JOB, CONFIG, FAILED)
-"""Files of which a job's folder has one at least."""
+"""A job's folder has at least one of these files."""
 
 COLUMNS = [
     *("job", "configuration", "overrides", "seed", "status", "error", *NUMBERS, "device", "precision"),
     "folder",
     *(WITHIN := ["of", "words", "settings", "forecasts", "sha256", "baselines"]),
 ]
-"""Of the table over the jobs; those of `WITHIN` are nested, and no file has them."""
+"""Columns of the table of jobs; those of `WITHIN` are nested, and no file has them."""
 
 
 def read_jobs(sweep: Path) -> pd.DataFrame:
-    """Return a row a job, in the order of their names: what was swept, the numbers, the status, the folder.
+    """Return a row a job, by name: what was swept, the numbers, the status, the folder.
 
-    A job is finished, has failed (then `error` says why and its numbers are empty), or is unfinished. One that
-    failed for the finished run of another that its folder holds has a row beside that one's. A finished job is a
-    repeat where one before it has its configuration, its seed, its device and its data. A folder whose files cannot
-    be read is damaged, and `error` says which file.
+    A job is finished, failed (`error` says why, its numbers are empty), unfinished or damaged (`error` names the
+    unreadable file). A finished job is a repeat if an earlier one has its configuration, seed, device and data. A job
+    that failed because its folder holds another's finished run has its own row beside that one.
     """
     folders = {path.parent for name in MARKS for path in sweep.glob(f"*/{name}")}
     return read_folders(sorted(folders, key=natural))
@@ -85,10 +84,7 @@ def read_jobs(sweep: Path) -> pd.DataFrame:
 def read_folders(folders: Iterable[Path], *, checked: bool = False) -> pd.DataFrame:
     """Return the rows of `read_jobs` of these folders, in their order; they need not be of one sweep.
 
-    Parameters
-    ----------
-    checked
-        Whether `damage` has been asked for all of them: it reads every byte of a finished run.
+    `checked` says that `damage`, which reads every byte of a finished run, was already called on all of them.
     """
     rows = [row for folder in folders for row in _read_job(folder, checked=checked)]
     first: dict[tuple[str, int], dict[str, Any]] = {}
@@ -107,7 +103,7 @@ def figures_of(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def damage(folder: Path) -> str | None:
-    """Say which of a folder's files cannot be read, or is not the one that its manifest names; None if none."""
+    """Name the file of a folder that is unreadable or differs from its manifest; None if there is none."""
     for name in (*MARKS, RESULT):
         try:
             content = read_json(folder / name)
@@ -158,7 +154,7 @@ def _rows_of(folder: Path) -> list[dict[str, Any]]:
 def summarise(jobs: pd.DataFrame) -> pd.DataFrame:
     """Return a row a configuration: the means over its seeds, their standard deviations (`_sd`, n - 1), and n.
 
-    The baselines follow, each once where it scores the same in all jobs, and then the jobs that did not finish.
+    The baselines follow, each once if it scores the same in all jobs, and then the jobs that did not finish.
     """
     finished = jobs[jobs["of"].notna()]
     rows: list[dict[str, Any]] = []
@@ -185,7 +181,7 @@ def summarise(jobs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _apart(groups: Sequence[pd.DataFrame]) -> list[str]:
-    """Return the words of each configuration, with what it ran on, in or with where the words are those of others."""
+    """Return the words of each configuration, with device, precision or data added where the words are not unique."""
     words = [max(group["configuration"], key=len) for group in groups]  # some may have been asked for with fewer
     first = [group.iloc[0] for group in groups]
     ran = [{key: job[key] for key in ("device", "precision")} for job in first]
@@ -194,7 +190,7 @@ def _apart(groups: Sequence[pd.DataFrame]) -> list[str]:
 
 
 def _baselines(finished: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a row a baseline, or one for each score that it has where data, horizon or look-back differ."""
+    """Return a row a baseline, or a row per score if data, horizon or look-back differ."""
     rows = []
     for name in ("last_value", "seasonal_naive", "linear"):
         alike: dict[str, list[pd.Series]] = {}
@@ -214,9 +210,9 @@ def _baselines(finished: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _what_it_is(result: dict[str, Any]) -> dict[str, Any]:
-    """Return what makes a run another than one of another seed: its configuration, what it ran on, in and with.
+    """Return what runs of other seeds share: configuration, device, precision and data.
 
-    `forecasts` is what it forecast, which runs of other configurations may share.
+    `forecasts` identifies what was forecast, which runs of other configurations may share.
     """
     free = {*FREE, "seed"}
     aside = {f"training.{key}" for key in FREE_TRAINING if key not in BUDGET}
@@ -228,7 +224,7 @@ def _what_it_is(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def natural(folder: Path) -> list[Any]:
-    """Return what sorts folders by their names, numbers in them by their size."""
+    """Return a sort key for folder names, with numbers in them by size."""
     return [(not piece.isdecimal(), int(piece) if piece.isdecimal() else piece) for piece in _PIECES.split(folder.name)]
 
 
@@ -241,12 +237,12 @@ NEEDED = (
     *("data.name", "data.targets", "data.windows.train", "data.windows.test"),
     *("model.parameters", "model.steps", "model.best_step", "test.scaled.mse", "test.scaled.mae"),
 )
-"""What a report is made of; a result without one of them is left out by name."""
+"""Required values of a result; a report leaves out a result without one of them by name."""
 
 
 @dataclass(frozen=True)
 class InTurn:
-    """What a run's setting took in turn with the others of its sweep: a stretch a round, of `train` and `inference`."""
+    """Times of a run's setting in turn with others of its sweep: a stretch a round, of `train` and `inference`."""
 
     sweep: Path
     stretches: Mapping[str, Sequence[Stretch]]
@@ -256,7 +252,7 @@ class InTurn:
 class FinishedRun:
     """A finished run: its name in the report, its folder, its `result.json`, and what runs of other seeds share.
 
-    `in_turn` is None where the settings of its sweep were not timed in turn.
+    `in_turn` is None if the settings of its sweep were not timed in turn.
     """
 
     name: str
@@ -279,14 +275,14 @@ class FinishedRun:
 
 @dataclass(frozen=True)
 class Found:
-    """What the folders hold: finished runs, and of each other folder its name and why it is left out."""
+    """Finished runs, and name and reason of each folder that is left out."""
 
     runs: tuple[FinishedRun, ...]
     left_out: tuple[tuple[str, str], ...]
 
 
 def read_runs(roots: Sequence[Path]) -> Found:
-    """Return the runs in and below `roots`, in the order of their names; each configuration and seed counts once."""
+    """Return the runs in and below `roots`, sorted by name; each configuration and seed counts once."""
     names = _names(roots)
     damaged = {folder: why for folder in names if (why := _damage(folder)) is not None}
     left_out = [(names[folder], why) for folder, why in damaged.items()]
@@ -318,7 +314,7 @@ def read_runs(roots: Sequence[Path]) -> Found:
 
 
 def _turns_of(sweep: Path, left_out: list[tuple[str, str]]) -> Turns:
-    """Return what the settings of a sweep took in turn; a file that is damaged is left out by name."""
+    """Return the times of a sweep's settings in turn; leave out a damaged file by name."""
     try:
         return read_turns(sweep)
     except InputError:
@@ -327,7 +323,7 @@ def _turns_of(sweep: Path, left_out: list[tuple[str, str]]) -> Turns:
 
 
 def _names(roots: Sequence[Path]) -> dict[Path, str]:
-    """Return the run folders, each once, with their names: below the root where there is but one."""
+    """Return each run folder once with its name, relative to the root if there is only one."""
     names: dict[Path, str] = {}
     seen: set[Path] = set()
     for root in roots:
@@ -346,7 +342,7 @@ def _run_folders(root: Path) -> Iterator[Path]:
 
 
 def _damage(folder: Path) -> str | None:
-    """Say what keeps a folder's run from being compared, None if nothing does."""
+    """Return why a folder's run cannot be compared, None if it can."""
     if (why := damage(folder)) is not None:
         return why
     if (result := finished_result(folder)) is not None:

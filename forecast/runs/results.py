@@ -25,15 +25,9 @@ def assemble(
 ) -> dict[str, Any]:
     """Return the content of `result.json`.
 
-    Parameters
-    ----------
-    rows
-        `model`, `linear_path`, `last_value`, `seasonal_naive`, `linear`; None where there is no such row.
-        The model's `skill` is against `seasonal_naive`, its `skill_last_value` against `last_value`.
-    targets, scale
-        The forecast series and one standard deviation of each.
-    facts
-        Everything else: command, config, data, model, speed, …
+    `rows` has `model`, `linear_path`, `last_value`, `seasonal_naive` and `linear`, None if absent. The model's `skill`
+    is against `seasonal_naive`, its `skill_last_value` against `last_value`. `scale` is one standard deviation per
+    target. `facts` are all other entries: command, config, data, model, speed, …
     """
     scored = {name: None if row is None else row.scores(scale) for name, row in rows.items()}
     model = rows["model"]
@@ -54,7 +48,6 @@ def assemble(
 
 
 def _by_step(rows: Mapping[str, Row | None], scale: np.ndarray) -> list[Scores]:
-    """Return the model's test scores of each step, with its skill at that step."""
     model, naive = rows["model"], rows["seasonal_naive"]
     assert model is not None
     steps = model.test.by_step(scale)
@@ -66,7 +59,6 @@ def _by_step(rows: Mapping[str, Row | None], scale: np.ndarray) -> list[Scores]:
 
 
 def _by_series(rows: Mapping[str, Row | None], targets: list[str], scale: np.ndarray) -> dict[str, Scores]:
-    """Return the model's test scores of each series, with its skill there."""
     model, naive = rows["model"], rows["seasonal_naive"]
     assert model is not None
     series = model.test.by_series(targets, scale)
@@ -86,14 +78,11 @@ def window_errors(row: Row, index: pd.DatetimeIndex) -> pd.DataFrame:
 
 
 QUANTILES = np.linspace(0.005, 0.995, 199)
-"""Levels of the residuals that are kept: every half per cent."""
+"""Levels of the stored residual quantiles, in steps of half a per cent."""
 
 
 def residual_quantiles(evaluation: Evaluation) -> dict[str, torch.Tensor]:
-    """Return `levels` (Q,) and `quantiles` (Q, h, C_out) of future minus forecast, as z-scores.
-
-    They are NaN for a step of a series that was never measured.
-    """
+    """Return `levels` (Q,) and `quantiles` (Q, h, C_out) of future - forecast, z-scores; NaN where never measured."""
     residuals = evaluation.residuals
     assert residuals is not None
     measured = np.isfinite(residuals).any(0)  # (h, C_out)
@@ -106,21 +95,20 @@ def residual_quantiles(evaluation: Evaluation) -> dict[str, torch.Tensor]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of what the numbers depend on."""
+    """Return the versions of Python and of the packages that the numbers depend on."""
     packages = ("torch", "lightning", "numpy", "pandas", "scikit-learn", "hydra-core")
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
 PROGRAM = (":/forecast", ":/conf", ":/train.py", ":/pyproject.toml")
-"""What a run is made of, from the checkout's root: a record that grows while it is filled changes no run."""
+"""The program's files, from the checkout's root; other files may change during a run."""
 
 
 @cache
 def commit() -> str | None:
-    """Return the commit that the package's checkout stands at, `+changes` after it where files of the program differ.
+    """Return the checkout's commit, with `+changes` if program files differ; None outside a checkout of the package.
 
-    Asked for at a process's first run, and the same for all later ones: what is committed while a process works is not
-    what it works with. None where the package is not part of a checkout of its own, as after an installation.
+    Cached at a process's first run: later commits do not change the code that the process runs.
     """
     folder = Path(__file__).resolve().parents[1]
 
@@ -148,7 +136,7 @@ def device_name(device: torch.device) -> str:
 
 
 def command_line() -> str:
-    """Return the command that started this process, as it can be typed again."""
+    """Return the command that started this process, ready to be typed again."""
     import shlex
 
     script = Path(sys.argv[0])
@@ -162,31 +150,30 @@ NUMBERS = (
     *("data.rows", "data.season", "data.windows", "data.windows_left_out", "data.evaluation_stride"),
     *("config.horizon", "config.context_length", "config.training.batch_size"),
 )
-"""Values, and groups of values, that are numbers, or null where there is none."""
+"""Values, and groups of values, that are numbers or null."""
 
 TEXTS = (
     *("command", "status", "device", "precision", "commit", "data.name", "data.path", "data.sha256"),
     *("data.frequency", "config.attention.name", "config.model.name"),
 )
-"""Values that are texts, or null."""
+"""Values that are texts or null."""
 
 LISTS = ("data.targets", "data.channels")
-"""Values that are lists of names."""
 
 WHOLE = (
     *("seed", "processes", "data.rows", "data.season", "data.evaluation_stride", "model.steps", "model.best_step"),
     *("config.horizon", "config.context_length", "config.training.batch_size"),
 )
-"""Values that are whole numbers, or null."""
+"""Values that are whole numbers or null."""
 
 STEPS = "test.by_step"
-"""The one list of numbers: scores of each step of the horizon."""
+"""The only list of numbers: scores per step of the horizon."""
 
 SHOWN = (
     *("command", "status", "config.horizon", "data.name", "data.windows.test", "model.steps", "model.best_step"),
     "speed",
 )
-"""What the lines after a training are made of."""
+"""Values needed for the lines after a training."""
 
 ROWS = ("linear_path", "baselines.last_value", "baselines.seasonal_naive", "baselines.linear")
 """Forecasters beside the model; a row may be null."""
@@ -195,7 +182,7 @@ SCORES = ("test.scaled.mse", "test.scaled.mae", "test.original.mse", "test.origi
 
 
 def wrong_kind(result: Mapping[str, Any]) -> str | None:
-    """Return the path of a value that is of another kind than the program writes, None where there is none."""
+    """Return the path of a value of an unexpected type, None if there is none."""
     for path in (*WHOLE, *TEXTS, *LISTS, STEPS):
         value = look_up(result, path)
         if isinstance(value, Mapping) or (path in WHOLE and not isinstance(value, int | None)):
@@ -212,7 +199,7 @@ def wrong_kind(result: Mapping[str, Any]) -> str | None:
 
 
 def lacking(result: Mapping[str, Any]) -> str | None:
-    """Return the path of a value without which a finished run cannot be shown, None where all are there."""
+    """Return the path of a missing value that is needed to show a finished run, None if there is none."""
     for path in ROWS:
         group, _, key = path.rpartition(".")
         if key not in (result.get(group, {}) if group else result):

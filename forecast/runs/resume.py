@@ -1,4 +1,4 @@
-"""Where a run begins: in a new folder, or in one that holds the same run, unfinished or finished."""
+"""Where a run starts: in a new folder, or in one with the same run, unfinished or finished."""
 
 import os
 import sys
@@ -19,35 +19,27 @@ from forecast.runs.run import CONFIG, RESULT, Run, is_finished
 from forecast.runs.settings import Settings
 
 BUDGET = ("max_epochs", "max_steps", "max_time")
-"""Keys of `training` that say how long a run is; a run that is resumed may be given others."""
+"""Keys of `training` for the length of a run, which may change on resuming."""
 
 DATA_PATH = "data.path"
-"""Says where a folder's own data file lies now."""
+"""Option for the present location of a folder's own data file."""
 
 FREE_GROUPS = ("trainer", "logger")
-"""Groups that do not make another run of it."""
+"""Groups that may differ within one run."""
 
 FREE = (*FREE_GROUPS, "resume", "output_dir", "sweep")
 FREE_TRAINING = (*BUDGET, "progress", "checkpoint_minutes", "profile", "activation_checkpointing", "data_placement")
 
 RESTART_HINT, RESTART_JOB_HINT = "begin a new run with resume=false", "remove that folder, or choose another sweep.name"
-"""How a run is started again: where it has a folder of its own, and where its folder is that of a job of a sweep."""
+"""How to start a run again: in a folder of its own, and as a job of a sweep."""
 
 
 @dataclass
 class StartState:
-    """What a run starts from.
+    """The start of a run: its settings (the folder's own if one is named), folder, result and restart hint.
 
-    Parameters
-    ----------
-    settings
-        Those that hold: the folder's own where one is named.
-    run
-        The folder, None until it is made; `newest_state` says what is resumed there.
-    result
-        The content of the folder's `result.json` where the run is finished.
-    restart_hint
-        How to start the run again where the folder cannot be resumed.
+    `run` is None until the folder is made; `newest_state` says what is resumed there. `result` is the content of
+    `result.json` if the run is finished. `restart_hint` says how to start again if the folder cannot be resumed.
     """
 
     settings: Settings
@@ -62,14 +54,8 @@ def start_state(
 ) -> Iterator[StartState]:
     """Find out where a run starts, and lock its folder if there is one.
 
-    Parameters
-    ----------
-    settings
-        Their `resume` is false, "auto", or a run folder.
-    folder
-        The very folder of the run, as in a sweep; it need not exist.
-    overrides
-        What was given on the command line; None if the settings were made otherwise: they then count as a whole.
+    `settings.resume` is false, "auto" or a run folder. `folder` is the run's own folder, as in a sweep; it need not
+    exist. `overrides` are the words of the command line; if None, the settings count as a whole.
     """
     wanted, resume = settings, settings.resume
     hint = RESTART_HINT if folder is None else RESTART_JOB_HINT
@@ -105,7 +91,7 @@ def start_state(
 
 
 def _finished_result(run: Run, hint: str, own: str | None) -> dict[str, Any]:
-    """Return the result of a finished run; `own` is the data file as the user, and not the folder, names it."""
+    """Return the result of a finished run; `own` is the data file named by the user, not by the folder."""
     try:
         run.check()
         result: dict[str, Any] = read_json(run.path / RESULT)
@@ -123,7 +109,7 @@ def _finished_result(run: Run, hint: str, own: str | None) -> dict[str, Any]:
 
 
 def _comparable(run: Run, path: str | None, own: str | None) -> Path | None:
-    """Return the file that a finished run may be compared with: the user's, or one where a folder's may lie."""
+    """Return the data file to compare a finished run with: the user's, or the folder's own."""
     if own is not None:
         return expanded(str(own))
     return Path(path) if path is not None and lies_within(Path(path), run.path) else None
@@ -138,10 +124,7 @@ def _key(override: str) -> str:
 
 
 def _of_folder(folder: Path, composed: dict[str, Any], overrides: Sequence[str] | None) -> dict[str, Any] | None:
-    """Return the folder's configuration, with what may be overridden taken from the command line.
-
-    None where the command line is whole, and has to agree with the folder.
-    """
+    """Return the folder's configuration with permitted overrides, None if a whole command line must agree with it."""
     if not (folder / CONFIG).is_file():
         raise InputError(f"resume={folder}: no run folder (it has no {CONFIG}): give one of outputs/…")
     keys = None if overrides is None else [_key(override) for override in overrides]
@@ -163,7 +146,7 @@ def _of_folder(folder: Path, composed: dict[str, Any], overrides: Sequence[str] 
 
 
 def _data(folder: Path, stored: Mapping[str, Any], composed: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    """Return the folder's `data` group, its file that of the command line where one is named there."""
+    """Return the folder's `data` group, with the data file of the command line if one is named there."""
     data: dict[str, Any] = stored["data"]
     if DATA_PATH in keys:
         path = composed["data"]["path"]
@@ -186,7 +169,7 @@ def _check_whole(config: Mapping[str, Any], file: Path) -> None:
 
 
 def _check_processes(folder: Path, trainer: Mapping[str, Any], keys: Sequence[str]) -> None:
-    """Refuse to start more processes for a folder than this machine has cores, or to wait for other machines."""
+    """Refuse a folder that would start more processes than this machine has cores, or wait for other machines."""
     most = {"devices": os.cpu_count() or 1, "num_nodes": 1}
     for key, largest in most.items():
         value = trainer.get(key, 1)
@@ -203,7 +186,7 @@ def _within(key: str, group: str) -> bool:
 
 
 def newest_like(config: Mapping[str, Any]) -> Path | None:
-    """Return the newest folder of this configuration, its length included."""
+    """Return the newest folder with this configuration, including the run's length."""
     parent = Run.parent(Path(str(config["output_dir"])), str(config["data"]["name"]))
     for path in sorted(parent.glob(f"*/{CONFIG}"), reverse=True):
         try:
@@ -217,7 +200,7 @@ def newest_like(config: Mapping[str, Any]) -> Path | None:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Return the configuration that a run folder was made with."""
+    """Return the configuration of a run folder."""
     try:
         content: dict[str, Any] = read_json(folder / CONFIG)
         groups = [content[group] for group in (*FREE_GROUPS, "data", "model", "training")]
@@ -232,13 +215,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def differences(wanted: Mapping[str, Any], stored: Mapping[str, Any], *, budget: bool = False) -> list[str]:
-    """Return a line for each value that makes another run of it: trainer and logger do not.
-
-    Parameters
-    ----------
-    budget
-        Whether the length of the run counts too.
-    """
+    """Return a line for each value that makes another run; the run's length counts only if `budget`."""
     ours, theirs = _settled(wanted, budget), _settled(stored, budget)
     if ours.get("training.precision") == "auto":
         theirs["training.precision"] = "auto"

@@ -1,4 +1,4 @@
-"""A run folder: made once, read anywhere, without executing anything that is in it."""
+"""A run folder: made once, read anywhere, without executing anything in it."""
 
 import os
 import secrets
@@ -24,7 +24,6 @@ from forecast.model.presets import Mechanisms, Sizes
 from forecast.runs.integrity import CURE, check_files, check_links, describe_files
 
 FORMAT = 2
-"""Version of the folder's layout."""
 
 # the files of a run folder: this is the one list of them
 
@@ -34,10 +33,10 @@ CONFIG = "config.json"
 WEIGHTS, RESULT = "model.safetensors", "result.json"
 
 MANIFEST = "manifest.json"
-"""What rebuilds the model, and the hash of each file: the last file of a run. With it a run is finished."""
+"""The model's architecture and the hash of each file: the last file of a run, which makes it finished."""
 
 ERRORS = "errors.parquet"
-"""Each validation and test window's own MSE and MAE."""
+"""MSE and MAE of each validation and test window."""
 
 CALIBRATION = "calibration.safetensors"
 """Quantiles of the validation residuals, by horizon step and series."""
@@ -46,49 +45,48 @@ FORECAST, PICTURE = "forecast.csv", "forecast.png"
 """The forecast of the last test window, as a table and drawn."""
 
 INPUT = "input.csv"
-"""Rows to forecast from, where the data were simulated."""
+"""Rows to forecast from, for simulated data."""
 
 TRACE = "trace.json.gz"
-"""Operations of a few training steps, where `training.profile` asked for it; ui.perfetto.dev opens it."""
+"""Profile of a few training steps (`training.profile`); ui.perfetto.dev opens it."""
 
 CHECKPOINTS = "checkpoints"
-"""The folder of what a run is resumed from."""
 
 TRANSPLANT = "transplant.json"
-"""The scores under other mechanisms and look-backs, where they were asked for."""
+"""Optional scores under other mechanisms and look-backs."""
 
 JOB, FAILED, TRACEBACK, LEFT = "job.json", "failed.json", "traceback.txt", "left.json"
-"""What a sweep leaves in a job's folder beside the run: its words, why it failed, that its time was over before."""
+"""A sweep's files in a job's folder: words, error, traceback, and a note if time ran out before it began."""
 
 SLACK = 1024
-"""Elements that a model's building makes besides."""
+"""Extra elements that building a model allocates."""
 
 OUTCOME = (WEIGHTS, RESULT, ERRORS, CALIBRATION, FORECAST, PICTURE, INPUT, TRACE)
-"""What a run leaves when it ends."""
+"""Files written at the end of a run."""
 
 NAMED = (CONFIG, *OUTCOME)
-"""The files that a manifest names by size and hash; what is added later, or is only looked at, is none of them."""
+"""Files that a manifest names by size and hash; later additions are not among them."""
 
 LEFT_BY_A_RUN = (*OUTCOME, MANIFEST, TRANSPLANT, "events.out.tfevents.*", f"{CHECKPOINTS}/step-*.ckpt")
-"""The files of a run folder beside its configuration, as patterns."""
+"""Patterns of all files of a run folder except its configuration."""
 
 DATED = 19
-"""Letters of a folder's name that say when its run was begun."""
+"""Characters of a folder's name that say when its run began."""
 
 DAMAGE = (
     *(OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError),
     *(RuntimeError, MemoryError, SafetensorError),
 )
-"""What rebuilding a model raises when its manifest or weights are not what was saved."""
+"""Errors from rebuilding a model whose manifest or weights are not those that were saved."""
 
 
 CHANGED = "it is damaged, or of another version: copy it again, or train it again"
-"""What a run is whose manifest does not hold together."""
+"""Message on a run whose manifest is inconsistent."""
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """All that rebuilds a model: the preset, its options, the mechanisms, the sizes; plain values only."""
+    """Everything needed to rebuild a model: preset, options, mechanisms, sizes; plain values only."""
 
     preset: str
     options: dict[str, Any]
@@ -96,12 +94,12 @@ class Architecture:
     sizes: Sizes
 
     def build(self) -> Informer:
-        """Make the model with fresh weights."""
+        """Build the model with fresh weights."""
         return model.build(self.preset, self.sizes, self.mechanisms, **self.options)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Architecture":
-        """Return what `dataclasses.asdict` was made of, with sizes that a model can have."""
+        """Undo `dataclasses.asdict`, and check that the sizes are possible."""
         for name, group in {**values["mechanisms"], "sizes": values["sizes"], "options": values["options"]}.items():
             check_sizes(group, name)
         check_options(Sizes, values["sizes"], "sizes")
@@ -121,7 +119,7 @@ class Run:
 
     @classmethod
     def create(cls, root: Path, name: str) -> "Run":
-        """Make a new folder `root/name/<date>_<time>_<id>`; no two runs ever share one."""
+        """Make a new, unique folder `root/name/<date>_<time>_<id>`."""
         parent = cls.make_parent(root, name)
         while True:
             path = parent / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{secrets.token_hex(3)}"
@@ -133,14 +131,14 @@ class Run:
 
     @classmethod
     def make_parent(cls, root: Path, name: str) -> Path:
-        """Make the folder of the runs on the data called `name` where it is not there; raise as `create`."""
+        """Make the folder of the runs on the data called `name` if it is missing; raise as `create`."""
         parent = cls.parent(root, name)
         _make(parent)
         return parent
 
     @classmethod
     def create_at(cls, path: Path) -> "Run":
-        """Make the folder `path`, or take it where it is there but holds no run."""
+        """Make the folder `path`, or take it if it exists without a run."""
         _make(path)
         return cls(path)
 
@@ -151,31 +149,26 @@ class Run:
 
     @property
     def checkpoints(self) -> Path:
-        """The folder of what the run can be resumed from."""
+        """The folder of the checkpoints."""
         return self.path / CHECKPOINTS
 
     def clear_temporary(self) -> None:
-        """Remove what a killed process was writing."""
+        """Remove the unfinished files of a killed process."""
         for folder in (self.path, self.checkpoints):
             for file in folder.glob(".*.tmp"):
                 file.unlink()
 
     def clear(self) -> None:
-        """Remove everything that a run writes but its configuration, and nothing else."""
+        """Remove everything that a run writes except its configuration, and nothing else."""
         for pattern in LEFT_BY_A_RUN:
             for file in self.path.glob(pattern):
                 file.unlink()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], root: Path = Path("outputs")) -> "Run":
-        """Return the finished run at `path`, or for the word "latest" the one under `root` that was begun last.
+        """Return the finished run at `path`, or for "latest" the newest one under `root`.
 
-        Every file that the manifest names is compared with it.
-
-        Raises
-        ------
-        InputError
-            If there is none, or the folder is not a finished run of this program, or a damaged one.
+        Raise InputError if it is missing, not a finished run of this program, or differs from its manifest.
         """
         folder = cls._latest(root) if str(path) == "latest" else Path(path)
         if not folder.is_dir():
@@ -208,19 +201,16 @@ class Run:
             file.write(save(weights))
 
     def close(self, architecture: Architecture, facts: dict[str, Any]) -> None:
-        """Write the manifest, which names the files by size and hash, last of all.
-
-        Its presence is what makes a folder a finished run.
-        """
+        """Write the manifest, with size and hash of each file, as the last file: it marks the run as finished."""
         self.seal({"architecture": asdict(architecture), **facts})
 
     def seal(self, facts: dict[str, Any]) -> None:
-        """Write the manifest over the files that are there now."""
+        """Write the manifest of the present files."""
         files = describe_files(self.path, NAMED)
         write_sealed(self.path / MANIFEST, {**facts, "format": FORMAT, "files": files})
 
     def check(self) -> dict[str, Any]:
-        """Return the manifest, once every file that it names is seen to be the one that was saved."""
+        """Return the manifest after checking every file that it names."""
         check_links(self.path)
         manifest = self.manifest()
         check_files(self.path, manifest["files"], NAMED)
@@ -237,26 +227,20 @@ class Run:
         return content
 
     def _check_horizon(self, sizes: Sizes) -> None:
-        """Compare horizon and targets with the file that has numbers of each: weights need not depend on them."""
+        """Check horizon and targets against the calibration file: weights need not depend on them."""
         _, *found = shapes_of(self.path / CALIBRATION)["quantiles"]
         if found != [sizes.horizon, sizes.num_targets]:
             raise ValueError(f"{CALIBRATION} is of {found[0]} steps and {found[-1]} targets")
 
     def _build(self, architecture: Architecture) -> Informer:
-        """Make the model; options that it does not take, or that are missing, are damage here."""
+        """Build the model; unknown or missing options count as damage."""
         try:
             return architecture.build()
         except InputError as error:
             raise InputError(f"{self.path}: {error}: {CHANGED}") from None
 
     def load_model(self) -> Informer:
-        """Return the trained model on the CPU, ready to forecast.
-
-        Raises
-        ------
-        InputError
-            If the weights are not those that the manifest names.
-        """
+        """Return the trained model on the CPU; raise InputError if the weights differ from the manifest."""
         manifest, path = self.manifest(), self.path / WEIGHTS
         try:
             if sha256(path) != manifest["files"][WEIGHTS]["sha256"]:
@@ -277,7 +261,7 @@ class Run:
 
 
 def _begun(folder: Path) -> tuple[float, int]:
-    """Return when a run was begun, in seconds: by its folder's name, or else by its configuration's file."""
+    """Return when a run began, in seconds, by its folder's name or else by its configuration file."""
     config = folder / CONFIG
     written = config.stat().st_mtime_ns if config.is_file() else 0
     try:
@@ -300,7 +284,7 @@ def _plain(name: str) -> str:
 
 
 def clear_never_begun(parent: Path) -> None:
-    """Remove the folders below `parent` whose process was killed while it wrote the configuration, its first file."""
+    """Remove the folders below `parent` whose process was killed while it wrote the configuration, the first file."""
     for folder in parent.iterdir():
         with suppress(InputError, OSError):  # another process may remove it meanwhile, or be at work there
             left = list(folder.glob(f".{CONFIG}.*.tmp")) if folder.is_dir() and not folder.is_symlink() else []
@@ -324,7 +308,7 @@ def finished_result(folder: Path) -> dict[str, Any] | None:
 
 
 def damage_of_finished(folder: Path) -> str | None:
-    """Say which file of a finished run is not the one that was saved; None where all are, or the run is unfinished."""
+    """Name the file of a finished run that differs from the manifest, None if there is none; skip unfinished runs."""
     if not is_finished(folder):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Everything that a training is asked to be: the configuration, parsed and checked once."""
+"""The configuration of a training, parsed and checked once."""
 
 import os
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ GROUPS = (
     *("data", "model", "attention", "cross_attention", "optimizer", "scheduler"),
     *("training", "trainer", "callbacks", "logger"),
 )
-"""The groups that every run needs; `decoder_attention` may be null."""
+"""Required groups; `decoder_attention` may be null."""
 
 
 @settings
@@ -82,13 +82,13 @@ class TrainingSettings:
         return max(1, round(steps))
 
     def validation_interval(self, num_windows: int) -> int:
-        """Return the steps from one validation to the next; one more follows the last step."""
+        """Return the steps between validations; one more follows the last step."""
         per_epoch = num_windows / self.batch_size
         return max(1, round(per_epoch / self.validations_per_epoch))
 
 
 def parse_time(text: str) -> timedelta:
-    """Return the duration that dd:hh:mm:ss says."""
+    """Parse a duration dd:hh:mm:ss."""
     pieces = text.split(":")
     if len(pieces) != 4 or not all(piece.isdecimal() and len(piece) < 7 for piece in pieces):
         raise InputError(f"training.max_time={text}: must be dd:hh:mm:ss, such as 00:00:10:00 for ten minutes")
@@ -111,10 +111,10 @@ TRAINER_KEYS_OF_OURS = {
     "logger": "logger",
     "default_root_dir": "output_dir",
 }
-"""What is settled outside the `trainer` group, and where."""
+"""Trainer options that are set elsewhere, and where."""
 
 PER_PROCESSOR = 4
-"""Most processes of a CPU training for each processor of the machine. A run folder may ask for a million."""
+"""Most processes of a CPU training per processor: a run folder may ask for a million."""
 
 
 @settings
@@ -131,7 +131,7 @@ class TrainerSettings:
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> "TrainerSettings":
-        """Return the `trainer` group of a configuration, checked; whether the devices are there is asked later."""
+        """Return the `trainer` group of a configuration, checked except for the presence of the devices."""
         for key, home in TRAINER_KEYS_OF_OURS.items():
             if key in values:
                 raise InputError(f"trainer.{key}: is settled by {home}: set that instead")
@@ -201,17 +201,11 @@ class Settings:
     callbacks: Mapping[str, Any]
     logger: Mapping[str, Any]
     plain: dict[str, Any]
-    """The configuration as plain values, as `config.json` has it."""
+    """The configuration as plain values, as in `config.json`."""
 
     @classmethod
     def parse(cls, config: Mapping[str, Any]) -> "Settings":
-        """Return the settings of a composed configuration, plain values.
-
-        Raises
-        ------
-        InputError
-            Naming the option, its value, and what it should be.
-        """
+        """Return the settings of a composed configuration of plain values; raise InputError for an invalid option."""
         config = named(config)
         own = options_of(cls)
         for key in config:
@@ -247,7 +241,7 @@ class Settings:
 
 
 def check_resume(value: Any) -> None:
-    """Refuse what says neither whether nor where to resume."""
+    """Refuse a value that says neither whether nor where to resume."""
     if value is not False and not (isinstance(value, str) and value):
         raise InputError(f"resume={value}: choose false, auto (the newest run of this configuration), or a run folder")
 
@@ -265,9 +259,11 @@ def check_one_process(trainer: Mapping[str, Any]) -> None:
 PRECISIONS = ("32-true", "bf16-mixed")
 
 WIDE = 256
-"""Width from which a training on a CPU with matrix units gains by bf16. Below it the conversions cost more than the
-products save: a step in bf16 took 2.1 times as long as in float32 at width 64, 1.4 at 128, .9 at 256 (patches) and 2.2,
-.74 and .44 at 64, 256 and 512 (a token a step), one thread of an Intel Xeon with AMX, torch 2.13."""
+"""Width from which CPU training with matrix units is faster in bf16; below it the conversions cost more.
+
+Time of a bf16 step over a float32 step: 2.1, 1.4 and 0.9 at widths 64, 128 and 256 (patches); 2.2, 0.74 and 0.44 at 64,
+256 and 512 (one token a step). Measured on one thread of an Intel Xeon with AMX, torch 2.13.
+"""
 
 
 def choose_precision(wanted: str, device: torch.device, width: object) -> str:
@@ -281,7 +277,7 @@ def choose_precision(wanted: str, device: torch.device, width: object) -> str:
 
 
 def exact_convolutions() -> None:
-    """Have convolutions, too, compute in float32 where float32 is said; a GPU would take fewer digits."""
+    """Compute float32 convolutions in full float32; a GPU would use fewer digits."""
     torch.backends.cudnn.allow_tf32 = False
 
 

@@ -27,21 +27,21 @@ NAMES = {
 
 HEADINGS = ("forecast", "MSE", "MAE", "MSE (units)", "MAE (units)", "MASE", "skill")
 PREFERRED = 1e-3
-"""Part of its MSE by which a baseline has to be better than the model before that is said."""
+"""Least relative advantage in MSE of a baseline over the model that causes a warning."""
 
 STRETCHES = {"train": "training", "inference": "inference"}
-"""How the names of the figures of what is timed begin, and what it is."""
+"""Prefix of the figures of each timed stretch, and its name."""
 
 
 def title(result: Mapping[str, Any]) -> str:
-    """Return the line above the table: the data, and what was scored."""
+    """Return the line above the table: the data and the scored windows."""
     windows, every = result["data"]["windows"]["test"], result["data"].get("evaluation_stride", 1)
     scored = f"all {windows:,} test windows" if every == 1 else f"{windows:,} test windows, 1 in {every}"
     return f"{result['data']['name']}: {scored}, horizon {result['config']['horizon']}"
 
 
 def caption(result: Mapping[str, Any]) -> str:
-    """Return the line below the table; where the last value is the better naive forecast, the model's skill on it."""
+    """Return the line below the table, with the skill against the last value if that beats the seasonal naive one."""
     rows = result["baselines"]
     said = (
         "MSE, MAE: on z-scores; (units): in original units; MASE: mean absolute error over the seasonal naive one's in "
@@ -57,7 +57,7 @@ def caption(result: Mapping[str, Any]) -> str:
 
 
 def row_name(row: str, result: Mapping[str, Any]) -> str:
-    """Return a row's name in the table, that of the seasonal naive forecast with the length of its season."""
+    """Return a row's name in the table; the seasonal naive forecast's has the length of its season."""
     data = result["data"]
     if row != "seasonal_naive" or data.get("season") is None or data.get("frequency") is None:
         return NAMES[row]
@@ -65,7 +65,7 @@ def row_name(row: str, result: Mapping[str, Any]) -> str:
 
 
 def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
-    """Return a row a forecaster, by `HEADINGS`: its scores on the test part."""
+    """Return a row of test scores per forecaster, by `HEADINGS`."""
     rows = {"model": result, "linear_path": result["linear_path"], **result["baselines"]}
     naive = result["baselines"]["seasonal_naive"]
     cells = []
@@ -90,7 +90,7 @@ def result_table(result: Mapping[str, Any]) -> TerminalTable:
 
 
 def speed_line(speed: Mapping[str, float | None]) -> str:
-    """Return the speed figures of a result that were measured, in one line; a training that was not timed is said."""
+    """Return the measured speed figures of a result in one line."""
     measured = {name: value for name, value in speed.items() if value is not None and not math.isnan(value)}
 
     def told(**forms: str) -> list[str]:
@@ -115,14 +115,14 @@ def speed_line(speed: Mapping[str, float | None]) -> str:
 
 
 def _busy(speed: Mapping[str, float | None]) -> list[str]:
-    """Return the words on what was timed while other processes took processors that it needed, if anything was."""
+    """Return a warning on times taken while other processes used needed processors, if any were."""
     disturbed = [stretch for stretch in STRETCHES if speed.get(f"{stretch}_disturbed") is True]
     words = [f"in {STRETCHES[stretch]} {Load.of(speed, stretch).words}" for stretch in disturbed]
     return [f"busy machine, the times are too long: {'; '.join(words)}"] if words else []
 
 
 def warning(result: Mapping[str, Any]) -> str | None:
-    """Return a line where a baseline is better than the model on the validation part, None where none is."""
+    """Return a warning if a baseline beats the model on the validation part, else None."""
     own = result["validation"]["scaled"]["mse"]
     scores = {name: row["validation"]["scaled"]["mse"] for name, row in result["baselines"].items() if row}
     name = min(scores, key=lambda name: scores[name])
@@ -135,12 +135,12 @@ def warning(result: Mapping[str, Any]) -> str | None:
 
 
 def print_table(result: Mapping[str, Any]) -> None:
-    """Print the table, wide enough wherever it goes."""
+    """Print the table, wide enough for any output."""
     Console(width=max(Console().width, 92)).print(result_table(result))
 
 
 def print_next_commands(run: Run, result: Mapping[str, Any]) -> None:
-    """Print how fast it was, which weights were kept, where the run is, and two commands that make use of it."""
+    """Print the speed, the kept weights, the run folder, and two commands to use it."""
     from forecast.common.pictures import not_drawn  # here, since it imports what draws
 
     folder = shlex.quote(str(run.path))

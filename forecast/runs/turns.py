@@ -1,4 +1,4 @@
-"""The times of a sweep's settings, taken in turn: `timing.json` in its folder, as it is read."""
+"""The times of a sweep's settings, measured in turn, from `timing.json` in its folder."""
 
 import json
 from collections.abc import Mapping
@@ -10,30 +10,22 @@ from forecast.common.errors import InputError
 from forecast.common.files import flatten, look_up, read_json
 
 TIMING = "timing.json"
-"""What the settings took in turn, in the folder of a sweep."""
 
 COSTLY = ("attention", "decoder_attention", "cross_attention", "model", "data", "context_length", "horizon", "loss")
-"""Root keys of a configuration that change what a step or a forecast takes."""
+"""Root keys of a configuration that change the time of a step or a forecast."""
 
 COSTLY_KEYS = (
     *(f"training.{key}" for key in ("batch_size", "evaluation_batch_size", "activation_checkpointing", "compile")),
     "optimizer._target_",
 )
-"""Keys of other groups that do."""
+"""Keys of other groups that change it."""
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Passes of one setting, one after the other.
+    """Consecutive passes of one setting over `windows` windows: wall-clock and processor time of the process.
 
-    Parameters
-    ----------
-    windows
-        Windows that went through them.
-    wall_seconds, cpu_seconds
-        Time on the wall, and processor time of the process.
-    disturbed
-        Whether other processes took processors that it needed; None where nobody can say.
+    `disturbed` says whether other processes took processors that it needed; None where unknown.
     """
 
     windows: int
@@ -43,13 +35,7 @@ class Stretch:
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> "Stretch":
-        """Return a stretch of the file.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            If it is not what was written.
-        """
+        """Parse a stretch of the file; raise KeyError, TypeError or ValueError if it is malformed."""
         windows, wall = int(content["windows"]), float(content["wall_seconds"])
         if windows < 1 or not 0 < wall < float("inf") or content["disturbed"] not in (True, False, None):
             raise ValueError
@@ -57,11 +43,11 @@ class Stretch:
 
 
 Turns = dict[str, dict[str, list[Stretch]]]
-"""By the key of a setting and by `train` or `inference`: a stretch for each round, in their order."""
+"""By setting key, then `train` or `inference`: one stretch per round, in order."""
 
 
 def cost_key(result: Mapping[str, Any]) -> str:
-    """Return what runs have in common whose steps and forecasts take as long."""
+    """Return a key that runs share if their steps and forecasts cost the same time."""
     flat = flatten(result["config"])
     kept = {key: flat[key] for key in flat if key.split(".")[0] in COSTLY or key in COSTLY_KEYS}
     ran = [look_up(result, path) for path in ("device", "precision", "data.sha256")]
@@ -69,7 +55,7 @@ def cost_key(result: Mapping[str, Any]) -> str:
 
 
 def read_turns(sweep: Path) -> Turns:
-    """Return what the settings of a sweep took in turn, nothing where they were not timed."""
+    """Return the times of a sweep's settings in turn, empty if they were not timed."""
     content = read_json(sweep / TIMING)
     try:
         return {} if content is None else _turns(content)
