@@ -63,7 +63,7 @@ def run(options: argparse.Namespace, arguments: Sequence[str]) -> None:
 class Pair:
     """A plan and the training beside it: the seconds of the training's steps and validations, and its peak."""
 
-    foretold: Mapping[str, float]
+    planned: Mapping[str, float]
     real: Mapping[str, float]
 
     @classmethod
@@ -73,8 +73,8 @@ class Pair:
         assert plan.length is not None
         assert plan.peak_mib is not None
         speed = result["speed"]
-        foretold = {TIME: plan.pace.fit_seconds(plan.length, result["model"]["steps"]), PEAK: plan.peak_mib}
-        return cls(foretold, {TIME: speed["fit_seconds"], PEAK: speed["peak_memory_mib"]})
+        planned = {TIME: plan.pace.fit_seconds(plan.length, result["model"]["steps"]), PEAK: plan.peak_mib}
+        return cls(planned, {TIME: speed["fit_seconds"], PEAK: speed["peak_memory_mib"]})
 
 
 class Check:
@@ -123,11 +123,11 @@ class Check:
 
 def compare(pairs: Sequence[Pair], what: str) -> dict[str, Any]:
     """Return the ratios of a mechanism's pairs, their median, and whether it is near enough to 1."""
-    ratios = [pair.foretold[what] / pair.real[what] for pair in pairs]
-    foretold, reals = [pair.foretold[what] for pair in pairs], [pair.real[what] for pair in pairs]
+    ratios = [pair.planned[what] / pair.real[what] for pair in pairs]
+    planned, reals = [pair.planned[what] for pair in pairs], [pair.real[what] for pair in pairs]
     return {
-        "foretold": median(foretold),
-        "plans": foretold,
+        "planned": median(planned),
+        "plans": planned,
         "real": median(reals),
         "reals": reals,
         "ratios": ratios,
@@ -137,7 +137,7 @@ def compare(pairs: Sequence[Pair], what: str) -> dict[str, Any]:
 
 
 def rank(compared: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the mechanisms by rising medians, as foretold and as they were, and the pairs that are not in order.
+    """Return the mechanisms by rising medians, as planned and as they were, and the pairs that are not in order.
 
     Of such a pair `apart` is by how much the real medians differ, as a share of the smaller, `alike` in how many of the
     `turns` the trainings stood as their medians do (where that is about half, they were not told apart either), and
@@ -146,7 +146,7 @@ def rank(compared: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     swapped = []
     for pair in combinations(compared, 2):
         low, high = sorted((compared[label] for label in pair), key=lambda each: float(each["real"]))
-        if low["real"] < high["real"] and low["foretold"] > high["foretold"]:
+        if low["real"] < high["real"] and low["planned"] > high["planned"]:
             turns = list(zip(low["reals"], high["reals"], strict=False))  # one that failed in a turn has no more
             swapped.append(
                 {
@@ -157,7 +157,7 @@ def rank(compared: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
                     "claimed": always_less(high["plans"], low["plans"]),
                 }
             )
-    orders = {name: sorted(compared, key=lambda label: compared[label][name]) for name in ("foretold", "real")}
+    orders = {name: sorted(compared, key=lambda label: compared[label][name]) for name in ("planned", "real")}
     return {**orders, "swapped": swapped}
 
 
@@ -167,7 +167,7 @@ def check_table(check: Mapping[str, Any]) -> Table:
         [
             label,
             what,
-            show(each["foretold"]),
+            show(each["planned"]),
             show(each["real"]),
             decimals(each["median"]),
             " ".join(map(decimals, each["ratios"])),
@@ -179,7 +179,7 @@ def check_table(check: Mapping[str, Any]) -> Table:
     notes = [f"ratios: the median of {check['pairs']} pairs, plan and training in turn; wanted: 1 ± {WITHIN:g}"]
     for what, key in (("time", TIME), ("peak", PEAK)):
         ranks = check["ranking"][key]
-        notes.append(f"by {what}, trained: {' < '.join(ranks['real'])}; planned: {' < '.join(ranks['foretold'])}")
+        notes.append(f"by {what}, trained: {' < '.join(ranks['real'])}; planned: {' < '.join(ranks['planned'])}")
         notes += [
             f"by {what} out of order: {' and '.join(swap['mechanisms'])}, {swap['apart']:.1%} apart in the trainings, "
             f"which stood so in {swap['alike']} of {swap['turns']} turns; the plans "

@@ -144,7 +144,7 @@ def attempt_of(ask: Ask, limit: float, say: Callable[[str], None]) -> Callable[[
 
     def attempt(look_back: int) -> Trial:
         say(f"{variant.label}: {look_back:,}")
-        if why := foretold(look_back):
+        if why := predicted_too_long(look_back):
             return Trial(look_back, why=why)
         asked = replace(ask, task=replace(ask.task, context_length=look_back))
         trial = try_here(asked) if ask.device.startswith("cuda") else try_in_child(asked, limit)
@@ -152,7 +152,7 @@ def attempt_of(ask: Ask, limit: float, say: Callable[[str], None]) -> Callable[[
             fitted.append(Earlier(look_back, trial.seconds, trial.peak_bytes))
         return trial
 
-    def foretold(look_back: int) -> str:
+    def predicted_too_long(look_back: int) -> str:
         if not fitted:
             return ""
         return too_long(fitted[-1].seconds_at(look_back, variant.time_cost(causal=False)), limit)

@@ -136,7 +136,8 @@ def _base64(data: bytes) -> str:
 
 def _with_code(words: str) -> Markup:
     """Return text as HTML, with backticks as code."""
-    return Markup(_CODE.sub(r"<code>\1</code>", escape(words)))
+    escaped = str(escape(words))  # as plain text: a Markup would escape the tags that are put in
+    return Markup(_CODE.sub(r"<code>\1</code>", escaped))
 
 
 PAGE, TEXT, TABLE, PICTURES = "report.html", "report.md", "report.csv", "report-*.png"

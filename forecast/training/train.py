@@ -89,8 +89,9 @@ def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Worke
     write_sealed(run.path / CONFIG, settings.plain)
     announce_start(prepared, run, resumed, group)
     log_start(logger, settings.plain)
-    work = Work(settings, prepared.maps.to("cpu"), data.address, run, resumed, start.restart_hint)
-    group.hand_out(work)  # every process has a device of its own
+    maps = prepared.maps.to("cpu")  # every process has a device of its own
+    work = Work(settings, maps, data.address, run, resumed, start.restart_hint)
+    group.hand_out(work)
 
     fitted = fit(prepared, run.checkpoints, logger, group=group, **work.resuming())
     announce_scoring(prepared, group)

@@ -130,7 +130,7 @@ def test_a_case_that_would_take_too_long_never_runs() -> None:
     assert tried(case("full", length=16), replace(QUICK, seconds=10), limit=281).run is not None
 
 
-def test_a_case_that_nothing_foretold_is_left_out_once_its_warm_up_took_too_long(
+def test_a_case_without_prediction_is_left_out_once_its_warm_up_took_too_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "seconds_of", lambda run, device: 21.0)

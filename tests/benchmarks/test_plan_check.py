@@ -64,7 +64,7 @@ def test_trainings_beside_the_plan_come_in_turn_and_give_ratios_and_ranks(
         assert compared["seconds"]["ratios"] == pytest.approx([1.25, 1.25])
         assert compared["peak_mib"]["ratios"] == pytest.approx([0.75, 0.75])
     ranking = written["check"]["ranking"]["seconds"]
-    assert ranking == {"foretold": ["linear", "full"], "real": ["linear", "full"], "swapped": []}
+    assert ranking == {"planned": ["linear", "full"], "real": ["linear", "full"], "swapped": []}
     printed = " ".join(capsys.readouterr().out.split())
     assert "by time, trained: linear < full; planned: linear < full" in printed
     assert "one step at batch" in printed
@@ -114,14 +114,14 @@ def test_a_real_plan_and_a_real_training_are_measured_alike(tmp_path: Path, monk
     assert mean["seconds"]["real"] > 0
 
 
-def pair(foretold: float, real: float) -> Pair:
-    return Pair({"seconds": foretold, "peak_mib": 1.0}, {"seconds": real, "peak_mib": 1.0})
+def pair(planned: float, real: float) -> Pair:
+    return Pair({"seconds": planned, "peak_mib": 1.0}, {"seconds": real, "peak_mib": 1.0})
 
 
 def test_a_plan_is_asked_for_as_many_steps_as_the_training_made() -> None:
     made = Pair.of(measured(), result_of(60, seconds=50.0, peak=600.0))
-    assert made.foretold == {"seconds": PACE.fit_seconds(LENGTH, 60), "peak_mib": 300.0}
-    assert made.foretold["seconds"] == pytest.approx(4 + 60 + 2 * 3 + 1)
+    assert made.planned == {"seconds": PACE.fit_seconds(LENGTH, 60), "peak_mib": 300.0}
+    assert made.planned["seconds"] == pytest.approx(4 + 60 + 2 * 3 + 1)
     assert made.real == {"seconds": 50.0, "peak_mib": 600.0}
 
 
@@ -138,12 +138,12 @@ def test_the_median_ratio_decides(third: float, within: bool) -> None:
 @pytest.mark.parametrize(("highest", "claimed"), [(9.4, True), (9.6, False)])
 def test_what_is_ranked_wrongly_is_named_with_how_far_it_is_apart(highest: float, claimed: bool) -> None:
     compared = {
-        "full": {"foretold": 10.0, "real": 9.0, "reals": [9.0, 8.0, 12.0], "plans": [10.0, 9.5, 11.0]},
-        "mean": {"foretold": 2.0, "real": 2.0, "reals": [2.0, 2.0, 2.0], "plans": [2.0, 2.0, 2.0]},
-        "taylor": {"foretold": 9.0, "real": 9.9, "reals": [9.9, 10.0, 9.5], "plans": [9.0, 8.0, highest]},
+        "full": {"planned": 10.0, "real": 9.0, "reals": [9.0, 8.0, 12.0], "plans": [10.0, 9.5, 11.0]},
+        "mean": {"planned": 2.0, "real": 2.0, "reals": [2.0, 2.0, 2.0], "plans": [2.0, 2.0, 2.0]},
+        "taylor": {"planned": 9.0, "real": 9.9, "reals": [9.9, 10.0, 9.5], "plans": [9.0, 8.0, highest]},
     }
     ranks = rank(compared)
-    assert ranks["foretold"] == ["mean", "taylor", "full"]
+    assert ranks["planned"] == ["mean", "taylor", "full"]
     assert ranks["real"] == ["mean", "full", "taylor"]
     (swap,) = ranks["swapped"]
     assert swap["mechanisms"] == ["full", "taylor"]
@@ -156,8 +156,8 @@ def test_what_is_ranked_wrongly_is_named_with_how_far_it_is_apart(highest: float
 )
 def test_what_is_out_of_order_says_whether_the_plans_claimed_it(claimed: bool, words: str) -> None:
     swap = {"mechanisms": ["full", "mean"], "apart": 0.1, "alike": 4, "turns": 5, "claimed": claimed}
-    ranks: dict[str, Any] = {"real": ["mean", "full"], "foretold": ["full", "mean"], "swapped": [swap]}
-    settled = {**ranks, "foretold": ["mean", "full"], "swapped": []}
+    ranks: dict[str, Any] = {"real": ["mean", "full"], "planned": ["full", "mean"], "swapped": [swap]}
+    settled = {**ranks, "planned": ["mean", "full"], "swapped": []}
     result = {"pairs": 5, "mechanisms": {}, "ranking": {"seconds": ranks, "peak_mib": settled}}
     (said,) = (note for note in check_table(result).notes if "out of order" in note)
     assert said.startswith("by time out of order: full and mean, 10.0% apart in the trainings")

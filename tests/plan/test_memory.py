@@ -83,17 +83,17 @@ def _refused(made: Preparation) -> object:
         (("context_length=64", "attention=full", "attention.implementation=explicit"), "informer", 192),
     ],
 )
-def test_a_longer_look_back_takes_what_was_foretold(
+def test_a_longer_look_back_takes_the_predicted_memory(
     tmp_path: Path, words: tuple[str, ...], model: str, length: int
 ) -> None:
     made = made_of(tmp_path, *words, model=model)
-    foretold = _foretold(made, length, 32, 16)
+    predicted = _predicted(made, length, 32, 16)
     windows = replace(made.data.parts["train"], context_length=length)
     real = memory._level(made, windows, 1)
-    assert foretold == pytest.approx(real.transient(32, 16), rel=0.15)
+    assert predicted == pytest.approx(real.transient(32, 16), rel=0.15)
 
 
-def _foretold(made: Preparation, length: int, batch: int, evaluation_batch: int) -> float:
+def _predicted(made: Preparation, length: int, batch: int, evaluation_batch: int) -> float:
     """Return the bytes of the larger pass at a look-back, from what is measured near the configuration's own."""
     levels = [replace(level, held=0.0) for level in memory.measure_levels(made)]
     look_back = made.data.parts["train"].context_length
@@ -101,15 +101,15 @@ def _foretold(made: Preparation, length: int, batch: int, evaluation_batch: int)
 
 
 @pytest.mark.parametrize("attention", ["mean", "full"])
-def test_a_look_back_far_beyond_is_foretold_where_the_decoder_takes_most_of_a_short_one(
+def test_a_look_back_far_beyond_is_predicted_where_the_decoder_takes_most_of_a_short_one(
     tmp_path: Path, attention: str
 ) -> None:
     """Of look-backs that are not far above the decoder's 144 tokens, memory seems to grow with the square: 12 times."""
     words = ("horizon=96", "context_length=336", "model.start_length=48", "data.rows=9000", f"attention={attention}")
     made = made_of(tmp_path, *words, "training.batch_size=8", "training.evaluation_batch_size=64", model="informer")
     real = memory._level(made, replace(made.data.parts["train"], context_length=2688), 1)
-    assert 0.9 < _foretold(made, 2688, 1, 64) / real.transient(1, 64) < 2
-    assert 0.9 < _foretold(made, 2688, 8, 1) / real.transient(8, 1) < 2
+    assert 0.9 < _predicted(made, 2688, 1, 64) / real.transient(1, 64) < 2
+    assert 0.9 < _predicted(made, 2688, 8, 1) / real.transient(8, 1) < 2
 
 
 def test_the_longest_look_back_ends_where_the_first_window_has_to_begin(tmp_path: Path) -> None:

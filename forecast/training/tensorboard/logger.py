@@ -298,13 +298,3 @@ def log_end(logger: Logger, result: Mapping[str, Any]) -> None:
         logger.end_session([f"compare/{name.replace('/', '_')}" for name in COMPARED])
     else:
         logger.finalize("success")
-
-
-COMPARED = (
-    "test/mse",
-    "test/mae",
-    "speed/train_windows_per_s",
-    "speed/inference_windows_per_s",
-    "speed/peak_memory_mib",
-)
-"""Repeated as `compare/…`, the first five columns of metrics in TensorBoard's table."""

@@ -69,17 +69,22 @@ def test_a_failure_counts_more_than_the_jobs_that_are_left(fake: Any, tmp_path: 
 # --- what ends a sweep
 
 
-def test_a_signal_ends_the_sweep_with_its_table_and_the_same_command_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    original = ForecastTask.training_step
+def interrupted_at_step_5(training_step: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a training step after which a job with linear attention receives SIGTERM at its step 5."""
 
     def interrupted(self: ForecastTask, batch: Any, batch_idx: int) -> Any:
         if "LinearAttention" in repr(self.network) and self.global_step == 5:
             signal.raise_signal(signal.SIGTERM)
-        return original(self, batch, batch_idx)
+        return training_step(self, batch, batch_idx)
 
-    monkeypatch.setattr(ForecastTask, "training_step", interrupted)
+    return interrupted
+
+
+def test_a_signal_ends_the_sweep_with_its_table_and_the_same_command_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = ForecastTask.training_step
+    monkeypatch.setattr(ForecastTask, "training_step", interrupted_at_step_5(original))
     words = ["attention=full,linear,mean", "sweep.name=s"]
     ended = command(tmp_path, *words)
     assert (ended.code, ended.started) == (143, ["attention-full", "attention-linear"])
@@ -139,14 +144,8 @@ def test_a_sweep_that_was_interrupted_and_went_on_has_the_report_of_one_that_was
     six: tuple[Path, Ended], without_report: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = ForecastTask.training_step
-
-    def interrupted(self: ForecastTask, batch: Any, batch_idx: int) -> Any:
-        if "LinearAttention" in repr(self.network) and self.global_step == 5:
-            signal.raise_signal(signal.SIGTERM)
-        return original(self, batch, batch_idx)
-
     words = ["attention=full,linear", "sweep.name=s"]
-    monkeypatch.setattr(ForecastTask, "training_step", interrupted)
+    monkeypatch.setattr(ForecastTask, "training_step", interrupted_at_step_5(original))
     assert command(tmp_path, *words).code == 143
     monkeypatch.setattr(ForecastTask, "training_step", original)
     assert command(tmp_path, *words).started == ["attention-linear"]
