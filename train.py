@@ -7,6 +7,6 @@ if __name__ == "__main__":
         from forecast.training.command_line import main
 
         main()
-    except KeyboardInterrupt:  # while the libraries are loaded, which takes seconds; later ends are explained there
+    except KeyboardInterrupt:  # before `main` handles signals
         print("stopped: interrupted while starting: nothing was read or written", file=sys.stderr)
         sys.exit(130)

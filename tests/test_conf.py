@@ -1,4 +1,4 @@
-"""Every file of the configuration: it composes, says what it is, and fits what it configures."""
+"""Every file of the configuration: it composes, begins with a description, and fits the classes that it names."""
 
 import importlib
 import inspect
@@ -37,19 +37,19 @@ def composed(*overrides: str) -> dict[str, Any]:
 
 def targets(node: Any) -> list[dict[str, Any]]:
     if isinstance(node, list):
-        return [found for child in node for found in targets(child)]
+        return [inner for child in node for inner in targets(child)]
     if not isinstance(node, dict):
         return []
     return [*([node] if "_target_" in node else []), *targets(list(node.values()))]
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_the_first_line_says_what_the_file_is(path: Path) -> None:
+def test_every_file_begins_with_a_description(path: Path) -> None:
     first, second, *_ = [*path.read_text(encoding="utf-8").splitlines(), "", ""]
-    said = second if first == "# @package _global_" else first
-    assert said.startswith("# ")
-    assert "@package" not in said
-    assert len(said) > 20
+    description = second if first == "# @package _global_" else first
+    assert description.startswith("# ")
+    assert "@package" not in description
+    assert len(description) > 20
 
 
 @pytest.mark.parametrize("path", OPTIONS, ids=name_of)
@@ -61,7 +61,7 @@ def test_every_option_of_every_group_composes(path: Path) -> None:
     glob = path.read_text(encoding="utf-8").startswith("# @package _global_")
     place = config if glob else config[group]
     for key, value in own.items():
-        if key not in ("defaults", "hydra"):  # the latter is not of a run, but of how jobs are made
+        if key not in ("defaults", "hydra"):  # `hydra` is not part of a run
             assert contains(place[key], value), key
 
 
@@ -71,43 +71,43 @@ def contains(whole: Any, part: Any) -> bool:
     return bool(whole == part or (isinstance(part, str) and "${" in part))
 
 
-def test_the_defaults_leave_nothing_to_be_given() -> None:
+def test_the_defaults_leave_no_required_option() -> None:
     config = composed()
     assert not OmegaConf.missing_keys(OmegaConf.create(config))
     assert config.get("decoder_attention") is None
     assert config["cross_attention"] == config["attention"] == {"name": "full", "implementation": "fused"}
 
 
-def test_one_word_sets_encoder_and_decoder_and_leaves_cross_attention() -> None:
+def test_attention_sets_encoder_and_decoder_but_not_cross_attention() -> None:
     config = composed("attention=probsparse", "attention.factor=9")
     assert config["attention"]["factor"] == 9
     assert config.get("decoder_attention") is None
     assert config["cross_attention"]["name"] == "full"
 
 
-def test_each_place_of_attention_is_a_choice_of_its_own() -> None:
+def test_each_place_of_attention_can_be_chosen() -> None:
     config = composed("attention=linear", "attention@decoder_attention=full", "attention@cross_attention=mean")
     names = [config[place]["name"] for place in ("attention", "decoder_attention", "cross_attention")]
     assert names == ["linear", "full", "mean"]
 
 
 @pytest.mark.parametrize("path", sorted((CONF / "attention").glob("*.yaml")), ids=lambda path: path.stem)
-def test_a_file_of_a_mechanism_has_the_arguments_of_its_class(path: Path) -> None:
+def test_the_file_of_a_mechanism_has_the_arguments_of_its_class(path: Path) -> None:
     node = OmegaConf.to_container(OmegaConf.load(path))
     assert isinstance(node, dict)
     assert node.pop("name") == path.stem
     module = importlib.import_module(f"forecast.attention.{path.stem}")
-    found = [
+    classes = [
         member
         for member in vars(module).values()
         if inspect.isclass(member) and issubclass(member, Attention) and member.__module__ == module.__name__
     ]
-    assert len(found) == 1
-    assert set(node) == set(inspect.signature(found[0]).parameters) - FROM_THE_LAYER
+    assert len(classes) == 1
+    assert set(node) == set(inspect.signature(classes[0]).parameters) - FROM_THE_LAYER
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (CONF / "experiment").glob("*.yaml")))
-def test_a_trial_run_of_an_experiment_is_one_or_is_refused(name: str) -> None:
+def test_a_trial_run_of_an_experiment_has_30_steps_or_is_refused(name: str) -> None:
     data = ["data=csv", "data.path=mine.csv"] if name in ("informer", "pointwise") else []
     words = [*data, f"experiment={name}", "trainer=smoke"]
     config = composed(*words)
@@ -127,20 +127,20 @@ def test_every_mechanism_has_a_file_and_every_file_a_mechanism() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_every_target_exists_and_takes_its_keys(path: Path) -> None:
+def test_every_target_exists_and_accepts_its_keys(path: Path) -> None:
     for node in targets(OmegaConf.to_container(OmegaConf.load(path))):
         name = str(node["_target_"])
         try:
-            found: Any = get_class(name)
+            target: Any = get_class(name)
         except ValueError:  # a function
-            found = get_method(name)
+            target = get_method(name)
         given = set(node) - {"_target_"} | next(
             (extra for start, extra in FROM_THE_PROGRAM.items() if name.startswith(start)), set()
         )
-        parameters = inspect.signature(found).parameters
+        parameters = inspect.signature(target).parameters
         free = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
         assert free or given <= set(parameters), name
-        # what a signature swallows with **kwargs must at least not be a slip of a named parameter's
+        # with **kwargs, a misspelt required parameter is still noticed
         needed = {key for key, parameter in parameters.items() if required(parameter)}
         assert needed - {"save_dir"} <= given, name
 
@@ -152,15 +152,15 @@ def required(parameter: inspect.Parameter) -> bool:
     )
 
 
-def test_targets_are_ours_torchs_or_lightnings() -> None:
+def test_targets_belong_to_this_package_torch_or_lightning() -> None:
     nodes = [node for path in FILES for node in targets(OmegaConf.to_container(OmegaConf.load(path)))]
     assert len(nodes) >= 5
     assert {str(node["_target_"]).split(".")[0] for node in nodes} <= {"forecast", "torch", "lightning"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_no_file_computes(path: Path) -> None:
-    """Interpolations are root values, one hop; Hydra's own names of the time and the job aside."""
+def test_no_file_computes_values(path: Path) -> None:
+    """Interpolations only copy root values, apart from the time and the job of Hydra."""
     text = path.read_text(encoding="utf-8")
     for word in ("${eval", "${oc.eval", "${mul", "${add"):
         assert word not in text

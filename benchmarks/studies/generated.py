@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.spreadsheet import write_frame
-from forecast.runs.summary import warning
+from forecast.runs.summary import baseline_warning
 from forecast.training.train import train
 from tests.support.small import compose
 
@@ -141,7 +141,7 @@ def row_of(series: Generated, seed: int, result: dict[str, Any]) -> dict[str, An
         "ratio": own / other,
         "validation_mse": result["validation"]["scaled"]["mse"],
         "baseline_validation_mse": min(row["validation"]["scaled"]["mse"] for row in baselines.values()),
-        "warned": warning(result) is not None,
+        "warned": baseline_warning(result) is not None,
         "start": result["linear_path_start"],
         "best_step": result["model"]["best_step"],
         "fit_seconds": result["speed"]["fit_seconds"],

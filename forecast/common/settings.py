@@ -21,7 +21,8 @@ class Option:
 
     `about` says what it sets, `unit` the unit (empty for none), `null` what null means, `items` what a list's items
     are. `least`/`most` are inclusive and `above`/`below` exclusive bounds; a number without an upper bound must be
-    finite. `choices` are the only values. `only` is the one source of data with this option, None for all.
+    finite. `choices` are the only values; if not `checked`, other code refuses the rest. `only` is the one source of
+    data with this option, None for all.
     """
 
     about: str
@@ -31,6 +32,7 @@ class Option:
     most: float | None = None
     below: float | None = None
     choices: Sequence[str] = ()
+    checked: bool = True
     null: str = "null"
     items: str = "names"
     only: str | None = None
@@ -95,7 +97,7 @@ def _is_required(declared: Field[Any]) -> bool:
 def _check_range(declared: Option, value: Any, kinds: tuple[Any, ...], key: str) -> None:
     if value is None:
         return
-    if declared.choices and value not in declared.choices:
+    if declared.choices and declared.checked and value not in declared.choices:
         choices = f"{', '.join(declared.choices[:-1])} or {declared.choices[-1]}"
         raise InputError(f"{key}={value}: choose {choices}")
     if declared.has_bounds and not declared.holds(value):

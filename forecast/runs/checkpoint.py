@@ -1,4 +1,4 @@
-"""Checkpoints to resume from: whole or absent, checked by their hash, two generations."""
+"""Checkpoints for resuming: written whole or not at all, checked by a hash, two generations."""
 
 import hashlib
 import io
@@ -17,29 +17,29 @@ from forecast.common.files import check_stored, gone, replacing
 from forecast.runs.run import DAMAGE
 
 MAGIC = b"forecast checkpoint 1\n"
-"""First bytes of every file; the number is raised when an older reader could misread a newer file."""
+"""First bytes of every file; the number grows when an older reader could misread a newer file."""
 
 DIGITS = 64
 """Length of a SHA-256 in hexadecimal."""
 
 GENERATIONS = 2
-"""Number of checkpoints kept: the older one is used if the newest is damaged."""
+"""Number of checkpoints kept; the older one replaces a damaged newest one."""
 
 
 class _Hashing:
-    """Writes bytes to a file and hashes them."""
+    """A writable file that hashes its bytes."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file
         self.digest = hashlib.sha256()
         self.error: OSError | None = None
 
-    def write(self, piece: Any) -> int:
-        self.digest.update(piece)
+    def write(self, data: Any) -> int:
+        self.digest.update(data)
         try:
-            return self.file.write(piece)
+            return self.file.write(data)
         except OSError as error:
-            self.error = error  # torch makes a RuntimeError of it that no longer says what happened
+            self.error = error  # torch raises a RuntimeError without the reason
             raise
 
     def flush(self) -> None:
@@ -57,7 +57,7 @@ def write_checkpoint(folder: Path, step: int, content: dict[str, Any]) -> Path:
         file.write(MAGIC + b"0" * DIGITS + b"\n")
         hashing = _Hashing(file)
         try:
-            torch.save(content, hashing)  # type: ignore[arg-type]  # it only writes
+            torch.save(content, hashing)  # type: ignore[arg-type]  # torch only writes
         except RuntimeError:
             if hashing.error is not None:
                 raise hashing.error from None
@@ -75,23 +75,25 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 class OtherModel(ValueError):
-    """A checkpoint does not fit the model of its folder: its weights have other shapes, or it is too large."""
+    """The checkpoint does not fit the model of its folder: other shapes of weights, or too large."""
 
 
 def read_checkpoint(path: Path, most_bytes: int | None = None) -> dict[str, Any]:
-    """Return a checkpoint of at most `most_bytes` bytes on the CPU, without executing anything that it names."""
+    """Read a checkpoint of at most `most_bytes` bytes onto the CPU, without executing anything in it."""
     head = len(MAGIC) + DIGITS + 1
     with path.open("rb") as file:
-        begins = file.read(head)
-        if re.match(rb"forecast checkpoint \d+\n", begins) and not begins.startswith(MAGIC):
-            raise InputError(f"{path}: written by another version of the program: go on with that one, or begin anew")
+        start = file.read(head)
+        if re.match(rb"forecast checkpoint \d+\n", start) and not start.startswith(MAGIC):
+            raise InputError(
+                f"{path}: written by another version of the program: resume with that version, or start a new run"
+            )
         size = os.fstat(file.fileno()).st_size - head
-        if not begins.startswith(MAGIC) or size <= 0:
-            raise ValueError("it is no checkpoint, or cut short")
+        if not start.startswith(MAGIC) or size <= 0:
+            raise ValueError("it is not a checkpoint, or incomplete")
         if most_bytes is not None and size > most_bytes:
-            raise OtherModel(f"it has {size:,} bytes, where {most_bytes:,} are the most that this model's has")
+            raise OtherModel(f"it has {size:,} bytes, but a checkpoint of this model has at most {most_bytes:,}")
         payload = file.read()
-    if hashlib.sha256(payload).hexdigest().encode() != begins[len(MAGIC) : head - 1]:
+    if hashlib.sha256(payload).hexdigest().encode() != start[len(MAGIC) : head - 1]:
         raise ValueError("its hash differs from what was written")
     check_stored(payload)
     try:
@@ -101,17 +103,17 @@ def read_checkpoint(path: Path, most_bytes: int | None = None) -> dict[str, Any]
             raise
         raise ValueError("it holds more than tensors and plain values") from None
     if not isinstance(content, dict):
-        raise ValueError("it holds no group of values")
+        raise ValueError("it holds no dictionary")
     return content
 
 
 def newest_checkpoint(
     folder: Path, check: Callable[[dict[str, Any]], None] = lambda _: None, most_bytes: int | None = None
 ) -> dict[str, Any] | None:
-    """Return the newest valid checkpoint of `folder`, None where there is none.
+    """Return the newest valid checkpoint of `folder`, None without one.
 
     `check` raises ValueError for content that does not fit. A damaged checkpoint is reported and renamed, so that it
-    does not count as a generation. So is one of another version, if an older one is valid.
+    does not count as a generation. So is one of another version or model if an older one is valid.
     """
     refused: dict[Path, tuple[InputError, str]] = {}
     for path in checkpoints(folder):
@@ -122,18 +124,18 @@ def newest_checkpoint(
             refused[path] = error, "written by another version of the program"
         except OtherModel as error:
             other = InputError(
-                f"{path}: {error}: the checkpoint and the configuration beside it are of different runs: put back what "
-                f"was there, or remove {folder} to begin again"
+                f"{path}: {error}: the checkpoint and the configuration of the folder are of different runs: restore "
+                f"the original files, or remove {folder} to start over"
             )
             refused[path] = other, str(error)
         except ValueError as error:
             _put_aside(path, str(error))
         else:
-            for each, (_, why) in refused.items():
-                _put_aside(each, why)
+            for skipped, (_, why) in refused.items():
+                _put_aside(skipped, why)
             return content
-    for complaint, _ in refused.values():
-        raise complaint
+    for refusal, _ in refused.values():
+        raise refusal
     return None
 
 

@@ -1,4 +1,4 @@
-"""Checks of a run folder from elsewhere: its files are those that were saved, and nothing in it is called."""
+"""Checks of a run folder from another machine: its files are unchanged, and it names no code to run."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -20,10 +20,10 @@ class DamagedRun(InputError):
 
 
 def check_links(folder: Path) -> None:
-    """Refuse a run folder that has a link in it: its target may lie anywhere."""
+    """Refuse a run folder with a link in it: the target could be anywhere."""
     for place in (folder, *(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())):
         if (link := next((path for path in place.iterdir() if path.is_symlink()), None)) is not None:
-            raise InputError(f"{link}: is a link: a run folder holds files of its own: put a copy in its place")
+            raise InputError(f"{link}: is a link: a run folder must hold the files themselves: replace it by a copy")
 
 
 def describe_files(folder: Path, names: Iterable[str]) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def _difference(file: Path, saved: Any) -> str | None:
     if not isinstance(saved, Mapping) or not {"bytes", "sha256"} <= saved.keys():
         return "the manifest does not describe it"
     if not file.is_file():
-        return "is gone"
+        return "is missing"
     if (size := file.stat().st_size) != saved["bytes"]:
         return f"not the file that was saved (it has {size:,} bytes, {saved['bytes']} were saved)"
     if sha256(file) != saved["sha256"]:
@@ -52,17 +52,17 @@ def _difference(file: Path, saved: Any) -> str | None:
 
 
 INTERPOLATION = "${"
-"""Prefix of what OmegaConf would look up, such as an environment variable."""
+"""Start of an interpolation of OmegaConf, which could read an environment variable."""
 
 LIGHTNING = ("EarlyStopping", "LearningRateMonitor", "DeviceStatsMonitor", "StochasticWeightAveraging")
-"""Callbacks of Lightning that write no file of their own and take plain values."""
+"""Callbacks of Lightning that write no files and take plain values."""
 
 
 def _torch_names(module: Any, kind: type) -> frozenset[str]:
     """Return the full names of the subclasses of `kind` in a torch module."""
-    found = {name: value for name, value in vars(module).items() if isinstance(value, type)}
+    classes = {name: value for name, value in vars(module).items() if isinstance(value, type)}
     return frozenset(
-        f"{module.__name__}.{name}" for name, value in found.items() if issubclass(value, kind) and value is not kind
+        f"{module.__name__}.{name}" for name, value in classes.items() if issubclass(value, kind) and value is not kind
     )
 
 
@@ -78,18 +78,18 @@ NAMES = {
     | {"forecast.training.callbacks.figures.Figures", "forecast.training.callbacks.probe.Probe"},
     "logger": frozenset({"forecast.training.tensorboard.logger.Board"}),
 }
-"""Names allowed in each group of a folder's configuration. Nothing else is imported."""
+"""Targets allowed in each group of a run folder's configuration; nothing else is imported."""
 
 
 def check_stored(config: Mapping[str, Any], file: Path) -> None:
-    """Refuse a folder's configuration that names anything but plain values and what `NAMES` lists.
+    """Refuse a folder's configuration with anything but plain values and the targets of `NAMES`.
 
-    Nothing is imported, resolved or opened here. `file` is where the configuration was read, for the messages.
+    Nothing is imported, resolved or opened here. `file` is the configuration's file, for messages.
     """
     for key, value in _texts(config):
         if INTERPOLATION in value:
             raise InputError(
-                f"{file}: {key}={value}: nothing is looked up for a folder: write the value itself in its place"
+                f"{file}: {key}={value}: interpolations of a run folder are not resolved: write the value itself"
             )
     for group, names in NAMES.items():
         if isinstance(nodes := config.get(group), Mapping):
@@ -106,8 +106,8 @@ def _check_node(node: Any, where: str, names: frozenset[str], file: Path) -> Non
         raise InputError(f"{file}: {where}={node}: needs a {TARGET}")
     if not isinstance(name := node[TARGET], str) or name not in names:
         raise InputError(
-            f"{file}: {where}.{TARGET}={name}: a folder may name {', '.join(sorted(names))}; if you trust it, give "
-            "the whole command line of the run, and resume=auto"
+            f"{file}: {where}.{TARGET}={name}: a folder may name {', '.join(sorted(names))}; if you trust it, pass "
+            "the whole command line of the run and resume=auto"
         )
     check_plain(node, where)
 
@@ -115,11 +115,11 @@ def _check_node(node: Any, where: str, names: frozenset[str], file: Path) -> Non
 def _check_no_target(value: Any, where: str, file: Path) -> None:
     for key, text in _keys(value, where):
         if text == TARGET:
-            raise InputError(f"{file}: {key}: nothing is made there: take it out")
+            raise InputError(f"{file}: {key}: a target is not allowed here: remove it")
 
 
 def _texts(content: Any, where: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every text in nested plain values, including keys, with its path."""
+    """Yield every string in nested plain values, including keys, with its path."""
     if isinstance(content, str):
         yield where, content
     elif isinstance(content, Mapping):

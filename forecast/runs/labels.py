@@ -1,4 +1,4 @@
-"""Labels that distinguish runs, and keys of runs on the same data."""
+"""Labels that distinguish runs, and a key that runs on the same data share."""
 
 import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -10,48 +10,48 @@ from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
 Facts = Mapping[Any, Any]
 
 
-def telling(facts: Sequence[Facts]) -> list[Any]:
-    """Return the fewest keys that distinguish the things; a missing key counts as None.
+def telling_keys(facts: Sequence[Facts]) -> list[Any]:
+    """Return as few keys as possible that distinguish the things; a missing key counts as None.
 
-    The most important keys come first in `facts`; a key is used if more things differ with it than without it.
+    Earlier keys of `facts` are more important. A key is used if it makes more things distinct.
     """
     used: list[Any] = []
     seen: list[tuple[str, ...]] = [() for _ in facts]
-    for key in dict.fromkeys(key for each in facts for key in each):
-        with_it = [(*before, shown(each.get(key))) for before, each in zip(seen, facts, strict=True)]
-        if len(set(with_it)) > len(set(seen)):
+    for key in dict.fromkeys(key for thing in facts for key in thing):
+        extended = [(*values, shown(thing.get(key))) for values, thing in zip(seen, facts, strict=True)]
+        if len(set(extended)) > len(set(seen)):
             used.append(key)
-            seen = with_it
+            seen = extended
     return used
 
 
 def differing(facts: Sequence[Facts]) -> list[Any]:
-    """Return the keys in which the things differ at all."""
-    keys = dict.fromkeys(key for each in facts for key in each)
-    return [key for key in keys if len({shown(each.get(key)) for each in facts}) > 1]
+    """Return all keys in which the things differ."""
+    keys = dict.fromkeys(key for thing in facts for key in thing)
+    return [key for key in keys if len({shown(thing.get(key)) for thing in facts}) > 1]
 
 
 def facts_apart(
-    labels: Sequence[Hashable], facts: Sequence[Facts], choose: Callable[[Sequence[Facts]], list[Any]] = telling
+    labels: Sequence[Hashable], facts: Sequence[Facts], choose: Callable[[Sequence[Facts]], list[Any]] = telling_keys
 ) -> list[dict[Any, Any]]:
-    """Return the facts that distinguish each thing from others of its label; none for a unique label."""
+    """Return the facts that distinguish each thing from others with its label; no facts for a unique label."""
     groups: dict[Hashable, list[Facts]] = {}
-    for label, own in zip(labels, facts, strict=True):
-        groups.setdefault(label, []).append(own)
+    for label, thing in zip(labels, facts, strict=True):
+        groups.setdefault(label, []).append(thing)
     keys = {label: choose(group) for label, group in groups.items()}
-    return [{key: own.get(key) for key in keys[label]} for label, own in zip(labels, facts, strict=True)]
+    return [{key: thing.get(key) for key in keys[label]} for label, thing in zip(labels, facts, strict=True)]
 
 
 def unique_labels(labels: Sequence[str], facts: Sequence[Facts]) -> list[str]:
-    """Return one unique label per thing, with as few facts as possible behind it."""
+    """Return one unique label per thing, with as few added facts as possible."""
     return [
-        behind(label, [f"{key}={shown(value)}" for key, value in own.items()])
-        for label, own in zip(labels, facts_apart(labels, facts), strict=True)
+        behind(label, [f"{key}={shown(value)}" for key, value in added.items()])
+        for label, added in zip(labels, facts_apart(labels, facts), strict=True)
     ]
 
 
 def behind(label: str, words: Sequence[str]) -> str:
-    """Return a label with words behind it; the words alone where it is empty."""
+    """Return a label followed by words in brackets; the words alone if the label is empty."""
     if not words:
         return label
     return f"{label} ({', '.join(words)})" if label else " ".join(words)
@@ -63,7 +63,7 @@ def shown(value: Any) -> str:
 
 
 NOT_SCORED = ("name", "path", "file_name", "url", "about", "sha256", "time_column", "targets")
-"""Keys of `data` that name the source of a table, or that the result has too."""
+"""Keys of `data` that name the source of a table, or that the result also has."""
 
 INPUTS = ("past_covariates", "calendar")
 """Keys of `data` for the model's other inputs; they differ between settings, not data."""
@@ -72,25 +72,25 @@ INPUTS = ("past_covariates", "calendar")
 def data_key(result: dict[str, Any]) -> str:
     """Return a key shared by runs that forecast the same series of a table at the same horizon and frequency."""
     data, config = result["data"], result["config"]["data"]
-    told = {key: value for key, value in config.items() if key not in (*NOT_SCORED, *INPUTS)}
+    scored = {key: value for key, value in config.items() if key not in (*NOT_SCORED, *INPUTS)}
     stride = data.get("evaluation_stride", 1)
-    facts = [data["name"], result["config"]["horizon"], data["targets"], data.get("sha256"), stride, told]
+    facts = [data["name"], result["config"]["horizon"], data["targets"], data.get("sha256"), stride, scored]
     return json.dumps(facts, sort_keys=True)
 
 
 Config = Mapping[str, Any]
 
 Column = tuple[str | None, ...]
-"""A word for each configuration, None where it needs none."""
+"""A word for each configuration, None if it needs no word."""
 
 NAMES = ("name", "_target_")
-"""Keys that name a group of options."""
+"""Keys whose value names a group of options."""
 
 FIRST = ("attention", "decoder_attention", "cross_attention", "model", "loss")
 """The most important groups; the others follow by name."""
 
 ASIDE = (*FREE, "seed", "horizon", "context_length")
-"""Root keys that do not distinguish arms: stated elsewhere, or the same for all."""
+"""Root keys that do not distinguish arms: shown elsewhere, or equal in all."""
 
 OF_GROUPS = {
     "data": NOT_SCORED,
@@ -102,11 +102,11 @@ OF_GROUPS = {
 def arm_labels(configs: Sequence[Config]) -> list[str]:
     """Return each configuration's unique label: its mechanism, and as few words as possible.
 
-    A value that differs only where earlier words differ too is left out; the table of equal facts has it.
+    A value that differs only where earlier words also differ is left out.
     """
-    words = [dict(enumerate(each)) for each in zip(*_columns(configs), strict=True)]
-    used = dict.fromkeys([0, *telling(words)])  # the mechanism is always said
-    return [", ".join(each[key] for key in used if each[key] is not None) for each in words]
+    words = [dict(enumerate(row)) for row in zip(*_columns(configs), strict=True)]
+    used = dict.fromkeys([0, *telling_keys(words)])  # the mechanism is always used
+    return [", ".join(row[key] for key in used if row[key] is not None) for row in words]
 
 
 def _columns(configs: Sequence[Config]) -> Iterator[Column]:
@@ -118,17 +118,18 @@ def _columns(configs: Sequence[Config]) -> Iterator[Column]:
         prefix = "" if group == "attention" else f"{group}="
         yield tuple(None if name is None or name == "" else prefix + name for name in names)
         flat = [flatten(value) if isinstance(value, Mapping) else {} for value in values]
-        for key in dict.fromkeys(key for each in flat for key in each if key not in NAMES):
-            differing = {name for name in names if len({_shown(each.get(key)) for each in _of(name, names, flat)}) > 1}
-            told = key if group == "attention" else f"{group}.{key}"
+        for key in dict.fromkeys(key for options in flat for key in options if key not in NAMES):
+            differing = {name for name in names if len({_shown(row.get(key)) for row in _of(name, names, flat)}) > 1}
+            path = key if group == "attention" else f"{group}.{key}"
             yield tuple(
-                f"{told}={_shown(each[key])}" if key in each and name in differing else None
-                for each, name in zip(flat, names, strict=True)
+                f"{path}={_shown(options[key])}" if key in options and name in differing else None
+                for options, name in zip(flat, names, strict=True)
             )
 
 
 def _of(name: str | None, names: Sequence[str | None], flat: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [each for each, its in zip(flat, names, strict=True) if its == name]
+    """Return the options of the groups with this name."""
+    return [options for options, other in zip(flat, names, strict=True) if other == name]
 
 
 def _kept(group: str, value: Any) -> Any:
@@ -138,7 +139,7 @@ def _kept(group: str, value: Any) -> Any:
 
 
 def _name(value: Any) -> str | None:
-    """Return the name of a group's options, "" if it has none; a value that is no group names itself."""
+    """Return the name of a group's options, "" without a name; the value itself if it is not a group."""
     if not isinstance(value, Mapping):
         return None if value is None else _shown(value)
     return next((str(value[key]).rpartition(".")[2] for key in NAMES if key in value), "")

@@ -1,4 +1,4 @@
-"""Reading runs: a row for each job of a sweep, and the finished runs below folders for a report."""
+"""Reading runs: one row per job of a sweep, and the finished runs below some folders for a report."""
 
 import json
 import re
@@ -31,7 +31,7 @@ SCORES = {
     "validation_mse": "validation.scaled.mse",
     "validation_mae": "validation.scaled.mae",
 }
-"""Column → dotted path in a result, or in a baseline's part of it."""
+"""Column → dotted path in a result or in one of its baselines."""
 
 LOAD = ("wall_seconds", "cpu_seconds", "waited_seconds", "other_cpu_seconds", "disturbed")
 """Load figures of each timed stretch; `disturbed` is 1 if other processes took processors that it needed, else 0."""
@@ -57,7 +57,7 @@ FIGURES = {
 NUMBERS, COUNTS = [*SCORES, *FIGURES], ["parameters", "steps", "test_windows", "evaluation_stride"]
 
 ALL_ALIKE = "(all alike)"
-"""Label of a configuration that has no word of its own."""
+"""Label of a configuration that needs no words."""
 
 MARKS = (JOB, CONFIG, FAILED)
 """A job's folder has at least one of these files."""
@@ -67,24 +67,24 @@ COLUMNS = [
     "folder",
     *(WITHIN := ["of", "words", "settings", "forecasts", "sha256", "baselines"]),
 ]
-"""Columns of the table of jobs; those of `WITHIN` are nested, and no file has them."""
+"""Columns of the table of jobs; columns of `WITHIN` are nested and not written to a file."""
 
 
 def read_jobs(sweep: Path) -> pd.DataFrame:
-    """Return a row a job, by name: what was swept, the numbers, the status, the folder.
+    """Return one row per job, sorted by name: swept values, numbers, status, folder.
 
     A job is finished, failed (`error` says why, its numbers are empty), unfinished or damaged (`error` names the
-    unreadable file). A finished job is a repeat if an earlier one has its configuration, seed, device and data. A job
-    that failed because its folder holds another's finished run has its own row beside that one.
+    unreadable file). A finished job is a repeat if an earlier job has its configuration, seed, device and data. A job
+    that failed because its folder holds another finished run has a second row.
     """
     folders = {path.parent for name in MARKS for path in sweep.glob(f"*/{name}")}
     return read_folders(sorted(folders, key=natural))
 
 
 def read_folders(folders: Iterable[Path], *, checked: bool = False) -> pd.DataFrame:
-    """Return the rows of `read_jobs` of these folders, in their order; they need not be of one sweep.
+    """Return the rows of `read_jobs` for these folders, in their order; they may belong to several sweeps.
 
-    `checked` says that `damage`, which reads every byte of a finished run, was already called on all of them.
+    `checked` says that `damage`, which reads every byte of a finished run, was already called on each folder.
     """
     rows = [row for folder in folders for row in _read_job(folder, checked=checked)]
     first: dict[tuple[str, int], dict[str, Any]] = {}
@@ -92,29 +92,29 @@ def read_folders(folders: Iterable[Path], *, checked: bool = False) -> pd.DataFr
         if row.get("of") is None:
             continue
         if (other := first.setdefault((row["of"], row["seed"]), row)) is not row:
-            why = f"the configuration and the seed of {other['job']}, not counted"
+            why = f"same configuration and seed as {other['job']}, not counted"
             row |= {"of": None, "status": "repeat", "error": why}
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def figures_of(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the numbers of a result by their columns, None where it has none."""
+    """Return the numbers of a result by column, None for absent numbers."""
     return {name: look_up(result, path) for name, path in (SCORES | FIGURES).items()}
 
 
 def damage(folder: Path) -> str | None:
-    """Name the file of a folder that is unreadable or differs from its manifest; None if there is none."""
+    """Return why a folder is damaged: a file that is unreadable or differs from the manifest; None if it is intact."""
     for name in (*MARKS, RESULT):
         try:
             content = read_json(folder / name)
         except (OSError, InputError):
             return f"{name} is not readable: the folder is damaged"
         if content is not None and not isinstance(content, dict):
-            return f"{name} is not what the program writes: the folder is damaged"
+            return f"{name} is not written by this program: the folder is damaged"
         if holds_steering(content):
             return f"{name} holds control characters: the folder is damaged"
         if name == RESULT and content is not None and (key := wrong_kind(content)) is not None:
-            return f"{name} has {key} of another kind: the folder is damaged"
+            return f"{name} has {key} of a wrong type: the folder is damaged"
     why = damage_of_finished(folder)
     return None if why is None else why.replace(f"{folder}/", "")
 
@@ -124,7 +124,7 @@ def _read_job(folder: Path, *, checked: bool) -> list[dict[str, Any]]:
         try:
             return _rows_of(folder)
         except (KeyError, TypeError, AttributeError):
-            why = "its files are not what the program writes: the folder is damaged"
+            why = "its files are not written by this program: the folder is damaged"
     return [{"job": folder.name, "overrides": folder.name, "folder": str(folder), "status": "damaged", "error": why}]
 
 
@@ -144,7 +144,7 @@ def _rows_of(folder: Path) -> list[dict[str, Any]]:
     if result is not None:
         figures = figures_of(result)
         facts = {key: result.get(key) for key in ("status", "seed", "device", "precision", "baselines")}
-        rows.append({**row, **figures, **facts, **_what_it_is(result)})
+        rows.append({**row, **figures, **facts, **_identity(result)})
     if failed is not None:
         overrides = " ".join(failed.get("overrides", words["overrides"]))
         rows.append({**row, "overrides": overrides, "status": "failed", "error": failed["error"]})
@@ -152,14 +152,14 @@ def _rows_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def summarise(jobs: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a configuration: the means over its seeds, their standard deviations (`_sd`, n - 1), and n.
+    """Return one row per configuration: means over its seeds, standard deviations (`_sd`, with n - 1), and n.
 
-    The baselines follow, each once if it scores the same in all jobs, and then the jobs that did not finish.
+    The baselines follow, each once if its score is the same in all jobs, then the jobs that did not finish.
     """
     finished = jobs[jobs["of"].notna()]
     rows: list[dict[str, Any]] = []
     groups = [group for _, group in finished.groupby("of", sort=False)]
-    for words, group in zip(_apart(groups), groups, strict=True):
+    for words, group in zip(_configuration_labels(groups), groups, strict=True):
         numbers = group[NUMBERS].astype(float)
         spread = numbers.drop(columns=COUNTS).std(ddof=1).add_suffix("_sd")
         facts = {
@@ -180,17 +180,19 @@ def summarise(jobs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def _apart(groups: Sequence[pd.DataFrame]) -> list[str]:
-    """Return the words of each configuration, with device, precision or data added where the words are not unique."""
-    words = [max(group["configuration"], key=len) for group in groups]  # some may have been asked for with fewer
+def _configuration_labels(groups: Sequence[pd.DataFrame]) -> list[str]:
+    """Return the words of each configuration, with device, precision or data added if the words are not unique."""
+    words = [max(group["configuration"], key=len) for group in groups]  # some jobs may have fewer
     first = [group.iloc[0] for group in groups]
-    ran = [{key: job[key] for key in ("device", "precision")} for job in first]
-    facts = [its | job["settings"] | {"sha256": str(job["sha256"])[:8]} for its, job in zip(ran, first, strict=True)]
+    facts = [
+        {key: job[key] for key in ("device", "precision")} | job["settings"] | {"sha256": str(job["sha256"])[:8]}
+        for job in first
+    ]
     return unique_labels(words, facts)
 
 
 def _baselines(finished: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a row a baseline, or a row per score if data, horizon or look-back differ."""
+    """Return one row per baseline, or one per score if data, horizon or look-back differ."""
     rows = []
     for name in ("last_value", "seasonal_naive", "linear"):
         alike: dict[str, list[pd.Series]] = {}
@@ -209,10 +211,10 @@ def _baselines(finished: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def _what_it_is(result: dict[str, Any]) -> dict[str, Any]:
-    """Return what runs of other seeds share: configuration, device, precision and data.
+def _identity(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the values that runs of other seeds share: configuration, device, precision and data.
 
-    `forecasts` identifies what was forecast, which runs of other configurations may share.
+    `forecasts` is a key of the forecast series, which runs of other configurations may share.
     """
     free = {*FREE, "seed"}
     aside = {f"training.{key}" for key in FREE_TRAINING if key not in BUDGET}
@@ -224,7 +226,7 @@ def _what_it_is(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def natural(folder: Path) -> list[Any]:
-    """Return a sort key for folder names, with numbers in them by size."""
+    """Return a sort key for folder names that compares numbers by size."""
     return [(not piece.isdecimal(), int(piece) if piece.isdecimal() else piece) for piece in _PIECES.split(folder.name)]
 
 
@@ -237,12 +239,12 @@ NEEDED = (
     *("data.name", "data.targets", "data.windows.train", "data.windows.test"),
     *("model.parameters", "model.steps", "model.best_step", "test.scaled.mse", "test.scaled.mae"),
 )
-"""Required values of a result; a report leaves out a result without one of them by name."""
+"""Required values of a result; a report skips a result that lacks one and names it."""
 
 
 @dataclass(frozen=True)
 class InTurn:
-    """Times of a run's setting in turn with others of its sweep: a stretch a round, of `train` and `inference`."""
+    """Interleaved timings of a run's setting: one stretch per round, of `train` and `inference`."""
 
     sweep: Path
     stretches: Mapping[str, Sequence[Stretch]]
@@ -250,9 +252,9 @@ class InTurn:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A finished run: its name in the report, its folder, its `result.json`, and what runs of other seeds share.
+    """A finished run: its name in the report, its folder, its `result.json`, and the key shared with other seeds.
 
-    `in_turn` is None if the settings of its sweep were not timed in turn.
+    `in_turn` is None if its sweep has no interleaved timings.
     """
 
     name: str
@@ -268,14 +270,14 @@ class FinishedRun:
         return config
 
     def number(self, path: str) -> float:
-        """Return the number at a dotted path of the result, NaN where there is none."""
+        """Return the number at a dotted path of the result, NaN if absent."""
         value = look_up(self.result, path)
         return float("nan") if value is None else float(value)
 
 
 @dataclass(frozen=True)
 class Found:
-    """Finished runs, and name and reason of each folder that is left out."""
+    """Finished runs, and the name and reason of each folder that is left out."""
 
     runs: tuple[FinishedRun, ...]
     left_out: tuple[tuple[str, str], ...]
@@ -306,30 +308,30 @@ def read_runs(roots: Sequence[Path]) -> Found:
             why = f": {row['error']}" if isinstance(row["error"], str) else ""
             left_out.append((names[folder], f"{row['status']}{why}"))
     if not runs:
-        told = f" ({left_out[0][0]}: {left_out[0][1]})" if left_out else ""
+        example = f" ({left_out[0][0]}: {left_out[0][1]})" if left_out else ""
         raise InputError(
-            f"{', '.join(map(str, roots))}: no finished run there{told}: train some, or name them by --runs"
+            f"{', '.join(map(str, roots))}: no finished run there{example}: train some, or name them by --runs"
         )
     return Found(tuple(runs), tuple(left_out))
 
 
 def _turns_of(sweep: Path, left_out: list[tuple[str, str]]) -> Turns:
-    """Return the times of a sweep's settings in turn; leave out a damaged file by name."""
+    """Return the interleaved timings of a sweep; add a damaged file to `left_out`."""
     try:
         return read_turns(sweep)
     except InputError:
-        left_out.append((TIMING, "damaged: times in turn are not shown; give the command of the sweep again"))
+        left_out.append((TIMING, "damaged: times in turn are not shown; run the command of the sweep again"))
         return {}
 
 
 def _names(roots: Sequence[Path]) -> dict[Path, str]:
-    """Return each run folder once with its name, relative to the root if there is only one."""
+    """Return each run folder once with its name, relative to the root if there is only one root."""
     names: dict[Path, str] = {}
     seen: set[Path] = set()
     for root in roots:
         if not root.is_dir():
             raise InputError(f"{root}: no such folder: --runs takes folders of runs, as outputs/sweeps/…")
-        for folder in sorted(_run_folders(root), key=lambda each: (str(each.parent), natural(each))):
+        for folder in sorted(_run_folders(root), key=lambda path: (str(path.parent), natural(path))):
             if folder.resolve() not in seen:
                 seen.add(folder.resolve())
                 below = folder.relative_to(root).as_posix() if len(roots) == 1 else folder.as_posix()
@@ -348,5 +350,5 @@ def _damage(folder: Path) -> str | None:
     if (result := finished_result(folder)) is not None:
         for path in NEEDED:
             if look_up(result, path) is None:
-                return f"{RESULT} has no {path}: it is of another version, or the score is no number"
+                return f"{RESULT} has no {path}: it is of another version, or the score is not a number"
     return None

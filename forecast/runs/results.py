@@ -25,8 +25,8 @@ def assemble(
 ) -> dict[str, Any]:
     """Return the content of `result.json`.
 
-    `rows` has `model`, `linear_path`, `last_value`, `seasonal_naive` and `linear`, None if absent. The model's `skill`
-    is against `seasonal_naive`, its `skill_last_value` against `last_value`. `scale` is one standard deviation per
+    `rows` has `model`, `linear_path`, `last_value`, `seasonal_naive` and `linear`, None if absent. The reference of
+    `skill` is `seasonal_naive`, that of `skill_last_value` is `last_value`. `scale` has one standard deviation per
     target. `facts` are all other entries: command, config, data, model, speed, …
     """
     scored = {name: None if row is None else row.scores(scale) for name, row in rows.items()}
@@ -69,7 +69,7 @@ def _by_series(rows: Mapping[str, Row | None], targets: list[str], scale: np.nda
 
 
 def window_errors(row: Row, index: pd.DatetimeIndex) -> pd.DataFrame:
-    """Return a row a window: part, origin (its first target's time), mse and mae on z-scores."""
+    """Return one row per window: split, origin (time of the first target), MSE and MAE on z-scores."""
     frames = []
     for part, evaluation in vars(row).items():
         columns = {"origin": index[evaluation.origin], "mse": evaluation.mse, "mae": evaluation.mae}
@@ -78,11 +78,11 @@ def window_errors(row: Row, index: pd.DatetimeIndex) -> pd.DataFrame:
 
 
 QUANTILES = np.linspace(0.005, 0.995, 199)
-"""Levels of the stored residual quantiles, in steps of half a per cent."""
+"""Levels of the stored residual quantiles, in steps of 0.5 %."""
 
 
 def residual_quantiles(evaluation: Evaluation) -> dict[str, torch.Tensor]:
-    """Return `levels` (Q,) and `quantiles` (Q, h, C_out) of future - forecast, z-scores; NaN where never measured."""
+    """Return `levels` (Q,) and `quantiles` (Q, h, C_out) of future - forecast on z-scores; NaN if never measured."""
     residuals = evaluation.residuals
     assert residuals is not None
     measured = np.isfinite(residuals).any(0)  # (h, C_out)
@@ -101,14 +101,14 @@ def versions() -> dict[str, str]:
 
 
 PROGRAM = (":/forecast", ":/conf", ":/train.py", ":/pyproject.toml")
-"""The program's files, from the checkout's root; other files may change during a run."""
+"""Files of the program, from the root of the checkout; other files may change during a run."""
 
 
 @cache
 def commit() -> str | None:
     """Return the checkout's commit, with `+changes` if program files differ; None outside a checkout of the package.
 
-    Cached at a process's first run: later commits do not change the code that the process runs.
+    Cached by the first run of a process: later commits do not change the code in memory.
     """
     folder = Path(__file__).resolve().parents[1]
 
@@ -126,7 +126,7 @@ def commit() -> str | None:
 
 
 def device_name(device: torch.device) -> str:
-    """Return the GPU's name, or the processor's with the number of threads used."""
+    """Return the name of the GPU, or of the CPU with the number of threads."""
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
     information = Path("/proc/cpuinfo")
@@ -136,11 +136,11 @@ def device_name(device: torch.device) -> str:
 
 
 def command_line() -> str:
-    """Return the command that started this process, ready to be typed again."""
+    """Return the command that started this process, quoted for a shell."""
     import shlex
 
     script = Path(sys.argv[0])
-    if script.name == "__main__.py":  # as `python -m forecast.training` is called
+    if script.name == "__main__.py":  # started by `python -m forecast.training`
         return shlex.join(["python", "-m", f"forecast.{script.parent.name}", *sys.argv[1:]])
     return shlex.join(["python", *sys.argv])
 
@@ -150,7 +150,7 @@ NUMBERS = (
     *("data.rows", "data.season", "data.windows", "data.windows_left_out", "data.evaluation_stride"),
     *("config.horizon", "config.context_length", "config.training.batch_size"),
 )
-"""Values, and groups of values, that are numbers or null."""
+"""Values and groups of values that are numbers or null."""
 
 TEXTS = (
     *("command", "status", "device", "precision", "commit", "data.name", "data.path", "data.sha256"),
@@ -167,22 +167,22 @@ WHOLE = (
 """Values that are whole numbers or null."""
 
 STEPS = "test.by_step"
-"""The only list of numbers: scores per step of the horizon."""
+"""The only list of numbers: scores per horizon step."""
 
 SHOWN = (
     *("command", "status", "config.horizon", "data.name", "data.windows.test", "model.steps", "model.best_step"),
     "speed",
 )
-"""Values needed for the lines after a training."""
+"""Values that the lines after a training need."""
 
 ROWS = ("linear_path", "baselines.last_value", "baselines.seasonal_naive", "baselines.linear")
-"""Forecasters beside the model; a row may be null."""
+"""Forecasters other than the model; a row may be null."""
 
 SCORES = ("test.scaled.mse", "test.scaled.mae", "test.original.mse", "test.original.mae", "validation.scaled.mse")
 
 
 def wrong_kind(result: Mapping[str, Any]) -> str | None:
-    """Return the path of a value of an unexpected type, None if there is none."""
+    """Return the path of the first value of an unexpected type, None if all are valid."""
     for path in (*WHOLE, *TEXTS, *LISTS, STEPS):
         value = look_up(result, path)
         if isinstance(value, Mapping) or (path in WHOLE and not isinstance(value, int | None)):
@@ -199,7 +199,7 @@ def wrong_kind(result: Mapping[str, Any]) -> str | None:
 
 
 def lacking(result: Mapping[str, Any]) -> str | None:
-    """Return the path of a missing value that is needed to show a finished run, None if there is none."""
+    """Return the path of the first missing value that printing a finished run needs, None if all are present."""
     for path in ROWS:
         group, _, key = path.rpartition(".")
         if key not in (result.get(group, {}) if group else result):

@@ -1,4 +1,4 @@
-"""Where a run starts: in a new folder, or in one with the same run, unfinished or finished."""
+"""The start of a run: in a new folder, or in the folder of the same run, unfinished or finished."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ BUDGET = ("max_epochs", "max_steps", "max_time")
 """Keys of `training` for the length of a run, which may change on resuming."""
 
 DATA_PATH = "data.path"
-"""Option for the present location of a folder's own data file."""
+"""Option that gives the present location of a run's data file."""
 
 FREE_GROUPS = ("trainer", "logger")
 """Groups that may differ within one run."""
@@ -30,16 +30,16 @@ FREE_GROUPS = ("trainer", "logger")
 FREE = (*FREE_GROUPS, "resume", "output_dir", "sweep")
 FREE_TRAINING = (*BUDGET, "progress", "checkpoint_minutes", "profile", "activation_checkpointing", "data_placement")
 
-RESTART_HINT, RESTART_JOB_HINT = "begin a new run with resume=false", "remove that folder, or choose another sweep.name"
-"""How to start a run again: in a folder of its own, and as a job of a sweep."""
+RESTART_HINT, RESTART_JOB_HINT = "start a new run with resume=false", "remove that folder, or choose another sweep.name"
+"""Advice for starting over: a single run, and a job of a sweep."""
 
 
 @dataclass
 class StartState:
-    """The start of a run: its settings (the folder's own if one is named), folder, result and restart hint.
+    """The start of a run: its settings (those of the folder that `resume` names), folder, result and restart hint.
 
-    `run` is None until the folder is made; `newest_state` says what is resumed there. `result` is the content of
-    `result.json` if the run is finished. `restart_hint` says how to start again if the folder cannot be resumed.
+    `run` is None until the folder is made. `result` is the content of `result.json` if the run is finished.
+    `restart_hint` is the advice for a folder that cannot be resumed.
     """
 
     settings: Settings
@@ -52,20 +52,20 @@ class StartState:
 def start_state(
     settings: Settings, *, folder: Path | None = None, overrides: Sequence[str] | None = None
 ) -> Iterator[StartState]:
-    """Find out where a run starts, and lock its folder if there is one.
+    """Find where a run starts, and lock its folder if there is one.
 
-    `settings.resume` is false, "auto" or a run folder. `folder` is the run's own folder, as in a sweep; it need not
-    exist. `overrides` are the words of the command line; if None, the settings count as a whole.
+    `settings.resume` is false, "auto" or a run folder. `folder` is a given folder of the run, as in a sweep; it need
+    not exist. `overrides` are the words of the command line; with None, all settings count as explicit.
     """
     wanted, resume = settings, settings.resume
     hint = RESTART_HINT if folder is None else RESTART_JOB_HINT
-    taken = None
+    merged = None
     if folder is None and resume == "auto":
         folder = newest_like(settings.plain)
     elif folder is None and resume is not False:
         folder = Path(str(resume))
-        taken = _of_folder(folder, settings.plain, overrides)
-        wanted = wanted if taken is None else Settings.parse(taken)
+        merged = _of_folder(folder, settings.plain, overrides)
+        wanted = wanted if merged is None else Settings.parse(merged)
     with ExitStack() as stack:
         if folder is None or not (folder / CONFIG).is_file():
             yield StartState(wanted)
@@ -73,45 +73,45 @@ def start_state(
         stack.enter_context(folder_lock(folder))
         check_links(folder)
         stored = read_config(folder)
-        if taken is not None:  # which file it is, and where it is fetched, is not the folder's to say
+        if merged is not None:  # a run folder must not choose the data file or its address
             stored = {**stored, "data": wanted.plain["data"]}
         finished = is_finished(folder)
-        named = resume not in (False, "auto")  # only then may the length be another
+        named = resume not in (False, "auto")  # only then may the length differ
         if differing := differences(wanted.plain, stored, budget=finished or not named):
             cure = RESTART_HINT if named else RESTART_JOB_HINT
             raise InputError(f"{folder}: holds another run: {'; '.join(differing[:3])}: {cure}")
         run = Run(folder)
         if finished:
-            own = None if taken is not None and not _names_data(overrides) else wanted.data.path
-            yield StartState(wanted, run, result=_finished_result(run, hint, own))
+            file = None if merged is not None and not _names_data(overrides) else wanted.data.path
+            yield StartState(wanted, run, result=_finished_result(run, hint, file))
         else:
             run.clear_temporary()
-            # what "auto" came to is kept
+            # the choice of precision=auto stays
             yield StartState(wanted.at_precision(stored["training"]["precision"]), run, restart_hint=hint)
 
 
-def _finished_result(run: Run, hint: str, own: str | None) -> dict[str, Any]:
-    """Return the result of a finished run; `own` is the data file named by the user, not by the folder."""
+def _finished_result(run: Run, hint: str, user_file: str | None) -> dict[str, Any]:
+    """Return the result of a finished run; `user_file` is the data file that the user named."""
     try:
         run.check()
         result: dict[str, Any] = read_json(run.path / RESULT)
         if (key := wrong_kind(result) or lacking(result)) is not None:
-            raise ValueError(f"{key} is not what the program writes")
+            raise ValueError(f"{key} is missing or of a wrong type")
         path, digest = result["data"]["path"], result["data"].get("sha256")
     except InputError as error:
         raise InputError(f"{error}, or {hint}") from None
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{run.path / RESULT}: not readable ({error}): the run folder is damaged: {hint}") from None
-    file = _comparable(run, path, own)
+    file = _comparable(run, path, user_file)
     if file is not None and digest is not None and file.is_file() and sha256(file) != digest:
         raise InputError(f"{file}: has changed since {run.path} was finished: {hint}")
     return result
 
 
-def _comparable(run: Run, path: str | None, own: str | None) -> Path | None:
-    """Return the data file to compare a finished run with: the user's, or the folder's own."""
-    if own is not None:
-        return expanded(str(own))
+def _comparable(run: Run, path: str | None, user_file: str | None) -> Path | None:
+    """Return the data file to compare with a finished run: the user's, or a file in the run folder."""
+    if user_file is not None:
+        return expanded(user_file)
     return Path(path) if path is not None and lies_within(Path(path), run.path) else None
 
 
@@ -124,16 +124,18 @@ def _key(override: str) -> str:
 
 
 def _of_folder(folder: Path, composed: dict[str, Any], overrides: Sequence[str] | None) -> dict[str, Any] | None:
-    """Return the folder's configuration with permitted overrides, None if a whole command line must agree with it."""
+    """Return the folder's configuration with permitted overrides, None if the whole command line has to match it."""
     if not (folder / CONFIG).is_file():
         raise InputError(f"resume={folder}: no run folder (it has no {CONFIG}): give one of outputs/…")
     keys = None if overrides is None else [_key(override) for override in overrides]
     if keys is None or not all(key in ("resume", DATA_PATH) or _is_free(key) for key in keys):
         return None
     if "trainer=smoke" in (overrides or ()):
-        raise InputError("trainer=smoke: sets a run's length too: to go on, give training.max_steps=30 in its place")
+        raise InputError("trainer=smoke: also sets the length of the run: to resume, use training.max_steps=30 instead")
     stored = read_config(folder)
-    replaced = {group for group in FREE_GROUPS if group in keys or f"{group}.{TARGET}" in keys}  # another file or class
+    replaced = {
+        group for group in FREE_GROUPS if group in keys or f"{group}.{TARGET}" in keys
+    }  # another choice or class
     check_stored({key: value for key, value in stored.items() if key not in replaced}, folder / CONFIG)
     _check_whole(stored, folder / CONFIG)
     _check_processes(folder, stored["trainer"], keys)
@@ -146,14 +148,14 @@ def _of_folder(folder: Path, composed: dict[str, Any], overrides: Sequence[str] 
 
 
 def _data(folder: Path, stored: Mapping[str, Any], composed: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    """Return the folder's `data` group, with the data file of the command line if one is named there."""
+    """Return the folder's `data` group, with the data file of the command line if given."""
     data: dict[str, Any] = stored["data"]
     if DATA_PATH in keys:
         path = composed["data"]["path"]
         if data.get("source") != "file":
             raise InputError(f"{DATA_PATH}={path}: {folder} was trained on a simulation: leave it out")
         return {**data, "path": path}
-    if is_finished(folder):  # its data are not read again
+    if is_finished(folder):  # its data is not read again
         return data
     return described_data(data, folder, lambda path: resume_command(folder, path))
 
@@ -169,7 +171,7 @@ def _check_whole(config: Mapping[str, Any], file: Path) -> None:
 
 
 def _check_processes(folder: Path, trainer: Mapping[str, Any], keys: Sequence[str]) -> None:
-    """Refuse a folder that would start more processes than this machine has cores, or wait for other machines."""
+    """Refuse a folder that would start more processes than this machine has CPUs, or wait for other machines."""
     most = {"devices": os.cpu_count() or 1, "num_nodes": 1}
     for key, largest in most.items():
         value = trainer.get(key, 1)
@@ -192,7 +194,7 @@ def newest_like(config: Mapping[str, Any]) -> Path | None:
         try:
             stored = read_config(path.parent)
         except InputError as error:
-            print(f"resume=auto: passed over: {error}", file=sys.stderr)
+            print(f"resume=auto: skipped: {error}", file=sys.stderr)
             continue
         if not differences(config, stored, budget=True):
             return path.parent
@@ -206,7 +208,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         groups = [content[group] for group in (*FREE_GROUPS, "data", "model", "training")]
         names = content["data"]["source"], content["model"]["name"], content["training"]["precision"]
         if not all(isinstance(group, dict) for group in groups) or not all(isinstance(name, str) for name in names):
-            raise ValueError("it is no configuration")
+            raise ValueError("it is not a configuration")
     except InputError:
         raise
     except (ValueError, LookupError, TypeError) as error:
@@ -215,7 +217,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def differences(wanted: Mapping[str, Any], stored: Mapping[str, Any], *, budget: bool = False) -> list[str]:
-    """Return a line for each value that makes another run; the run's length counts only if `budget`."""
+    """Return a line for each difference that makes another run; the length of the run counts only with `budget`."""
     ours, theirs = _settled(wanted, budget), _settled(stored, budget)
     if ours.get("training.precision") == "auto":
         theirs["training.precision"] = "auto"
@@ -230,7 +232,7 @@ def differences(wanted: Mapping[str, Any], stored: Mapping[str, Any], *, budget:
 def _settled(config: Mapping[str, Any], budget: bool) -> dict[str, Any]:
     free = set(FREE_TRAINING) - (set(BUDGET) if budget else set())
     if config["training"].get("compile"):
-        free.discard("activation_checkpointing")  # another program is compiled then, which rounds in its own way
-    kept = {key: value for key, value in config.items() if key not in FREE}
+        free.discard("activation_checkpointing")  # it changes the compiled code and its rounding
+    fixed = {key: value for key, value in config.items() if key not in FREE}
     training = {key: value for key, value in config["training"].items() if key not in free}
-    return flatten({**kept, "training": training})
+    return flatten({**fixed, "training": training})

@@ -1,4 +1,4 @@
-"""A run folder: made once, read anywhere, without executing anything in it."""
+"""A run folder: written once, read anywhere, without executing anything in it."""
 
 import os
 import secrets
@@ -25,7 +25,7 @@ from forecast.runs.integrity import CURE, check_files, check_links, describe_fil
 
 FORMAT = 2
 
-# the files of a run folder: this is the one list of them
+# All files of a run folder
 
 CONFIG = "config.json"
 """The configuration as plain values: the first file of a run."""
@@ -48,7 +48,7 @@ INPUT = "input.csv"
 """Rows to forecast from, for simulated data."""
 
 TRACE = "trace.json.gz"
-"""Profile of a few training steps (`training.profile`); ui.perfetto.dev opens it."""
+"""Trace of a few training steps (`training.profile`), for ui.perfetto.dev."""
 
 CHECKPOINTS = "checkpoints"
 
@@ -56,29 +56,28 @@ TRANSPLANT = "transplant.json"
 """Optional scores under other mechanisms and look-backs."""
 
 JOB, FAILED, TRACEBACK, LEFT = "job.json", "failed.json", "traceback.txt", "left.json"
-"""A sweep's files in a job's folder: words, error, traceback, and a note if time ran out before it began."""
+"""Files of a sweep in the folder of a job: words, error, traceback, and a note if the job did not start in time."""
 
 SLACK = 1024
-"""Extra elements that building a model allocates."""
+"""Elements that building a model allocates in addition."""
 
 OUTCOME = (WEIGHTS, RESULT, ERRORS, CALIBRATION, FORECAST, PICTURE, INPUT, TRACE)
 """Files written at the end of a run."""
 
 NAMED = (CONFIG, *OUTCOME)
-"""Files that a manifest names by size and hash; later additions are not among them."""
+"""Files that a manifest lists with size and hash; files added later are not listed."""
 
 LEFT_BY_A_RUN = (*OUTCOME, MANIFEST, TRANSPLANT, "events.out.tfevents.*", f"{CHECKPOINTS}/step-*.ckpt")
 """Patterns of all files of a run folder except its configuration."""
 
 DATED = 19
-"""Characters of a folder's name that say when its run began."""
+"""Length of the date and time at the start of a folder's name."""
 
 DAMAGE = (
     *(OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError),
     *(RuntimeError, MemoryError, SafetensorError),
 )
-"""Errors from rebuilding a model whose manifest or weights are not those that were saved."""
-
+"""Errors that rebuilding a model from a damaged manifest or weights can raise."""
 
 CHANGED = "it is damaged, or of another version: copy it again, or train it again"
 """Message on a run whose manifest is inconsistent."""
@@ -86,7 +85,7 @@ CHANGED = "it is damaged, or of another version: copy it again, or train it agai
 
 @dataclass(frozen=True)
 class Architecture:
-    """Everything needed to rebuild a model: preset, options, mechanisms, sizes; plain values only."""
+    """The plain values that rebuild a model: preset, options, mechanisms, sizes."""
 
     preset: str
     options: dict[str, Any]
@@ -99,7 +98,7 @@ class Architecture:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Architecture":
-        """Undo `dataclasses.asdict`, and check that the sizes are possible."""
+        """Invert `dataclasses.asdict`, and check that the sizes are possible."""
         for name, group in {**values["mechanisms"], "sizes": values["sizes"], "options": values["options"]}.items():
             check_sizes(group, name)
         check_options(Sizes, values["sizes"], "sizes")
@@ -131,20 +130,20 @@ class Run:
 
     @classmethod
     def make_parent(cls, root: Path, name: str) -> Path:
-        """Make the folder of the runs on the data called `name` if it is missing; raise as `create`."""
+        """Make the folder of the runs on the data `name` if it is missing."""
         parent = cls.parent(root, name)
         _make(parent)
         return parent
 
     @classmethod
     def create_at(cls, path: Path) -> "Run":
-        """Make the folder `path`, or take it if it exists without a run."""
+        """Make the folder `path` if it is missing."""
         _make(path)
         return cls(path)
 
     @staticmethod
     def parent(root: Path, name: str) -> Path:
-        """Return the folder of the runs on the data called `name`."""
+        """Return the folder of the runs on the data `name`."""
         return root / _plain(name)
 
     @property
@@ -159,7 +158,7 @@ class Run:
                 file.unlink()
 
     def clear(self) -> None:
-        """Remove everything that a run writes except its configuration, and nothing else."""
+        """Remove every file that a run writes, except its configuration."""
         for pattern in LEFT_BY_A_RUN:
             for file in self.path.glob(pattern):
                 file.unlink()
@@ -181,18 +180,18 @@ class Run:
 
     @classmethod
     def open_and_say(cls, path: str | os.PathLike[str]) -> "Run":
-        """Return the run as `open` does, and print which one "latest" is."""
+        """Return the run as `open` does, and print the folder that "latest" refers to."""
         run = cls.open(path)
         if str(path) == "latest":
-            print(f"run: {shlex.quote(str(run.path))}, of the finished ones the one that was begun last")
+            print(f"run: {shlex.quote(str(run.path))} (the newest finished run)")
         return run
 
     @staticmethod
     def _latest(root: Path) -> Path:
-        found = [manifest.parent for manifest in root.glob(f"**/{MANIFEST}")]
-        if not found:
+        folders = [manifest.parent for manifest in root.glob(f"**/{MANIFEST}")]
+        if not folders:
             raise InputError(f"{root}: no finished run there: train one with python train.py, or name it with --run")
-        return max(found, key=_begun)
+        return max(folders, key=_start_time)
 
     def save_weights(self, network: Informer) -> None:
         """Write the model's weights."""
@@ -201,16 +200,16 @@ class Run:
             file.write(save(weights))
 
     def close(self, architecture: Architecture, facts: dict[str, Any]) -> None:
-        """Write the manifest, with size and hash of each file, as the last file: it marks the run as finished."""
+        """Write the manifest, with size and hash of each file. It is the last file, and marks the run as finished."""
         self.seal({"architecture": asdict(architecture), **facts})
 
     def seal(self, facts: dict[str, Any]) -> None:
-        """Write the manifest of the present files."""
+        """Write the manifest of the existing files."""
         files = describe_files(self.path, NAMED)
         write_sealed(self.path / MANIFEST, {**facts, "format": FORMAT, "files": files})
 
     def check(self) -> dict[str, Any]:
-        """Return the manifest after checking every file that it names."""
+        """Check every file of the manifest, and return the manifest."""
         check_links(self.path)
         manifest = self.manifest()
         check_files(self.path, manifest["files"], NAMED)
@@ -227,13 +226,13 @@ class Run:
         return content
 
     def _check_horizon(self, sizes: Sizes) -> None:
-        """Check horizon and targets against the calibration file: weights need not depend on them."""
-        _, *found = shapes_of(self.path / CALIBRATION)["quantiles"]
-        if found != [sizes.horizon, sizes.num_targets]:
-            raise ValueError(f"{CALIBRATION} is of {found[0]} steps and {found[-1]} targets")
+        """Check horizon and targets against the calibration file: shapes of weights need not depend on them."""
+        _, *shape = shapes_of(self.path / CALIBRATION)["quantiles"]
+        if shape != [sizes.horizon, sizes.num_targets]:
+            raise ValueError(f"{CALIBRATION} has {shape[0]} steps and {shape[-1]} targets")
 
     def _build(self, architecture: Architecture) -> Informer:
-        """Build the model; unknown or missing options count as damage."""
+        """Build the model; treat unknown or missing options as damage."""
         try:
             return architecture.build()
         except InputError as error:
@@ -253,20 +252,20 @@ class Run:
         except InputError:
             raise
         except DAMAGE as error:
-            if ran_out_of_memory(error):  # sizes that a manifest only claims are refused before
+            if ran_out_of_memory(error):  # impossible sizes are refused before this
                 raise
             reason = (str(error) or type(error).__name__).splitlines()[0]
             raise InputError(f"{self.path}: the model cannot be rebuilt ({reason}): {CHANGED}") from None
         return network.eval()
 
 
-def _begun(folder: Path) -> tuple[float, int]:
-    """Return when a run began, in seconds, by its folder's name or else by its configuration file."""
+def _start_time(folder: Path) -> tuple[float, int]:
+    """Return the start of a run in seconds, from the name of its folder or else from its configuration file."""
     config = folder / CONFIG
     written = config.stat().st_mtime_ns if config.is_file() else 0
     try:
         return datetime.strptime(folder.name[:DATED], "%Y-%m-%d_%H-%M-%S").timestamp(), written
-    except ValueError:  # a job of a sweep is named by its words
+    except ValueError:  # the name of a sweep's job is its words
         return written / 1e9, written
 
 
@@ -279,19 +278,19 @@ def _make(folder: Path) -> None:
 
 
 def _plain(name: str) -> str:
-    kept = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in name)
-    return kept.strip(".") or "run"
+    plain = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in name)
+    return plain.strip(".") or "run"
 
 
 def clear_never_begun(parent: Path) -> None:
-    """Remove the folders below `parent` whose process was killed while it wrote the configuration, the first file."""
+    """Remove the folders below `parent` whose process was killed while it wrote the first file, the configuration."""
     for folder in parent.iterdir():
-        with suppress(InputError, OSError):  # another process may remove it meanwhile, or be at work there
-            left = list(folder.glob(f".{CONFIG}.*.tmp")) if folder.is_dir() and not folder.is_symlink() else []
-            if not left or len(left) != len(list(folder.iterdir())):
+        with suppress(InputError, OSError):  # another process may remove it, or use it
+            files = list(folder.glob(f".{CONFIG}.*.tmp")) if folder.is_dir() and not folder.is_symlink() else []
+            if not files or len(files) != len(list(folder.iterdir())):
                 continue
             with folder_lock(folder):
-                for file in left:
+                for file in files:
                     file.unlink()
                 folder.rmdir()
 
@@ -302,13 +301,13 @@ def is_finished(folder: Path) -> bool:
 
 
 def finished_result(folder: Path) -> dict[str, Any] | None:
-    """Return the content of `result.json` of a finished run, None of an unfinished one."""
+    """Return the content of `result.json` of a finished run, None for an unfinished run."""
     result: dict[str, Any] | None = read_json(folder / RESULT) if is_finished(folder) else None
     return result
 
 
 def damage_of_finished(folder: Path) -> str | None:
-    """Name the file of a finished run that differs from the manifest, None if there is none; skip unfinished runs."""
+    """Return the error of a finished run that differs from its manifest, None for intact and unfinished runs."""
     if not is_finished(folder):
         return None
     try:

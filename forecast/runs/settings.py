@@ -23,6 +23,10 @@ GROUPS = (
 """Required groups; `decoder_attention` may be null."""
 
 
+PRECISIONS = ("32-true", "bf16-mixed")
+ACCELERATORS = ("auto", "cpu", "gpu", "cuda")
+
+
 @settings
 class TrainingSettings:
     """The `training` group: length, batches and arithmetic."""
@@ -30,34 +34,45 @@ class TrainingSettings:
     max_epochs: float | None = option(
         "Passes over the training windows; null: `max_steps` alone ends the run.", unit="epochs", above=0
     )
-    max_steps: int | None = option("Most training steps; null: `max_epochs` alone.", unit="steps", least=1)
-    max_time: str | None = option("Time after which training ends; the best weights so far count.", unit="dd:hh:mm:ss")
-    batch_size: int = option("Windows of a training step, of all processes together.", unit="windows", least=1)
-    evaluation_batch_size: int = option("Windows that are forecast at a time.", unit="windows", least=1)
-    evaluation_stride: int = option("Keep every n-th validation and test window, counted from the last.", least=1)
+    max_steps: int | None = option("Most training steps; null: `max_epochs` alone ends the run.", unit="steps", least=1)
+    max_time: str | None = option(
+        "Time after which training ends with the best weights so far; null: no limit.", unit="dd:hh:mm:ss"
+    )
+    batch_size: int = option("Windows in a training step, over all processes.", unit="windows", least=1)
+    evaluation_batch_size: int = option("Windows in a forecast batch of an evaluation.", unit="windows", least=1)
+    evaluation_stride: int = option(
+        "Keep every n-th validation and test window, counted back from the last.", unit="windows", least=1
+    )
     first_origin: int | None = option(
         "Row of the first training target; null: the first with a whole look-back.", unit="row", least=1
     )
-    validations_per_epoch: float = option("Validations in one pass over the training windows.", above=0)
-    precision: str = option("Arithmetic of training; auto: bf16-mixed where the model gains from it.")
-    max_grad_norm: float | None = option("Largest norm of the gradients; null: they are not clipped.", above=0)
+    validations_per_epoch: float = option("Validations in one epoch.", unit="validations", above=0)
+    precision: str = option(
+        "Arithmetic of training; auto: bf16-mixed if the model gains from it, else 32-true.",
+        choices=("auto", *PRECISIONS),
+    )
+    max_grad_norm: float | None = option("Largest gradient norm; null: no clipping.", above=0)
     start_confidence: float | None = option(
-        "Confidence of validation that trained weights beat the start; null: any better score is enough.",
+        "Confidence with which validation must prefer trained weights to the start; null: any better score counts.",
         least=0.5,
         below=1,
     )
     share_prior: float = option(
-        "Shrinks the mixing weight by n / (n + share_prior), n independent validation windows; 0: no shrinkage.",
+        "Shrink the mixing weight by n / (n + share_prior), n independent validation windows; 0: no shrinkage.",
+        unit="windows",
         least=0,
     )
     linear_path_rate: float = option(
-        "Learning rate of the linear path, relative to the optimizer's; 0 keeps the closed form.", least=0
+        "Learning rate of the linear path, relative to the optimizer's; 0: the closed form stays.", least=0
     )
     checkpoint_minutes: float = option("Longest time between two checkpoints.", unit="minutes", above=0)
     progress: bool = option("Show progress bars.")
-    profile: bool = option("Record a trace of a few steps.")
-    activation_checkpointing: bool = option("Compute layers again in the backward pass: less memory, more time.")
-    data_placement: str = option("Where the table lies while training.", choices=PLACEMENTS)
+    profile: bool = option("Record a trace of five training steps.")
+    activation_checkpointing: bool = option("Recompute layers in the backward pass, for less memory and more time.")
+    data_placement: str = option(
+        "Location of the table during training: the training device, a memory-mapped file, or auto.",
+        choices=PLACEMENTS,
+    )
     compile: bool = option("Compile the training step.")
 
     @classmethod
@@ -65,7 +80,9 @@ class TrainingSettings:
         """Return the `training` group of a configuration, checked."""
         result = cls(**read_options(cls, values, "training"))
         if result.max_epochs is None and result.max_steps is None:
-            raise InputError("training.max_epochs=None and training.max_steps=None: give one of them: a run has an end")
+            raise InputError(
+                "training.max_epochs=null and training.max_steps=null: a run needs an end: set one of them"
+            )
         if result.max_time is not None:
             parse_time(result.max_time)
         return result
@@ -95,7 +112,7 @@ def parse_time(text: str) -> timedelta:
     days, hours, minutes, seconds = map(int, pieces)
     duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
     if not duration:
-        raise InputError(f"training.max_time={text}: must be at least one second: a run makes at least one step")
+        raise InputError(f"training.max_time={text}: must be at least one second")
     return duration
 
 
@@ -114,36 +131,34 @@ TRAINER_KEYS_OF_OURS = {
 """Trainer options that are set elsewhere, and where."""
 
 PER_PROCESSOR = 4
-"""Most processes of a CPU training per processor: a run folder may ask for a million."""
+"""Most processes of a CPU training per processor; a run folder could request a million."""
 
 
 @settings
 class TrainerSettings:
-    """The `trainer` group: nothing that leaves out windows or changes how steps are counted."""
+    """The `trainer` group; no option of it leaves out windows or changes the count of steps."""
 
-    accelerator: str = option("Kind of device: auto, cpu or gpu.")
-    devices: int | str = option("Processes on each machine; auto: one for each GPU there.")
-    log_every_n_steps: int = option("Steps from one line of the log to the next.", unit="steps", least=1)
-    num_nodes: int = option("Machines that train together.", default=1, least=1)
-    benchmark: bool | None = option("Let cuDNN choose its fastest kernels.", default=None)
-    deterministic: bool | None = option("Refuse operations that are not deterministic.", default=None)
-    detect_anomaly: bool = option("Find the operation behind a gradient that is not finite; slow.", default=False)
+    accelerator: str = option("Kind of device; auto: a CUDA GPU if there is one, else the CPU.", choices=ACCELERATORS)
+    devices: int | str = option("Processes on each machine; auto: one per GPU.", unit="processes")
+    log_every_n_steps: int = option("Interval between logged points.", unit="steps", least=1)
+    num_nodes: int = option("Machines that train together.", unit="machines", default=1, least=1)
+    benchmark: bool | None = option("Let cuDNN search for its fastest kernels.", default=None)
+    deterministic: bool | None = option("Refuse non-deterministic operations.", default=None)
+    detect_anomaly: bool = option("Find the operation that makes a gradient non-finite; slow.", default=False)
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> "TrainerSettings":
         """Return the `trainer` group of a configuration, checked except for the presence of the devices."""
         for key, home in TRAINER_KEYS_OF_OURS.items():
             if key in values:
-                raise InputError(f"trainer.{key}: is settled by {home}: set that instead")
+                raise InputError(f"trainer.{key}: is set by {home}: set that instead")
         result = cls(**read_options(cls, values, "trainer"))
         if result.devices != "auto" and (not isinstance(result.devices, int) or result.devices < 1):
             raise InputError(f"trainer.devices={result.devices}: must be auto or a whole number of at least 1")
-        if result.accelerator not in ("auto", "cpu", "gpu", "cuda"):
-            raise InputError(f"trainer.accelerator={result.accelerator}: choose auto, cpu or gpu")
         return result
 
     def device(self, local_rank: int = 0) -> torch.device:
-        """Return the device of a machine's process `local_rank`: CUDA where there is one, else the CPU, for "auto"."""
+        """Return the device of process `local_rank` on a machine; "auto" is CUDA if there is a GPU, else the CPU."""
         available = torch.cuda.is_available()
         if self.accelerator in ("gpu", "cuda") and not available:
             raise InputError(
@@ -158,37 +173,40 @@ class TrainerSettings:
         if self.devices == "auto":
             if on_cpu:
                 raise InputError(
-                    "trainer.devices=auto: counts GPUs, and this trains on the CPU: say how many processes, "
-                    "as in trainer.devices=2"
+                    "trainer.devices=auto: counts GPUs, but this training runs on the CPU: set the number of "
+                    "processes, as in trainer.devices=2"
                 )
             return torch.cuda.device_count(), self.num_nodes
         assert isinstance(self.devices, int)
         if on_cpu and self.devices > (most := PER_PROCESSOR * (os.cpu_count() or 1)):
             raise InputError(
-                f"trainer.devices={self.devices}: a training on the CPU of this machine has at most {most} processes: "
-                "lower it"
+                f"trainer.devices={self.devices}: CPU training on this machine has at most {most} processes: lower it"
             )
-        if not on_cpu and self.devices > (found := torch.cuda.device_count()):
+        if not on_cpu and self.devices > (visible := torch.cuda.device_count()):
             raise InputError(
-                f"trainer.devices={self.devices}: this process sees {found} CUDA devices: lower it, or let each "
-                "process see all of its machine's"
+                f"trainer.devices={self.devices}: this process sees {visible} CUDA devices: lower it, or let each "
+                "process see all devices of its machine"
             )
         return self.devices, self.num_nodes
 
 
 @settings
 class Settings:
-    """A training's configuration: a field for each option at its root and for each group.
+    """The configuration of a training: a field for each root option and each group.
 
-    Groups that name what is made of them (`_target_`) or that a constructor checks stay plain mappings.
+    Groups with a `_target_`, or with a constructor that checks them, stay plain mappings.
     """
 
     context_length: int = option("Length of the look-back.", unit="time steps", least=1)
     horizon: int = option("Length of the forecast.", unit="time steps", least=1)
     seed: int = option("Seed of the weights, the order of windows and dropout.", least=0, most=LARGEST_SEED)
-    loss: str = option("Training loss, on z-scores: mse, mae or huber.")
-    output_dir: str = option("Folder of all runs.")
-    resume: bool | str = option("false; auto: the newest run of this configuration; or a run folder.")
+    loss: str = option(
+        "Training loss on z-scores.", choices=("mse", "mae", "huber"), checked=False
+    )  # by `loss_by_name`
+    output_dir: str = option("Folder that holds all runs.")
+    resume: bool | str = option(
+        "false: start a new run; auto: resume the newest run of this configuration; else the run folder to resume."
+    )
     data: DataSettings
     training: TrainingSettings
     trainer: TrainerSettings
@@ -207,17 +225,17 @@ class Settings:
     def parse(cls, config: Mapping[str, Any]) -> "Settings":
         """Return the settings of a composed configuration of plain values; raise InputError for an invalid option."""
         config = named(config)
-        own = options_of(cls)
+        known = options_of(cls)
         for key in config:
-            if key not in (*own, *GROUPS, "decoder_attention", "sweep"):
+            if key not in (*known, *GROUPS, "decoder_attention", "sweep"):
                 raise InputError(f"{key}: {about_option(str(key))}")
         decoder = config.get("decoder_attention")
         for key in (*GROUPS, *(["decoder_attention"] if decoder is not None else [])):
             if not isinstance(config.get(key), Mapping):
-                raise InputError(f"{key}={config.get(key)}: must be a group of options, as the files of conf/ are")
+                raise InputError(f"{key}={config.get(key)}: must be a group of options, as in the files of conf/")
         if "resume" in config:
             check_resume(config["resume"])
-        root = read_options(cls, {key: value for key, value in config.items() if key in own}, "")
+        root = read_options(cls, {key: value for key, value in config.items() if key in known}, "")
         loss_by_name(root["loss"])
         return cls(
             **root,
@@ -235,28 +253,26 @@ class Settings:
         return replace(self, training=replace(self.training, precision=precision), plain=plain)
 
     def settled(self, local_rank: int = 0) -> "Settings":
-        """Return these settings with the precision that "auto" comes to on the device of this machine."""
+        """Return these settings with "auto" precision replaced by the choice for this machine's device."""
         device = self.trainer.device(local_rank)
         return self.at_precision(choose_precision(self.training.precision, device, self.model.get("d_model")))
 
 
 def check_resume(value: Any) -> None:
-    """Refuse a value that says neither whether nor where to resume."""
+    """Refuse a `resume` that is not false, "auto" or a folder."""
     if value is not False and not (isinstance(value, str) and value):
         raise InputError(f"resume={value}: choose false, auto (the newest run of this configuration), or a run folder")
 
 
 def check_one_process(trainer: Mapping[str, Any]) -> None:
-    """Refuse a job of a sweep that would itself start processes."""
+    """Refuse a job of a sweep that would start processes."""
     for key in ("devices", "num_nodes"):
         if (value := trainer.get(key, 1)) != 1:
             raise InputError(
-                f"trainer.{key}={value}: each job of a sweep is one process on one device: set it to 1, and give jobs "
-                "side by side with hydra/launcher=joblib, or a GPU each with hydra/launcher=submitit_slurm"
+                f"trainer.{key}={value}: each job of a sweep is one process on one device: set it to 1, and run jobs "
+                "in parallel with hydra/launcher=joblib, or a GPU each with hydra/launcher=submitit_slurm"
             )
 
-
-PRECISIONS = ("32-true", "bf16-mixed")
 
 WIDE = 256
 """Width from which CPU training with matrix units is faster in bf16; below it the conversions cost more.
@@ -267,7 +283,7 @@ Time of a bf16 step over a float32 step: 2.1, 1.4 and 0.9 at widths 64, 128 and 
 
 
 def choose_precision(wanted: str, device: torch.device, width: object) -> str:
-    """Return Lightning's name of the precision; "auto" is bf16 where a model of this width gains from it."""
+    """Return Lightning's name of the precision; "auto" is bf16 if a model of this width gains from it."""
     if wanted == "auto":
         fast = _cuda_bf16(device) if device.type == "cuda" else device.type == "cpu" and _is_wide(width) and _amx_bf16()
         return "bf16-mixed" if fast else "32-true"
@@ -277,12 +293,12 @@ def choose_precision(wanted: str, device: torch.device, width: object) -> str:
 
 
 def exact_convolutions() -> None:
-    """Compute float32 convolutions in full float32; a GPU would use fewer digits."""
+    """Compute float32 convolutions in full float32; a GPU uses TF32 otherwise."""
     torch.backends.cudnn.allow_tf32 = False
 
 
 def _is_wide(width: object) -> bool:
-    return isinstance(width, int) and width >= WIDE  # what is no width is refused where the model is made
+    return isinstance(width, int) and width >= WIDE  # the model refuses other values
 
 
 def _cuda_bf16(device: torch.device) -> bool:

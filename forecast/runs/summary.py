@@ -1,4 +1,4 @@
-"""The table of scores that a run prints, and its sentences."""
+"""The end of a run, printed and on TensorBoard: the table of scores, and a few lines under it."""
 
 import math
 import shlex
@@ -7,13 +7,13 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table as TerminalTable
+from rich.text import Text
 
 from forecast.common.tables import Table, inert
 from forecast.common.text import shown
 from forecast.common.timing import Load
 from forecast.data.calendar import season_name
 from forecast.evaluation.metrics import skill
-from forecast.evaluation.mixing import percent
 from forecast.runs.run import INPUT, PICTURE, Run
 
 NAMES = {
@@ -32,28 +32,33 @@ PREFERRED = 1e-3
 STRETCHES = {"train": "training", "inference": "inference"}
 """Prefix of the figures of each timed stretch, and its name."""
 
+ENDS = {
+    "finished": "",
+    "out of time": " (stopped by training.max_time)",
+    "stopped early": " (stopped by early stopping)",
+}
+"""Addition to the best step, by the status of the run."""
+
 
 def title(result: Mapping[str, Any]) -> str:
     """Return the line above the table: the data and the scored windows."""
-    windows, every = result["data"]["windows"]["test"], result["data"].get("evaluation_stride", 1)
-    scored = f"all {windows:,} test windows" if every == 1 else f"{windows:,} test windows, 1 in {every}"
+    windows, stride = result["data"]["windows"]["test"], result["data"].get("evaluation_stride", 1)
+    scored = f"all {windows:,} test windows" if stride == 1 else f"{windows:,} test windows, 1 in {stride}"
     return f"{result['data']['name']}: {scored}, horizon {result['config']['horizon']}"
 
 
-def caption(result: Mapping[str, Any]) -> str:
-    """Return the line below the table, with the skill against the last value if that beats the seasonal naive one."""
+def notes(result: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the two lines below the table, with the skill against the last value if that beats the seasonal naive."""
+    scores = "MSE, MAE: z-scores; (units): original units; MASE: MAE / in-sample seasonal naive MAE"
+    skills = f"skill: 1 - MSE / MSE of {row_name('seasonal_naive', result)}"
     rows = result["baselines"]
-    said = (
-        "MSE, MAE: on z-scores; (units): in original units; MASE: mean absolute error over the seasonal naive one's in "
-        f"training; skill: against {row_name('seasonal_naive', result)}, on MSE"
-    )
     if rows["last_value"] is None or rows["seasonal_naive"] is None:
-        return said
-    own, last, naive = (row["test"]["scaled"]["mse"] for row in (result, rows["last_value"], rows["seasonal_naive"]))
-    gain = skill(own, last)
+        return scores, skills
+    model, last, naive = (row["test"]["scaled"]["mse"] for row in (result, rows["last_value"], rows["seasonal_naive"]))
+    gain = skill(model, last)
     if math.isnan(gain) or not last < naive:
-        return said
-    return f"{said}; here the last value is the better naive forecast: against it the model's skill is {gain:+.1%}"
+        return scores, skills
+    return scores, f"{skills}; against last value (better here): {gain:+.1%}"
 
 
 def row_name(row: str, result: Mapping[str, Any]) -> str:
@@ -84,52 +89,78 @@ def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
 
 def result_table(result: Mapping[str, Any]) -> TerminalTable:
     """Return the rows as a table for a terminal, the model's bold."""
-    table = Table(title(result), HEADINGS, table_rows(result), (caption(result),)).to_terminal()
+    table = Table(title(result), HEADINGS, table_rows(result), notes(result)).to_terminal()
     table.rows[0].style = "bold"
     return table
 
 
 def speed_line(speed: Mapping[str, float | None]) -> str:
-    """Return the measured speed figures of a result in one line."""
-    measured = {name: value for name, value in speed.items() if value is not None and not math.isnan(value)}
+    """Return throughput, peak memory, and the compilation if there was one."""
+    training = _figures(speed, train_windows_per_s="{:,.0f} windows/s in training")
+    unit = "" if training else " windows/s"
+    inference = _figures(speed, inference_windows_per_s=f"{{:,.0f}}{unit} in inference")
+    rates = [*(training or ["training too short to be timed"]), *inference]
+    memory = _figures(speed, peak_memory_mib="peak memory {:,.0f} MiB")
+    compilation = _figures(speed, compile_seconds="compiled in {:.1f} s", recompiles="{:,.0f} recompiles")
+    return "; ".join(", ".join(figures) for figures in (rates, memory, compilation) if figures)
 
-    def told(**forms: str) -> list[str]:
-        return [form.format(measured[name]) for name, form in forms.items() if name in measured]
 
-    lengths = told(step_ms_p50="step {:.1f} ms", step_ms_p95="p95 {:.1f} ms")
-    shares = told(
-        data_wait_share="{:.1%} of it waiting for data", arithmetic_share="{:.1%} in forward, backward and update"
+def speed_details(speed: Mapping[str, float | None]) -> str:
+    """Return the time of a step and how it is spent, empty if nothing was measured."""
+    return ", ".join(
+        _figures(
+            speed,
+            step_ms_p50="median step {:.1f} ms",
+            step_ms_p95="95th percentile {:.1f} ms",
+            data_wait_share="{:.1%} waiting for data",
+            arithmetic_share="{:.1%} in forward, backward and update",
+            logging_share="logging {:.1%} of the fit",
+            flops_per_window="{:,.0f} FLOPs a window",
+        )
     )
-    step = "; ".join(", ".join(part) for part in (lengths, shares) if part)
-    (training,) = told(train_windows_per_s="{:,.0f} windows/s in training") or ["training too short to be timed"]
-    if step:
-        training = f"{training} ({step})"
-    rates = [training, *told(inference_windows_per_s="{:,.0f} windows/s in inference")]
-    figures = [", ".join(rates), *told(peak_memory_mib="peak memory {:,.0f} MiB")]
-    if "flops_per_window" in measured:
-        figures.append(f"{measured['flops_per_window'] / 1e6:,.1f} MFLOPs a window")
-    figures += told(logging_share="logging {:.1%} of the fit")
-    if compiled := told(compile_seconds="compiled in {:.1f} s", recompiles="{:,.0f} recompiles"):
-        figures.append(", ".join(compiled))
-    return "; ".join([*figures, *_busy(speed)])
 
 
-def _busy(speed: Mapping[str, float | None]) -> list[str]:
-    """Return a warning on times taken while other processes used needed processors, if any were."""
+def _figures(speed: Mapping[str, float | None], **forms: str) -> list[str]:
+    """Return the text of each figure that was measured."""
+    values = {name: speed.get(name) for name in forms}
+    measured = {name: value for name, value in values.items() if value is not None and not math.isnan(value)}
+    return [forms[name].format(value).replace("%", " %") for name, value in measured.items()]
+
+
+def best_line(result: Mapping[str, Any]) -> str:
+    """Return the best step, what ended the training, and the mixture of the forecast."""
+    best, steps, share = (result["model"].get(key) for key in ("best_step", "steps", "share"))
+    line = f"Best step {best:,} of {steps:,}{ENDS.get(result['status'], '')}"
+    if best == 0:
+        return f"{line}: training added nothing beyond chance, so the forecast is the linear path's start."
+    if share is None:
+        return f"{line}."
+    percent = f"{100 * share:.0f}", f"{100 - 100 * share:.0f}"
+    model, path = ("<1", ">99") if 0 < share < 0.005 else percent  # a positive share is never printed as 0
+    return f"{line}. Forecast = {model} % encoder-decoder + {path} % linear path."
+
+
+def warnings(result: Mapping[str, Any]) -> list[str]:
+    """Return the warnings on a run: its speed on a busy machine, and a better baseline."""
+    return [text for text in (busy_warning(result["speed"]), baseline_warning(result)) if text is not None]
+
+
+def busy_warning(speed: Mapping[str, float | None]) -> str | None:
+    """Return a warning if other processes took processors that a timed stretch needed, else None."""
     disturbed = [stretch for stretch in STRETCHES if speed.get(f"{stretch}_disturbed") is True]
-    words = [f"in {STRETCHES[stretch]} {Load.of(speed, stretch).words}" for stretch in disturbed]
-    return [f"busy machine, the times are too long: {'; '.join(words)}"] if words else []
+    loads = [f"in {STRETCHES[stretch]} {Load.of(speed, stretch).words}" for stretch in disturbed]
+    return f"the machine was busy, so the measured speed is too low: {'; '.join(loads)}" if loads else None
 
 
-def warning(result: Mapping[str, Any]) -> str | None:
-    """Return a warning if a baseline beats the model on the validation part, else None."""
-    own = result["validation"]["scaled"]["mse"]
+def baseline_warning(result: Mapping[str, Any]) -> str | None:
+    """Return a warning if a baseline beats the model on the validation split, else None."""
+    model = result["validation"]["scaled"]["mse"]
     scores = {name: row["validation"]["scaled"]["mse"] for name, row in result["baselines"].items() if row}
     name = min(scores, key=lambda name: scores[name])
-    if not scores[name] < own * (1 - PREFERRED):
+    if not scores[name] < model * (1 - PREFERRED):
         return None
     return (
-        f"on validation, {NAMES[name]} is better than the model: MSE {scores[name]:.4g} against {own:.4g}; a model "
+        f"{NAMES[name]} is better than the model on validation: MSE {scores[name]:.4g} against {model:.4g}; a model "
         "that does not beat it is not worth its training"
     )
 
@@ -139,51 +170,39 @@ def print_table(result: Mapping[str, Any]) -> None:
     Console(width=max(Console().width, 92)).print(result_table(result))
 
 
-def print_next_commands(run: Run, result: Mapping[str, Any]) -> None:
-    """Print the speed, the kept weights, the run folder, and two commands to use it."""
+def print_closing_lines(run: Run, result: Mapping[str, Any]) -> None:
+    """Print the speed, the best step, the warnings, the run folder and the next command."""
     from forecast.common.pictures import not_drawn  # here, since it imports what draws
 
-    folder = shlex.quote(str(run.path))
+    folder, parent = shlex.quote(str(run.path)), shlex.quote(str(run.path.parent))
     source = shlex.quote(shown(result["data"]["path"] or str(run.path / INPUT)))
-    best, steps = result["model"]["best_step"], result["model"]["steps"]
-    start = " (the start itself: on validation, training added nothing to it beyond chance)" if best == 0 else ""
-    print(f"speed: {speed_line(result['speed'])}")
-    print(f"best on validation: step {best:,} of {steps:,}{_mean(result['model'])}{start}; {result['status']}")
-    if text := warning(result):
-        print(text)
-    if text := not_drawn(run.path / PICTURE, result["data"].get("targets", [])):
-        print(text)
-    print(f"run folder: {folder}")
-    print(f"look at it: tensorboard --logdir {shlex.quote(str(run.path.parent))}")
-    print(f"forecast:   python -m forecast.predict --run {folder} --input {source} --output forecast.csv")
-
-
-def _mean(model: Mapping[str, Any]) -> str:
-    share, trusted = model.get("share"), model.get("share_trusted")
-    if share is None:
-        return ""
-    said = f", {percent(share)} encoder-decoder, the rest linear path"
-    if not share or not trusted:
-        return said
-    return f"{said} (of the {share / trusted:.0%} that validation likes best {percent(trusted)} is taken)"
+    print(f"Speed: {speed_line(result['speed'])}.")
+    print(best_line(result))
+    for text in warnings(result):
+        Console(soft_wrap=True).print(Text(f"WARNING: {text}", "bold yellow"))
+    if note := not_drawn(run.path / PICTURE, result["data"].get("targets", [])):
+        print(note)
+    print(f"Run folder: {folder} (TensorBoard: tensorboard --logdir {parent})")
+    print(f"Next: python -m forecast.predict --run {folder} --input {source} --output forecast.csv")
 
 
 def summary(result: Mapping[str, Any]) -> str:
-    """Return the command, the data, the result table and the speed of a `result.json`."""
-    data, model, speed = result["data"], result["model"], result["speed"]
-    windows = ", ".join(f"{count:,} {part}" for part, count in data["windows"].items())
-    if (every := data.get("evaluation_stride", 1)) > 1:
-        windows += f" (of validation and test 1 in {every})"
-    table = Table("", HEADINGS, table_rows(result)).to_markdown()
-    lines = [
+    """Return, as Markdown, the command, the data, the table and the lines under it."""
+    data, speed = result["data"], result["speed"]
+    windows = ", ".join(f"{count:,} {split}" for split, count in data["windows"].items())
+    if (stride := data.get("evaluation_stride", 1)) > 1:
+        windows += f" (1 in {stride} of validation and test)"
+    above = [
         f"``{result['command']}``",
-        "",
         f"**{data['name']}**: {data['rows']:,} rows of {data['frequency']}, {len(data['targets'])} targets; "
         f"windows: {windows}",
-        "",
-        f"{title(result)}; {model['parameters']:,} parameters, step {model['best_step']:,} of "
-        f"{model['steps']:,} kept; {result['status']}; seed {result['seed']}",
-        "",
+        f"{title(result)}; {result['model']['parameters']:,} parameters; seed {result['seed']}; {result['device']}",
     ]
-    below = [caption(result), "", f"{speed_line(speed)}; {result['device']}"]
-    return "\n".join([*map(inert, lines), table, "", *map(inert, below)])
+    table = Table("", HEADINGS, table_rows(result), notes(result)).to_markdown()
+    below = [
+        f"Speed: {speed_line(speed)}.",
+        speed_details(speed),
+        best_line(result),
+        *(f"WARNING: {text}" for text in warnings(result)),
+    ]
+    return "\n\n".join([*map(inert, above), table, *map(inert, filter(None, below))])

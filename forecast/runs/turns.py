@@ -1,4 +1,4 @@
-"""The times of a sweep's settings, measured in turn, from `timing.json` in its folder."""
+"""Interleaved timings of the settings of a sweep, from `timing.json` in its folder."""
 
 import json
 from collections.abc import Mapping
@@ -12,20 +12,20 @@ from forecast.common.files import flatten, look_up, read_json
 TIMING = "timing.json"
 
 COSTLY = ("attention", "decoder_attention", "cross_attention", "model", "data", "context_length", "horizon", "loss")
-"""Root keys of a configuration that change the time of a step or a forecast."""
+"""Root keys of a configuration that affect the time of a step or a forecast."""
 
 COSTLY_KEYS = (
     *(f"training.{key}" for key in ("batch_size", "evaluation_batch_size", "activation_checkpointing", "compile")),
     "optimizer._target_",
 )
-"""Keys of other groups that change it."""
+"""Keys of other groups that affect it."""
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Consecutive passes of one setting over `windows` windows: wall-clock and processor time of the process.
+    """Consecutive passes of one setting over `windows` windows: wall-clock and CPU time of the process.
 
-    `disturbed` says whether other processes took processors that it needed; None where unknown.
+    `disturbed` says whether other processes took processors that it needed; None if unknown.
     """
 
     windows: int
@@ -43,32 +43,32 @@ class Stretch:
 
 
 Turns = dict[str, dict[str, list[Stretch]]]
-"""By setting key, then `train` or `inference`: one stretch per round, in order."""
+"""Stretches by setting key, then `train` or `inference`: one per round, in order."""
 
 
 def cost_key(result: Mapping[str, Any]) -> str:
-    """Return a key that runs share if their steps and forecasts cost the same time."""
+    """Return a key that runs share if their steps and forecasts take the same time."""
     flat = flatten(result["config"])
-    kept = {key: flat[key] for key in flat if key.split(".")[0] in COSTLY or key in COSTLY_KEYS}
-    ran = [look_up(result, path) for path in ("device", "precision", "data.sha256")]
-    return json.dumps([kept, *ran], sort_keys=True)
+    costly = {key: flat[key] for key in flat if key.split(".")[0] in COSTLY or key in COSTLY_KEYS}
+    conditions = [look_up(result, path) for path in ("device", "precision", "data.sha256")]
+    return json.dumps([costly, *conditions], sort_keys=True)
 
 
 def read_turns(sweep: Path) -> Turns:
-    """Return the times of a sweep's settings in turn, empty if they were not timed."""
+    """Return the interleaved timings of a sweep, empty if there are none."""
     content = read_json(sweep / TIMING)
     try:
         return {} if content is None else _turns(content)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError):
-        raise InputError(f"{sweep / TIMING}: is not what the program writes: the file is damaged") from None
+        raise InputError(f"{sweep / TIMING}: not written by this program: the file is damaged") from None
 
 
 def _turns(content: Mapping[str, Any]) -> Turns:
-    made = {
-        str(setting["key"]): {name: [Stretch.read(each) for each in setting[name]] for name in ("train", "inference")}
+    turns = {
+        str(setting["key"]): {name: [Stretch.read(row) for row in setting[name]] for name in ("train", "inference")}
         for setting in content["settings"]
         if setting["why"] is None
     }
-    if len({len(stretches) for setting in made.values() for stretches in setting.values()}) > 1:
-        raise ValueError("not as many rounds of each")
-    return made
+    if len({len(stretches) for setting in turns.values() for stretches in setting.values()}) > 1:
+        raise ValueError("unequal numbers of rounds")
+    return turns

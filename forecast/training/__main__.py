@@ -1,4 +1,4 @@
-"""`python -m forecast.training`: what `python train.py` does, from anywhere."""
+"""`python -m forecast.training`: the same as `python train.py`, from any folder."""
 
 from forecast.training.command_line import main
 

@@ -1,4 +1,7 @@
-"""The command line of training, in Hydra's grammar: one run, or with -m the jobs of a sweep; and its help."""
+"""The command line of training, in Hydra's grammar: one run, the jobs of a sweep with -m, or the help.
+
+Modules that import torch are imported where they are used: the help and most refusals do without.
+"""
 
 import os
 import re
@@ -17,19 +20,16 @@ from forecast.common.configuration import COMPLAINTS, check_trial, one_line, pla
 from forecast.common.errors import InputError
 from forecast.common.files import look_up
 from forecast.common.place import started_place
-from forecast.runs.summary import print_next_commands, print_table
 from forecast.training.sweep.overrides import (
     compose_first,
     own_file_of_a_folder,
     read_command_line,
     sweep_configuration,
 )
-from forecast.training.sweep.sweep import run_sweep
-from forecast.training.train import run_worker, train
 
 
 def main() -> None:
-    """Train as the command line says and exit."""
+    """Run the command line and exit."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, and the exit code is ours
     sys.exit(finish(_run))
 
@@ -40,13 +40,15 @@ def _run() -> None:
         print(_help(arguments))
         return
     if (config := sweep_configuration(arguments)) is not None:
+        from forecast.training.sweep.sweep import run_sweep
+
         run_sweep(arguments, config, call=_compose_and_call)
         return
     composed: list[DictConfig] = []
     typed = [word for word in arguments.overrides if not word.lstrip("+~").startswith(("hydra.", "hydra/"))]
     with own_file_of_a_folder(arguments):
         _compose_and_call(composed.append)
-    for config in composed:  # none where Hydra only answered a question, as to --cfg
+    for config in composed:  # empty if Hydra only printed something, as for --cfg
         _train_and_print(config, typed)
 
 
@@ -66,9 +68,12 @@ def _compose_and_call(job: Callable[[DictConfig], Any]) -> None:
 
 
 def _train_and_print(config: DictConfig, overrides: Sequence[str]) -> None:
+    from forecast.runs.summary import print_closing_lines, print_table
+    from forecast.training.train import run_worker, train
+
     for word in overrides:
         if word.lstrip("+~").startswith("sweep."):
-            raise InputError(f"{word}: is about the jobs of a sweep: add -m, or leave it out")
+            raise InputError(f"{word}: is an option of sweeps: add -m, or leave it out")
     place = started_place(os.environ)
     if place is not None and place.rank > 0:
         run_worker(place)
@@ -77,54 +82,55 @@ def _train_and_print(config: DictConfig, overrides: Sequence[str]) -> None:
     check_trial(plain, overrides)
     run, result = train(plain, overrides=overrides)
     print_table(result)
-    print_next_commands(run, result)
+    print_closing_lines(run, result)
 
 
 EXAMPLES = {
-    "python train.py": "a simulated transformer, three minutes on two cores",
-    "python train.py data=csv data.path=my.csv horizon=48": "your own table, two days of hours ahead",
-    "python train.py -m attention=full,probsparse data=etth1 seed=1,2": "a sweep: four jobs, then a table and a report",
+    "python train.py": "simulated data, three minutes on two cores",
+    "python train.py data=csv data.path=my.csv horizon=48": "your own table, 48 rows ahead",
+    "python train.py resume=auto": "continue the newest run of this configuration",
+    "python train.py -m attention=full,probsparse data=etth1 seed=1,2": "a sweep: four jobs, a table and a report",
 }
-"""Commands, and what each is for."""
+"""Commands, and the purpose of each."""
 
 COMMON = {
-    "config.yaml": "context_length horizon loss seed output_dir resume sweep.name sweep.minutes",
-    "data/csv.yaml": "path time_column",
-    "data/_file.yaml": "targets past_covariates frequency duplicates missing missing_values",
-    "model/patch_informer.yaml": "d_model encoder_layers dropout patch_length",
-    "training/default.yaml": "max_epochs max_steps max_time batch_size precision progress",
+    "data/csv.yaml": "path",
+    "data/_file.yaml": "targets",
+    "config.yaml": "context_length horizon seed output_dir resume",
+    "training/default.yaml": "max_epochs batch_size",
     "optimizer/adamw.yaml": "lr",
-    "trainer/default.yaml": "accelerator devices",
 }
-"""The options that are shown, by the file that explains them."""
+"""The options that the help shows, by the file with their comments."""
 
-PLACES = {"decoder_attention": "attention, where the decoder's is another", "cross_attention": "attention"}
-"""Places that are choices of another group."""
+PLACES = {"decoder_attention": "attention, if the decoder's differs", "cross_attention": "attention"}
+"""Places that take the choices of another group."""
 
 HIDDEN = ("training", "callbacks", "logger")
 """Groups of a single choice."""
 
 
 def help_text(config: DictConfig) -> str:
-    """Return the help with the defaults of `config`; an option's text is its comment up to the `;`."""
+    """Return the help with the defaults of `config`; the meaning of an option is its comment in conf/."""
     width = max(len(command) for command in EXAMPLES)
-    examples = [f"  {command:<{width}}  {what}" for command, what in EXAMPLES.items()]
+    examples = [f"  {command:<{width}}  {purpose}" for command, purpose in EXAMPLES.items()]
     return "\n".join(
         [
-            "Train one forecasting model, score it and save it; with -m, one for each combination of values.",
+            "Train, score and save one forecasting model; with -m, one for each combination of values (a sweep).",
             "",
-            "python train.py [-m] [group=choice ...] [option=value ...]",
+            "Usage: python train.py [-m] [group=choice ...] [option=value ...]",
             "",
+            "Examples:",
             *examples,
             "",
             "Groups and their choices (* is the default):",
             *_group_lines(),
             "",
-            "Common options: name, default, meaning (lengths are steps, that is, rows of the table)",
+            "Options used most (name, default, meaning; a step is a row of the table):",
             *_option_lines(config),
             "",
-            "All options with their values: python train.py --cfg job. Each is explained in the files of conf/.",
-            "Hydra's own flags: python train.py --hydra-help. What a training takes: python -m forecast.plan --help",
+            "All options and their values:      python train.py --cfg job",
+            "Time and memory before a training: python -m forecast.plan --help",
+            "Hydra's own flags:                 python train.py --hydra-help",
         ]
     )
 
@@ -144,12 +150,12 @@ def _group_lines() -> list[str]:
             lines.append(f"  {group:<27} {' '.join(marked)}")
     for place, other in PLACES.items():
         default = f"; default {defaults[place]}" if defaults[place] else ""
-        lines.append(f"  {f'attention@{place}':<27} those of {other}{default}")
+        lines.append(f"  {f'attention@{place}':<27} choices of {other}{default}")
     return lines
 
 
 def _defaults() -> dict[str, Any]:
-    """Return the choice of `config.yaml` for each group, or for each place of one."""
+    """Return the choice of `config.yaml` for each group and each place of a group."""
     listed = OmegaConf.to_container(OmegaConf.load(configuration_folder() / "config.yaml"), resolve=False)
     assert isinstance(listed, dict)
     pairs = [pair for entry in listed["defaults"] if isinstance(entry, dict) for pair in entry.items()]
@@ -161,26 +167,26 @@ def _option_lines(config: DictConfig) -> list[str]:
     lines = []
     for file, names in COMMON.items():
         path = configuration_folder() / file
-        own = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
+        defaults = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
         group = "" if file == "config.yaml" else f"{path.parent.name}."
         for name in names.split():
             value = look_up(composed, f"{group}{name}")
-            shown = _shown(look_up(own, name) if value is None else value)
-            lines.append(f"  {group + name:<27} {shown:<14} {comment(path, name)}")
+            text = _value_text(look_up(defaults, name) if value is None else value)
+            lines.append(f"  {group + name:<27} {text:<12} {comment(path, name)}")
     return lines
 
 
 def comment(file: Path, name: str) -> str:
-    """Return a file's comment on an option, up to the first semicolon; empty if there is none."""
+    """Return a file's comment on an option, empty if there is none."""
     last = name.rsplit(".", 1)[-1]
     indent = "  " * name.count(".")
-    line = re.search(rf"^{indent}{last}:[^#\n]*?#\s*([^;\n]*)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    line = re.search(rf"^{indent}{last}:[^#\n]*?#\s*([^\n]*)", file.read_text(encoding="utf-8"), re.MULTILINE)
     return "" if line is None else line[1].strip()
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if value == "???":
-        return "(to be given)"
+        return "(no default)"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return str(value)

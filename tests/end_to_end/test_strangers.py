@@ -134,14 +134,14 @@ def test_no_interpolation_of_a_folder_is_resolved(place: str, tmp_path: Path, mo
     monkeypatch.setenv("MY_SECRET_TOKEN", "secret")
     text = "${oc.env:MY_SECRET_TOKEN}"
     folder = folder_of(tmp_path, **{place: [text] if place == "data__targets" else text})
-    with pytest.raises(InputError, match="nothing is looked up for a folder") as caught:
+    with pytest.raises(InputError, match="interpolations of a run folder are not resolved") as caught:
         resume(folder)
     assert text in str(caught.value)
 
 
 def test_an_interpolation_of_what_is_absent_is_one_line(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, output_dir="${oc.env:ABSENT}")
-    with pytest.raises(InputError, match="nothing is looked up"):
+    with pytest.raises(InputError, match="interpolations"):
         resume(folder)
 
 

@@ -16,14 +16,14 @@ def content(step: int) -> dict[str, Any]:
     return {"step": step, "network": {"weight": torch.arange(2000.0) + step}, "best": None}
 
 
-def test_it_gives_back_what_was_written(tmp_path: Path) -> None:
+def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = write_checkpoint(tmp_path / "checkpoints", 3, content(3))
     read = read_checkpoint(path)
     assert read["step"] == 3
     assert torch.equal(read["network"]["weight"], content(3)["network"]["weight"])
 
 
-def test_two_generations_are_kept_and_the_newest_is_given(tmp_path: Path) -> None:
+def test_two_generations_are_kept_and_the_newest_is_read(tmp_path: Path) -> None:
     for step in (1, 5, 12, 100):
         write_checkpoint(tmp_path, step, content(step))
     assert [path.name for path in checkpoints(tmp_path)] == ["step-000000100.ckpt", "step-000000012.ckpt"]
@@ -32,12 +32,12 @@ def test_two_generations_are_kept_and_the_newest_is_given(tmp_path: Path) -> Non
     assert newest["step"] == 100
 
 
-def test_an_empty_or_missing_folder_has_none(tmp_path: Path) -> None:
+def test_an_empty_or_missing_folder_has_no_checkpoint(tmp_path: Path) -> None:
     assert newest_checkpoint(tmp_path) is None
     assert newest_checkpoint(tmp_path / "nowhere") is None
 
 
-def test_a_thousand_damages_are_all_noticed(tmp_path: Path) -> None:
+def test_each_of_a_thousand_damaged_files_is_refused(tmp_path: Path) -> None:
     path = write_checkpoint(tmp_path, 1, content(1))
     whole = path.read_bytes()
     generator = np.random.default_rng(0)
@@ -57,7 +57,7 @@ def test_a_thousand_damages_are_all_noticed(tmp_path: Path) -> None:
             read_checkpoint(path)
 
 
-def test_a_hash_is_no_permission_to_execute(tmp_path: Path) -> None:
+def test_a_valid_hash_does_not_allow_execution(tmp_path: Path) -> None:
     class Hostile:
         def __reduce__(self) -> tuple[Any, ...]:
             return os.system, (f"touch {tmp_path / 'ran'}",)
@@ -70,7 +70,7 @@ def test_a_hash_is_no_permission_to_execute(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("failing", ["fsync", "replace"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES])
-def test_a_write_that_fails_leaves_the_one_before(
+def test_a_failed_write_leaves_the_previous_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, number: int
 ) -> None:
     write_checkpoint(tmp_path, 1, content(1))
@@ -88,7 +88,7 @@ def test_a_write_that_fails_leaves_the_one_before(
     assert newest["step"] == 1
 
 
-def test_a_full_disk_in_the_middle_of_the_tensors_leaves_the_one_before(tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_while_writing_leaves_the_previous_checkpoint(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, 1, content(1))
     before, limits = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))

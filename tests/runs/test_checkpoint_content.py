@@ -1,4 +1,4 @@
-"""A checkpoint whose hash is right and whose content is not: passed over in one line, the one before it is taken."""
+"""A checkpoint with a valid hash and invalid content is skipped with one line, and the previous one is used."""
 
 import hashlib
 import io
@@ -31,7 +31,7 @@ Spoil = Callable[[dict[str, Any]], Any]
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return a run of twelve steps that validates twice, its start among the candidates."""
+    """Return a run of twelve steps with two validations, whose start is a candidate."""
     words = ["training.max_epochs=null", "training.validations_per_epoch=4", "training.start_confidence=0.9"]
     return quick(tmp_path_factory.mktemp("runs"), *words)
 
@@ -61,7 +61,7 @@ def stopped(config: dict[str, Any]) -> Path:
 
 @pytest.fixture
 def folder(stopped: Path, tmp_path: Path) -> Path:
-    """Return a copy that may be spoilt."""
+    """Return a copy of the stopped run to damage."""
     return Path(shutil.copytree(stopped, tmp_path / "copy"))
 
 
@@ -75,7 +75,7 @@ def put(*keys: Any, value: Any) -> Spoil:
 
 
 def of_every(key: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Spoil:
-    """Change a tensor of the optimizer's state of each parameter."""
+    """Change a tensor of the optimizer state of each parameter."""
 
     def spoil(content: dict[str, Any]) -> Any:
         for state in content["optimizer"]["state"].values():
@@ -103,7 +103,7 @@ def nested(depth: int = 300) -> list[Any]:
 
 
 def shared(depth: int = 60) -> list[Any]:
-    """Return a list that is small in a file and has 2 to the power of `depth` parts for whoever walks over it."""
+    """Return a list that is small in a file and has 2 to the power of `depth` items for a recursive reader."""
     node: list[Any] = []
     for _ in range(depth):
         node = [node, node]
@@ -152,7 +152,7 @@ SPOILS: dict[str, Spoil] = {
 
 
 @pytest.mark.parametrize("name", SPOILS)
-def test_the_generation_before_is_taken(
+def test_the_previous_generation_replaces_an_invalid_one(
     name: str, folder: Path, made: Preparation, capsys: pytest.CaptureFixture[str]
 ) -> None:
     newest, older = checkpoints(folder / "checkpoints")
@@ -160,9 +160,9 @@ def test_the_generation_before_is_taken(
     step = content["step"]
     other = SPOILS[name](content)
     write_checkpoint(folder / "checkpoints", step, other if name in ("a list", "a number") else content)
-    found = newest_state(Run(folder), made.task, made.callbacks, len(made.data.parts["validation"]))
-    assert found is not None
-    assert found["step"] == step - 1
+    state = newest_state(Run(folder), made.task, made.callbacks, len(made.data.parts["validation"]))
+    assert state is not None
+    assert state["step"] == step - 1
     captured = capsys.readouterr()
     assert captured.err.startswith(f"{newest}: skipped, ")
     assert captured.err.count("\n") == 1
@@ -170,8 +170,8 @@ def test_the_generation_before_is_taken(
     assert newest.with_suffix(".damaged").is_file()
 
 
-def test_a_sound_one_is_taken_and_stays_as_it_is(folder: Path, made: Preparation) -> None:
-    """What is tried on copies leaves the state of the optimizer, and the model, untouched."""
+def test_a_valid_checkpoint_is_used_unchanged(folder: Path, made: Preparation) -> None:
+    """The check works on copies: the optimizer state and the model stay unchanged."""
     before = deepcopy(made.task.state_dict())
     found = newest_state(Run(folder), made.task, made.callbacks, len(made.data.parts["validation"]))
     stored = newest_checkpoint(folder / "checkpoints")
@@ -183,7 +183,7 @@ def test_a_sound_one_is_taken_and_stays_as_it_is(folder: Path, made: Preparation
     assert all(torch.equal(value, before[name]) for name, value in made.task.state_dict().items())
 
 
-def test_a_training_goes_on_from_the_one_before_and_ends_where_it_would_have(
+def test_a_training_resumed_from_the_previous_generation_ends_with_the_same_result(
     config: dict[str, Any], folder: Path, tmp_path: Path
 ) -> None:
     _, whole = train(changed(config, output_dir=str(tmp_path / "whole")))
@@ -194,7 +194,7 @@ def test_a_training_goes_on_from_the_one_before_and_ends_where_it_would_have(
     assert result["model"] == whole["model"]
 
 
-def test_a_flipped_digit_of_the_version_costs_one_generation(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_version_number_costs_one_generation(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     newest, older = checkpoints(folder / "checkpoints")
     newest.write_bytes(newest.read_bytes().replace(MAGIC, MAGIC.replace(b"1", b"9"), 1))
     content = newest_checkpoint(folder / "checkpoints")
@@ -204,27 +204,29 @@ def test_a_flipped_digit_of_the_version_costs_one_generation(folder: Path, capsy
     assert newest.with_suffix(".damaged").is_file()
 
 
-def test_where_all_are_of_another_version_they_are_kept(folder: Path) -> None:
-    there = checkpoints(folder / "checkpoints")
-    for path in there:
+def test_checkpoints_that_are_all_of_another_version_are_kept(folder: Path) -> None:
+    paths = checkpoints(folder / "checkpoints")
+    for path in paths:
         path.write_bytes(path.read_bytes().replace(MAGIC, MAGIC.replace(b"1", b"9"), 1))
     with pytest.raises(InputError, match="another version"):
         newest_checkpoint(folder / "checkpoints")
-    assert checkpoints(folder / "checkpoints") == there
+    assert checkpoints(folder / "checkpoints") == paths
 
 
-def test_where_all_are_of_another_model_the_folder_is_refused_and_they_are_kept(
+def test_checkpoints_that_are_all_of_another_model_are_refused_and_kept(
     folder: Path, made: Preparation, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A configuration that was changed would else begin a training of another size."""
-    there = checkpoints(folder / "checkpoints")
-    for path in there:
+    """Otherwise a changed configuration would start a training of another size."""
+    paths = checkpoints(folder / "checkpoints")
+    for path in paths:
         content = read_checkpoint(path)
         first_weight(lambda weight: torch.zeros(3, 3, 3))(content)
         write_checkpoint(folder / "checkpoints", content["step"], content)
-    with pytest.raises(InputError, match=r"are of different runs: put back what was there, or remove .*checkpoints to"):
+    with pytest.raises(
+        InputError, match=r"are of different runs: restore the original files, or remove .*checkpoints to start"
+    ):
         newest_state(Run(folder), made.task, made.callbacks, len(made.data.parts["validation"]))
-    assert checkpoints(folder / "checkpoints") == there
+    assert checkpoints(folder / "checkpoints") == paths
     assert capsys.readouterr().err == ""
 
 
@@ -232,8 +234,8 @@ def with_payload(path: Path, payload: bytes) -> None:
     path.write_bytes(MAGIC + hashlib.sha256(payload).hexdigest().encode() + b"\n" + payload)
 
 
-def test_packed_parts_are_refused_before_they_are_unpacked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half a megabyte may hold half a gigabyte."""
+def test_compressed_entries_are_refused_before_decompression(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of 0.5 MB can decompress to 0.5 GB."""
     newest, _ = checkpoints(folder / "checkpoints")
     packed = io.BytesIO()
     with (
@@ -248,7 +250,7 @@ def test_packed_parts_are_refused_before_they_are_unpacked(folder: Path, monkeyp
         read_checkpoint(newest)
 
 
-def test_a_file_that_is_too_large_is_refused_before_it_is_read(folder: Path, made: Preparation) -> None:
+def test_a_file_that_is_too_large_is_refused_unread(folder: Path, made: Preparation) -> None:
     newest, older = checkpoints(folder / "checkpoints")
     with newest.open("r+b") as file:
         file.truncate(2**40)  # without a byte on the disk

@@ -1,4 +1,4 @@
-"""A finished run is believed only where its files are those that were saved."""
+"""A finished run is used only if its files are unchanged."""
 
 import re
 import shutil
@@ -24,17 +24,17 @@ from tests.conftest import TinyRun
 from tests.support.small import read_rows, seal, snapshot
 
 SAVED = [name for name in NAMED if name not in ("input.csv", "trace.json.gz")]
-"""What the tiny run leaves: it has a file of its own to forecast from, and no trace."""
+"""Files of the tiny run: its data is in a file, and it has no trace."""
 
 
 @pytest.fixture
 def copied(tiny_run: TinyRun, tmp_path: Path) -> Path:
-    """Return a copy of the run that may be spoilt."""
+    """Return a copy of the run to damage."""
     return Path(shutil.copytree(tiny_run.path, tmp_path / "runs" / "copy"))
 
 
 def flip(file: Path, place: float = 0.5) -> None:
-    """Flip the lowest bit of the byte at a share of the file's length."""
+    """Flip the lowest bit of the byte at a fraction of the file's length."""
     raw = bytearray(file.read_bytes())
     raw[int(place * len(raw))] ^= 1
     file.write_bytes(bytes(raw))
@@ -53,15 +53,13 @@ READERS: dict[str, Callable[[TinyRun, Path], object]] = {
 }
 
 
-def test_the_manifest_names_every_file_of_the_run(tiny_run: TinyRun) -> None:
+def test_the_manifest_lists_every_file_of_the_run(tiny_run: TinyRun) -> None:
     assert set(Run(tiny_run.path).check()["files"]) == set(SAVED)
 
 
 @pytest.mark.parametrize("name", SAVED)
 @pytest.mark.parametrize("damage", ["flip", "empty", "gone"])
-def test_a_damaged_file_is_named_and_nothing_is_read_from_the_run(
-    name: str, damage: str, copied: Path, tiny_run: TinyRun
-) -> None:
+def test_every_reader_refuses_a_damaged_file_by_name(name: str, damage: str, copied: Path, tiny_run: TinyRun) -> None:
     if damage == "flip":
         flip(copied / name)
     elif damage == "empty":
@@ -75,7 +73,7 @@ def test_a_damaged_file_is_named_and_nothing_is_read_from_the_run(
     assert snapshot(copied.parent) == before
 
 
-def test_no_byte_of_the_manifest_can_be_changed_unnoticed(copied: Path) -> None:
+def test_a_changed_byte_of_the_manifest_is_refused(copied: Path) -> None:
     manifest = copied / MANIFEST
     whole = manifest.read_bytes()
     for place in np.random.default_rng(0).integers(len(whole), size=300):
@@ -101,10 +99,8 @@ def test_a_manifest_of_another_format_or_without_its_digest_is_refused(copied: P
         Run.open(copied)
 
 
-def test_a_changed_result_is_neither_reported_nor_given_back(
-    copied: Path, tiny_run: TinyRun, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The mean of two runs, one of whose files say less than was measured, is no mean of two runs."""
+def test_a_changed_result_is_not_reported(copied: Path, tiny_run: TinyRun, capsys: pytest.CaptureFixture[str]) -> None:
+    """A report leaves the changed run out of the mean and names it."""
     other = Path(shutil.copytree(copied, copied.parent / "other"))
     result = read_json(other / RESULT)
     result["test"]["scaled"]["mse"] /= 2
@@ -117,7 +113,7 @@ def test_a_changed_result_is_neither_reported_nor_given_back(
     assert f"other | {RESULT}: not the file that was saved" in (copied.parent / "report.md").read_text()
 
 
-def test_halved_errors_are_left_out_of_a_sweeps_tables_by_name(copied: Path) -> None:
+def test_a_job_with_changed_errors_is_damaged_in_the_tables_of_a_sweep(copied: Path) -> None:
     table = pd.read_parquet(copied / ERRORS)
     table["mse"] /= 2
     table.to_parquet(copied / ERRORS)
@@ -126,7 +122,7 @@ def test_halved_errors_are_left_out_of_a_sweeps_tables_by_name(copied: Path) -> 
     assert job["error"].startswith(f"{ERRORS}: not the file that was saved")
 
 
-def test_another_configuration_of_an_unfinished_run_is_not_gone_on_with(copied: Path, tiny_run: TinyRun) -> None:
+def test_an_unfinished_run_with_a_changed_configuration_is_not_resumed(copied: Path, tiny_run: TinyRun) -> None:
     (copied / MANIFEST).unlink()
     text = (copied / CONFIG).read_text()
     (copied / CONFIG).write_text(text.replace('"lr": 0.01', '"lr": 0.02'))
@@ -135,7 +131,7 @@ def test_another_configuration_of_an_unfinished_run_is_not_gone_on_with(copied: 
         resume(tiny_run, copied)
 
 
-def test_a_trace_or_an_input_of_the_run_is_checked_too(copied: Path, tiny_run: TinyRun) -> None:
+def test_a_trace_and_an_input_file_are_checked(copied: Path, tiny_run: TinyRun) -> None:
     for name in ("input.csv", "trace.json.gz"):
         (copied / name).write_text("written by the run")
         seal(copied)
@@ -147,7 +143,7 @@ def test_a_trace_or_an_input_of_the_run_is_checked_too(copied: Path, tiny_run: T
         seal(copied)
 
 
-def test_what_is_added_to_a_finished_run_does_not_count(copied: Path) -> None:
+def test_files_added_to_a_finished_run_are_ignored(copied: Path) -> None:
     for name in ("notes.txt", "transplant.json", "events.out.tfevents.1.more"):
         (copied / name).write_text("by the user")
     assert Run.open(copied).path == copied

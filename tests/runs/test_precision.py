@@ -11,13 +11,13 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize("wanted", ["32-true", "bf16-mixed"])
-def test_what_is_asked_for_is_what_is_used(wanted: str) -> None:
+def test_an_explicit_precision_is_used_on_every_device(wanted: str) -> None:
     assert choose_precision(wanted, CPU, 64) == wanted
     assert choose_precision(wanted, torch.device("cuda"), 64) == wanted
 
 
 @pytest.mark.parametrize("wanted", ["16-mixed", "bf16", "32", "", "AUTO"])
-def test_what_is_not_offered_is_refused_with_what_is(wanted: str) -> None:
+def test_an_unknown_precision_is_refused_with_the_choices(wanted: str) -> None:
     with pytest.raises(InputError, match="choose auto, 32-true or bf16-mixed"):
         choose_precision(wanted, CPU, 64)
 
@@ -25,17 +25,17 @@ def test_what_is_not_offered_is_refused_with_what_is(wanted: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "fast"), [("fpu avx512_bf16 amx_bf16 amx_tile", True), ("fpu avx512_bf16 avx2", False), ("", False)]
 )
-def test_only_matrix_units_make_a_processor_fast_at_bf16(tmp_path: Path, flags: str, fast: bool) -> None:
+def test_only_a_cpu_with_matrix_units_is_fast_in_bf16(tmp_path: Path, flags: str, fast: bool) -> None:
     file = tmp_path / "cpuinfo"
     file.write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
     assert precision._amx_bf16(file) is fast
 
 
-def test_a_system_that_does_not_tell_its_flags_trains_in_float32(tmp_path: Path) -> None:
+def test_a_cpu_without_known_flags_is_not_fast_in_bf16(tmp_path: Path) -> None:
     assert precision._amx_bf16(tmp_path / "none") is False
 
 
-def test_auto_is_the_same_every_time_and_one_that_may_be_asked_for() -> None:
+def test_auto_always_chooses_the_same_valid_precision() -> None:
     (chosen,) = {choose_precision("auto", CPU, 512) for _ in range(3)}
     assert chosen in precision.PRECISIONS
     assert choose_precision("auto", torch.device("meta"), 512) == "32-true"
@@ -59,6 +59,6 @@ def test_on_a_cpu_a_narrow_model_does_not_gain_from_bf16(
     assert choose_precision("auto", CPU, width) == chosen
 
 
-def test_a_gpu_of_that_generation_is_fast_at_any_width(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_with_bf16_uses_it_at_any_width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision, "_cuda_bf16", lambda _: True)
     assert choose_precision("auto", torch.device("cuda"), 16) == "bf16-mixed"

@@ -15,7 +15,7 @@ def names(*roots: Path) -> list[str]:
     return [run.name for run in read_runs(roots).runs]
 
 
-def test_made_up_results_have_no_key_that_a_real_one_lacks(tiny_run: TinyRun) -> None:
+def test_a_synthetic_result_has_only_keys_of_a_real_one(tiny_run: TinyRun) -> None:
     def keys(result: dict) -> set[str]:
         kept = {**result, "config": None, "linear_path": None}
         return {key for key in flatten(kept) if not key.startswith("baselines.seasonal_naive.")}
@@ -40,7 +40,7 @@ def test_each_file_of_a_run_is_hashed_once(tiny_run: TinyRun, monkeypatch: pytes
     assert len(hashed) == len(set(hashed))
 
 
-def test_runs_are_found_at_any_depth_and_named_below_their_root(tmp_path: Path) -> None:
+def test_runs_at_any_depth_are_named_relative_to_their_root(tmp_path: Path) -> None:
     write_run(tmp_path / "sweeps" / "s" / "seed-10", result_of(seed=10))
     write_run(tmp_path / "sweeps" / "s" / "seed-9", result_of(seed=9))
     write_run(tmp_path / "etth1" / "one", result_of(seed=1))
@@ -51,7 +51,7 @@ def test_runs_are_found_at_any_depth_and_named_below_their_root(tmp_path: Path) 
     ]
 
 
-def test_what_is_unfinished_failed_damaged_or_a_repeat_is_named_and_left_out(tmp_path: Path) -> None:
+def test_an_unfinished_failed_damaged_or_repeated_run_is_left_out_by_name(tmp_path: Path) -> None:
     write_run(tmp_path / "good", result_of())
     write_run(tmp_path / "same", result_of())
     (write_run(tmp_path / "begun", result_of(seed=2)) / "manifest.json").unlink()
@@ -67,12 +67,12 @@ def test_what_is_unfinished_failed_damaged_or_a_repeat_is_named_and_left_out(tmp
     left_out = dict(found.left_out)
     assert left_out["begun"] == "unfinished"
     assert left_out["failed"] == "failed: horizon 9000 is too long"
-    assert left_out["same"] == "repeat: the configuration and the seed of good, not counted"
+    assert left_out["same"] == "repeat: same configuration and seed as good, not counted"
     assert left_out["torn"] == "result.json is not readable: the folder is damaged"
     assert left_out["old"].startswith("result.json has no model.steps")
 
 
-def test_folders_of_the_same_name_in_two_sweeps_count_once(tmp_path: Path) -> None:
+def test_equal_runs_in_two_sweeps_count_once(tmp_path: Path) -> None:
     for sweep in ("a", "b"):
         write_run(tmp_path / sweep / "seed-1", result_of())
     found = read_runs([tmp_path])
@@ -80,7 +80,7 @@ def test_folders_of_the_same_name_in_two_sweeps_count_once(tmp_path: Path) -> No
     assert dict(found.left_out).keys() == {"b/seed-1"}
 
 
-def test_nothing_to_report_is_one_line(tmp_path: Path) -> None:
+def test_a_folder_without_finished_runs_is_refused_in_one_line(tmp_path: Path) -> None:
     (write_run(tmp_path / "begun", result_of()) / "manifest.json").unlink()
     with pytest.raises(InputError, match=r"no finished run there \(begun: unfinished\)"):
         read_runs([tmp_path])
@@ -88,7 +88,7 @@ def test_nothing_to_report_is_one_line(tmp_path: Path) -> None:
         read_runs([tmp_path / "absent"])
 
 
-def test_other_data_another_horizon_or_a_changed_file_are_sections_of_their_own(tmp_path: Path) -> None:
+def test_other_data_another_horizon_or_a_changed_file_makes_another_section(tmp_path: Path) -> None:
     write_run(tmp_path / "1", result_of(seed=1))
     write_run(tmp_path / "2", result_of("linear"))
     write_run(tmp_path / "3", result_of(config={"horizon": 24}))

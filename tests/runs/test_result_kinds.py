@@ -1,4 +1,4 @@
-"""What a `result.json` may hold: numbers where numbers belong, texts where texts do, and all that is shown."""
+"""The content of `result.json`: types of values, and the values that are printed."""
 
 import json
 import shutil
@@ -15,10 +15,10 @@ from tests.conftest import TinyRun
 from tests.support.small import compose, rewrite
 
 
-def planted(run: Path, way: str, value: Any) -> None:
-    """Put a value into the result of a run, and have its manifest agree, as somebody who means it would."""
+def plant(run: Path, path: str, value: Any) -> None:
+    """Put a value into the result of a run and update its manifest, as an attacker would."""
     content = node = json.loads((run / "result.json").read_text())
-    *groups, key = way.split(".")
+    *groups, key = path.split(".")
     for group in groups:
         node = node[group]
     node[key] = value
@@ -50,7 +50,7 @@ WRONG = [
 ]
 
 
-def test_a_result_as_it_is_written_has_everything_in_its_kind(tiny_run: TinyRun) -> None:
+def test_a_written_result_is_complete_and_of_the_right_types(tiny_run: TinyRun) -> None:
     result = json.loads((tiny_run.path / "result.json").read_text())
     assert wrong_kind(result) is None
     assert lacking(result) is None
@@ -59,9 +59,9 @@ def test_a_result_as_it_is_written_has_everything_in_its_kind(tiny_run: TinyRun)
         assert lacking({key: value for key, value in result.items() if key != first}) is not None
 
 
-@pytest.mark.parametrize(("way", "value"), WRONG)
-def test_a_value_of_another_kind_is_named_and_the_run_left_alone(way: str, value: Any, run: Path) -> None:
-    planted(run, way, value)
+@pytest.mark.parametrize(("path", "value"), WRONG)
+def test_a_run_with_a_value_of_a_wrong_type_is_left_out_by_name(path: str, value: Any, run: Path) -> None:
+    plant(run, path, value)
     with pytest.raises(InputError, match=r"no finished run there \(run: ") as caught:
         read_runs([run])
     assert "\n" not in str(caught.value)
@@ -69,22 +69,22 @@ def test_a_value_of_another_kind_is_named_and_the_run_left_alone(way: str, value
         train(compose(f"resume={run}"), overrides=[f"resume={run}"])
 
 
-@pytest.mark.parametrize("way", ["speed", "model", "baselines", "linear_path", "command"])
-def test_a_finished_run_whose_result_lacks_what_is_shown_is_damaged(way: str, run: Path) -> None:
+@pytest.mark.parametrize("key", ["speed", "model", "baselines", "linear_path", "command"])
+def test_a_finished_run_without_a_printed_value_is_damaged(key: str, run: Path) -> None:
     content = json.loads((run / "result.json").read_text())
-    del content[way]
+    del content[key]
     rewrite(run / "result.json", content)
     with pytest.raises(InputError, match=r"is damaged"):
         train(compose(f"resume={run}"), overrides=[f"resume={run}"])
 
 
 @pytest.mark.parametrize("name", ["checkpoints", "config.json", "model.safetensors", "input.csv", "checkpoints/a.ckpt"])
-def test_a_link_in_a_run_folder_is_refused_and_followed_nowhere(name: str, run: Path, tmp_path: Path) -> None:
+def test_a_link_in_a_run_folder_is_refused_and_not_followed(name: str, run: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     if (run / name).exists():
         shutil.move(run / name, elsewhere)
     (run / name).symlink_to(elsewhere)
     before = sorted(elsewhere.rglob("*"))
-    with pytest.raises(InputError, match=r"it is a link|is a link: a run folder holds files of its own"):
+    with pytest.raises(InputError, match=r"it is a link|is a link: a run folder must hold the files themselves"):
         train(compose(f"resume={run}"), overrides=[f"resume={run}"])
     assert sorted(elsewhere.rglob("*")) == before

@@ -14,7 +14,7 @@ from tests.evaluation.test_evaluate import mean_of_context
 from tests.support.examples import make_windows
 
 
-def test_the_quantiles_are_those_of_the_residuals_and_nan_where_nothing_was_measured() -> None:
+def test_the_quantiles_are_those_of_the_residuals_and_nan_without_measurements() -> None:
     evaluation = evaluate(mean_of_context, make_windows(), 16, keep_residuals=True)
     assert evaluation.residuals is not None
     residuals = evaluation.residuals.copy()
@@ -31,7 +31,7 @@ def test_the_quantiles_are_those_of_the_residuals_and_nan_where_nothing_was_meas
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Yield a checkout with a committed program and record, which `commit` takes for its own."""
+    """Yield a checkout with a committed program and record, in which `commit` looks."""
     for name in ("forecast/runs/results.py", "benchmarks/records/results.csv"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text("as committed\n")
@@ -44,7 +44,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     results.commit.cache_clear()
 
 
-def test_the_commit_says_that_the_program_was_changed_and_not_that_a_record_grew(checkout: Path) -> None:
+def test_the_commit_marks_changes_of_the_program_but_not_of_records(checkout: Path) -> None:
     clean = results.commit()
     assert clean is not None
     assert len(clean) == 40
@@ -52,7 +52,7 @@ def test_the_commit_says_that_the_program_was_changed_and_not_that_a_record_grew
     results.commit.cache_clear()
     assert results.commit() == clean
     (checkout / "forecast" / "runs" / "results.py").write_text("changed\n")
-    assert results.commit() == clean  # this process has read the program before that
+    assert results.commit() == clean  # the code in memory is older
     results.commit.cache_clear()
     assert results.commit() == f"{clean}+changes"
 
@@ -64,6 +64,6 @@ def test_the_commit_says_that_the_program_was_changed_and_not_that_a_record_grew
         ("train.py", "python train.py data=etth1"),
     ],
 )
-def test_the_command_can_be_typed_again(script: str, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_can_be_run_again(script: str, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", [script, "data=etth1"])
     assert results.command_line() == command

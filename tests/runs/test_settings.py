@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from forecast.common.errors import InputError
+from forecast.common.settings import options_of
+from forecast.evaluation.metrics import loss_by_name
 from forecast.runs.settings import Settings, TrainingSettings, parse_time
 from tests.support.small import compose
 
@@ -16,7 +18,7 @@ def training(**changes: Any) -> dict[str, Any]:
     return {**CONFIG["training"], **changes}
 
 
-def test_the_root_of_the_configuration_is_read_as_it_stands() -> None:
+def test_root_options_are_read_unchanged() -> None:
     settings = Settings.parse({**CONFIG, "context_length": 7, "horizon": 3, "seed": 0})
     assert (settings.context_length, settings.horizon, settings.seed) == (7, 3, 0)
     assert (settings.loss, settings.output_dir) == (CONFIG["loss"], CONFIG["output_dir"])
@@ -38,13 +40,13 @@ def test_the_root_of_the_configuration_is_read_as_it_stands() -> None:
         ("output_dir", None),
     ],
 )
-def test_a_root_value_that_cannot_be_used_is_refused_by_name(key: str, value: object) -> None:
+def test_an_invalid_root_value_is_refused_by_name(key: str, value: object) -> None:
     with pytest.raises(InputError, match=key):
         Settings.parse({**CONFIG, key: value})
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**32 - 1])
-def test_a_seed_that_is_taken_is_taken_by_every_generator(seed: int) -> None:
+def test_every_accepted_seed_seeds_every_generator(seed: int) -> None:
     import lightning
 
     assert Settings.parse({**CONFIG, "seed": seed}).seed == seed
@@ -75,7 +77,7 @@ def test_a_seed_that_is_taken_is_taken_by_every_generator(seed: int) -> None:
         ("momentum", 0.9),
     ],
 )
-def test_a_training_value_that_cannot_be_used_is_refused_by_name(key: str, value: object) -> None:
+def test_an_invalid_training_value_is_refused_by_name(key: str, value: object) -> None:
     with pytest.raises(InputError, match=f"training.{key}"):
         TrainingSettings.parse(training(**{key: value}))
 
@@ -95,12 +97,12 @@ def test_the_length_of_a_run_is_counted_in_steps(changes: dict[str, Any], window
 
 
 @pytest.mark.parametrize(("per_epoch", "interval"), [(1, 10), (2, 5), (0.5, 20), (1000, 1)])
-def test_validations_come_as_often_in_an_epoch_as_asked(per_epoch: float, interval: int) -> None:
+def test_the_validation_interval_follows_from_validations_per_epoch(per_epoch: float, interval: int) -> None:
     settings = TrainingSettings.parse(training(batch_size=64, validations_per_epoch=per_epoch))
     assert settings.validation_interval(640) == interval
 
 
-def test_what_may_be_left_out_may_be_null() -> None:
+def test_optional_training_values_may_be_null() -> None:
     settings = TrainingSettings.parse(training(max_steps=None, max_time=None, max_grad_norm=None))
     assert settings.max_steps is settings.max_time is settings.max_grad_norm is None
 
@@ -120,11 +122,29 @@ def test_a_duration_is_read_as_days_hours_minutes_seconds(text: str, duration: t
 @pytest.mark.parametrize(
     "text", ["", "10:00", "00:10:00", "a:b:c:d", "00:00:-1:00", "0:0:0:1.5", "::::", "0:0:0:²", "9999999999:0:0:0"]
 )
-def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
+def test_an_invalid_duration_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(InputError, match="must be dd:hh:mm:ss, such as 00:00:10:00 for ten minutes"):
         parse_time(text)
 
 
-def test_a_placement_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(InputError, match=r"^training.data_placement=disk: choose auto, device or mapped$"):
-        TrainingSettings.parse(training(data_placement="disk"))
+@pytest.mark.parametrize(
+    ("key", "value", "choices"),
+    [
+        ("training.data_placement", "disk", "auto, device or mapped"),
+        ("training.precision", "fp8", "auto, 32-true or bf16-mixed"),
+        ("trainer.accelerator", "tpu", "auto, cpu, gpu or cuda"),
+    ],
+)
+def test_an_unknown_choice_is_refused_with_the_choices(key: str, value: str, choices: str) -> None:
+    group, name = key.split(".")
+    with pytest.raises(InputError, match=rf"^{key}={value}: choose {choices}$"):
+        Settings.parse({**CONFIG, group: {**CONFIG[group], name: value}})
+
+
+def test_the_documented_losses_are_those_that_exist() -> None:
+    for name in options_of(Settings)["loss"].choices:
+        loss_by_name(name)
+    with pytest.raises(
+        InputError, match=r"^loss=quantile: choose mse, mae or huber: there are losses of a single value"
+    ):
+        Settings.parse({**CONFIG, "loss": "quantile"})

@@ -15,8 +15,8 @@ def trainer(**changes: Any) -> TrainerSettings:
 
 
 @pytest.mark.parametrize("key", TRAINER_KEYS_OF_OURS)
-def test_what_is_settled_outside_the_trainer_is_refused_there_with_its_home(key: str) -> None:
-    with pytest.raises(InputError, match=rf"trainer\.{key}: is settled by {TRAINER_KEYS_OF_OURS[key]}"):
+def test_an_option_of_another_group_is_refused_with_its_name_there(key: str) -> None:
+    with pytest.raises(InputError, match=rf"trainer\.{key}: is set by {TRAINER_KEYS_OF_OURS[key]}"):
         trainer(**{key: 1}).device()
 
 
@@ -29,24 +29,22 @@ def test_what_is_settled_outside_the_trainer_is_refused_there_with_its_home(key:
         ("strategy", "fsdp"),
     ],
 )
-def test_what_is_not_offered_is_refused(key: str, value: object) -> None:
+def test_an_impossible_trainer_value_is_refused_by_name(key: str, value: object) -> None:
     with pytest.raises(InputError, match=rf"trainer\.{key}"):
         trainer(**{key: value}).count_processes()
 
 
 @pytest.mark.parametrize(("devices", "nodes"), [(1, 1), (2, 1), (4, 3)])
-def test_on_the_processor_there_are_as_many_processes_as_are_asked_for(devices: int, nodes: int) -> None:
+def test_a_cpu_training_has_the_requested_number_of_processes(devices: int, nodes: int) -> None:
     assert trainer(accelerator="cpu", devices=devices, num_nodes=nodes).count_processes() == (devices, nodes)
 
 
-def test_on_the_processor_somebody_has_to_say_how_many() -> None:
+def test_a_cpu_training_refuses_an_automatic_number_of_processes() -> None:
     with pytest.raises(InputError, match=r"trainer\.devices=auto: counts GPUs"):
         trainer(accelerator="cpu", devices="auto").count_processes()
 
 
-def test_each_process_of_a_machine_has_its_own_gpu_and_none_more_than_there_are(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_each_process_has_its_own_gpu_and_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     assert trainer(devices="auto", num_nodes=2).count_processes() == (4, 2)
@@ -56,7 +54,7 @@ def test_each_process_of_a_machine_has_its_own_gpu_and_none_more_than_there_are(
         trainer(devices=5).count_processes()
 
 
-def test_the_processor_is_used_where_it_is_asked_for_or_all_there_is() -> None:
+def test_the_cpu_is_used_if_requested_or_without_a_gpu() -> None:
     assert trainer(accelerator="cpu").device().type == "cpu"
     expected = "cuda" if torch.cuda.is_available() else "cpu"
     assert trainer(accelerator="auto").device().type == expected
@@ -64,11 +62,11 @@ def test_the_processor_is_used_where_it_is_asked_for_or_all_there_is() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 @pytest.mark.parametrize("accelerator", ["gpu", "cuda"])
-def test_a_gpu_that_is_not_there_is_refused(accelerator: str) -> None:
+def test_an_absent_gpu_is_refused(accelerator: str) -> None:
     with pytest.raises(InputError, match="torch finds no CUDA device here: use trainer=default"):
         trainer(accelerator=accelerator).device()
 
 
-def test_the_processes_on_a_processor_are_bounded() -> None:
+def test_the_number_of_cpu_processes_is_bounded() -> None:
     with pytest.raises(InputError, match=r"trainer\.devices=1000000: .* at most \d+ processes"):
         trainer(accelerator="cpu", devices=1_000_000).count_processes()

@@ -9,12 +9,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
+from types import NoneType
+from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra._internal.utils import get_args_parser  # the parser that hydra.main uses: there is no public one
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import IntervalSweep, Override, OverrideType, ValueType
+from hydra.core.override_parser.types import Glob, IntervalSweep, Override, OverrideType, ValueType
 from hydra.core.plugins import Plugins
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
@@ -196,12 +198,19 @@ def sweep_configuration(arguments: Namespace) -> DictConfig | None:
 
 
 def check_choices(words: Sequence[str]) -> None:
-    """Refuse a number or a truth value as a group's choice: Hydra ends with a traceback there."""
+    """Refuse a number or a truth value as a group's choice, where Hydra ends with a traceback, and a base file."""
     groups = [folder.name for folder in configuration_folder().iterdir() if folder.is_dir()]
     for override in parse(words):
-        value = override.value() if override.value_type == ValueType.ELEMENT else ""
-        if override.key_or_group in groups and not (value is None or isinstance(value, (str, list, dict))):
-            choices = [file.stem for file in choice_files(override.key_or_group)]
+        group = override.key_or_group
+        value: Any = override.value()  # a Glob too, unlike its annotation
+        if isinstance(value, Glob):
+            if bases := value.filter([file.stem for file in (configuration_folder() / group).glob("_*.yaml")]):
+                raise InputError(
+                    f"{override.input_line}: matches {bases[0]}, a base of other files and no choice: add exclude=_*, "
+                    f"as in '{override.get_key_element()}=glob(*,exclude=_*)'"
+                )
+        elif group in groups and not (override.is_sweep_override() or isinstance(value, (str, list, dict, NoneType))):
+            choices = [file.stem for file in choice_files(group)]
             raise InputError(f"{override.input_line}: no such choice: choose {listed(choices)}")
 
 

@@ -98,7 +98,7 @@ def test_latest_is_the_newest_finished_run(
     monkeypatch.chdir(tmp_path)
     assert predict(["--input", str(tiny_run.source)]) == 0
     assert (tmp_path / "forecast.csv").is_file()
-    assert "run: outputs/csv/new, of the finished ones the one that was begun last\n" in capsys.readouterr().out
+    assert "run: outputs/csv/new (the newest finished run)\n" in capsys.readouterr().out
     assert load("latest").path == Path("outputs/csv/new")
 
 

@@ -53,6 +53,7 @@ def test_options_may_stand_anywhere(fake: Any, tmp_path: Path, words: list[str],
         (["data=etth1,etth2", "data.sha256=null"], ["data-etth1", "data-etth2"], {("etth1", None), ("etth2", None)}),
         (["data=csv,etth1", "data.path='a b.csv'"], ["data-csv", "data-etth1"], {("a-b", None), ("etth1", ...)}),
         (["data=glob(ettm*)", "data.sha256=x"], ["data-ettm1", "data-ettm2"], {("ettm1", "x"), ("ettm2", "x")}),
+        (["data=glob([_*,*m1],exclude=_*)"], ["data-ettm1"], {("ettm1", ...)}),
         (["data=etth1", "data.sha256=a,b"], ["sha256-a", "sha256-b"], {("etth1", "a"), ("etth1", "b")}),
     ],
 )
@@ -84,6 +85,7 @@ def test_the_composed_mode_makes_a_sweep(fake: Any, tmp_path: Path) -> None:
     ("words", "said"),
     [
         (["attention=full,nope"], "attention=nope: no such choice"),
+        (["data=glob(*)"], "data=glob(*): matches _file, a base of other files and no choice: add exclude=_*"),
         (["foo=1,2"], "foo"),
         (["seed=1,2", "foo=1"], "foo"),
         (["seed=1,2", "data"], "data"),

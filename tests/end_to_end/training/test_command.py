@@ -146,7 +146,7 @@ def test_train_prints_the_table_and_two_commands_that_can_be_typed(command: Any,
     for row in ("model", "its linear path alone", "last value", "seasonal naive", "linear (ridge)"):
         assert row in out
     assert "all 129 test windows" in out
-    (line,) = [line for line in out.splitlines() if line.startswith("forecast:")]
+    (line,) = [line for line in out.splitlines() if line.startswith("Next:")]
     words = shlex.split(line)[4:]
     from forecast.predict.__main__ import main
 

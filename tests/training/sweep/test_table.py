@@ -197,7 +197,7 @@ def test_a_configuration_and_seed_are_counted_once(sweep: Path, capsys: pytest.C
     report(sweep)
     out = capsys.readouterr().out
     assert "4 of 4 jobs finished" in out
-    assert "repeat: seed-2: the configuration and the seed of attention-full_seed-2" in out
+    assert "repeat: seed-2: same configuration and seed as attention-full_seed-2" in out
 
 
 def test_seeds_that_were_asked_for_with_fewer_words_are_of_the_same_row(sweep: Path) -> None:
@@ -300,10 +300,10 @@ def test_a_folder_without_jobs_gives_no_table(tmp_path: Path, capsys: pytest.Cap
     ("file", "content", "said"),
     [
         *((file, "{", f"{file} is not readable: the folder") for file in ("result.json", "job.json", "config.json")),
-        ("failed.json", "[]", "failed.json is not what the program writes: the folder"),
-        ("result.json", "{}", "its files are not what the program writes: the folder"),
-        ("job.json", '{"overrides": []}', "its files are not what the program writes: the folder"),
-        ("failed.json", '{"job": "mean"}', "its files are not what the program writes: the folder"),
+        ("failed.json", "[]", "failed.json is not written by this program: the folder"),
+        ("result.json", "{}", "its files are not written by this program: the folder"),
+        ("job.json", '{"overrides": []}', "its files are not written by this program: the folder"),
+        ("failed.json", '{"job": "mean"}', "its files are not written by this program: the folder"),
     ],
 )
 def test_a_damaged_folder_is_named_and_the_others_are_counted(sweep: Path, file: str, content: str, said: str) -> None:

@@ -219,7 +219,7 @@ def test_a_pass_that_takes_too_long_leaves_its_setting_out(monkeypatch: pytest.M
     [
         ({"data.path": "elsewhere/load.csv"}, "names the data file 'elsewhere/load.csv'"),
         ({"optimizer._target_": "payload.Optimizer"}, "optimizer._target_=payload.Optimizer: a folder may name"),
-        ({"model.d_model": "${oc.env:SECRET}"}, "nothing is looked up for a folder"),
+        ({"model.d_model": "${oc.env:SECRET}"}, "interpolations of a run folder are not resolved"),
         ({"training.compile": True}, "its steps are compiled"),
     ],
 )

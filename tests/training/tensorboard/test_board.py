@@ -113,7 +113,7 @@ def test_the_summary_has_the_command_the_data_and_the_table(tiny_run: TinyRun) -
     assert "700 rows of h, 2 targets" in text
     assert f"| model | {tiny_run.result['test']['scaled']['mse']:.4f} |" in text
     assert text.count("| seasonal naive (24 h) |") == 1
-    assert "MFLOPs a window" in text
+    assert " FLOPs a window" in text
 
 
 def test_the_error_by_step_is_one_picture_at_the_last_step(tiny_run: TinyRun) -> None:
