@@ -252,7 +252,7 @@ def test_of_several_that_begin_the_same_run_together_one_does(config: dict[str, 
     for thread in threads:
         thread.join()
     (run,) = made
-    assert refused == [f"{run.path}: another process has just begun this run: wait for it, or use resume=false"] * 5
+    assert refused == [f"{run.path}: another process has just started this run: wait for it, or use resume=false"] * 5
     assert only_folder(config) == run.path
 
 
@@ -268,6 +268,6 @@ def test_a_run_that_another_began_while_the_data_were_read_is_left_to_it(
         return made
 
     monkeypatch.setattr(training, "prepare", slowly)
-    with pytest.raises(InputError, match="another process has just begun this run"):
+    with pytest.raises(InputError, match="another process has just started this run"):
         train(config)
     assert only_folder(config).is_dir()

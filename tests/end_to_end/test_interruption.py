@@ -84,7 +84,7 @@ def test_while_scoring_the_training_is_saved(config: dict[str, Any], monkeypatch
     with monkeypatch.context() as patch:
         interrupted(patch, training, "score", KeyboardInterrupt())
         with pytest.raises(
-            Interrupted, match=r"^interrupted: the training up to step 2 is saved: go on with "
+            Interrupted, match=r"^interrupted: the training up to step 2 is saved: resume with "
         ) as caught:
             train(config)
     folder = str(caught.value).rpartition("resume=")[2]
@@ -132,4 +132,4 @@ def test_the_data_are_said_before_the_fits_that_take_long(
         train(config)
     said = capsys.readouterr().out
     assert "synthetic: 700 rows, 1 targets; windows: " in said
-    assert said.endswith("linear maps: being fitted, before the first step\n")
+    assert said.endswith("fitting the linear models before the first step\n")

@@ -180,12 +180,12 @@ def test_a_signal_in_training_saves_the_step_and_says_how_to_go_on(
     monkeypatch.setattr(ForecastTask, "training_step", interrupted)
     ended, _, errors = command(*words)
     assert ended == code
-    assert errors.startswith("stopped: interrupted at step 6 of 12, which is saved: resume=")
+    assert errors.startswith("stopped: interrupted at step 6 of 12, which is saved: resume with resume=")
     assert errors.count("\n") == 1
     monkeypatch.setattr(ForecastTask, "training_step", original)
     ended, output, _ = command(errors.split()[-1])
     assert ended == 0
-    assert "going on after step 6" in output
+    assert "resuming after step 6" in output
 
 
 @pytest.mark.slow

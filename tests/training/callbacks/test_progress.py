@@ -81,11 +81,11 @@ def test_a_long_training_says_after_a_few_steps_how_long_it_takes(monkeypatch: p
     training.step(25.0)
     _, promised, cure = training.out.getvalue().splitlines()
     assert promised == (
-        "about 49 min from here: 101 steps of 25 s and 11 validations of 36 s, then the scores; Ctrl-C saves the step"
+        "about 49 min left: 101 steps of 25 s and 11 validations of 36 s, then scoring; Ctrl-C saves a checkpoint"
     )
     assert cure.startswith("to make it shorter: fewer data.targets, ")
     training.step(25.0)
-    assert training.out.getvalue().count("from here") == 1
+    assert training.out.getvalue().count("about") == 1
 
 
 def test_a_short_training_promises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

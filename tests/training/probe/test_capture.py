@@ -5,7 +5,7 @@ import torch
 
 from forecast.data.windows import Batch
 from forecast.model.presets import Sizes
-from forecast.training.probe.capture import pass_by, places
+from forecast.training.probe.capture import capture_calls, places
 from forecast.training.probe.layer import probe
 from tests.support.examples import make_model, make_windows
 
@@ -41,7 +41,7 @@ def test_modes_random_state_and_gradients_are_those_of_before(preset: str) -> No
     state, buffers = torch.get_rng_state(), {name: each.clone() for name, each in network.named_buffers()}
 
     first, again = probe(network, batch()), probe(network, batch())
-    pass_by(network, batch(), lambda *_: torch.rand(()))
+    capture_calls(network, batch(), lambda *_: torch.rand(()))
     assert first == again
     assert [module.training for module in network.modules()] == modes
     assert torch.equal(torch.get_rng_state(), state)
@@ -64,6 +64,6 @@ def test_no_hook_is_left_after_a_look_that_fails() -> None:
         raise ArithmeticError
 
     with pytest.raises(ArithmeticError):
-        pass_by(network, batch(), fail)
+        capture_calls(network, batch(), fail)
     assert not any(each._forward_hooks for each in places(network).values())
     assert not network.training

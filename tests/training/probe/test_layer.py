@@ -14,7 +14,7 @@ from forecast.attention.full import softmax_weights
 from forecast.attention.mean import mean_weights
 from forecast.model.presets import Sizes
 from forecast.training.probe.capture import Captured
-from forecast.training.probe.layer import Findings, look_at, probe
+from forecast.training.probe.layer import Findings, compare_with_softmax, probe
 from forecast.training.probe.maps import attention_map
 from tests.attention.cases import CASES, FOLDER, Case, load, tensors
 from tests.support.examples import make_model, make_windows
@@ -71,7 +71,7 @@ def test_each_form_of_a_mechanism_is_looked_at_as_it_computes(case: Case) -> Non
     mechanism = case.build()
     query, key, value = (tensor.detach().float() for tensor in tensors(length=11))
     check(
-        look_at(mechanism, Captured(query, key, value, mechanism(query, key, value))),
+        compare_with_softmax(mechanism, Captured(query, key, value, mechanism(query, key, value))),
         mechanism,
         case.arguments,
         (query, key, value),
@@ -84,7 +84,7 @@ def test_queries_and_keys_may_differ_in_number(name: str) -> None:
     mechanism = case.build()
     query, key, value = (tensor.detach().float() for tensor in tensors(length=7, key_length=12))
     check(
-        look_at(mechanism, Captured(query, key, value, mechanism(query, key, value))),
+        compare_with_softmax(mechanism, Captured(query, key, value, mechanism(query, key, value))),
         mechanism,
         case.arguments,
         (query, key, value),
@@ -95,7 +95,7 @@ def test_softmax_is_at_no_distance_and_the_mean_at_that_of_the_mean() -> None:
     query, key, value = (tensor.detach().float() for tensor in tensors(length=30))
     for name in ("full", "mean"):
         mechanism = Case(load(FOLDER / f"{name}.yaml"), False, name).build()
-        found = look_at(mechanism, Captured(query, key, value, mechanism(query, key, value)))
+        found = compare_with_softmax(mechanism, Captured(query, key, value, mechanism(query, key, value)))
         wanted = [0.0, 0.0] if name == "full" else found.distance_of_mean
         assert found.distance == pytest.approx(wanted, abs=1e-6)
         assert found.entropy == pytest.approx(found.entropy_of_softmax if name == "full" else [1.0, 1.0], abs=1e-6)
@@ -104,7 +104,7 @@ def test_softmax_is_at_no_distance_and_the_mean_at_that_of_the_mean() -> None:
 def test_one_key_is_no_choice_and_has_no_entropy() -> None:
     mechanism = Case(load(FOLDER / "linear.yaml"), False, "linear").build()
     query, key, value = (tensor.detach().float() for tensor in tensors(length=5, key_length=1))
-    found = look_at(mechanism, Captured(query, key, value, mechanism(query, key, value)))
+    found = compare_with_softmax(mechanism, Captured(query, key, value, mechanism(query, key, value)))
     assert found.entropy is found.entropy_of_softmax is None
     assert found.distance == pytest.approx([0.0, 0.0], abs=1e-6)
 
@@ -127,7 +127,7 @@ class Contrary(Attention):
 def test_a_mechanism_whose_rows_hang_together_has_a_distance_but_no_entropy_of_some_of_them() -> None:
     mechanism = Contrary(num_heads=2, head_dim=8).eval()
     query, key, value = (tensor.detach().float() for tensor in tensors(length=200))
-    found = look_at(mechanism, Captured(query, key, value, mechanism(query, key, value)))
+    found = compare_with_softmax(mechanism, Captured(query, key, value, mechanism(query, key, value)))
     assert found.queries_seen < found.queries
     assert found.entropy is None
     assert min(found.distance) > 0.1
@@ -152,13 +152,13 @@ def test_a_mechanism_that_takes_no_other_length_is_looked_at_whole(monkeypatch: 
     mechanism = Square(num_heads=2, head_dim=8).eval()
     query, key, value = (tensor.detach().float() for tensor in tensors(length=200))
     call = Captured(query, key, value, mechanism(query, key, value))
-    found = look_at(mechanism, call)
+    found = compare_with_softmax(mechanism, call)
     assert found.queries_seen < found.queries
     assert found.entropy == pytest.approx(found.entropy_of_softmax)
     made = attention_map(mechanism, call)
     assert made is not None
     assert made.queries_per_row > 1
-    monkeypatch.setattr("forecast.training.probe.measures.WHOLE", query.shape[1] * 200 * 200 - 1)
+    monkeypatch.setattr("forecast.training.probe.measures.MAX_WEIGHTS", query.shape[1] * 200 * 200 - 1)
     assert attention_map(mechanism, call) is None
 
 
@@ -204,7 +204,7 @@ def test_a_sparse_mechanism_of_ones_own_has_the_measures_of_its_choice(kind: typ
     mechanism = kind(num_heads=2, head_dim=8, **({"number": 1} if kind is Renamed else {})).eval()
     query, key, value = (tensor.detach().float() for tensor in tensors(length=12))
     call = Captured(query, key, value, mechanism(query, key, value))
-    found, shown = look_at(mechanism, call), attention_map(mechanism, call)
+    found, shown = compare_with_softmax(mechanism, call), attention_map(mechanism, call)
     rows = mechanism.attention_map(query, key).double()
     assert found.found_by_chance == 3 / 12
     assert found.found == pytest.approx(by_hand.found_shares(query, key, rows, False, list(range(12)), 3))
@@ -218,7 +218,7 @@ def test_the_choice_speaks_for_no_subclass_that_attends_in_another_way() -> None
     mechanism = LargestAlone(num_heads=2, head_dim=8).eval()
     query, key, value = (tensor.detach().float() for tensor in tensors(length=12))
     call = Captured(query, key, value, mechanism(query, key, value))
-    found, shown = look_at(mechanism, call), attention_map(mechanism, call)
+    found, shown = compare_with_softmax(mechanism, call), attention_map(mechanism, call)
     assert found.found is found.found_by_chance is None
     assert shown is not None
     assert shown.chosen is None

@@ -7,8 +7,8 @@ from forecast.attention.probsparse import ProbSparseAttention
 from forecast.training.probe import capture as sample
 from forecast.training.probe import measures as informative
 from forecast.training.probe.capture import Captured, Sample
-from forecast.training.probe.layer import look_at
-from forecast.training.probe.measures import found_share
+from forecast.training.probe.layer import compare_with_softmax
+from forecast.training.probe.measures import query_recall
 from tests.attention.cases import FOLDER, Case, load, tensors
 from tests.training.probe import by_hand
 
@@ -30,7 +30,7 @@ def test_a_look_holds_no_more_weights_than_its_budget(causal: bool, batch: int, 
     rows = int(taken.queries[-1]) + 1 if causal else len(taken.queries)
     keys = rows if causal else length
     assert len(taken.sequences) * heads * rows * keys <= sample.BUDGET
-    assert len(taken.queries) >= min(length, sample.LEAST_QUERIES)
+    assert len(taken.queries) >= min(length, sample.MIN_QUERIES)
     assert len(set(taken.queries.tolist())) == len(taken.queries)
     assert len(taken.sequences) == len(set(taken.sequences.tolist())) <= batch
 
@@ -41,11 +41,11 @@ def test_a_look_holds_no_more_weights_than_its_budget(causal: bool, batch: int, 
 def test_the_numbers_of_a_long_call_are_those_of_the_sampled_queries(name: str, causal: bool) -> None:
     case, call = call_of(name, causal=causal, length=150)
     mechanism = case.build()
-    found, taken = look_at(mechanism, call), Sample.of(mechanism, call)
+    found, taken = compare_with_softmax(mechanism, call), Sample.of(mechanism, call)
     rows = by_hand.weights(mechanism, case.arguments, call.query, call.key)[:, :, taken.queries]
     exact = by_hand.softmax(call.query, call.key, causal)[:, :, taken.queries]
     value = call.value.double()
-    assert found.queries_seen == len(taken.queries) == sample.MOST_QUERIES < found.queries
+    assert found.queries_seen == len(taken.queries) == sample.MAX_QUERIES < found.queries
     assert found.distance == pytest.approx(by_hand.distances(rows @ value, exact @ value), rel=1e-3)
     counts = [int(i) + 1 if causal else 150 for i in taken.queries]
     assert found.entropy == pytest.approx(by_hand.entropies(rows, counts), rel=1e-3)
@@ -56,22 +56,22 @@ def test_beyond_the_budget_every_third_query_of_the_first_sequence_is_ranked(mon
     mechanism = case.build()
     assert isinstance(mechanism, ProbSparseAttention)
     monkeypatch.setattr(informative, "CHUNK", 7 * 2 * 60)  # seven queries at a time
-    shares, chance = found_share(mechanism, call, budget=2 * 60 * 60 // 3)
+    shares, chance = query_recall(mechanism, call, budget=2 * 60 * 60 // 3)
     first = Captured(*(tensor[:1] for tensor in call))
     rows = by_hand.weights(mechanism, case.arguments, first.query, first.key)
     wanted = by_hand.found_shares(first.query, first.key, rows, False, list(range(0, 60, 3)), round(10 / 3))
     assert shares.tolist() == pytest.approx(wanted)
     assert chance == 10 / 60
-    assert found_share(mechanism, call, budget=2**40)[0].shape == (2,)
+    assert query_recall(mechanism, call, budget=2**40)[0].shape == (2,)
 
 
 def test_a_sample_of_all_keys_finds_every_query() -> None:
     case, call = call_of("probsparse", length=20, factor=1)
     mechanism = case.build()
     assert isinstance(mechanism, ProbSparseAttention)
-    few, _ = found_share(mechanism, call)
+    few, _ = query_recall(mechanism, call)
     mechanism.factor = 7  # of ⌈ln 20⌉ = 3: all keys, all queries
-    every, chance = found_share(mechanism, call)
+    every, chance = query_recall(mechanism, call)
     assert every.tolist() == [1.0, 1.0]
     assert chance == 1
     assert few.min() < 1

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from forecast.training.tensorboard.figures import COLORS, ForecastPanels, errors_by_step
+from forecast.training.tensorboard.figures import COLORS, ForecastPanels, draw_step_errors
 
 RNG = np.random.default_rng(0)
 PAST, TRUTH, NAIVE = RNG.normal(size=(3, 20)), RNG.normal(size=(3, 10)), RNG.normal(size=(3, 10))
@@ -44,20 +44,20 @@ def test_without_a_season_and_with_gaps_there_is_a_picture() -> None:
     assert orange(pixels) > 100
 
 
-def test_errors_by_step_have_a_line_a_row_that_there_is() -> None:
+def test_draw_step_errors_have_a_line_a_row_that_there_is() -> None:
     rows = {name: [{"mse": 1.0 + place, "mae": 1.0}] * 12 for place, name in enumerate(COLORS)}
-    whole = errors_by_step(rows)
-    part = errors_by_step({name: row for name, row in rows.items() if name != "seasonal_naive"})
+    whole = draw_step_errors(rows)
+    part = draw_step_errors({name: row for name, row in rows.items() if name != "seasonal_naive"})
     assert orange(whole) > 100
     assert orange(part) > 100
     assert not np.array_equal(whole, part)
-    np.testing.assert_array_equal(whole, errors_by_step({**rows, "linear_path": rows["model"]}))
+    np.testing.assert_array_equal(whole, draw_step_errors({**rows, "linear_path": rows["model"]}))
 
 
 @pytest.mark.parametrize("steps", [1, 2])
 def test_a_horizon_of_a_step_is_seen_too(steps: int) -> None:
     around = {name: [{"mse": mse, "mae": mse}] * steps for name, mse in (("last_value", 1.0), ("linear", 0.0))}
-    low, high = (errors_by_step({"model": [{"mse": mse, "mae": mse}] * steps, **around}) for mse in (0.4, 0.5))
+    low, high = (draw_step_errors({"model": [{"mse": mse, "mae": mse}] * steps, **around}) for mse in (0.4, 0.5))
     assert not np.array_equal(low, high)
     truth = TRUTH[:, :steps]
     near, far = (ForecastPanels(PAST, truth, None, ["a"] * 3).pixels(truth * share) for share in (0.9, 0.5))
