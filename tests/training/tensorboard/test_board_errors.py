@@ -11,7 +11,7 @@ def orange(pixels: np.ndarray) -> int:
 
 
 @pytest.mark.parametrize("part", [HOURS, WEEKDAYS, MONTHS], ids=lambda part: part.name)
-def test_there_is_a_bar_a_part_as_high_as_its_error(part: CalendarPart) -> None:
+def test_the_height_of_a_bar_is_its_error(part: CalendarPart) -> None:
     size = len(part.labels)
     level, half = np.full(size, 8.0), np.full(size, 8.0)
     half[size // 2 :] = 4.0
@@ -19,7 +19,7 @@ def test_there_is_a_bar_a_part_as_high_as_its_error(part: CalendarPart) -> None:
     assert orange(less) == pytest.approx(0.75 * orange(whole), rel=0.1)
 
 
-def test_what_has_no_error_has_no_place() -> None:
+def test_parts_without_an_error_take_no_space() -> None:
     mae = np.full(24, np.nan)
     mae[5::6] = 8.0
     four = draw_calendar_errors(PartErrors("load", HOURS, mae, mae / 2))
