@@ -85,7 +85,7 @@ def fit(
     data.first_step = 0 if resumed is None else int(resumed["step"])
     shows_progress = settings.progress and group.leads
     best, evidence, start_seconds = None, None, None
-    if prepared.maps.start is not None and resumed is None:
+    if prepared.linear_maps.start is not None and resumed is None:
         best, evidence, start_seconds = _score_start(prepared, shows_progress)
     speed = Speed(task.arithmetic)
     interval = min(task.total_steps, settings.validation_interval(len(data.parts["train"])))

@@ -38,7 +38,7 @@ def write_outcome(
     data, network, config = prepared.data, prepared.network, prepared.settings.plain
     model = rows["model"]
     assert model is not None
-    ridge, start = prepared.maps.baseline, prepared.maps.start
+    ridge, start = prepared.linear_maps.baseline, prepared.linear_maps.start
     facts = {
         "command": results.command_line(),
         "config": config,

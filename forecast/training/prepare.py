@@ -37,8 +37,7 @@ METRICS = ("val/mse", "val/mae")
 class Preparation:
     """Components of a training.
 
-    The precision in `settings` is resolved. `maps` holds the linear baseline and the starting weights of the model's
-    linear path.
+    The precision in `settings` is resolved. `linear_maps` has the linear baseline and the start of the model's linear path.
     """
 
     settings: Settings
@@ -46,7 +45,7 @@ class Preparation:
     data: ForecastData
     architecture: Architecture
     network: Informer
-    maps: LinearMaps
+    linear_maps: LinearMaps
     task: ForecastTask
     callbacks: list[Callback]
 
@@ -59,15 +58,15 @@ class Preparation:
 def prepare(
     settings: Settings,
     group: Group = ALONE,
-    maps: LinearMaps | None = None,
+    linear_maps: LinearMaps | None = None,
     table: Address | None = None,
-    before_maps: Callable[[ForecastData, Informer], None] = lambda data, network: None,
+    before_linear_fit: Callable[[ForecastData, Informer], None] = lambda data, network: None,
 ) -> Preparation:
     """Build and check all components of a training, and move the data to their device. No file is written.
 
-    The processes of `group` train together. A worker receives `maps` from the leading process; None fits them here. It
-    also receives the file of the scaled `table` if it runs on the same machine. `before_maps` is called after all
-    checks and before the linear maps are fitted.
+    The processes of `group` train together. The leading process fits `linear_maps` (None: fit them here) and sends them
+    to the workers; a worker on the same machine also gets the file of the scaled `table`. `before_linear_fit` is called
+    after all checks, just before the linear fits.
     """
     local_rank = group.place.local_rank
     device, settings = settings.trainer.device(local_rank), settings.settled(local_rank)
@@ -82,13 +81,13 @@ def prepare(
     data.to(device)
     task = _make_task(settings, data, network)
     callbacks = make_callbacks(settings.callbacks)
-    if maps is None:
-        before_maps(data, network)
-        maps = _fit_maps(settings, data, architecture, network)
-    if maps.start is not None:
+    if linear_maps is None:
+        before_linear_fit(data, network)
+        linear_maps = _fit_linear(settings, data, architecture, network)
+    if linear_maps.start is not None:
         assert network.linear_path is not None
-        network.linear_path.start_from(maps.start.weight)
-    return Preparation(settings, device, data, architecture, network, maps, task, callbacks)
+        network.linear_path.start_from(linear_maps.start.weight)
+    return Preparation(settings, device, data, architecture, network, linear_maps, task, callbacks)
 
 
 def _make_data(settings: Settings, device: torch.device, group: Group, table: Address | None) -> ForecastData:
@@ -142,7 +141,7 @@ def _make_task(settings: Settings, data: ForecastData, network: Informer) -> For
     return task
 
 
-def _fit_maps(settings: Settings, data: ForecastData, architecture: Architecture, network: Informer) -> LinearMaps:
+def _fit_linear(settings: Settings, data: ForecastData, architecture: Architecture, network: Informer) -> LinearMaps:
     training = settings.training
     return fit_maps(
         data.parts["train"],

@@ -24,10 +24,7 @@ from forecast.training.prepare import Preparation
 
 
 def signal_of(end: BaseException) -> int | None:
-    """Return the number of the signal that caused `end`, or None.
-
-    Lightning turns a KeyboardInterrupt into exit code 1.
-    """
+    """Return the signal that caused `end`, or None; Lightning turns a KeyboardInterrupt into exit code 1."""
     if isinstance(end, KeyboardInterrupt) or isinstance(end.__context__, KeyboardInterrupt):
         return signal.SIGINT
     code = end.code if isinstance(end, SystemExit) else None
@@ -128,7 +125,7 @@ def announce_data(settings: Settings, data: ForecastData, network: Informer) -> 
 
 def announce_start(prepared: Preparation, run: Run, resumed: Mapping[str, Any] | None, group: Group) -> None:
     """Print the linear baseline, the number of steps and the run folder."""
-    ridge, start = prepared.maps.baseline, prepared.maps.start
+    ridge, start = prepared.linear_maps.baseline, prepared.linear_maps.start
     fitted_on = "all windows" if ridge.every == 1 else f"1 window in {ridge.every}"
     print(f"linear baseline: look-back {ridge.look_back}, penalty {ridge.penalty:.2g}, fitted on {fitted_on}")
     if start is not None:

@@ -39,8 +39,8 @@ class Peer:
     def held_bytes(self, *, training: bool) -> int:
         """Return the bytes of weights and buffers, and of the optimizer's state if `training`."""
         state = [value for values in self.optimizer.state.values() for value in values.values()] if training else []
-        held = [*self.model.parameters(), *self.model.buffers(), *(value for value in state if torch.is_tensor(value))]
-        return sum(tensor.numel() * tensor.element_size() for tensor in held)
+        tensors = [*self.model.parameters(), *self.model.buffers(), *filter(torch.is_tensor, state)]
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def training_step(peer: Peer, precision: str) -> Callable[[], object]:
@@ -87,11 +87,12 @@ def prepare_optimizer(peer: Peer) -> None:
         group["lr"] = rate
 
 
-def evaluation_batch(made: "Preparation") -> int:
+def evaluation_batch(prepared: "Preparation") -> int:
     """Return the size of the largest evaluation batch: a split may have fewer windows than a full batch."""
-    return min(made.data.evaluation_batch_size, max(len(made.data.parts[part]) for part in ("validation", "test")))
+    data = prepared.data
+    return min(data.evaluation_batch_size, max(len(data.parts["validation"]), len(data.parts["test"])))
 
 
-def precision_of(made: "Preparation") -> str:
+def precision_of(prepared: "Preparation") -> str:
     """Return the training precision by its name in a benchmark."""
-    return "bf16" if made.precision == "bf16-mixed" else "fp32"
+    return "bf16" if prepared.precision == "bf16-mixed" else "fp32"

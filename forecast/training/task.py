@@ -50,10 +50,8 @@ class ForecastTask(lightning.LightningModule):
 
     Attributes
     ----------
-    group
-        The processes that share each batch; set before a fit.
-    compiled
-        Computes the training forecasts in place of `network`; None: `network` itself. Set before a fit.
+    group, compiled
+        The processes that share each batch, and the compiled network (None: not compiled). Both are set before a fit.
     arithmetic
         Host time of forward, backward, clipping and update of the training steps. It is meaningless on a GPU.
     window_mse

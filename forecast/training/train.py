@@ -76,7 +76,7 @@ def train(
         commit()  # read the commit now: it may change while the training runs
         group = workers.assemble(start.settings.trainer)
         check_logger(start.settings.logger)
-        prepared = prepare(start.settings, group, before_maps=partial(announce_data, start.settings))
+        prepared = prepare(start.settings, group, before_linear_fit=partial(announce_data, start.settings))
         with run_folder(start, folder, prepared.settings) as run:
             interruption.watch(run, start.settings)
             return run, _train_in(run, prepared, start, workers)
@@ -92,13 +92,13 @@ def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Worke
     write_sealed(run.path / CONFIG, settings.plain)
     announce_start(prepared, run, resumed, group)
     log_start(logger, settings.plain)
-    maps = prepared.maps.to("cpu")  # each worker moves them to its own device
-    assignment = Assignment(settings, maps, data.address, run, resumed, start.restart_hint)
+    linear_maps = prepared.linear_maps.to("cpu")  # each worker moves them to its own device
+    assignment = Assignment(settings, linear_maps, data.address, run, resumed, start.restart_hint)
     group.hand_out(assignment)
 
     fitted = fit(prepared, run.checkpoints, logger, group=group, **assignment.fit_options())
     announce_scoring(prepared, group)
-    rows = score(network.to(prepared.device).eval(), data, prepared.maps.baseline, group)
+    rows = score(network.to(prepared.device).eval(), data, prepared.linear_maps.baseline, group)
     workers.part()
     fitted = log_figures(logger, fitted, network, data, rows)
     result = write_outcome(run, prepared, rows, fitted, processes=group.size)
@@ -112,7 +112,7 @@ class Assignment:
     """Message from the leading process to the workers of its run. Each worker reads the data itself."""
 
     settings: Settings
-    maps: LinearMaps
+    linear_maps: LinearMaps
     table: Address | None
     run: Run
     resumed: dict[str, Any] | None
@@ -136,8 +136,8 @@ def run_worker(place: Place) -> None:
         raise SystemExit(int(assignment.failed))
     on_leading_machine = place.rank < place.local_size
     table = assignment.table if on_leading_machine else None
-    prepared = prepare(assignment.settings, group, assignment.maps, table)
+    prepared = prepare(assignment.settings, group, assignment.linear_maps, table)
     with suppress(Interrupted):  # the leading process saves the step and prints the message
         fit(prepared, assignment.run.checkpoints, DummyLogger(), group=group, **assignment.fit_options())
-        score(prepared.network.to(prepared.device).eval(), prepared.data, prepared.maps.baseline, group)
+        score(prepared.network.to(prepared.device).eval(), prepared.data, prepared.linear_maps.baseline, group)
     group.close()  # skipped on an error, so that this process reports it before the others notice the lost connection

@@ -45,24 +45,10 @@ class Checkpoints(Callback):
 
     Lightning's own restoring of loops is not used: it counts epochs, this run counts steps.
 
-    Parameters
-    ----------
-    folder
-        The folder of the checkpoints.
-    fingerprint
-        A hash of the training data.
-    minutes
-        Time between checkpoints, in minutes.
-    best
-        The weights before training and their score if they are a candidate, else None.
-    evidence
-        Decides whether a gain over the weights before training is significant; None: any gain counts.
-    resumed
-        The content of the checkpoint to resume from; None: start at the first step.
-    after_save
-        Called after a save between a batch and its step, so that clocks can be restarted.
-    resume_hint
-        The end of the interrupt message: how to resume.
+    `fingerprint` is a hash of the training data. `best` has the weights before training if they are a candidate; only a
+    gain that is significant by `evidence` replaces them (None: any gain). `resumed` is the content of the checkpoint to
+    resume from. `after_save` is called after a save between a batch and its step, so that clocks can be restarted.
+    `resume_hint` ends the interrupt message: how to resume.
     """
 
     def __init__(

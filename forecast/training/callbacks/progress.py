@@ -121,17 +121,17 @@ class StepProgress(Callback):
     def text(self, trainer: lightning.Trainer, now: float) -> str:
         """Return loss, validation error and time left, as far as they are known."""
         metrics = trainer.callback_metrics
-        parts = []
+        facts = []
         if "train/loss" in metrics:
-            parts.append(f"loss {float(metrics['train/loss']):.4f}")
+            facts.append(f"loss {float(metrics['train/loss']):.4f}")
         if "val/mse" in metrics:
-            parts.append(f"validation MSE {float(metrics['val/mse']):.4f}")
+            facts.append(f"validation MSE {float(metrics['val/mse']):.4f}")
         done, left = trainer.global_step - self._first, trainer.max_steps - trainer.global_step
         if self._validating:
-            parts.append(self._validating)
+            facts.append(self._validating)
         elif done >= 2 and left > 0:
-            parts.append(f"{clock((now - self._began) / done * left)} left")
-        return ", ".join(parts)
+            facts.append(f"{clock((now - self._began) / done * left)} left")
+        return ", ".join(facts)
 
     def _stop(self) -> None:
         if self._bar.live.is_started:  # else it would print an empty line

@@ -21,10 +21,8 @@ class Timings:
 
     Attributes
     ----------
-    step_ms
-        Milliseconds of each step (forward, backward, update) after the warm-up.
-    windows
-        Number of training windows after the warm-up.
+    step_ms, windows
+        Milliseconds of each step (forward, backward, update), and number of windows, after the warm-up.
     training_seconds
         Wall-clock time of the training loop after the warm-up, without `logged_seconds`.
     waited_seconds, arithmetic_seconds, logged_seconds

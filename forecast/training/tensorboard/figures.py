@@ -124,7 +124,7 @@ def draw_calendar_errors(errors: PartErrors) -> np.ndarray:
     panel.axhline(0, color="0.6", linewidth=0.8)
     every = -(-len(scored) // MAX_LABELS)
     panel.set_xticks(positions[::every], [errors.part.labels[number] for number in scored[::every]])
-    panel.set_xlabel(f"{errors.part.name} of the forecast time", fontsize=FONT_SIZE)
+    panel.set_xlabel(f"{errors.part.name} (forecast time)", fontsize=FONT_SIZE)
     panel.set_ylabel("error in original units", fontsize=FONT_SIZE)
     panel.set_title(f"{errors.series}, validation windows", fontsize=FONT_SIZE, loc="left", pad=3, parse_math=False)
     return _pixels_with_legend(panel)

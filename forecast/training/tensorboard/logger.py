@@ -116,7 +116,7 @@ class Board(TensorBoardLogger):
         The run folder; no subfolder is made.
     purge_step
         The number of steps before a run resumes. TensorBoard hides points of later steps in earlier files, so that
-        each curve has each step once. A new run must pass 0: TensorBoard's slower reader ignores the first value.
+        each curve has each step once. A new run passes 0, since TensorBoard's slower reader ignores the first value.
 
     Attributes
     ----------

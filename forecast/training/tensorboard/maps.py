@@ -61,8 +61,8 @@ def _draw_head(panel: Axes, shown: AttentionMap, number: int, **look: Any) -> No
     panel.spines[:].set_visible(False)
     if shown.chosen is not None:
         rows = (np.flatnonzero(shown.chosen[number]) + 0.5) * shown.queries / shown.weights.shape[1]
-        beside: dict[str, Any] = {"transform": panel.get_yaxis_transform(), "clip_on": False}
-        panel.plot(np.full(len(rows), 1.02), rows, "k<", markersize=2.5, scalex=False, scaley=False, **beside)
+        right_edge: dict[str, Any] = {"transform": panel.get_yaxis_transform(), "clip_on": False}
+        panel.plot(np.full(len(rows), 1.02), rows, "k<", markersize=2.5, scalex=False, scaley=False, **right_edge)
 
 
 def _scale(weights: np.ndarray) -> tuple[float, float, str]:
@@ -84,13 +84,13 @@ def _size(shown: AttentionMap) -> str:
 
 
 def _notes(shown: AttentionMap) -> list[str]:
-    parts = []
+    scales = []
     if shown.queries_per_row > 1:
-        parts.append(f"one row: 1 of {shown.queries_per_row} queries")
+        scales.append(f"one row: 1 of {shown.queries_per_row} queries")
     if shown.keys_per_column > 1:
-        parts.append(f"one column: mean of {shown.keys_per_column} keys")
+        scales.append(f"one column: mean of {shown.keys_per_column} keys")
     chosen = [] if shown.chosen is None else ["◂ chosen queries; the others take the mean of the values"]
-    return [*(["; ".join(parts)] if parts else []), *chosen]
+    return [*(["; ".join(scales)] if scales else []), *chosen]
 
 
 ROW = 0.2
