@@ -37,7 +37,7 @@ METRICS = ("val/mse", "val/mae")
 class Preparation:
     """Components of a training.
 
-    The precision in `settings` is resolved. `linear_maps` has the linear baseline and the start of the model's linear path.
+    The precision in `settings` is resolved. `linear_maps` has the linear baseline and the start of the linear path.
     """
 
     settings: Settings
