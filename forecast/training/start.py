@@ -59,12 +59,12 @@ class Interruption:
     def _line(self) -> str:
         if self._run is None:
             return "interrupted before the first step: no run folder was made: run the same command again"
-        again = resume_words(self._run.path, self._settings.plain["data"])
+        words = resume_words(self._run.path, self._settings.plain["data"])
         saved = checkpoints(self._run.checkpoints)
         if not saved:
-            return f"interrupted before the first step: no training is lost: start again with {again}"
+            return f"interrupted before the first step: no training is lost: start again with {words}"
         step = int(saved[0].stem.removeprefix("step-"))
-        return f"interrupted: the training up to step {step:,} is saved: resume with {again}"
+        return f"interrupted: the training up to step {step:,} is saved: resume with {words}"
 
 
 @contextmanager

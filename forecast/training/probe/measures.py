@@ -104,7 +104,7 @@ def query_recall(mechanism: SparseQueries, call: Captured, budget: int = BUDGET)
 
     The first has shape (H,) and is the mean over the sequences. Queries are ranked by M(q) = max_j q·k_j − mean_j q·k_j
     over *all* keys that they may attend to. If heads × queries × keys exceed `budget`, only every k-th query of the
-    first sequence is ranked, and the number of most informative queries shrinks in proportion.
+    first sequence is ranked. The number of most informative queries shrinks in proportion.
     """
     batch, heads, length, _ = call.query.shape
     products = heads * length * call.key.shape[2]
