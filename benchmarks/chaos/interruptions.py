@@ -73,7 +73,7 @@ def _training(place: Place) -> Verdict:
     work = _work(place)
     done = _interrupted(place, work, ["train", *course.words, "resume=auto"], course)
     wrong = done.wrong or _difference(work, course)
-    went_on = any("going on after step" in ended.out for ended in done.ends)
+    went_on = any("resuming after step" in ended.out for ended in done.ends)
     came = "equal, went on" if went_on else "equal, from the start"
     return Verdict(wrong is None, f"{course.name}: {done.told}", wrong or came, done.ends)
 

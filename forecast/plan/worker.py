@@ -147,7 +147,7 @@ def _length(made: Preparation) -> Length:
         steps=made.task.total_steps,
         interval=settings.validation_interval(len(parts["train"])),
         max_seconds=None if settings.duration is None else settings.duration.total_seconds(),
-        scores_start=made.maps.start is not None,
+        scores_start=made.linear_maps.start is not None,
     )
 
 

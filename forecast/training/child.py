@@ -1,6 +1,6 @@
-"""Trainings in a process of their own: a job of a sweep, and another process of a run.
+"""Trainings in a child process: a job of a sweep, or a worker of a run with several processes.
 
-Heavy imports are in the functions, since a signal may come before they are done.
+Heavy imports are inside the functions, where a signal that arrives during them is handled.
 """
 
 import signal
@@ -13,7 +13,7 @@ from forecast.common.cli import finish
 
 
 def train_job(config: dict[str, Any], folder: str, argv: list[str]) -> dict[str, Any]:
-    """Train a job of a sweep; return its failure or interruption, nothing if it has a result."""
+    """Train a job of a sweep; return its failure or interruption, or an empty dict on success."""
     sys.argv = argv
     reply: dict[str, Any] = {}
 
@@ -26,7 +26,7 @@ def train_job(config: dict[str, Any], folder: str, argv: list[str]) -> dict[str,
             train(config, folder=Path(folder))
         except Interrupted as end:
             reply["interrupted"] = [str(end), end.exit_code - 128]
-        except Exception as error:  # the boundary of a job, as where it runs in the sweep's own process
+        except Exception as error:  # a failed job must not end the sweep
             reply["failure"] = asdict(Failure.of(error))
 
     if code := finish(job):
@@ -35,9 +35,9 @@ def train_job(config: dict[str, Any], folder: str, argv: list[str]) -> dict[str,
 
 
 def train_beside(**place: Any) -> None:
-    """Train beside the leading process of a run, and exit as a command does."""
+    """Run a worker of the leading process, and exit as a command does."""
     for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # the process that leads decides
+        signal.signal(number, signal.SIG_IGN)  # the leading process decides when to stop
 
     def work() -> None:
         from forecast.common.place import Place

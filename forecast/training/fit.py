@@ -1,4 +1,4 @@
-"""Lightning's part of a run: the trainer, the fit, and the best weights after it."""
+"""The fit of a run: the Lightning trainer, its callbacks, and the best weights at the end."""
 
 import hashlib
 import json
@@ -38,14 +38,15 @@ from forecast.training.task import ForecastTask
 logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
 
 HASHED_ROWS = 2**16
-"""Rows of a table that are hashed at a time."""
+"""Rows of a table hashed in one chunk."""
 
 
 @dataclass(frozen=True)
 class Fit:
     """Result of a fit.
 
-    `best_step` 0 is the start, `status` says why the fit ended. `probe` has the last validation's findings, if any.
+    `best_step` 0 means the weights before training. `status` says why the fit ended. `probe` has the findings of the
+    last validation, if any.
     """
 
     steps: int
@@ -65,15 +66,14 @@ def fit(
     restart_hint: str = RESTART_HINT,
     resume_hint: str | None = None,
 ) -> Fit:
-    """Train, then restore the best weights by validation.
+    """Train, then restore the weights with the best validation score.
 
-    A model whose linear path starts from the closed form can be good before the first step. Its start is then a
-    candidate too, which only a validation gain beyond chance replaces (`training.start_confidence`).
+    A model whose linear path starts in closed form can be good before the first step. Its starting weights are then
+    scored too, and only a significant validation gain replaces them (`training.start_confidence`).
 
-    `folder` is that of the checkpoints. All processes of `group` have to call this, each with its own task and data.
-    `resumed` is the content of the checkpoint to resume from; None starts at the first step. `restart_hint` is for the
-    message that a run cannot be resumed and has to start over. `resume_hint` has the words that resume an interrupted
-    run; None: those that name its folder alone.
+    `folder` holds the checkpoints. All processes of `group` must call this, each with its own task and data. `resumed`
+    is the content of the checkpoint to resume from; None starts at the first step. `restart_hint` says how to start
+    over if the run cannot be resumed. `resume_hint` says how to resume an interrupted run; None: `resume=<folder>`.
     """
     task, data, settings = prepared.task, prepared.data, prepared.settings.training
     fingerprint = _fingerprint(data)
@@ -85,64 +85,64 @@ def fit(
     data.first_step = 0 if resumed is None else int(resumed["step"])
     shows_progress = settings.progress and group.leads
     best, evidence, start_seconds = None, None, None
-    if prepared.maps.start is not None and resumed is None:
-        best, evidence, start_seconds = _start(prepared, shows_progress)
+    if prepared.linear_maps.start is not None and resumed is None:
+        best, evidence, start_seconds = _score_start(prepared, shows_progress)
     speed = Speed(task.arithmetic)
     interval = min(task.total_steps, settings.validation_interval(len(data.parts["train"])))
     profiles = [Profile(folder.parent)] if settings.profile and group.leads else []
-    shown = [StepProgress(interval, start_seconds)] if shows_progress else []
+    progress = [StepProgress(interval, start_seconds)] if shows_progress else []
     probe = next((callback for callback in prepared.callbacks if isinstance(callback, Probe)), None)
-    keeper = Checkpoints(
+    checkpoints = Checkpoints(
         folder,
         fingerprint=fingerprint,
         minutes=settings.checkpoint_minutes,
         best=best,
         evidence=evidence,
         resumed=resumed,
-        after_save=speed.go_on,
-        again=resume_hint or f"resume={folder.parent}",
+        after_save=speed.restart_clocks,
+        resume_hint=resume_hint or f"resume={folder.parent}",
     )
     timer = Timer(settings.duration, verbose=False)
-    callbacks = [speed, *prepared.callbacks, *shown, *profiles, timer, keeper]
+    callbacks = [speed, *prepared.callbacks, *progress, *profiles, timer, checkpoints]
     trainer = _make_trainer(prepared, group, logger, callbacks, interval)
     if resumed is not None and _is_over(resumed, task.total_steps):
-        return _read_end(task, speed, probe, resumed)
+        return _restore_end(task, speed, probe, resumed)
     if settings.compile and data.first_step < task.total_steps:
         task.to(prepared.device).train()
         task.compiled = speed.compiled = CompiledForward(task.network, prepared.device, task.network.learners)
-        _make_ready(task.compiled, task, data, trainer)
+        _compile(task.compiled, task, data, trainer)
     _run_trainer(trainer, task, data, is_resumed=resumed is not None)
-    best = keeper.best or Best(trainer.global_step, float("nan"), copy_weights(task))
+    best = checkpoints.best or Best(trainer.global_step, float("nan"), copy_weights(task))
     task.load_state_dict(best.weights)
     status = stopped_by(trainer)
     assert status is not None
-    return Fit(steps=trainer.global_step, best_step=best.step, status=status, **_kept(speed, probe))
+    return Fit(steps=trainer.global_step, best_step=best.step, status=status, **_callback_results(speed, probe))
 
 
 def _check_same_data(fingerprint: str, group: Group) -> None:
-    """Refuse processes that have read different data."""
+    """Refuse to train if the processes have read different data."""
     for rank, other in enumerate(group.gather(fingerprint)):
         if other != fingerprint:
             raise InputError(
-                f"the data of process {rank} are not those of process {group.rank}: give all the same file"
+                f"process {rank} has read other data than process {group.rank}: give all processes the same file"
             )
 
 
 def _check_resumed(resumed: Mapping[str, Any], fingerprint: str, total_steps: int, where: str, hint: str) -> None:
-    """Refuse a checkpoint of other data, or of more steps than `total_steps`."""
+    """Refuse a checkpoint that was trained on other data, or for more than `total_steps`."""
     if resumed["data"] != fingerprint:
-        raise InputError(f"{where}: the data are not those that this run began with: bring them back, or {hint}")
+        raise InputError(f"{where}: the data have changed since this run began: restore them, or {hint}")
     if resumed["step"] > total_steps:
         raise InputError(
-            f"{where}: has made {resumed['step']:,} steps, {total_steps:,} are asked for: "
-            f"give training.max_steps or max_epochs more, or {hint}"
+            f"{where}: has made {resumed['step']:,} steps already, more than the {total_steps:,} requested: "
+            f"raise training.max_steps or training.max_epochs, or {hint}"
         )
 
 
 def _make_trainer(
     prepared: Preparation, group: Group, logger: Logger, callbacks: list[Callback], interval: int
 ) -> lightning.Trainer:
-    """Return a trainer that counts steps, and leaves files, bars and signals to this program."""
+    """Return a trainer that counts steps; checkpoints, progress and signals are handled by this program."""
     options = {
         **asdict(prepared.settings.trainer),
         **spread(group),
@@ -169,18 +169,19 @@ def _make_trainer(
 def _run_trainer(trainer: lightning.Trainer, task: ForecastTask, data: ForecastData, *, is_resumed: bool) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=LEAF_SPEC)
-        if is_resumed:  # few steps may be left to do
+        if is_resumed:  # only a few steps may remain
             warnings.filterwarnings("ignore", message="The number of training batches")
         try:
             trainer.fit(task, datamodule=data)
-        except ModuleNotFoundError as error:  # what the program itself needs is imported by now
+        except ModuleNotFoundError as error:  # the program's own packages are imported by now
             if str(error.name).startswith("forecast"):
                 raise
-            raise InputError(f"a callback or logger needs a package that is not here: {first_line(error)}") from None
+            reason = first_line(error)
+            raise InputError(f"a callback or logger needs a package that is not installed: {reason}") from None
 
 
-def _make_ready(compiled: CompiledForward, task: ForecastTask, data: ForecastData, trainer: lightning.Trainer) -> None:
-    """Compile on the first batch, in the precision of the trainer's steps."""
+def _compile(compiled: CompiledForward, task: ForecastTask, data: ForecastData, trainer: lightning.Trainer) -> None:
+    """Compile the network on the first batch, in the training precision."""
     batch = next(iter(data.train_dataloader()))
 
     def loss() -> Tensor:
@@ -191,12 +192,12 @@ def _make_ready(compiled: CompiledForward, task: ForecastTask, data: ForecastDat
 
 
 def _is_over(resumed: dict[str, Any], total_steps: int) -> bool:
-    """Return whether only the evaluation is left; a run that ran out of time may have been given more."""
+    """Return whether only the evaluation remains. A run that ran out of time may have a new time limit."""
     return bool(resumed["finished"] and resumed["total_steps"] == total_steps and resumed["stopped_by"] != TIME)
 
 
-def _kept(speed: Speed, probe: Probe | None) -> dict[str, Any]:
-    """Return the fields of `Fit` that callbacks hold: the probe, and the speed with the probe's share of the fit."""
+def _callback_results(speed: Speed, probe: Probe | None) -> dict[str, Any]:
+    """Return the fields `speed` and `probe` of `Fit`; the speed includes the fraction of time that the probe took."""
     figures = speed.figures()
     if probe is None:
         return {"speed": figures, "probe": None}
@@ -205,7 +206,7 @@ def _kept(speed: Speed, probe: Probe | None) -> dict[str, Any]:
     return {"speed": {**figures, "probe_share": share}, "probe": probe.last}
 
 
-def _read_end(task: ForecastTask, speed: Speed, probe: Probe | None, resumed: dict[str, Any]) -> Fit:
+def _restore_end(task: ForecastTask, speed: Speed, probe: Probe | None, resumed: dict[str, Any]) -> Fit:
     task.load_state_dict(resumed["best"]["weights"])
     for callback in (speed, probe):
         if callback is not None and callback.state_key in resumed["callbacks"]:
@@ -214,35 +215,35 @@ def _read_end(task: ForecastTask, speed: Speed, probe: Probe | None, resumed: di
         steps=resumed["step"],
         best_step=resumed["best"]["step"],
         status=resumed["stopped_by"],
-        **_kept(speed, probe),
+        **_callback_results(speed, probe),
     )
 
 
-def _start(prepared: Preparation, shows_progress: bool) -> tuple[Best, Evidence | None, float]:
-    """Return the weights before the first step with their validation MSE, the evidence to beat them, and the time."""
+def _score_start(prepared: Preparation, shows_progress: bool) -> tuple[Best, Evidence | None, float]:
+    """Score the weights before the first step; return them, the evidence needed to replace them, and the seconds."""
     task, data, confidence = prepared.task, prepared.data, prepared.settings.training.start_confidence
     windows, began = data.parts["validation"], time.monotonic()
     if shows_progress:
-        print(f"scoring the start on {len(windows):,} validation windows", flush=True)
+        print(f"scoring the starting weights on {len(windows):,} validation windows", flush=True)
     task.to(prepared.device).eval()
     scored = evaluate(task, windows, data.evaluation_batch_size, group=data.group)
-    task.train()  # Lightning trains in the mode it finds
+    task.train()  # Lightning does not change the mode
     best = Best(step=0, mse=scored.sums.scaled()["mse"], weights=copy_weights(task))
     check_validation(best.mse, 0)
     evidence = None
     if confidence is not None:
-        start = torch.from_numpy(data.group.hand_out(scored.mse))  # of all windows on the process that leads
+        start = torch.from_numpy(data.group.hand_out(scored.mse))  # the leading process has all windows
         evidence = Evidence(best.mse, start, math.ceil(windows.horizon / data.evaluation_stride), confidence)
     return best, evidence, time.monotonic() - began
 
 
 def _fingerprint(data: ForecastData) -> str:
-    """Return a hash of the training's data and of what converts them back to original units."""
+    """Return a hash of the training data and of the scaling to original units."""
     digest = hashlib.sha256(json.dumps(data.manifest()).encode())
     train = data.parts["train"]
     for tensor in (train.values, train.known, train.observed, train.starts, data.parts["validation"].starts):
         if tensor is not None:
             digest.update(f"{tensor.dtype} {tuple(tensor.shape)} ".encode())
-            for piece in tensor.split(HASHED_ROWS):  # a table need not fit into memory
-                digest.update(piece.detach().cpu().contiguous().flatten().numpy())
+            for chunk in tensor.split(HASHED_ROWS):  # the table may be larger than memory
+                digest.update(chunk.detach().cpu().contiguous().flatten().numpy())
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""The results of a finished run: figures on its board, and the files of its folder."""
+"""Results of a finished run: figures for TensorBoard, and the files of the run folder."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,19 +26,19 @@ from forecast.runs.run import CALIBRATION, ERRORS, FORECAST, INPUT, PICTURE, RES
 from forecast.training.fit import Fit
 from forecast.training.prepare import Preparation
 from forecast.training.probe.maps import attention_maps, token_names
-from forecast.training.tensorboard.figures import by_part, errors_by_step
+from forecast.training.tensorboard.figures import draw_calendar_errors, draw_step_errors
 from forecast.training.tensorboard.logger import Board
-from forecast.training.tensorboard.maps import draw_map, heads
+from forecast.training.tensorboard.maps import draw_heads, draw_map
 
 
 def write_outcome(
     run: Run, prepared: Preparation, rows: Mapping[str, Row | None], fit: Fit, *, processes: int
 ) -> dict[str, Any]:
-    """Write errors, quantiles, the last test forecast, weights and result, not the manifest; return `result.json`."""
+    """Write all files of a finished run except the manifest, and return the content of `result.json`."""
     data, network, config = prepared.data, prepared.network, prepared.settings.plain
     model = rows["model"]
     assert model is not None
-    ridge, start = prepared.maps.baseline, prepared.maps.start
+    ridge, start = prepared.linear_maps.baseline, prepared.linear_maps.start
     facts = {
         "command": results.command_line(),
         "config": config,
@@ -55,7 +55,7 @@ def write_outcome(
             "steps": fit.steps,
             "best_step": fit.best_step,
             "share": network.share,
-            "share_trusted": prepared.task.trust if network.is_weighted else None,
+            "share_trusted": prepared.task.shrinkage if network.is_weighted else None,
         },
         "linear_fit": {"look_back": ridge.look_back, "penalty": ridge.penalty, "every": ridge.every},
         "linear_path_start": None if start is None else start.name,
@@ -114,9 +114,9 @@ def _write_last_forecast(run: Run, name: str, network: Informer, data: ForecastD
     with replacing(run.path / FORECAST) as file:
         write_frame(file, frame)
     table = data.source.series.measured[targets]
-    title = f"the last test window of {name}: {windows.horizon} steps from {index[0]}"
+    title = f"{name}: forecast of the last test window, {windows.horizon} steps from {index[0]}"
     draw_forecast(run.path / PICTURE, table.iloc[:origin], frame, table.loc[index], title)
-    if data.source.path is None:  # there is no file to forecast from: leave one
+    if data.source.path is None:  # generated data: save an input file for `predict`
         _write_input(run.path / INPUT, data, windows.context_length)
 
 
@@ -125,15 +125,15 @@ def _write_input(path: Path, data: ForecastData, rows: int) -> None:
         write_frame(file, data.source.series.frame.iloc[-rows:])
 
 
-MOST_RESIDUALS = 2**18
-"""Most residuals in the histogram, evenly spread over all windows and series."""
+MAX_RESIDUALS = 2**18
+"""Maximum number of residuals in the histogram, evenly spaced over all windows and series."""
 
 
 def log_figures(logger: Logger, fit: Fit, network: Informer, data: ForecastData, rows: Mapping[str, Row | None]) -> Fit:
-    """Draw, on a board, the best weights' errors and attention and the last probe, all at the last step.
+    """Draw errors and attention of the best weights, and the last probe, for TensorBoard at the last step.
 
-    Return `fit` with the time of this counted in the `logging_share` of its speed. `network` has the best weights and
-    is in evaluation mode; `rows` are those of `forecast.runs.results.assemble`.
+    Return `fit` with the time of the drawing added to the `logging_share` of its speed. `network` has the best weights
+    and is in evaluation mode. `rows` are the rows that `forecast.runs.results.assemble` takes.
     """
     if not isinstance(logger, Board):
         return fit
@@ -147,18 +147,19 @@ def log_figures(logger: Logger, fit: Fit, network: Informer, data: ForecastData,
 
 def _draw(board: Board, fit: Fit, network: Informer, data: ForecastData, rows: Mapping[str, Row | None]) -> None:
     steps = {name: row.test.sums.by_step() for name, row in rows.items() if row is not None}
-    board.add_image("2_errors/test_by_horizon_step", errors_by_step(steps), fit.steps)
+    board.add_image("2_errors/test_by_horizon_step", draw_step_errors(steps), fit.steps)
     model = rows["model"]
     assert model is not None
     if (errors := errors_by_part(model.validation, data)) is not None:
-        board.add_image(f"2_errors/validation_by_{errors.part.name.replace(' ', '_')}", by_part(errors), fit.steps)
+        tag = f"2_errors/validation_by_{errors.part.name.replace(' ', '_')}"
+        board.add_image(tag, draw_calendar_errors(errors), fit.steps)
     assert model.validation.residuals is not None
     residuals = model.validation.residuals.reshape(-1)
-    residuals = residuals[spread(len(residuals), MOST_RESIDUALS).numpy()]
+    residuals = residuals[spread(len(residuals), MAX_RESIDUALS).numpy()]
     board.add_histogram("validation/residuals", residuals[np.isfinite(residuals)], fit.steps)
     windows = data.parts["validation"]
     batch = windows.batch(spread(len(windows), 1).to(windows.starts.device))
-    for place, shown in attention_maps(network, batch).items():
-        board.add_image(f"attention/{place}", draw_map(place, shown, *token_names(network, place)), fit.steps)
+    for place, attention_map in attention_maps(network, batch).items():
+        board.add_image(f"attention/{place}", draw_map(place, attention_map, *token_names(network, place)), fit.steps)
     if fit.probe is not None:
-        board.add_image("probe/heads", heads(fit.probe), fit.steps)
+        board.add_image("probe/heads", draw_heads(fit.probe), fit.steps)

@@ -1,4 +1,4 @@
-"""From settings to the parts of a training: seed, data, network, linear maps, task, callbacks."""
+"""From settings to the components of a training: seed, data, network, linear maps, task, callbacks."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -30,15 +30,14 @@ from forecast.training.schedule import SCHEDULES
 from forecast.training.task import ForecastTask
 
 METRICS = ("val/mse", "val/mae")
-"""Metrics that a callback can watch: `ForecastTask` logs these before it is asked."""
+"""Metrics that a callback can monitor: `ForecastTask` logs them before the callbacks run."""
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """Parts of a training.
+    """Components of a training.
 
-    The precision in `settings` is resolved. `maps` holds the linear baseline, and the map that the model's linear path
-    starts from, with which it is good before the first step.
+    The precision in `settings` is resolved. `linear_maps` has the linear baseline and the start of the linear path.
     """
 
     settings: Settings
@@ -46,33 +45,33 @@ class Preparation:
     data: ForecastData
     architecture: Architecture
     network: Informer
-    maps: LinearMaps
+    linear_maps: LinearMaps
     task: ForecastTask
     callbacks: list[Callback]
 
     @property
     def precision(self) -> str:
-        """Lightning's name of the training precision."""
+        """Training precision by Lightning's name."""
         return self.settings.training.precision
 
 
 def prepare(
     settings: Settings,
     group: Group = ALONE,
-    maps: LinearMaps | None = None,
+    linear_maps: LinearMaps | None = None,
     table: Address | None = None,
-    before_maps: Callable[[ForecastData, Informer], None] = lambda data, network: None,
+    before_linear_fit: Callable[[ForecastData, Informer], None] = lambda data, network: None,
 ) -> Preparation:
-    """Return the parts of a training, with the data where this process trains from; write nothing.
+    """Build and check all components of a training, and move the data to their device. No file is written.
 
-    The processes of `group` train together. Another process may have fitted `maps`, and another one of this machine may
-    have written the scaled `table` to a file. `before_maps` is called after all checks, before the linear maps are
-    fitted.
+    The processes of `group` train together. The leading process fits `linear_maps` (None: fit them here) and sends them
+    to the workers; a worker on the same machine also gets the file of the scaled `table`. `before_linear_fit` is called
+    after all checks, just before the linear fits.
     """
     local_rank = group.place.local_rank
     device, settings = settings.trainer.device(local_rank), settings.settled(local_rank)
     if device.type == "cuda":
-        torch.cuda.set_device(device)  # what asks for no device is to find this process's own
+        torch.cuda.set_device(device)  # the default for code that names no device
     check_target(settings.optimizer, "optimizer", Optimizer)
     check_target(settings.scheduler, "scheduler", LRScheduler, functions=SCHEDULES)
     lightning.seed_everything(settings.seed, verbose=False)
@@ -82,13 +81,13 @@ def prepare(
     data.to(device)
     task = _make_task(settings, data, network)
     callbacks = make_callbacks(settings.callbacks)
-    if maps is None:
-        before_maps(data, network)
-        maps = _fit_maps(settings, data, architecture, network)
-    if maps.start is not None:
+    if linear_maps is None:
+        before_linear_fit(data, network)
+        linear_maps = _fit_linear(settings, data, architecture, network)
+    if linear_maps.start is not None:
         assert network.linear_path is not None
-        network.linear_path.start_from(maps.start.weight)
-    return Preparation(settings, device, data, architecture, network, maps, task, callbacks)
+        network.linear_path.start_from(linear_maps.start.weight)
+    return Preparation(settings, device, data, architecture, network, linear_maps, task, callbacks)
 
 
 def _make_data(settings: Settings, device: torch.device, group: Group, table: Address | None) -> ForecastData:
@@ -106,16 +105,16 @@ def _make_data(settings: Settings, device: torch.device, group: Group, table: Ad
         first_origin=training.first_origin,
         seed=settings.seed,
     )
-    _check_shares(training.batch_size, data, group)
+    _check_group_size(training.batch_size, data, group)
     return data
 
 
 def _make_network(
     settings: Settings, data: ForecastData, device: torch.device, group: Group
 ) -> tuple[Architecture, Informer]:
-    options, own = dict(settings.model), dict(settings.attention)
+    options, encoder = dict(settings.model), dict(settings.attention)
     mechanisms = Mechanisms(
-        encoder=own, decoder=dict(settings.decoder_attention or own), cross=dict(settings.cross_attention)
+        encoder=encoder, decoder=dict(settings.decoder_attention or encoder), cross=dict(settings.cross_attention)
     )
     architecture = Architecture(options.pop("name"), options, mechanisms, Sizes(**data.sizes))
     network = architecture.build()
@@ -135,14 +134,14 @@ def _make_task(settings: Settings, data: ForecastData, network: Informer) -> For
         max_grad_norm=training.max_grad_norm,
         linear_path_rate=training.linear_path_rate,
         total_steps=training.total_steps(len(data.parts["train"])),
-        trust=shrinkage(independent_blocks(data.parts["validation"]), training.share_prior),
+        shrinkage=shrinkage(independent_blocks(data.parts["validation"]), training.share_prior),
         seed=settings.seed,
     )
-    task.configure_optimizers()  # what is out of its range is refused before there is a folder
+    task.configure_optimizers()  # refuse options out of range before the run folder is made
     return task
 
 
-def _fit_maps(settings: Settings, data: ForecastData, architecture: Architecture, network: Informer) -> LinearMaps:
+def _fit_linear(settings: Settings, data: ForecastData, architecture: Architecture, network: Informer) -> LinearMaps:
     training = settings.training
     return fit_maps(
         data.parts["train"],
@@ -155,36 +154,37 @@ def _fit_maps(settings: Settings, data: ForecastData, architecture: Architecture
     )
 
 
-def _check_shares(batch_size: int, data: ForecastData, group: Group) -> None:
-    """Refuse a batch that the processes cannot share evenly, and more processes than validation windows."""
+def _check_group_size(batch_size: int, data: ForecastData, group: Group) -> None:
+    """Refuse a batch size that the processes do not divide, and more processes than validation windows."""
     if batch_size % group.size:
         raise InputError(
-            f"training.batch_size={batch_size}: {group.size} processes share it evenly: give a multiple of that"
+            f"training.batch_size={batch_size}: must be a multiple of {group.size}, the number of processes"
         )
     if (windows := len(data.parts["validation"])) < group.size:
         raise InputError(
-            f"trainer.devices: {group.size} processes have {windows} validation windows to share: use fewer"
+            f"trainer.devices: {group.size} processes need as many validation windows, there are {windows}: "
+            "use fewer processes"
         )
 
 
 def make_callbacks(nodes: Mapping[str, Any]) -> list[Callback]:
-    """Return the callbacks of the `callbacks` group; refuse one that would only fail in the middle of the run."""
-    made: list[Callback] = []
+    """Return the callbacks of the `callbacks` group; refuse one that would fail later, during the run."""
+    callbacks: list[Callback] = []
     for name, node in nodes.items():
         if not isinstance(node, Mapping) or TARGET not in node:
-            raise InputError(f"callbacks.{name}={node}: needs a {TARGET}; ~callbacks.{name} takes it out")
+            raise InputError(f"callbacks.{name}={node}: needs a {TARGET}; ~callbacks.{name} removes it")
         check_target(node, f"callbacks.{name}", Callback)
         callback: Callback = make(node, f"callbacks.{name}")
         if isinstance(callback, (Checkpoint, ProgressBar, Timer)):
-            raise InputError(f"callbacks.{name}: {type(callback).__name__}: every run has its own of that kind")
+            raise InputError(f"callbacks.{name}: {type(callback).__name__}: every run already has one")
         monitor, patience = getattr(callback, "monitor", METRICS[0]), getattr(callback, "patience", 1)
         if monitor not in METRICS:
             raise InputError(f"callbacks.{name}.monitor={monitor}: choose one of {', '.join(METRICS)}")
         if not isinstance(patience, int) or isinstance(patience, bool) or patience < 1:
             raise InputError(f"callbacks.{name}.patience={patience}: must be a whole number of at least 1")
-        if callback.state_key in [other.state_key for other in made]:
+        if callback.state_key in [other.state_key for other in callbacks]:
             raise InputError(
-                f"callbacks.{name}: is the same as another, options and all: ~callbacks.{name} takes it out"
+                f"callbacks.{name}: another callback has the same class and options: ~callbacks.{name} removes it"
             )
-        made.append(callback)
-    return made
+        callbacks.append(callback)
+    return callbacks

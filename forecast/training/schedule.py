@@ -1,4 +1,4 @@
-"""Learning rates over the steps of a run, as factors of the optimizer's own rate."""
+"""Learning rate schedules, as factors of the optimizer's learning rate."""
 
 import math
 from copy import deepcopy
@@ -11,7 +11,7 @@ from forecast.common.errors import InputError
 
 
 def one_cycle(optimizer: Optimizer, total_steps: int, *, warmup_fraction: float) -> LRScheduler:
-    """Return a rise to the optimizer's rate over `warmup_fraction` of the steps and a cosine fall to zero.
+    """Return a warm-up to the optimizer's rate over `warmup_fraction` of the steps, then a cosine decay to zero.
 
     References
     ----------
@@ -20,13 +20,13 @@ def one_cycle(optimizer: Optimizer, total_steps: int, *, warmup_fraction: float)
     if not 0 <= warmup_fraction < 1:
         raise InputError(f"scheduler.warmup_fraction={warmup_fraction}: must be from 0 to less than 1")
     rates = [group["lr"] for group in optimizer.param_groups]
-    # torch divides by the steps of each phase less one; a rise of a single step would be none
+    # torch divides by the steps of a phase minus one, so a warm-up of one step would divide by zero
     rise = 0.0 if warmup_fraction * total_steps == 1 else float(warmup_fraction)
     return OneCycleLR(optimizer, max_lr=rates, total_steps=total_steps, pct_start=rise, cycle_momentum=False)
 
 
 def cosine(optimizer: Optimizer, total_steps: int, *, warmup_steps: int, final_factor: float) -> LRScheduler:
-    """Return a linear rise over `warmup_steps`, then a half cosine down to `final_factor` of the rate.
+    """Return a linear warm-up over `warmup_steps`, then a cosine decay to `final_factor` of the rate.
 
     References
     ----------
@@ -35,7 +35,7 @@ def cosine(optimizer: Optimizer, total_steps: int, *, warmup_steps: int, final_f
     if warmup_steps < 0 or not 0 <= final_factor <= 1:
         raise InputError(
             f"scheduler.warmup_steps={warmup_steps}, scheduler.final_factor={final_factor}: "
-            "steps are at least 0, the factor is between 0 and 1"
+            "the steps must be at least 0, the factor from 0 to 1"
         )
     warmup = min(warmup_steps, total_steps - 1)
 
@@ -49,11 +49,11 @@ def cosine(optimizer: Optimizer, total_steps: int, *, warmup_steps: int, final_f
 
 
 def halving(optimizer: Optimizer, total_steps: int, *, periods: int) -> LRScheduler:
-    """Return a rate that is halved after each of `periods` equal parts of the run.
+    """Return a learning rate that is halved after each of `periods` equal periods of the run.
 
     References
     ----------
-    Zhou et al., "Informer", AAAI 2021, arXiv:2012.07436, section 4.2, where a part is an epoch.
+    Zhou et al., "Informer", AAAI 2021, arXiv:2012.07436, section 4.2, where a period is an epoch.
     """
     if not isinstance(periods, int) or isinstance(periods, bool) or periods < 1:
         raise InputError(f"scheduler.periods={periods}: must be a whole number of at least 1")
@@ -61,14 +61,13 @@ def halving(optimizer: Optimizer, total_steps: int, *, periods: int) -> LRSchedu
 
 
 SCHEDULES = (one_cycle, cosine, halving)
-"""Schedules that a configuration may name beside torch's own."""
+"""Schedules that a configuration may name, besides those of torch."""
 
 
-def lay_out_anew(optimizer: Optimizer, scheduler: LRScheduler, saved: dict[str, Any], step: int) -> None:
-    """Continue at `step` in a run of another length: the saved optimizer state, with the rates of the new schedule.
+def restore_with_new_length(optimizer: Optimizer, scheduler: LRScheduler, saved: dict[str, Any], step: int) -> None:
+    """Restore the `saved` optimizer state at `step`, with the learning rates of a run of another length.
 
-    `optimizer` and `scheduler` are fresh; `saved` is the optimizer's state in the run of the old length. The rates must
-    be a function of the step, as they are in this file.
+    `optimizer` and `scheduler` are fresh. The rates must be a function of the step, as they are in this file.
     """
     step = min(step, getattr(scheduler, "total_steps", step))
     if step:

@@ -1,4 +1,4 @@
-"""The start of a training: its run folder, the lines printed before the first step, and the interrupt message."""
+"""The start of a training: the run folder, the printed lines and the message of an interrupt."""
 
 import shlex
 import signal
@@ -24,7 +24,7 @@ from forecast.training.prepare import Preparation
 
 
 def signal_of(end: BaseException) -> int | None:
-    """Return the number of the signal behind `end`, else None; Lightning turns an interrupt into exit code 1."""
+    """Return the signal that caused `end`, or None; Lightning turns a KeyboardInterrupt into exit code 1."""
     if isinstance(end, KeyboardInterrupt) or isinstance(end.__context__, KeyboardInterrupt):
         return signal.SIGINT
     code = end.code if isinstance(end, SystemExit) else None
@@ -32,19 +32,19 @@ def signal_of(end: BaseException) -> int | None:
 
 
 class Interruption:
-    """Turns a signal, or a lack of memory, within `with interruption.explained()` into one line with the cure."""
+    """Explanation of a signal or of a lack of memory in one line that says how to continue."""
 
     def __init__(self, settings: Settings) -> None:
         self._run: Run | None = None
         self._settings = settings
 
     def watch(self, run: Run | None, settings: Settings) -> None:
-        """Name this run folder, None if there is none yet, in later messages."""
+        """Name this run folder in later messages; None if it does not exist yet."""
         self._run, self._settings = run, settings
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Raise `Interrupted` in place of a signal's exception, `NotEnoughMemory` when memory runs out."""
+        """Replace the exception of a signal by `Interrupted`, and a lack of memory by `NotEnoughMemory`."""
         before = sys.exception()
         try:
             with naming_what_to_make_smaller(self._settings.plain):
@@ -58,18 +58,18 @@ class Interruption:
 
     def _line(self) -> str:
         if self._run is None:
-            return "interrupted before the first step: no run folder was made: give the same command again"
-        again = resume_words(self._run.path, self._settings.plain["data"])
+            return "interrupted before the first step: no run folder was made: run the same command again"
+        words = resume_words(self._run.path, self._settings.plain["data"])
         saved = checkpoints(self._run.checkpoints)
         if not saved:
-            return f"interrupted before the first step: no training is lost: begin again with {again}"
+            return f"interrupted before the first step: no training is lost: start again with {words}"
         step = int(saved[0].stem.removeprefix("step-"))
-        return f"interrupted: the training up to step {step:,} is saved: go on with {again}"
+        return f"interrupted: the training up to step {step:,} is saved: resume with {words}"
 
 
 @contextmanager
 def run_folder(start: StartState, folder: Path | None, settings: Settings) -> Iterator[Run]:
-    """Yield the run's new or resumed folder, locked; a run that is refused before its first step leaves none."""
+    """Yield the new or resumed run folder, locked; remove a new one if the run is refused before its first step."""
     if start.run is not None:
         yield start.run
         return
@@ -80,10 +80,10 @@ def run_folder(start: StartState, folder: Path | None, settings: Settings) -> It
             run = Run.create_at(folder)
             stack.enter_context(folder_lock(run.path))
             if (run.path / CONFIG).is_file():
-                raise InputError(f"{run.path}: another process has just made a run there: give the same command again")
+                raise InputError(f"{run.path}: another process has just made a run there: run the same command again")
         try:
             yield run
-        except InputError:  # what was refused before anything was learnt leaves no folder
+        except InputError:
             with suppress(OSError):
                 if {path.name for path in run.path.iterdir()} <= {CONFIG}:
                     (run.path / CONFIG).unlink(missing_ok=True)
@@ -96,11 +96,11 @@ def run_folder(start: StartState, folder: Path | None, settings: Settings) -> It
 
 
 def _new_folder(settings: Settings, resume: bool | str, stack: ExitStack) -> Run:
-    """Make a run's folder and lock it on `stack`; if several begin the same run with resume=auto, one does."""
+    """Create and lock a run folder; if several processes start the same run with resume=auto, only one succeeds."""
     root, name, config = Path(settings.output_dir), str(settings.data.name), settings.plain
     with folder_lock(Run.make_parent(root, name), wait=True):
         if resume == "auto" and (other := newest_like(config)) is not None:
-            raise InputError(f"{other}: another process has just begun this run: wait for it, or use resume=false")
+            raise InputError(f"{other}: another process has just started this run: wait for it, or use resume=false")
         run = Run.create(root, name)
         stack.enter_context(folder_lock(run.path))
         clear_never_begun(run.path.parent)
@@ -109,35 +109,36 @@ def _new_folder(settings: Settings, resume: bool | str, stack: ExitStack) -> Run
 
 
 def announce_data(settings: Settings, data: ForecastData, network: Informer) -> None:
-    """Print the facts of the data, before the fits in closed form: those of many series take a while."""
+    """Print the size of data and model before the linear models are fitted, which takes a while for many series."""
     name = settings.data.name
     for note in data.notes:
         print(f"{name}: {note}")
     windows = ", ".join(f"{len(part):,} {name}" for name, part in data.parts.items())
     if data.evaluation_stride > 1:
-        windows += f" (of validation and test 1 in {data.evaluation_stride})"
+        windows += f" (1 in {data.evaluation_stride} of validation and test)"
     parameters = sum(parameter.numel() for parameter in network.parameters())
     print(f"{name}: {len(data.index):,} rows, {len(data.source.targets)} targets; windows: {windows}")
     print(f"{name}: {data.placement}")
     print(f"{settings.model['name']}, attention {settings.attention['name']}: {parameters:,} parameters")
-    print("linear maps: being fitted, before the first step", flush=True)
+    print("fitting the linear models before the first step", flush=True)
 
 
-def announce_start(made: Preparation, run: Run, resumed: Mapping[str, Any] | None, group: Group) -> None:
-    """Print the linear baseline, the length of the training and its folder."""
-    ridge, start = made.maps.baseline, made.maps.start
-    print(f"linear baseline: look-back {ridge.look_back}, penalty {ridge.penalty:.2g}, 1 window in {ridge.every}")
+def announce_start(prepared: Preparation, run: Run, resumed: Mapping[str, Any] | None, group: Group) -> None:
+    """Print the linear baseline, the number of steps and the run folder."""
+    ridge, start = prepared.linear_maps.baseline, prepared.linear_maps.start
+    fitted_on = "all windows" if ridge.every == 1 else f"1 window in {ridge.every}"
+    print(f"linear baseline: look-back {ridge.look_back}, penalty {ridge.penalty:.2g}, fitted on {fitted_on}")
     if start is not None:
         print(f"linear path: starts from {start.name}")
-    done = "" if resumed is None else f", going on after step {resumed['step']:,}"
-    together = f" by {group.size} processes" if group.size > 1 else ""
-    first = ", after compiling" if made.settings.training.compile else ""
-    length = f"{made.task.total_steps:,} steps{together}{first}"
-    print(f"training: {length}{done}, into {shlex.quote(str(run.path))}", flush=True)
+    done = "" if resumed is None else f", resuming after step {resumed['step']:,}"
+    processes = f" on {group.size} processes" if group.size > 1 else ""
+    compiling = ", after compiling" if prepared.settings.training.compile else ""
+    length = f"{prepared.task.total_steps:,} steps{processes}{compiling}"
+    print(f"training: {length}{done}, in {shlex.quote(str(run.path))}", flush=True)
 
 
-def announce_scoring(made: Preparation, group: Group) -> None:
-    """Print the number of scored windows, where progress is shown."""
-    if made.settings.training.progress and group.leads:
-        windows = ", ".join(f"{len(made.data.parts[part]):,} {part}" for part in PARTS)
+def announce_scoring(prepared: Preparation, group: Group) -> None:
+    """Print the number of windows to score, if progress is shown."""
+    if prepared.settings.training.progress and group.leads:
+        windows = ", ".join(f"{len(prepared.data.parts[part]):,} {part}" for part in PARTS)
         print(f"scoring: {windows} windows", flush=True)

@@ -1,4 +1,4 @@
-"""A model in a benchmark: its training step and its forecast, on the same windows each time."""
+"""Training steps and forecasts of a model on fixed windows, for benchmarks and plans."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 class Peer:
     """A model with its optimizer and its windows.
 
-    `label` names it in tables. `loss` returns the loss on the windows, with its graph; `forecast` returns the model's
-    output for them.
+    `label` is the name in tables. `loss` returns the loss on the windows with its graph, `forecast` the model's output.
     """
 
     label: str
@@ -38,14 +37,14 @@ class Peer:
         return sum(parameter.numel() for parameter in self.model.parameters() if parameter.requires_grad)
 
     def held_bytes(self, *, training: bool) -> int:
-        """Return the bytes held between two passes: weights and buffers, in training the optimizer's state too."""
+        """Return the bytes of weights and buffers, and of the optimizer's state if `training`."""
         state = [value for values in self.optimizer.state.values() for value in values.values()] if training else []
-        held = [*self.model.parameters(), *self.model.buffers(), *(value for value in state if torch.is_tensor(value))]
-        return sum(tensor.numel() * tensor.element_size() for tensor in held)
+        tensors = [*self.model.parameters(), *self.model.buffers(), *filter(torch.is_tensor, state)]
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def training_step(peer: Peer, precision: str) -> Callable[[], object]:
-    """Return a function that makes one step (forward, backward, update); set the model to training mode."""
+    """Set the model to training mode and return a function that runs one step: forward, backward, update."""
     peer.model.train()
 
     def step() -> object:
@@ -60,7 +59,7 @@ def training_step(peer: Peer, precision: str) -> Callable[[], object]:
 
 
 def inference(peer: Peer, precision: str) -> Callable[[], object]:
-    """Return a function that makes one batch of forecasts; set the model to evaluation mode."""
+    """Set the model to evaluation mode and return a function that forecasts one batch."""
     peer.model.eval()
 
     def forecast() -> object:
@@ -71,12 +70,12 @@ def inference(peer: Peer, precision: str) -> Callable[[], object]:
 
 
 def arithmetic(device: torch.device, precision: str) -> AbstractContextManager[object]:
-    """Compute in bf16 where torch's autocast does so, for "bf16"; in float32 for "fp32"."""
+    """Return a context that computes under bf16 autocast for "bf16" and in float32 for "fp32"."""
     return torch.autocast(device.type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
 
 
 def prepare_optimizer(peer: Peer) -> None:
-    """Create the optimizer's state, as its first step would; no weight moves."""
+    """Create the optimizer's state as its first step would, without changing a weight."""
     rates = [group["lr"] for group in peer.optimizer.param_groups]
     for group in peer.optimizer.param_groups:
         group["lr"] = 0.0
@@ -88,11 +87,12 @@ def prepare_optimizer(peer: Peer) -> None:
         group["lr"] = rate
 
 
-def evaluation_batch(made: "Preparation") -> int:
-    """Return the size of the largest evaluation batch: a part may hold fewer windows than a batch."""
-    return min(made.data.evaluation_batch_size, max(len(made.data.parts[part]) for part in ("validation", "test")))
+def evaluation_batch(prepared: "Preparation") -> int:
+    """Return the size of the largest evaluation batch: a split may have fewer windows than a full batch."""
+    data = prepared.data
+    return min(data.evaluation_batch_size, max(len(data.parts["validation"]), len(data.parts["test"])))
 
 
-def precision_of(made: "Preparation") -> str:
-    """Return the training precision as a benchmark names it."""
-    return "bf16" if made.precision == "bf16-mixed" else "fp32"
+def precision_of(prepared: "Preparation") -> str:
+    """Return the training precision by its name in a benchmark."""
+    return "bf16" if prepared.precision == "bf16-mixed" else "fp32"

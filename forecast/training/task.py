@@ -1,4 +1,4 @@
-"""The Lightning shell: loss, validation scores, optimizer; nothing architectural."""
+"""The Lightning module of a training: loss, validation scores and optimizer. The network is built elsewhere."""
 
 import time
 from collections.abc import Callable
@@ -25,23 +25,37 @@ from forecast.model.compiling import CompiledForward
 from forecast.model.informer import Informer
 
 SEED_STRIDE = 1_000_003
-"""A prime between the seeds of two runs, so that step n of one is not step n + 1 of the other."""
+"""Distance between the step seeds of two runs: step n of one must not equal step n + 1 of the other."""
 
 
 class ForecastTask(lightning.LightningModule):
-    """Trains `network` on batches of windows.
+    """Training of `network` on batches of windows.
 
-    `loss` is the name of a loss. `make_optimizer` maps parameters to an optimizer; `make_scheduler` maps that and the
-    number of steps to a scheduler. Gradients are scaled down to the norm `max_grad_norm`; None leaves them.
-    `linear_path_rate` is the linear path's learning rate as a fraction of the others'; 0 leaves it where it starts. The
-    whole run has `total_steps`. `trust` is the part of the best mixing weight that is taken
-    (`forecast.evaluation.mixing.shrinkage`). `seed`, with the numbers of the step and the process, determines all
-    randomness of that step.
+    Parameters
+    ----------
+    loss
+        The name of a loss.
+    make_optimizer, make_scheduler
+        Functions from parameter groups to an optimizer, and from an optimizer and the number of steps to a scheduler.
+    max_grad_norm
+        Gradients are clipped to this norm; None: no clipping.
+    linear_path_rate
+        Learning rate of the linear path, relative to the optimizer's; 0 freezes the linear path.
+    total_steps
+        Steps of the whole run.
+    shrinkage
+        Factor of the best mixing weight (`forecast.evaluation.mixing.shrinkage`).
+    seed
+        Determines, with the step and the rank of the process, all randomness of a step.
 
-    Set before a fit: `group`, the processes that share each batch, and `compiled`, which computes training forecasts in
-    place of `network` (None: the network itself). `arithmetic` times forward, backward, clipping and update of training
-    steps by the host's clock, which on a GPU says nothing. `window_mse`, shape (n,), has the MSE of each window of the
-    last validation, in order of time.
+    Attributes
+    ----------
+    group, compiled
+        The processes that share each batch, and the compiled network (None: not compiled). Both are set before a fit.
+    arithmetic
+        Host time of forward, backward, clipping and update of the training steps. It is meaningless on a GPU.
+    window_mse
+        MSE of each window of the last validation, shape (n,), in time order.
     """
 
     def __init__(
@@ -54,7 +68,7 @@ class ForecastTask(lightning.LightningModule):
         max_grad_norm: float | None,
         linear_path_rate: float,
         total_steps: int,
-        trust: float,
+        shrinkage: float,
         seed: int,
     ) -> None:
         super().__init__()
@@ -65,7 +79,7 @@ class ForecastTask(lightning.LightningModule):
         self.max_grad_norm = max_grad_norm
         self.linear_path_rate = linear_path_rate
         self.total_steps = total_steps
-        self.trust = trust
+        self.shrinkage = shrinkage
         self.seed = seed
         self.group = ALONE
         self.compiled: CompiledForward | None = None
@@ -81,23 +95,23 @@ class ForecastTask(lightning.LightningModule):
         self._update_began = 0.0
 
     def forward(self, batch: Batch) -> Tensor:
-        """Return the forecast (B, h, C_out) of a batch."""
+        """Return the forecast of a batch, shape (B, h, C_out)."""
         forecast: Tensor = self.network(*_inputs(batch))
         return forecast
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        """Make the step's randomness a function of the seed, the step and the process alone."""
+        """Seed the step, so that its randomness depends only on the seed, the step and the rank."""
         seed = step_seed(self.seed, self.global_step, self.group.rank)
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed asks after every kind of device, for milliseconds
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed checks all device types, which takes milliseconds
         if self.device.type == "cuda":
             torch.cuda.manual_seed(seed)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Return the loss of this process's part of a batch, weighted so that the mean over all is the batch's."""
+        """Return the loss of this process's windows, weighted so that the mean over the processes is the batch loss."""
         with self.arithmetic:
             loss = self.training_loss(batch)
         if self.group.size > 1 and batch.future_observed is not None:
-            loss = loss * self._share_of(batch.future_observed.sum())
+            loss = loss * self._relative_count(batch.future_observed.sum())
         self._last_loss = loss.detach()
         return loss
 
@@ -107,15 +121,15 @@ class ForecastTask(lightning.LightningModule):
             super().backward(loss, *arguments, **options)
 
     def training_loss(self, batch: Batch) -> Tensor:
-        """Return the loss of a batch, of each forecast that learns alone; compiled if asked for."""
+        """Return the loss of a batch: the sum over the forecasts that the network trains separately."""
         forecasts = (self.network.learners if self.compiled is None else self.compiled)(*_inputs(batch))
         losses = [self.loss(forecast, batch.future, batch.future_observed) for forecast in forecasts]
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
     def configure_gradient_clipping(self, optimizer: Optimizer, *_: Any, **__: Any) -> None:
-        """Clip, and refuse a step whose loss or gradients are not finite.
+        """Clip the gradients, and raise an error if the loss or a gradient is not finite.
 
-        Lightning's own clipping is not used: a fused optimizer under bf16-mixed does not allow it.
+        Lightning's own clipping refuses a fused optimizer under bf16-mixed.
         """
         limit = float("inf") if self.max_grad_norm is None else self.max_grad_norm
         with self.arithmetic:
@@ -125,12 +139,12 @@ class ForecastTask(lightning.LightningModule):
         self._update_began = time.perf_counter()
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
-        """Stop after the last step, wherever it falls, with a validation; log the loss and the gradient norm."""
+        """Log the loss and the gradient norm; after the last step, stop with a validation."""
         if self.global_step >= self.total_steps:
             self.trainer.should_stop = True
         every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
         if self.global_step % every and not self.trainer.should_stop:
-            return  # Lightning's way of noting a value takes its time
+            return  # self.log is slow
         assert self._last_loss is not None
         assert self._last_norm is not None
         loss = self._last_loss if self.group.size == 1 else self.group.summed(self._last_loss) / self.group.size
@@ -138,12 +152,12 @@ class ForecastTask(lightning.LightningModule):
         self.log("train/gradient_norm", self._last_norm, batch_size=len(batch.origin))
 
     def on_validation_epoch_start(self) -> None:
-        """Reset the sums."""
+        """Reset the error sums."""
         self.guard.read()
         self.sums, self.window_errors = None, WindowErrors()
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Add a batch to the sums, in float32 whatever the training precision."""
+        """Add a batch to the error sums, in float32 for every training precision."""
         truth = batch.future, batch.future_observed
         if self.sums is None:
             self.sums = self._no_sums(*batch.future.shape[1:])
@@ -155,7 +169,7 @@ class ForecastTask(lightning.LightningModule):
         self.window_errors.add(batch.origin, numbers)
 
     def on_validation_epoch_end(self) -> None:
-        """Log the scores over all validation windows, and set the share that they determine."""
+        """Log the scores over all validation windows, and set the mixing weight."""
         assert self.sums is not None
         self.sums = self.sums.over(self.group)
         if isinstance(self.sums, MixingSums):
@@ -164,21 +178,22 @@ class ForecastTask(lightning.LightningModule):
         weights = self.sums.weights if isinstance(self.sums, MixingSums) else (1.0,)
         self.window_mse = self.window_errors.mse(weights, self.group)
         scores = self.sums.scaled()
-        self.log("val/mse", scores["mse"], prog_bar=True, sync_dist=True)  # each has the same number already
+        self.log("val/mse", scores["mse"], prog_bar=True, sync_dist=True)  # already equal on all processes
         self.log("val/mae", scores["mae"], sync_dist=True)
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
-        """Make the optimizer and a schedule that moves at every step."""
+        """Return the optimizer and a learning rate schedule that advances every step."""
         optimizer, scheduler = self.make_optimizers(self.network)
-        optimizer.register_step_post_hook(self._note_update)  # within the step Lightning makes both passes first
+        optimizer.register_step_post_hook(self._note_update)  # the step runs both passes first
         schedule: LRSchedulerConfigType = {"scheduler": scheduler, "interval": "step", "name": "train/learning_rate"}
         return {"optimizer": optimizer, "lr_scheduler": schedule}
 
     def make_optimizers(self, network: Informer) -> tuple[Optimizer, LRScheduler]:
-        """Make the optimizer and the schedule for a network like this task's; raise as `configure_optimizers`."""
+        """Return the optimizer and the schedule for `network`, a network of the same architecture."""
         path = [] if network.linear_path is None else list(network.linear_path.parameters())
-        others = [each for each in network.parameters() if not any(each is one for one in path)]
-        groups = [{"params": part, "name": name} for name, part in (("model", others), ("linear_path", path)) if part]
+        others = [weight for weight in network.parameters() if not any(weight is other for other in path)]
+        named = (("model", others), ("linear_path", path))
+        groups = [{"params": weights, "name": name} for name, weights in named if weights]
         optimizer = _make("optimizer", self.make_optimizer, groups)
         if path:
             optimizer.param_groups[1]["lr"] *= self.linear_path_rate
@@ -186,16 +201,16 @@ class ForecastTask(lightning.LightningModule):
 
     def _no_sums(self, horizon: int, num_targets: int) -> ErrorSums | MixingSums:
         if self.network.is_weighted:
-            return MixingSums.zeros(self.trust, self.device)
+            return MixingSums.zeros(self.shrinkage, self.device)
         return ErrorSums.zeros(horizon, num_targets, self.device)
 
     def _note_update(self, *_: Any) -> None:
         now = time.perf_counter()
         self.arithmetic.seconds += now - self._update_began
-        self._update_began = now  # torch calls this twice where a step calls that of the class above it
+        self._update_began = now  # torch calls this twice if a step calls its superclass
 
-    def _share_of(self, observed: Tensor) -> Tensor:
-        """Return the targets of this process over the mean of all: each may have another number to average over."""
+    def _relative_count(self, observed: Tensor) -> Tensor:
+        """Return the number of observed targets of this process, relative to the mean over all processes."""
         return observed * self.group.size / self.group.summed(observed).clamp(min=1)
 
 
@@ -204,13 +219,13 @@ def _inputs(batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
 
 
 def step_seed(seed: int, step: int, rank: int) -> int:
-    """Return the seed of a step's randomness (dropout, sampling), different on each process."""
+    """Return the random seed of a step (dropout, sampling), different on each process."""
     first = seed * SEED_STRIDE + step
     return first if rank == 0 else int(np.random.SeedSequence([first, rank]).generate_state(1)[0])
 
 
 def _make(group: str, make: Callable[..., Any], *arguments: Any) -> Any:
-    """Call torch's constructor; its complaints are about options that the user gave."""
+    """Call a constructor of torch; report its errors as errors in the user's options."""
     try:
         return make(*arguments)
     except (TypeError, ValueError, ArithmeticError) as error:

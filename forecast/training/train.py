@@ -1,4 +1,4 @@
-"""One training, from a configuration to a finished run folder: prepare, fit, score, write the outcome."""
+"""One training run, from a configuration to a finished run folder: prepare, fit, score, write the results."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -35,52 +35,55 @@ def train(
 ) -> tuple[Run, dict[str, Any]]:
     """Train one model and return its run folder and the content of its `result.json`.
 
-    A finished run is not run again: its result is read.
+    A finished run is not trained again: its result is read from the folder.
 
     Parameters
     ----------
     config
-        The composed configuration as plain values, or its settings.
+        The composed configuration as plain values, or the parsed settings.
     folder
-        The folder of the run: made, or resumed if it holds this run. None: a new one under `output_dir`,
-        or what `resume` says.
+        The run folder. It is created, or resumed if it already holds this run. None: a new folder under
+        `output_dir`, or the folder that the option `resume` selects.
     overrides
-        The words of the command line that `config` was composed from. They separate explicit choices from
-        defaults, which `resume=<folder>` needs.
+        The command-line words from which `config` was composed. They tell explicit choices from defaults, which
+        `resume=<folder>` needs.
 
     Raises
     ------
     InputError
-        If the configuration or the data cannot be used; nothing has been written then.
+        If the configuration or the data cannot be used. Nothing has been written then.
     NotFiniteError
         If a loss or gradient is not finite.
     Interrupted
-        If a signal ended the training: what is saved, and how to resume.
+        If a signal ended the training. The message says what is saved and how to resume.
     NotEnoughMemory
-        With the options to make smaller.
+        If memory runs out. The message names the options to lower.
     ProcessFailed
         If another process of the run failed.
     """
     settings = config if isinstance(config, Settings) else Settings.parse(config)
     interruption = Interruption(settings)
-    starting = start_state(settings, folder=folder, overrides=overrides)
-    with interruption.explained(), Workers() as workers, starting as start:
+    with (
+        interruption.explained(),
+        Workers() as workers,
+        start_state(settings, folder=folder, overrides=overrides) as start,
+    ):
         if start.result is not None:
             assert start.run is not None
-            print(f"{start.run.path}: finished before, nothing is left to do")
+            print(f"{start.run.path}: already finished, nothing to do")
             return start.run, start.result
         interruption.watch(start.run, start.settings)
-        commit()  # of the code that this process has read, whatever is committed while it trains
+        commit()  # read the commit now: it may change while the training runs
         group = workers.assemble(start.settings.trainer)
         check_logger(start.settings.logger)
-        prepared = prepare(start.settings, group, before_maps=partial(announce_data, start.settings))
+        prepared = prepare(start.settings, group, before_linear_fit=partial(announce_data, start.settings))
         with run_folder(start, folder, prepared.settings) as run:
             interruption.watch(run, start.settings)
             return run, _train_in(run, prepared, start, workers)
 
 
 def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Workers) -> dict[str, Any]:
-    """Fit, score, and write the outcome into the run folder."""
+    """Fit the model, score it, and write the results into the run folder."""
     settings, data, network, group = prepared.settings, prepared.data, prepared.network, workers.group
     resumed = newest_state(run, prepared.task, prepared.callbacks, len(data.parts["validation"]))
     logger = make_logger(settings.logger, str(run.path), purge_step=0 if resumed is None else resumed["step"])
@@ -89,13 +92,13 @@ def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Worke
     write_sealed(run.path / CONFIG, settings.plain)
     announce_start(prepared, run, resumed, group)
     log_start(logger, settings.plain)
-    maps = prepared.maps.to("cpu")  # every process has a device of its own
-    work = Work(settings, maps, data.address, run, resumed, start.restart_hint)
-    group.hand_out(work)
+    linear_maps = prepared.linear_maps.to("cpu")  # each worker moves them to its own device
+    assignment = Assignment(settings, linear_maps, data.address, run, resumed, start.restart_hint)
+    group.hand_out(assignment)
 
-    fitted = fit(prepared, run.checkpoints, logger, group=group, **work.resuming())
+    fitted = fit(prepared, run.checkpoints, logger, group=group, **assignment.fit_options())
     announce_scoring(prepared, group)
-    rows = score(network.to(prepared.device).eval(), data, prepared.maps.baseline, group)
+    rows = score(network.to(prepared.device).eval(), data, prepared.linear_maps.baseline, group)
     workers.part()
     fitted = log_figures(logger, fitted, network, data, rows)
     result = write_outcome(run, prepared, rows, fitted, processes=group.size)
@@ -105,18 +108,18 @@ def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Worke
 
 
 @dataclass(frozen=True)
-class Work:
-    """Work that the leading process hands out to the others of its run; they read their own data."""
+class Assignment:
+    """Message from the leading process to the workers of its run. Each worker reads the data itself."""
 
     settings: Settings
-    maps: LinearMaps
+    linear_maps: LinearMaps
     table: Address | None
     run: Run
     resumed: dict[str, Any] | None
     restart_hint: str
 
-    def resuming(self) -> dict[str, Any]:
-        """Return the arguments of `fit` that say where it starts and how to resume it."""
+    def fit_options(self) -> dict[str, Any]:
+        """Return the arguments of `fit` that say where to start and how to resume."""
         return {
             "resumed": self.resumed,
             "restart_hint": self.restart_hint,
@@ -125,15 +128,16 @@ class Work:
 
 
 def run_worker(place: Place) -> None:
-    """Train beside the leading process, which alone writes and prints, until the last window is scored."""
+    """Train and score together with the leading process, which alone prints and writes files."""
     group = Group(place)
     group.connect()
-    work: Work | Shutdown = group.hand_out()
-    if isinstance(work, Shutdown):
-        raise SystemExit(int(work.failed))
-    beside_it = place.rank < place.local_size  # on the machine of the process that leads
-    prepared = prepare(work.settings, group, work.maps, work.table if beside_it else None)
-    with suppress(Interrupted):  # the one that leads has saved the step, and says so
-        fit(prepared, work.run.checkpoints, DummyLogger(), group=group, **work.resuming())
-        score(prepared.network.to(prepared.device).eval(), prepared.data, prepared.maps.baseline, group)
-    group.close()  # not after a fault: the others would notice before this process has said what it was
+    assignment: Assignment | Shutdown = group.hand_out()
+    if isinstance(assignment, Shutdown):
+        raise SystemExit(int(assignment.failed))
+    on_leading_machine = place.rank < place.local_size
+    table = assignment.table if on_leading_machine else None
+    prepared = prepare(assignment.settings, group, assignment.linear_maps, table)
+    with suppress(Interrupted):  # the leading process saves the step and prints the message
+        fit(prepared, assignment.run.checkpoints, DummyLogger(), group=group, **assignment.fit_options())
+        score(prepared.network.to(prepared.device).eval(), prepared.data, prepared.linear_maps.baseline, group)
+    group.close()  # skipped on an error, so that this process reports it before the others notice the lost connection

@@ -1,4 +1,4 @@
-"""Every case of bad input, through training and through predict: one line, exit code 2, nothing written."""
+"""Bad input to training and predict: a one-line error, exit code 2, nothing written."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ def _signals() -> Iterator[None]:
 
 
 def planted(row: int, column: str, cell: object) -> Spoil:
-    """Write the table with one cell replaced; `row` as a spreadsheet counts, the header being row 1."""
+    """Write the table with one cell replaced; `row` counts as in a spreadsheet, with the header as row 1."""
 
     def spoil(folder: Path) -> Path:
         table = hourly(300).astype(object)
@@ -75,7 +75,7 @@ def a_device(folder: Path) -> Path:
     return folder / "bad.csv"
 
 
-# what is wrong: how it is made, and what the line has to say
+# flaw: function that makes the file, and words that the error must have
 FLAWS: dict[str, tuple[Spoil, list[str]]] = {
     "no such file": (lambda folder: folder / "none.csv", ["none.csv", "no such file"]),
     "a folder": (a_folder, ["folder"]),
@@ -99,18 +99,18 @@ FLAWS: dict[str, tuple[Spoil, list[str]]] = {
     "duplicate times": (table(lambda good: pd.concat([good, good.iloc[[5]]])), ["rows 7 and 302", "duplicate"]),
     "a gap": (table(lambda good: good.drop(index=range(40, 43))), ["row 41", "missing", "3 missing in all"]),
     "a time off the grid": (planted(60, "date", "2016-07-03 10:17:00"), ["row 60", "off the grid"]),
-    "a spike among the rows of training": (
+    "a spike in the training rows": (
         planted(20, "load", 1e30),
         ["'load'", "2016-07-01 18:00:00", "1e+30", "deviations"],
     ),
-    "a spike among the last rows": (
+    "a spike in the last rows": (
         planted(299, "air", -1e25),
         ["'air'", "2016-07-13 09:00:00", "-1e+25", "deviations"],
     ),
-    "a date that is the time of reading": (planted(57, "date", "now"), ["row 57", "'date'", "'now' is no date"]),
-    "a date that is the day of reading": (planted(2, "date", "today"), ["row 2", "'date'", "'today' is no date"]),
-    "a name that colours a terminal": (renamed("lo\x1b[31mad"), [r"'lo\x1b[31mad'", "control characters"]),
-    "a name that turns the reading round": (renamed("lo\u202ead"), [r"'lo\u202ead'", "control characters"]),
+    "the date now": (planted(57, "date", "now"), ["row 57", "'date'", "'now' is no date"]),
+    "the date today": (planted(2, "date", "today"), ["row 2", "'date'", "'today' is no date"]),
+    "a name with a terminal color": (renamed("lo\x1b[31mad"), [r"'lo\x1b[31mad'", "control characters"]),
+    "a name with a right-to-left mark": (renamed("lo\u202ead"), [r"'lo\u202ead'", "control characters"]),
     "a pipe": (a_pipe, ["a pipe or a device"]),
     "a device": (a_device, ["a pipe or a device"]),
     "ragged": (content(b"date,load,oil,air\n2016-07-01,1,2,3\n2016-07-02,1,2,3,4\n"), ["row 3", "cells"]),
@@ -139,24 +139,22 @@ def expect_one_line(capsys: pytest.CaptureFixture[str], words: list[str]) -> str
 
 @pytest.mark.parametrize("tool", [train_on, forecast_from])
 @pytest.mark.parametrize("flaw", FLAWS)
-def test_a_flaw_of_the_file_is_one_line(
+def test_a_flawed_file_is_refused_in_one_line(
     flaw: str, tool: Callable[..., int], tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spoil, words = FLAWS[flaw]
     path = spoil(tmp_path)
     before = snapshot(tmp_path, tiny_run.path)
     assert tool(tiny_run, path, tmp_path) == 2
-    named = [] if tool is train_on and flaw.startswith("a spike") else [path.name]  # training has one table alone
+    named = [] if tool is train_on and flaw.startswith("a spike") else [path.name]  # training has only one table
     expect_one_line(capsys, [*named, *words])
     assert snapshot(tmp_path, tiny_run.path) == before
 
 
-# --- what only training can say
+# --- errors of training only
 
 
-def test_training_names_the_column_that_is_not_there(
-    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_training_names_a_missing_column(tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert train_on(tiny_run, tiny_run.source, tmp_path, data__targets=["lod"]) == 2
     expect_one_line(capsys, ["'lod'", "did you mean 'load'", "data.targets"])
     assert train_on(tiny_run, tiny_run.source, tmp_path, data__time_column="time") == 2
@@ -164,7 +162,7 @@ def test_training_names_the_column_that_is_not_there(
     assert snapshot(tmp_path) == {}
 
 
-def test_training_says_how_many_rows_are_needed(
+def test_training_names_the_number_of_rows_needed(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path / "short.csv", hourly(80))
@@ -174,7 +172,7 @@ def test_training_says_how_many_rows_are_needed(
     assert snapshot(tmp_path) == before
 
 
-def test_the_number_of_rows_that_training_asks_for_is_enough(tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_the_number_of_rows_that_training_names_is_enough(tiny_run: TinyRun, tmp_path: Path) -> None:
     split = {"train": CONTEXT + HORIZON, "validation": HORIZON, "test": HORIZON}
     path = write(tmp_path / "short.csv", hourly(CONTEXT + 3 * HORIZON))
     values = {"data__split": split, "training__max_steps": 1, "training__batch_size": 1}
@@ -188,12 +186,10 @@ def test_training_refuses_two_roles_for_one_column(
     expect_one_line(capsys, ["air", "one role"])
 
 
-# --- what only predict can say
+# --- errors of predict only
 
 
-def test_predict_names_the_column_that_is_not_there(
-    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predict_names_a_missing_column(tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path / "other.csv", hourly(300).rename(columns={"oil": "water"}))
     before = snapshot(tmp_path)
     assert forecast_from(tiny_run, path, tmp_path) == 2
@@ -202,7 +198,7 @@ def test_predict_names_the_column_that_is_not_there(
     assert snapshot(tmp_path) == before
 
 
-def test_predict_says_how_many_rows_are_needed(
+def test_predict_names_the_number_of_rows_needed(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for rows in (1, 2, 3, CONTEXT - 1):
@@ -225,7 +221,7 @@ def test_predict_refuses_another_frequency(
 
 
 @pytest.mark.parametrize("kind", ["absent", "file", "empty folder", "unfinished run", "no weights"])
-def test_predict_refuses_a_folder_that_is_no_finished_run(
+def test_predict_refuses_a_folder_without_a_finished_run(
     kind: str, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
@@ -243,7 +239,7 @@ def test_predict_refuses_a_folder_that_is_no_finished_run(
     assert snapshot(tmp_path) == before
 
 
-def test_predict_refuses_latest_where_there_is_no_run(
+def test_predict_refuses_latest_without_any_run(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -265,7 +261,7 @@ def test_predict_refuses_an_output_that_it_cannot_write(
     assert snapshot(tmp_path) == before
 
 
-def test_predict_does_not_write_over_its_input(
+def test_predict_refuses_to_overwrite_its_input(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path / "forecast.csv", hourly(300))
@@ -275,10 +271,10 @@ def test_predict_does_not_write_over_its_input(
     assert snapshot(tmp_path) == before
 
 
-# --- what is mended and said
+# --- repaired with a note
 
 
-def test_rows_out_of_order_are_sorted_and_said_in_predict(
+def test_predict_sorts_rows_out_of_order_with_a_note(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert forecast_from(tiny_run, tiny_run.source, tmp_path) == 0
@@ -291,7 +287,7 @@ def test_rows_out_of_order_are_sorted_and_said_in_predict(
     assert "sorted by date" in note
 
 
-def test_rows_out_of_order_are_sorted_and_said_in_training(
+def test_training_sorts_rows_out_of_order_with_a_note(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shuffled = write(tmp_path / "shuffled.csv", tiny_run.table.sample(frac=1, random_state=0))
@@ -309,7 +305,7 @@ def test_rows_out_of_order_are_sorted_and_said_in_training(
         ("", ["0"]),
     ],
 )
-def test_a_name_of_the_data_that_no_folder_can_have_is_one_line(
+def test_a_data_name_that_no_folder_can_have_is_refused_in_one_line(
     name: str, words: list[str], tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert train_on(tiny_run, tiny_run.source, tmp_path, data__name=name) == 2
@@ -317,6 +313,6 @@ def test_a_name_of_the_data_that_no_folder_can_have_is_one_line(
     assert snapshot(tmp_path) == {}
 
 
-def test_no_error_line_carries_what_steers_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_has_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     assert predict(["--run", "a\x1b[31mb", "--input", "x.csv"]) == 2
     assert r"a\x1b[31mb: no such folder" in expect_one_line(capsys, [])

@@ -1,4 +1,4 @@
-"""How a training ends that cannot go on: by which line, with which exit code, and with what kept."""
+"""Failed and stopped trainings: message, exit code and saved state."""
 
 import errno
 import math
@@ -41,12 +41,12 @@ pytestmark = [
 
 @pytest.fixture
 def config(tmp_path: Path) -> dict[str, Any]:
-    """Return a run of twelve steps that is saved after each of them and validates at the end alone."""
+    """Return a run of six steps that is saved after each step and validates at the end only."""
     return quick(tmp_path, "training.max_steps=6", "training.checkpoint_minutes=1e-9")
 
 
 def at_step(patch: pytest.MonkeyPatch, step: int, act: Callable[[ForecastTask], object]) -> None:
-    """Do something once, at the beginning of a training step."""
+    """Call `act` once, at the beginning of a training step."""
     original, done = ForecastTask.training_step, []
 
     def acting(self: ForecastTask, batch: Any, batch_idx: int) -> Any:
@@ -59,8 +59,8 @@ def at_step(patch: pytest.MonkeyPatch, step: int, act: Callable[[ForecastTask], 
 
 
 def only_folder(config: dict[str, Any]) -> Path:
-    (found,) = Path(config["output_dir"]).rglob(CONFIG)
-    return found.parent
+    (config_file,) = Path(config["output_dir"]).rglob(CONFIG)
+    return config_file.parent
 
 
 # --- not finite
@@ -71,7 +71,7 @@ def spoil_optimizer(task: ForecastTask) -> None:
         state["exp_avg"].fill_(math.nan)
 
 
-def test_a_spoilt_optimizer_is_not_saved_and_the_same_command_goes_on_from_the_step_before(
+def test_a_damaged_optimizer_is_not_saved_and_the_run_resumes_from_the_step_before(
     config: dict[str, Any], tmp_path: Path
 ) -> None:
     _, whole = train(changed(config, output_dir=str(tmp_path / "whole")))
@@ -88,7 +88,7 @@ def test_a_spoilt_optimizer_is_not_saved_and_the_same_command_goes_on_from_the_s
     assert result["test"] == whole["test"]
 
 
-def test_a_rate_without_bound_is_not_said_to_have_left_the_weights_alone(tmp_path: Path) -> None:
+def test_the_error_of_a_huge_learning_rate_warns_about_the_weights(tmp_path: Path) -> None:
     config = quick(tmp_path, "optimizer.lr=1e30", "training.checkpoint_minutes=1e-9")
     with pytest.raises(NotFiniteError) as refused:
         train(config)
@@ -110,7 +110,7 @@ def too_much_for_numpy() -> None:
 
 
 @pytest.mark.parametrize("take", [too_much, too_much_for_numpy])
-def test_out_of_memory_names_what_to_make_smaller(take: Callable[[], None], tmp_path: Path) -> None:
+def test_out_of_memory_names_the_options_to_lower(take: Callable[[], None], tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         at_step(patch, 1, lambda _: take())
         with pytest.raises(NotEnoughMemory) as refused:
@@ -123,21 +123,23 @@ def test_out_of_memory_names_what_to_make_smaller(take: Callable[[], None], tmp_
 
 
 @pytest.mark.parametrize("take", [too_much, too_much_for_numpy])
-def test_every_tool_ends_with_6_and_one_line(take: Callable[[], None], capsys: pytest.CaptureFixture[str]) -> None:
+def test_out_of_memory_is_one_line_with_exit_code_6(
+    take: Callable[[], None], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert finish(take) == 6
     error = capsys.readouterr().err
     assert error.startswith("error: not enough memory (")
     assert error.count("\n") == 1
 
 
-def test_a_job_of_a_sweep_that_ran_out_of_memory_has_a_line_and_no_traceback() -> None:
+def test_a_sweep_job_out_of_memory_has_no_traceback() -> None:
     for error in (NotEnoughMemory("not enough memory: make it smaller"), MemoryError("bad alloc")):
         failure = Failure.of(error)
         assert (failure.exit_code, failure.traceback) == (6, None)
         assert failure.error.startswith("not enough memory")
 
 
-def test_another_fault_is_none_of_memory() -> None:
+def test_other_errors_are_not_out_of_memory() -> None:
     for error in (RuntimeError("shapes differ"), OSError(2, "no such file"), ValueError("out of memory")):
         assert not ran_out_of_memory(error)
         assert explain(error) is None
@@ -145,7 +147,7 @@ def test_another_fault_is_none_of_memory() -> None:
 
 
 @pytest.mark.parametrize("number", [errno.ENAMETOOLONG, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ELOOP])
-def test_a_name_that_stands_for_something_else_is_one_line(number: int) -> None:
+def test_an_unusable_file_name_is_one_line(number: int) -> None:
     known = explain(OSError(number, os.strerror(number), "a" * 1000))
     assert known == (f"{'a' * 200}: {os.strerror(number)}: rename it or take it away", 2)
     moved = explain(OSError(number, os.strerror(number), "of_the_program.tmp", None, "model.safetensors"))
@@ -153,7 +155,7 @@ def test_a_name_that_stands_for_something_else_is_one_line(number: int) -> None:
     assert moved[0].startswith("model.safetensors: ")
 
 
-def test_a_run_that_does_not_fit_into_memory_is_not_called_damaged(
+def test_a_run_larger_than_memory_is_not_called_damaged(
     tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("forecast.runs.run.load_file", lambda *_: too_much())
@@ -189,10 +191,10 @@ def test_a_model_too_large_for_the_process_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGHUP])
-def test_a_schedulers_or_terminals_signal_saves_the_step(
+def test_a_scheduler_signal_or_hangup_saves_the_step(
     number: signal.Signals, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SLURM_NTASKS", "1")  # Lightning would take SIGUSR1 for itself, and requeue the job
+    monkeypatch.setenv("SLURM_NTASKS", "1")  # Lightning would handle SIGUSR1 and requeue the job
     monkeypatch.setenv("SLURM_JOB_NAME", "training")
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     at_step(monkeypatch, 3, lambda _: signal.raise_signal(number))
@@ -203,14 +205,14 @@ def test_a_schedulers_or_terminals_signal_saves_the_step(
 
 
 @pytest.mark.parametrize("number", ENDING)
-def test_outside_a_training_such_a_signal_ends_a_tool_with_its_number(number: signal.Signals) -> None:
+def test_outside_of_training_a_signal_ends_a_tool_with_its_exit_code(number: signal.Signals) -> None:
     with pytest.raises(SystemExit) as end:
         finish(lambda: signal.raise_signal(number))
     assert end.value.code == 128 + number
 
 
-def test_a_hangup_that_is_ignored_stays_so() -> None:
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup has it
+def test_an_ignored_hangup_stays_ignored() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
     request = StopRequest()
     request.listen()
     signal.raise_signal(signal.SIGHUP)
@@ -223,14 +225,14 @@ def test_a_hangup_that_is_ignored_stays_so() -> None:
 # --- folders
 
 
-def test_a_run_folder_that_is_removed_is_one_line(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_removed_run_folder_is_reported_in_one_line(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     at_step(monkeypatch, 3, lambda _: shutil.rmtree(only_folder(config)))
     with pytest.raises(InputError, match=r"is no longer there: it was removed or renamed while the program wrote"):
         train(config)
 
 
-def test_of_several_that_begin_the_same_run_together_one_does(config: dict[str, Any]) -> None:
-    """Each has looked for a run of this configuration before any of them has made its folder."""
+def test_only_one_of_several_processes_starts_the_same_run(config: dict[str, Any]) -> None:
+    """All look for a run of this configuration before any of them has made a folder."""
     config = {**config, "resume": "auto"}
     config["training"] = {**config["training"], "precision": "32-true"}
     made: list[Run] = []
@@ -252,11 +254,11 @@ def test_of_several_that_begin_the_same_run_together_one_does(config: dict[str, 
     for thread in threads:
         thread.join()
     (run,) = made
-    assert refused == [f"{run.path}: another process has just begun this run: wait for it, or use resume=false"] * 5
+    assert refused == [f"{run.path}: another process has just started this run: wait for it, or use resume=false"] * 5
     assert only_folder(config) == run.path
 
 
-def test_a_run_that_another_began_while_the_data_were_read_is_left_to_it(
+def test_a_run_that_another_process_started_meanwhile_is_refused(
     config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config, original = {**config, "resume": "auto"}, training.prepare
@@ -268,6 +270,6 @@ def test_a_run_that_another_began_while_the_data_were_read_is_left_to_it(
         return made
 
     monkeypatch.setattr(training, "prepare", slowly)
-    with pytest.raises(InputError, match="another process has just begun this run"):
+    with pytest.raises(InputError, match="another process has just started this run"):
         train(config)
     assert only_folder(config).is_dir()

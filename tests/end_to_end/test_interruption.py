@@ -1,4 +1,4 @@
-"""Ctrl-C where no step can be saved: one line says what is kept and how it goes on, and that line works."""
+"""Ctrl-C outside of the training steps: one line says what is saved and how to resume, and it works."""
 
 import runpy
 import signal
@@ -32,7 +32,7 @@ ENDS = [(KeyboardInterrupt(), signal.SIGINT), (SystemExit(143), signal.SIGTERM)]
 
 
 @pytest.mark.parametrize(("end", "number"), ENDS)
-def test_before_there_is_a_folder_nothing_is_there(
+def test_an_interrupt_before_the_folder_leaves_no_files(
     config: dict[str, Any], end: BaseException, number: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     interrupted(monkeypatch, preparation, "fit_maps", end)
@@ -43,11 +43,11 @@ def test_before_there_is_a_folder_nothing_is_there(
 
 
 @pytest.mark.parametrize(("end", "number"), ENDS)
-def test_before_the_first_step_the_line_begins_again_there(
+def test_an_interrupt_before_the_first_step_names_the_folder_to_resume(
     config: dict[str, Any], end: BaseException, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        interrupted(patch, fitting, "_start", end)
+        interrupted(patch, fitting, "_score_start", end)
         with pytest.raises(Interrupted, match=r"^interrupted before the first step: no training is lost: ") as caught:
             train(config)
     assert caught.value.exit_code == 128 + number
@@ -57,10 +57,10 @@ def test_before_the_first_step_the_line_begins_again_there(
 
 
 @pytest.mark.parametrize(("end", "number"), ENDS)
-def test_a_library_that_fails_as_it_cleans_up_does_not_hide_the_signal(
+def test_a_clean_up_error_of_a_library_does_not_hide_the_signal(
     config: dict[str, Any], end: BaseException, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Lightning asks a loader for its length before that has begun, if a signal comes between the two."""
+    """Lightning reads the length of a loader that has not started, if a signal comes early."""
 
     def cleans_up(*_: Any, **__: Any) -> None:
         try:
@@ -68,23 +68,25 @@ def test_a_library_that_fails_as_it_cleans_up_does_not_hide_the_signal(
         except BaseException:
             raise RuntimeError("Please call `iter(combined_loader)` first.")  # noqa: B904  # as Lightning does
 
-    monkeypatch.setattr(fitting, "_start", cleans_up)
+    monkeypatch.setattr(fitting, "_score_start", cleans_up)
     with pytest.raises(Interrupted, match=r"^interrupted before the first step: no training is lost: ") as caught:
         train(config)
     assert caught.value.exit_code == 128 + number
 
 
-def test_a_fault_of_its_own_is_none_of_a_signal(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    interrupted(monkeypatch, fitting, "_start", RuntimeError("shapes differ"))
+def test_a_runtime_error_without_a_signal_is_raised_unchanged(
+    config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted(monkeypatch, fitting, "_score_start", RuntimeError("shapes differ"))
     with pytest.raises(RuntimeError, match=r"^shapes differ$"):
         train(config)
 
 
-def test_while_scoring_the_training_is_saved(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_while_scoring_keeps_the_training(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         interrupted(patch, training, "score", KeyboardInterrupt())
         with pytest.raises(
-            Interrupted, match=r"^interrupted: the training up to step 2 is saved: go on with "
+            Interrupted, match=r"^interrupted: the training up to step 2 is saved: resume with "
         ) as caught:
             train(config)
     folder = str(caught.value).rpartition("resume=")[2]
@@ -92,7 +94,7 @@ def test_while_scoring_the_training_is_saved(config: dict[str, Any], monkeypatch
     assert (str(run.path), result["status"]) == (folder, "finished")
 
 
-def test_while_the_libraries_are_loaded_there_is_a_line_and_no_traceback(
+def test_an_interrupt_during_imports_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Interrupting:
@@ -109,13 +111,13 @@ def test_while_the_libraries_are_loaded_there_is_a_line_and_no_traceback(
     assert capsys.readouterr().err == "stopped: interrupted while starting: nothing was read or written\n"
 
 
-def test_what_is_no_signal_passes(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exit_without_a_signal_is_raised_unchanged(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted(monkeypatch, preparation, "fit_maps", SystemExit(1))
     with pytest.raises(SystemExit, match=r"^1$"):
         train(config)
 
 
-def test_a_wrong_option_is_refused_before_the_fits_that_take_long(
+def test_a_wrong_option_is_refused_before_the_linear_fits(
     config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupted(monkeypatch, preparation, "fit_maps", AssertionError("fitted"))
@@ -124,12 +126,12 @@ def test_a_wrong_option_is_refused_before_the_fits_that_take_long(
         train(config)
 
 
-def test_the_data_are_said_before_the_fits_that_take_long(
+def test_the_data_are_printed_before_the_linear_fits(
     config: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     interrupted(monkeypatch, preparation, "fit_maps", KeyboardInterrupt())
     with pytest.raises(Interrupted):
         train(config)
-    said = capsys.readouterr().out
-    assert "synthetic: 700 rows, 1 targets; windows: " in said
-    assert said.endswith("linear maps: being fitted, before the first step\n")
+    output = capsys.readouterr().out
+    assert "synthetic: 700 rows, 1 targets; windows: " in output
+    assert output.endswith("fitting the linear models before the first step\n")

@@ -27,7 +27,7 @@ FIRST_VALIDATION, FIRST_TEST = 489, 560
 
 
 def prepared(table: pd.DataFrame, context_length: int = CONTEXT) -> ForecastData:
-    """Return the data as training sees them, past the reader that would refuse NaN."""
+    """Return the data as training sees them, without the reader, which would refuse NaN."""
     frame = table.set_index("date")
     frame.index = pd.DatetimeIndex(frame.index, name="date")
     return as_data(Series(frame, "h"), context_length)
@@ -47,8 +47,8 @@ def as_data(series: Series, context_length: int) -> ForecastData:
     return data
 
 
-def spoilt(table: pd.DataFrame, first: int, value: float) -> pd.DataFrame:
-    """Return the table with every value from row `first` on replaced."""
+def changed_from(table: pd.DataFrame, first: int, value: float) -> pd.DataFrame:
+    """Return the table with all values from row `first` on replaced."""
     copy = table.copy()
     copy.loc[first:, ["load", "oil", "air"]] = value
     return copy
@@ -60,7 +60,7 @@ def same(one: Batch, other: Batch) -> bool:
 
 
 def before(windows: Windows, row: int) -> Windows:
-    """Return the windows whose origin is at most `row`, so that no context reaches it."""
+    """Return the windows whose origin is at most `row`, so that no context includes it."""
     return replace(windows, starts=windows.starts[windows.starts + windows.context_length <= row])
 
 
@@ -71,11 +71,11 @@ def clean() -> ForecastData:
 
 @pytest.mark.parametrize("value", [np.nan, 1e13])
 class TestRowsAfterTheLastValidationTarget:
-    """Spoilt, they reach nothing that is fitted or chosen."""
+    """Changed rows after the last validation target affect nothing that is fitted or selected."""
 
     @pytest.fixture
     def bad(self, value: float) -> ForecastData:
-        return prepared(spoilt(hourly(), FIRST_TEST, value))
+        return prepared(changed_from(hourly(), FIRST_TEST, value))
 
     def test_change_no_scaler_value(self, clean: ForecastData, bad: ForecastData) -> None:
         assert bad.scaler.to_dict() == clean.scaler.to_dict()
@@ -103,7 +103,7 @@ class TestRowsAfterTheLastValidationTarget:
 @pytest.mark.parametrize("value", [np.nan, 1e13])
 def test_rows_from_the_origin_on_change_no_forecast(tiny_run: TinyRun, clean: ForecastData, value: float) -> None:
     origin = 620
-    bad = prepared(spoilt(hourly(), origin, value))
+    bad = prepared(changed_from(hourly(), origin, value))
     network = Run.open(tiny_run.path).load_model()
     ridge = fit_ridge(clean.parts["train"], clean.parts["validation"])
     one, other = (next(before(data.parts["test"], origin).batches(512)) for data in (clean, bad))
@@ -117,7 +117,7 @@ def test_rows_from_the_origin_on_change_no_forecast(tiny_run: TinyRun, clean: Fo
     assert torch.equal(*seasonal)
 
 
-def test_a_value_before_the_origin_does_change_the_forecast(tiny_run: TinyRun, clean: ForecastData) -> None:
+def test_the_last_value_before_the_origin_changes_the_forecast(tiny_run: TinyRun, clean: ForecastData) -> None:
     origin = 620
     bad = prepared(hourly().assign(load=lambda table: table["load"] + 50.0 * (table.index == origin - 1)))
     network = Run.open(tiny_run.path).load_model()
@@ -127,14 +127,14 @@ def test_a_value_before_the_origin_does_change_the_forecast(tiny_run: TinyRun, c
     assert differs.tolist() == [False] * (len(differs) - 1) + [True]
 
 
-def test_the_future_columns_of_a_frame_that_predict_is_given_do_not_matter(tiny_run: TinyRun) -> None:
+def test_extra_columns_do_not_change_a_forecast_but_the_last_row_does(tiny_run: TinyRun) -> None:
     forecaster = load(tiny_run.path)
     table = tiny_run.table
     assert forecaster.predict(table.iloc[:600]).equals(forecaster.predict(table.iloc[:600].assign(extra=np.nan)))
     assert not forecaster.predict(table.iloc[:600]).equals(forecaster.predict(table.iloc[:599]))
 
 
-def test_test_rows_change_neither_what_is_learnt_nor_what_is_selected(tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_test_rows_change_neither_weights_nor_selection(tiny_run: TinyRun, tmp_path: Path) -> None:
     table = tiny_run.table.copy()
     table.loc[FIRST_TEST:, ["load", "oil", "air"]] *= -3.0
     source = write(tmp_path / "other.csv", table)
@@ -154,7 +154,7 @@ IN_AND_AROUND_GAPS = [599, 600, 601, 603, 606, 607, 640, 641, 650, 652, 655, 656
 
 
 def holed(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with rows 90 to 95, 600 to 605 and 640 absent, row 620 twice, and cells empty."""
+    """Return the table without rows 90 to 95, 600 to 605 and 640, with row 620 twice, and with empty cells."""
     copy = table.copy()
     copy.loc[650:654, "air"] = np.nan
     copy.loc[[30, 665], "load"] = np.nan
@@ -162,20 +162,18 @@ def holed(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def repaired(table: pd.DataFrame, missing: str, context_length: int = CONTEXT) -> ForecastData:
-    """Return the data as training sees them, read as from a file and repaired."""
+    """Return the data as training sees them, after the repair of gaps."""
     series = series_from_frame(holed(table), policies=Policies("mean", missing))
     assert len(series.frame) == ROWS
     return as_data(series, context_length)
 
 
 @pytest.mark.parametrize("missing", FILLS)
-def test_values_from_the_origin_on_change_no_kept_window_and_no_forecast_from_it(
-    missing: str, tiny_run: TinyRun
-) -> None:
+def test_values_from_the_origin_on_change_no_scored_window_and_no_forecast(missing: str, tiny_run: TinyRun) -> None:
     network = Run.open(tiny_run.path).load_model()
     plain = repaired(hourly(), missing)
     for origin in IN_AND_AROUND_GAPS:
-        bad = repaired(spoilt(hourly(), origin, 1e6), missing)
+        bad = repaired(changed_from(hourly(), origin, 1e6), missing)
         assert bad.scaler.to_dict() == plain.scaler.to_dict()
         one, other = (next(before(data.parts["test"], origin).batches(512)) for data in (plain, bad))
         assert same(one, other._replace(future=one.future))
@@ -187,26 +185,26 @@ def test_values_from_the_origin_on_change_no_kept_window_and_no_forecast_from_it
 
 
 @pytest.mark.parametrize("missing", FILLS)
-def test_only_a_line_over_a_gap_makes_windows_unfit_to_keep(missing: str) -> None:
-    """The windows that are left out are those that would have failed the test above."""
+def test_only_interpolation_over_a_gap_excludes_windows(missing: str) -> None:
+    """The excluded windows are those that would fail the test above."""
     plain = repaired(hourly(), missing)
     unfit = set()
     for origin in range(FIRST_TEST + 1, ROWS - HORIZON + 1):
         start = torch.tensor([origin - CONTEXT])
-        bad = repaired(spoilt(hourly(), origin, 1e6), missing) if origin in IN_AND_AROUND_GAPS else plain
+        bad = repaired(changed_from(hourly(), origin, 1e6), missing) if origin in IN_AND_AROUND_GAPS else plain
         one, other = (replace(data.parts["test"], starts=start).batch(torch.tensor([0])) for data in (plain, bad))
         if not torch.equal(one.past, other.past):
             unfit.add(origin)
-    kept = set((plain.parts["test"].starts + CONTEXT).tolist())
+    scored = set((plain.parts["test"].starts + CONTEXT).tolist())
     left_out = {*range(601, 607), 641, *range(651, 656), 666} if missing == "interpolate" else set()
     assert unfit == left_out & set(IN_AND_AROUND_GAPS)
-    assert kept == set(range(FIRST_TEST, ROWS - HORIZON + 1)) - left_out
+    assert scored == set(range(FIRST_TEST, ROWS - HORIZON + 1)) - left_out
     assert plain.left_out["test"] == len(left_out)
 
 
 @pytest.mark.parametrize("missing", FILLS)
 @pytest.mark.parametrize("context_length", [1, 24, 200])
-def test_the_windows_that_are_scored_are_the_same_at_every_look_back(missing: str, context_length: int) -> None:
+def test_the_scored_windows_are_the_same_at_every_look_back(missing: str, context_length: int) -> None:
     origins = [
         repaired(hourly(), missing, length).parts["test"].starts + length for length in (context_length, CONTEXT)
     ]
@@ -214,7 +212,7 @@ def test_the_windows_that_are_scored_are_the_same_at_every_look_back(missing: st
 
 
 @pytest.mark.parametrize("missing", FILLS)
-def test_what_was_filled_is_never_a_target(missing: str) -> None:
+def test_a_filled_value_is_never_a_target(missing: str) -> None:
     data = repaired(hourly(), missing)
     for part in ("train", "test"):
         for batch in data.parts[part].batches(64):
@@ -235,7 +233,7 @@ def test_the_first_test_target_is_the_same_date_at_every_look_back(context_lengt
         assert len(windows) == (FIRST_TEST - FIRST_VALIDATION if part == "validation" else ROWS - FIRST_TEST) - 11
 
 
-def test_the_three_parts_have_no_target_in_common(clean: ForecastData) -> None:
+def test_the_three_splits_share_no_target(clean: ForecastData) -> None:
     targets: dict[str, set[int]] = {}
     for part, windows in clean.parts.items():
         rows = [batch.origin[:, None] + torch.arange(HORIZON) for batch in windows.batches(512)]
@@ -245,19 +243,19 @@ def test_the_three_parts_have_no_target_in_common(clean: ForecastData) -> None:
     assert targets["test"] == set(range(FIRST_TEST, ROWS))
 
 
-def test_the_scaler_knows_the_training_rows_alone(clean: ForecastData) -> None:
+def test_the_scaler_is_fitted_on_the_training_rows_only(clean: ForecastData) -> None:
     values = hourly().loc[: FIRST_VALIDATION - 1, ["load", "oil", "air"]].to_numpy()
     np.testing.assert_allclose(clean.scaler.mean, values.mean(0), rtol=1e-12)
     np.testing.assert_allclose(clean.scaler.scale, values.std(0), rtol=1e-12)
 
 
-def test_the_known_future_is_a_function_of_the_dates_alone(clean: ForecastData) -> None:
+def test_the_known_future_depends_on_the_dates_only(clean: ForecastData) -> None:
     other = prepared(hourly(seed=5).assign(load=0.0))
     assert torch.equal(clean.parts["test"].known, other.parts["test"].known)
     assert clean.parts["test"].known.shape == (ROWS, 2 * len(clean.cycles))
 
 
-def test_standard_borders_leave_the_same_windows_as_the_papers(etth1_path: Path, tmp_path: Path) -> None:
+def test_the_standard_split_of_etth1_has_the_windows_of_the_papers(etth1_path: Path, tmp_path: Path) -> None:
     from forecast.data.sources import load_source
 
     config = quick(tmp_path, "data=etth1", f"data.path={etth1_path}")

@@ -1,4 +1,4 @@
-"""The README's own attention, taken out of the README and put where a user would put it."""
+"""The custom attention of the README, installed as a user would do it."""
 
 import re
 import shlex
@@ -30,7 +30,7 @@ def copy(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, command: str, *more: str) -> str:
-    """Run a command of the README there and give what it prints."""
+    """Run a command of the README in `folder` and return its output."""
     python, *words = shlex.split(command)
     assert python == "python"
     done = subprocess.run([sys.executable, *words, *more], cwd=folder, capture_output=True, text=True, timeout=300)
@@ -47,7 +47,7 @@ def test_the_readme_shows_two_files_and_two_commands() -> None:
 
 
 @pytest.mark.slow
-def test_two_files_are_all_it_takes_to_check_and_train_an_attention(copy: Path) -> None:
+def test_two_files_are_enough_to_check_and_train_an_attention(copy: Path) -> None:
     check, train = COMMANDS
     assert "checks of mine" in run(copy, check)
     small = ["training.max_steps=3", *SMALL["patch_informer"]]

@@ -1,4 +1,4 @@
-"""`python -m forecast.report`: what it writes, where, and what it refuses."""
+"""`python -m forecast.report`: files, contents and errors."""
 
 import csv
 import json
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw nothing."""
+    """Skip the pictures."""
     monkeypatch.setattr(content, "draw_pictures", no_pictures)
 
 
@@ -41,7 +41,7 @@ FILES = {"report.html", "report.md", "report.csv"} | {
 
 
 @pytest.mark.usefixtures("plain")
-def test_one_folder_of_runs_has_its_report_in_it(pair: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_of_one_folder_is_written_into_it(pair: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--runs", str(pair)]) == 0
     assert written(pair) == FILES
     out = capsys.readouterr().out.splitlines()
@@ -51,14 +51,14 @@ def test_one_folder_of_runs_has_its_report_in_it(pair: Path, capsys: pytest.Capt
     assert out[-1] == f"report: {pair / 'report.html'}"
 
 
-def test_the_same_runs_give_the_same_bytes(pair: Path, tmp_path: Path) -> None:
+def test_the_same_runs_give_identical_files(pair: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         assert main(["--runs", str(pair), "--output", str(tmp_path / name), "--quiet"]) == 0
     one, two = (list(snapshot(tmp_path / name).values()) for name in ("one", "two"))
     assert one == two
 
 
-def test_the_files_say_the_same_and_name_every_command(pair: Path) -> None:
+def test_all_files_have_the_same_scores_and_commands(pair: Path) -> None:
     main(["--runs", str(pair), "--quiet"])
     rows = read_rows(pair / "report.csv")
     text, page = ((pair / f"report.{end}").read_text(encoding="utf-8") for end in ("md", "html"))
@@ -79,7 +79,7 @@ def test_the_files_say_the_same_and_name_every_command(pair: Path) -> None:
 
 
 @pytest.mark.usefixtures("plain")
-def test_scores_that_a_result_has_besides_are_columns_without_being_known(pair: Path) -> None:
+def test_additional_scores_of_a_result_become_columns(pair: Path) -> None:
     for folder in (pair / "full", pair / "linear"):
         result = json.loads((folder / "result.json").read_text())
         for scores in (result, *result["baselines"].values()):
@@ -105,7 +105,7 @@ def test_scores_that_a_result_has_besides_are_columns_without_being_known(pair: 
 
 
 @pytest.mark.usefixtures("plain")
-def test_two_data_sets_are_two_chapters_with_pictures_of_their_own(pair: Path, tmp_path: Path) -> None:
+def test_two_data_sets_have_separate_sections_and_pictures(pair: Path, tmp_path: Path) -> None:
     write_run(tmp_path / "other", result_of(config={"data.name": "etth2"}))
     assert main(["--runs", str(pair), str(tmp_path / "other"), "--output", str(tmp_path / "out")]) == 0
     names = written(tmp_path / "out")
@@ -117,7 +117,7 @@ def test_two_data_sets_are_two_chapters_with_pictures_of_their_own(pair: Path, t
 
 
 @pytest.mark.usefixtures("plain")
-def test_a_report_that_is_made_again_leaves_no_picture_of_the_old_one(pair: Path) -> None:
+def test_a_new_report_removes_the_pictures_of_the_old_one(pair: Path) -> None:
     (pair / "report-7-error-train.png").write_bytes(b"old")
     (pair / "mine.png").write_bytes(b"mine")
     assert main(["--runs", str(pair), "--quiet"]) == 0
@@ -125,7 +125,7 @@ def test_a_report_that_is_made_again_leaves_no_picture_of_the_old_one(pair: Path
 
 
 @pytest.mark.usefixtures("plain")
-def test_what_is_left_out_is_on_the_page(pair: Path) -> None:
+def test_the_report_lists_excluded_runs(pair: Path) -> None:
     (pair / "linear" / "manifest.json").unlink()
     assert main(["--runs", str(pair), "--quiet"]) == 0
     text = (pair / "report.md").read_text(encoding="utf-8")
@@ -133,7 +133,7 @@ def test_what_is_left_out_is_on_the_page(pair: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--runs", "absent"], "absent: no such folder"),
         (["--runs", "empty"], "empty: no finished run there: train some, or name them by --runs"),
@@ -143,8 +143,8 @@ def test_what_is_left_out_is_on_the_page(pair: Path) -> None:
     ],
 )
 @pytest.mark.usefixtures("plain")
-def test_what_cannot_be_done_is_one_line_and_writes_nothing(
-    pair: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+def test_an_impossible_report_is_refused_in_one_line(
+    pair: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], message: str
 ) -> None:
     monkeypatch.chdir(pair.parent)
     Path("empty").mkdir()
@@ -153,5 +153,5 @@ def test_what_cannot_be_done_is_one_line_and_writes_nothing(
     assert main(words) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: ")
-    assert said in line
+    assert message in line
     assert snapshot(pair.parent) == before

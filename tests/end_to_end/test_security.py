@@ -1,4 +1,4 @@
-"""Each promise of SECURITY.md names tests that hold it, and these tests exist."""
+"""Each promise of SECURITY.md names tests, and these tests exist."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""A run whose table is in a file: the same numbers, one line about it, and nothing left behind."""
+"""A run with a memory-mapped table: the same numbers, one printed line, no files left."""
 
 import resource
 from pathlib import Path
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("undrawn")
 SCORED = ("validation", "test", "linear_path", "baselines", "model", "linear_fit")
 
 
-def test_a_mapped_table_gives_the_same_digits_and_says_where_it_was(
+def test_a_mapped_table_gives_identical_scores(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = changed({**tiny_run.config, "output_dir": str(tmp_path)}, training__data_placement="mapped")
@@ -38,7 +38,7 @@ def test_a_mapped_table_gives_the_same_digits_and_says_where_it_was(
     assert [path.name for path in tmp_path.iterdir()] == ["hours"]
 
 
-def test_a_disk_too_small_for_a_mapped_table_ends_with_4_before_there_is_a_folder(tmp_path: Path) -> None:
+def test_a_full_disk_for_a_mapped_table_has_exit_code_4_and_leaves_no_folder(tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
     try:

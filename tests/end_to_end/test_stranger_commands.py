@@ -1,4 +1,4 @@
-"""Every command on a stranger's folders: nothing that they name is imported, run, asked for, or written elsewhere."""
+"""Every command on untrusted folders: no code is run or imported, nothing is fetched or written elsewhere."""
 
 import json
 import os
@@ -16,14 +16,14 @@ from tests.conftest import TinyRun
 from tests.support.small import ROOT, changed, quick, rewrite
 
 MODULES = ("planted_code", "planted_data", "antigravity", "outputs")
-"""What the folders name; the first two lie where Python looks first."""
+"""Modules that the folders name; Python would find the first two."""
 
 WRITABLE = ("results", "temporary")
 
 
 @pytest.fixture(scope="module")
 def place(tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder to start the commands in, with run folders of a stranger below it."""
+    """Return a working folder with untrusted run folders."""
     root = tmp_path_factory.mktemp("strangers")
     for name in (*WRITABLE, "private", "outputs"):
         (root / name).mkdir()
@@ -66,7 +66,7 @@ def place(tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _plant(path: Path, way: tuple[str, ...], value: Any) -> None:
-    """Put a value into a JSON file of a run folder, and have its manifest agree, as somebody who means it would."""
+    """Put a value into a JSON file of a run folder and update its manifest, as an attacker would."""
     content = node = json.loads(path.read_text())
     for key in way[:-1]:
         node = node[key]
@@ -75,7 +75,7 @@ def _plant(path: Path, way: tuple[str, ...], value: Any) -> None:
 
 
 def commands(source: Path) -> list[tuple[list[str], int]]:
-    """Return the commands with the exit codes that they end with."""
+    """Return the commands with their exit codes."""
     unfinished = ("callback", "nested", "logger", "looked_up", "file", "fetched", "large")
     damaged = ("preset", "mechanism", "horizon")
     given = ["--input", str(source), "--output", "results/forecast.csv"]
@@ -95,10 +95,10 @@ def commands(source: Path) -> list[tuple[list[str], int]]:
 
 
 @pytest.mark.slow
-def test_every_command_keeps_to_its_own_on_a_stranger_s_folders(place: Path, tiny_run: TinyRun) -> None:
-    called = commands(tiny_run.source)
-    writable = [*WRITABLE, get_cachedir()]  # where the fonts of this machine are listed once
-    work = {"root": str(place), "writable": writable, "modules": MODULES, "commands": [words for words, _ in called]}
+def test_no_command_runs_code_of_an_untrusted_folder(place: Path, tiny_run: TinyRun) -> None:
+    expected = commands(tiny_run.source)
+    writable = [*WRITABLE, get_cachedir()]  # the font cache
+    work = {"root": str(place), "writable": writable, "modules": MODULES, "commands": [words for words, _ in expected]}
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(place / "temporary")}
     environment |= {"MPLCONFIGDIR": get_cachedir(), "OMP_NUM_THREADS": "1", "HYDRA_FULL_ERROR": "1"}
     environment.pop("FORECAST_DATA_DIR", None)
@@ -108,15 +108,15 @@ def test_every_command_keeps_to_its_own_on_a_stranger_s_folders(place: Path, tin
         timeout=300,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert [(each["words"], each["code"]) for each in found["ended"]] == called, found["ended"]
-    assert found["seen"] == []
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert [(end["words"], end["code"]) for end in result["ended"]] == expected, result["ended"]
+    assert result["seen"] == []
     imported = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")]
-    assert len(imported) > 1000  # the commands were imported, and watched
-    for names in (found["asked"], found["loaded"], imported):
+    assert len(imported) > 1000  # the commands were imported
+    for names in (result["asked"], result["loaded"], imported):
         assert [name for name in names if name.split(".")[0] in MODULES] == []
-    for each in found["ended"]:
-        assert "Traceback" not in each["error"]
+    for end in result["ended"]:
+        assert "Traceback" not in end["error"]
     assert sorted(path.name for path in place.iterdir()) == sorted(
         [*WRITABLE, "private", "outputs", *(f"{name}.py" for name in MODULES[:2])]
     )

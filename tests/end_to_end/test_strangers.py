@@ -1,4 +1,4 @@
-"""What a run folder from somebody else may not do: run code, name files, fetch, look up, or write elsewhere."""
+"""An untrusted run folder runs no code, and reads, fetches and writes nothing elsewhere."""
 
 import json
 import os
@@ -31,20 +31,20 @@ PAYLOAD = "open({mark!r}, 'w').close()\nfrom lightning.pytorch.callbacks import 
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Return the list of what is asked for by address, of which nothing is answered."""
+def requested(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Return the list of requested addresses; every request fails."""
     requests: list[object] = []
 
     def refuse(_: object, address: object, *__: object, **___: object) -> None:
         requests.append(address)
-        raise OSError("nothing is asked for here")
+        raise OSError("no requests in this test")
 
     monkeypatch.setattr("urllib.request.OpenerDirector.open", refuse)
     return requests
 
 
 def folder_of(place: Path, **values: Any) -> Path:
-    """Write a run folder that has begun, its configuration changed, and give it."""
+    """Write and return a started run folder with a changed configuration."""
     folder = place / "outputs" / "evil"
     folder.mkdir(parents=True)
     content = changed(quick(place / "outputs"), **values)
@@ -53,7 +53,7 @@ def folder_of(place: Path, **values: Any) -> Path:
 
 
 def resume(folder: Path, *words: str) -> dict[str, Any]:
-    """Go on with a folder as `python train.py resume=<folder> <words>` does."""
+    """Resume a folder as `python train.py resume=<folder> <words>` does."""
     named = [f"resume={folder}", *words]
     return train({**compose(*named), "output_dir": str(folder.parent)}, overrides=named)[1]
 
@@ -90,19 +90,19 @@ def test_nothing_that_a_folder_names_is_imported(where: str, tmp_path: Path, mon
         ("attention", {"name": "full", "x": [{"_target_": "os.getpid"}]}),
     ],
 )
-def test_a_folder_names_from_the_closed_list_and_gives_plain_values(group: str, node: dict[str, Any]) -> None:
+def test_a_folder_may_name_classes_of_the_closed_list_only(group: str, node: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=group):
         check_stored({**compose(), group: node}, Path("config.json"))
 
 
-def test_the_closed_list_has_what_the_program_composes_and_every_name_exists() -> None:
+def test_the_closed_list_has_all_defaults_and_every_name_exists() -> None:
     for words in ([], ["scheduler=cosine"], ["scheduler=halving"], ["optimizer._target_=torch.optim.SGD"]):
         check_stored(compose(*words), Path("config.json"))
     for name in sorted(set.union(*map(set, NAMES.values()))):
         assert callable(resolve_name(name))
 
 
-def test_the_command_line_may_name_another_class_in_the_place_of_the_folder_s(tmp_path: Path) -> None:
+def test_the_command_line_may_replace_a_class_of_the_folder(tmp_path: Path) -> None:
     target = "lightning.pytorch.loggers.CSVLogger"
     folder = folder_of(tmp_path, logger={"_target_": "mlflow.Logger", "name": "../../escaped"})
     words = [f"logger._target_={target}", "+logger.name=csv", "training.max_steps=1"]
@@ -139,7 +139,7 @@ def test_no_interpolation_of_a_folder_is_resolved(place: str, tmp_path: Path, mo
     assert text in str(caught.value)
 
 
-def test_an_interpolation_of_what_is_absent_is_one_line(tmp_path: Path) -> None:
+def test_an_interpolation_of_an_absent_variable_is_refused(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, output_dir="${oc.env:ABSENT}")
     with pytest.raises(InputError, match="interpolations"):
         resume(folder)
@@ -149,8 +149,8 @@ def test_an_interpolation_of_what_is_absent_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../x/sitecustomize.py", "/ABSENT/authorized_keys", "..", "a/b.csv", "own.csv"])
-def test_no_address_of_a_folder_is_asked_and_nothing_is_written_elsewhere(
-    name: str, tmp_path: Path, asked: list[object], monkeypatch: pytest.MonkeyPatch
+def test_no_address_of_a_folder_is_requested_and_nothing_is_written_elsewhere(
+    name: str, tmp_path: Path, requested: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("FORECAST_DATA_DIR", raising=False)
     monkeypatch.chdir(tmp_path)
@@ -160,11 +160,11 @@ def test_no_address_of_a_folder_is_asked_and_nothing_is_written_elsewhere(
     with pytest.raises(InputError) as caught:
         resume(folder)
     assert "\n" not in str(caught.value)
-    assert asked == []
+    assert requested == []
     assert snapshot(tmp_path) == before
 
 
-def test_the_address_of_a_preset_is_that_of_conf_and_of_no_folder(asked: list[object], tmp_path: Path) -> None:
+def test_the_address_of_a_preset_comes_from_conf_only(requested: list[object], tmp_path: Path) -> None:
     preset = compose("data=etth1")["data"]
     for change, url in [
         ({}, preset["url"]),
@@ -174,11 +174,11 @@ def test_the_address_of_a_preset_is_that_of_conf_and_of_no_folder(asked: list[ob
         ({"name": "../etth1"}, None),
     ]:
         assert described_data({**preset, **change}, tmp_path, str)["url"] == url
-    assert asked == []
+    assert requested == []
 
 
 @pytest.mark.parametrize("kind", ["absolute", "dots", "link"])
-def test_a_folder_reads_no_file_elsewhere_and_the_line_has_the_command_that_does(
+def test_a_folder_reads_no_file_elsewhere_and_the_error_has_the_command_that_does(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("FORECAST_DATA_DIR", raising=False)
@@ -195,9 +195,7 @@ def test_a_folder_reads_no_file_elsewhere_and_the_line_has_the_command_that_does
     assert str(caught.value).endswith(f": {resume_command(folder, str(path))}")
 
 
-def test_a_file_in_the_data_folder_or_in_the_run_folder_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_in_the_data_folder_or_run_folder_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     data = compose("data=csv", "data.path=x")["data"]
     for place in ("data", "named", "run"):
@@ -211,7 +209,7 @@ def test_a_file_in_the_data_folder_or_in_the_run_folder_is_read(
     assert resume_words(Path("out/run"), {**data, "path": "my.csv"}) == "resume=out/run data.path=my.csv"
 
 
-def test_a_run_on_a_file_elsewhere_goes_on_by_the_command_that_is_printed(
+def test_a_run_on_a_file_elsewhere_is_resumed_by_the_printed_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -227,7 +225,7 @@ def test_a_run_on_a_file_elsewhere_goes_on_by_the_command_that_is_printed(
     assert result["config"]["data"]["past_covariates"] == ["air"]
     assert result["command"].count("data=") == 0
     write(source, hourly(seed=1))
-    with pytest.raises(SystemExit) as end:  # finished: the file that is named is compared with what was read
+    with pytest.raises(SystemExit) as end:  # finished: the named file is compared with the recorded hash
         main()
     assert end.value.code == 2
 
@@ -235,14 +233,12 @@ def test_a_run_on_a_file_elsewhere_goes_on_by_the_command_that_is_printed(
 @pytest.mark.parametrize(
     "name", ["my.csv", "a b.csv", 'a"b.csv', "a\\b.csv", "a\\", "[1],{2}.csv", "it's=1~.csv", "ü", "1.5", "nan", "NULL"]
 )
-def test_the_command_that_is_printed_names_the_file_as_it_is(name: str) -> None:
+def test_the_printed_command_quotes_the_file_name(name: str) -> None:
     *_, word = shlex.split(resume_command(Path("outputs/a"), name))
     assert compose_words(["data=csv", word]).data.path == name
 
 
-def test_an_interrupted_run_on_a_file_elsewhere_says_both_words_that_go_on_with_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_interrupt_message_names_folder_and_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FORECAST_DATA_DIR", raising=False)
     source = write(tmp_path / "hours.csv", hourly())
     step = ForecastTask.training_step
@@ -263,7 +259,7 @@ def test_an_interrupted_run_on_a_file_elsewhere_says_both_words_that_go_on_with_
 
 
 class Marks:
-    """Leaves a file behind where it is read by pickle."""
+    """Object that makes a folder when it is unpickled."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -296,7 +292,7 @@ class Marks:
         ["-m", "seed=1,2", "--config-dir", "{folder}", "+own=launcher"],
     ],
 )
-def test_a_word_that_has_hydra_run_or_write_elsewhere_is_one_line(
+def test_an_option_that_makes_hydra_run_code_or_write_elsewhere_is_refused(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "rerun.pickle").write_bytes(pickle.dumps(Marks(str(tmp_path / "PWNED"))))
@@ -317,10 +313,10 @@ def test_a_word_that_has_hydra_run_or_write_elsewhere_is_one_line(
     assert "evil_configuration" not in sys.modules
 
 
-# --- names in what is read afterwards
+# --- names in reports
 
 
-def test_a_name_is_no_tag_link_or_picture_of_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_makes_no_tag_link_or_picture_in_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("forecast.report.content.draw_pictures", lambda _: [])
     name = "<script>alert(1)</script> ![x](https://127.0.0.1:9/x.png) `<b>` [x](javascript:x)"
     result = result_of(config={"data.name": name})
@@ -336,10 +332,10 @@ def test_a_name_is_no_tag_link_or_picture_of_a_page(tmp_path: Path, monkeypatch:
         assert "](javascript" not in document
 
 
-# --- what cannot be had
+# --- missing packages
 
 
-def test_a_logger_whose_package_is_absent_is_one_line_and_leaves_no_folder(tmp_path: Path) -> None:
+def test_a_logger_without_its_package_is_refused_in_one_line(tmp_path: Path) -> None:
     if find_spec("wandb") is not None:
         pytest.skip("wandb is installed")
     target = "lightning.pytorch.loggers.WandbLogger"

@@ -138,8 +138,8 @@ def test_a_training_takes_what_its_validation_part_is_trusted_with(stride: int, 
     windows = made.data.parts["validation"]
     n = len(windows) * stride / windows.horizon
     assert n > 1
-    assert made.task.trust == pytest.approx(n / (n + 7))
-    assert prepare(Settings.parse(quick(tmp_path / "outputs", *words, "training.share_prior=0"))).task.trust == 1
+    assert made.task.shrinkage == pytest.approx(n / (n + 7))
+    assert prepare(Settings.parse(quick(tmp_path / "outputs", *words, "training.share_prior=0"))).task.shrinkage == 1
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_the_path_stays_the_closed_form_only_at_a_rate_of_nothing(rate: float, t
     run, _ = train(config)
     last = newest_checkpoint(run.checkpoints)
     assert last is not None
-    path, start = last["network"]["network.linear_path.weight"], prepare(Settings.parse(config)).maps.start
+    path, start = last["network"]["network.linear_path.weight"], prepare(Settings.parse(config)).linear_maps.start
     assert start is not None
     assert torch.equal(path, start.weight) == (rate == 0)
 

@@ -18,7 +18,7 @@ def parameter(gradient: float, device: str = "cpu") -> torch.nn.Parameter:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("place", ["loss", "norm"])
-def test_a_value_that_is_not_finite_stops_the_step_on_the_processor_and_names_it(place: str, bad: float) -> None:
+def test_on_a_cpu_a_value_that_is_not_finite_raises_with_its_step(place: str, bad: float) -> None:
     values = {"loss": torch.tensor(1.0), "norm": torch.tensor(1.0), place: torch.tensor(bad)}
     with pytest.raises(NotFiniteError, match="step 17: not finite"):
         FiniteGuard().check(values["loss"], values["norm"], [parameter(1.0)], 17)
@@ -33,12 +33,12 @@ def test_finite_steps_pass_and_keep_their_gradients() -> None:
     assert weight.grad.tolist() == [2.0] * 3
 
 
-def test_the_error_ends_the_program_with_3() -> None:
+def test_the_error_has_exit_code_3() -> None:
     assert NotFiniteError.exit_code == 3
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_on_a_gpu_a_bad_step_loses_its_gradients_and_the_first_one_is_named_later() -> None:
+def test_on_a_gpu_a_bad_step_has_zero_gradients_and_is_reported_later() -> None:
     guard, good, bad = FiniteGuard(), parameter(2.0, "cuda"), parameter(math.nan, "cuda")
     fine, broken = torch.tensor(1.0, device="cuda"), torch.tensor(math.nan, device="cuda")
     guard.check(fine, fine, [good], 1)
@@ -51,10 +51,10 @@ def test_on_a_gpu_a_bad_step_loses_its_gradients_and_the_first_one_is_named_late
 
 
 @pytest.mark.parametrize(("model", "step"), [("patch_informer", 0), ("informer", 7)])
-def test_a_validation_that_comes_to_no_number_ends_the_run(
+def test_a_validation_score_that_is_not_finite_ends_the_run(
     model: str, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is less than NaN, so that the weights before the first step, or the first ones seen, would stay best."""
+    """No score is less than NaN, so the first weights would stay the best ones."""
     config = quick(tmp_path, model=model)
     monkeypatch.setattr("forecast.evaluation.metrics.ErrorSums.scaled", lambda sums: {"mse": math.nan, "mae": math.nan})
     with pytest.raises(NotFiniteError, match=rf"^validation after step {step}: not finite \(MSE nan\)"):

@@ -1,4 +1,4 @@
-"""What a finished run has on its board beside the curves."""
+"""Pictures and histograms of a finished run in TensorBoard."""
 
 import math
 from pathlib import Path
@@ -18,18 +18,18 @@ from tests.support.boards import events
 PLACES = ["encoder.0.self", "encoder.1.self", "decoder.0.self", "decoder.0.cross"]
 
 
-def test_errors_maps_and_the_last_probe_are_pictures_of_the_last_step(tiny_run: TinyRun) -> None:
-    found = events(tiny_run.path)
-    tags = found.Tags()["images"]
-    once = ["2_errors/test_by_horizon_step", "2_errors/validation_by_hour_of_day", "probe/heads"]
-    for tag in [*once, *(tag for tag in tags if tag.startswith("attention/"))]:
-        (picture,) = found.Images(tag)
+def test_errors_maps_and_the_last_probe_are_drawn_at_the_last_step(tiny_run: TinyRun) -> None:
+    logged = events(tiny_run.path)
+    tags = logged.Tags()["images"]
+    drawn = ["2_errors/test_by_horizon_step", "2_errors/validation_by_hour_of_day", "probe/heads"]
+    for tag in [*drawn, *(tag for tag in tags if tag.startswith("attention/"))]:
+        (picture,) = logged.Images(tag)
         assert picture.step == tiny_run.result["model"]["steps"]
-        assert 300 < picture.width <= WIDTH * DPI  # what is wider TensorBoard shrinks by leaving out pixels
+        assert 300 < picture.width <= WIDTH * DPI  # TensorBoard drops pixels of wider pictures
     assert {tag for tag in tags if tag.startswith("attention/")} <= {f"attention/{place}" for place in PLACES}
 
 
-def test_the_residuals_are_a_histogram_of_every_measured_step(tiny_run: TinyRun) -> None:
+def test_the_residual_histogram_counts_every_measured_step(tiny_run: TinyRun) -> None:
     (entry,) = events(tiny_run.path).Histograms("validation/residuals")
     counted = entry.histogram_value
     windows = tiny_run.result["data"]["windows"]["validation"]
@@ -38,7 +38,7 @@ def test_the_residuals_are_a_histogram_of_every_measured_step(tiny_run: TinyRun)
     assert math.isclose(counted.sum_squares / counted.num, mse, rel_tol=1e-4)
 
 
-def test_the_time_of_the_last_pictures_is_part_of_the_logging(tmp_path: Path, monkeypatch: Any) -> None:
+def test_the_time_of_the_final_pictures_counts_as_logging(tmp_path: Path, monkeypatch: Any) -> None:
     fit = Fit(5, 5, {"fit_seconds": 10.0, "logging_share": 0.01}, "finished", None)
     board = Board(str(tmp_path))
 

@@ -19,14 +19,14 @@ def nodes() -> dict[str, Any]:
     return group
 
 
-def test_the_default_group_gives_one_callback_a_node(nodes: dict[str, Any]) -> None:
+def test_the_default_group_makes_one_callback_per_entry(nodes: dict[str, Any]) -> None:
     names = [type(callback).__name__ for callback in make_callbacks(nodes)]
     assert names == ["EarlyStopping", "LearningRateMonitor", "Figures", "Probe"]
     assert make_callbacks({}) == []
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"early_stopping__patience": "abc"}, "early_stopping.patience=abc"),
         ({"early_stopping__patience": 0}, "at least 1"),
@@ -35,7 +35,7 @@ def test_the_default_group_gives_one_callback_a_node(nodes: dict[str, Any]) -> N
         ({"learning_rate__logging_interval": "foo"}, "callbacks.learning_rate"),
         ({"figures__windows": 0}, "callbacks.figures"),
         ({"probe__windows": 0}, "callbacks.probe"),
-        ({"early_stopping": None}, "takes it out"),
+        ({"early_stopping": None}, "removes it"),
         ({"early_stopping": 5}, "needs a _target_"),
         ({"mine": {"_target_": "builtins.dict"}}, "no callback"),
         ({"mine": {"_target_": "nowhere.Nothing"}}, "callbacks.mine"),
@@ -50,16 +50,16 @@ def test_the_default_group_gives_one_callback_a_node(nodes: dict[str, Any]) -> N
         ),
     ],
 )
-def test_what_would_fail_in_the_middle_of_a_run_is_refused_before_it(
-    nodes: dict[str, Any], values: dict[str, Any], said: str
+def test_a_callback_that_would_fail_during_the_run_is_refused(
+    nodes: dict[str, Any], values: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError) as caught:
         make_callbacks(changed(nodes, **values))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_nothing_that_a_folder_from_somebody_else_names_is_called(tmp_path: Path) -> None:
+def test_targets_other_than_callbacks_are_never_called(tmp_path: Path) -> None:
     made = tmp_path / "made"
     with pytest.raises(InputError, match="no callback"):
         make_callbacks({"mine": {"_target_": "os.makedirs", "name": str(made)}})
@@ -69,14 +69,14 @@ def test_nothing_that_a_folder_from_somebody_else_names_is_called(tmp_path: Path
 
 
 class Wanting(Callback):
-    """Needs a package that is not there, as it finds out when a training begins."""
+    """Callback that needs a missing package and notices when the training begins."""
 
     def setup(self, *_: object, **__: object) -> None:
         raise ModuleNotFoundError("nothing: `Wanting` needs it.\nHINT: pip install nothing")
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_callback_that_lacks_its_package_is_one_line(tmp_path: Path) -> None:
+def test_a_callback_with_a_missing_package_is_refused_in_one_line(tmp_path: Path) -> None:
     config = quick(tmp_path / "outputs", f"+callbacks.mine._target_={__name__}.Wanting")
-    with pytest.raises(InputError, match=r"needs a package that is not here: nothing: `Wanting` needs it\.$"):
+    with pytest.raises(InputError, match=r"needs a package that is not installed: nothing: `Wanting` needs it\.$"):
         train(config)

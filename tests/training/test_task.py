@@ -22,54 +22,54 @@ PAUSE = 1.0
 
 
 class Clock:
-    """Stands still but for what passes by on purpose."""
+    """Clock that advances only on request."""
 
     def __init__(self) -> None:
         self.now = 0.0
 
-    def pass_by(self) -> None:
+    def advance(self) -> None:
         self.now += PAUSE
 
 
 class SlowDescent(torch.optim.SGD):
-    """Takes its time over an update, after the passes."""
+    """Optimizer whose update takes a pause."""
 
     clock: Clock
 
     def step(self, closure: Any = None) -> Any:
         loss = super().step(closure)
-        self.clock.pass_by()
+        self.clock.advance()
         return loss
 
 
-def test_a_process_alone_and_the_one_that_leads_draw_the_same() -> None:
+def test_a_single_process_and_the_leading_process_have_the_same_step_seeds() -> None:
     assert [step_seed(3, step, rank=0) for step in (0, 1, 99)] == [3 * SEED_STRIDE + step for step in (0, 1, 99)]
 
 
-def test_each_step_of_each_process_has_a_seed_of_its_own_in_the_32_bits_that_are_read() -> None:
+def test_step_seeds_are_distinct_in_their_lowest_32_bits() -> None:
     places = [(seed, step, rank) for seed in (0, 1, 2) for step in range(200) for rank in range(8)]
     assert len({step_seed(*place) % 2**32 for place in places}) == len(places)
 
 
-def test_the_clock_of_a_step_runs_in_both_passes_the_clipping_and_the_update_alone(
+def test_arithmetic_time_is_forward_backward_clipping_and_update(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    learners, clip, asked = Informer.learners, module.clip_grad_norm_, module.step_seed
+    learners, clip, seed = Informer.learners, module.clip_grad_norm_, module.step_seed
     clock = SlowDescent.clock = Clock()
 
     def slow_passes(self: Informer, *inputs: Any) -> tuple[Tensor, ...]:
         (forecast,) = learners(self, *inputs)
-        clock.pass_by()
-        forecast.register_hook(lambda _: clock.pass_by())
+        clock.advance()
+        forecast.register_hook(lambda _: clock.advance())
         return (forecast,)
 
     def slow_clip(*arguments: Any) -> Tensor:
-        clock.pass_by()
+        clock.advance()
         return clip(*arguments)
 
     def slow_seed(*arguments: int) -> int:
-        clock.pass_by()  # the loop's own work
-        return asked(*arguments)
+        clock.advance()  # outside of the step
+        return seed(*arguments)
 
     monkeypatch.setattr(time, "perf_counter", lambda: clock.now)
     monkeypatch.setattr(Informer, "learners", slow_passes)
@@ -82,14 +82,14 @@ def test_the_clock_of_a_step_runs_in_both_passes_the_clipping_and_the_update_alo
 
 
 class StopsAt(Callback):
-    """Asks for the end after a step, as the timer does."""
+    """Stops the training after step 7, as the timer does."""
 
     def on_train_batch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
         if trainer.global_step == 7:
             trainer.should_stop = True
 
 
-def test_the_curves_have_the_values_of_their_own_steps_and_of_the_one_that_ends_the_run(tmp_path: Path) -> None:
+def test_curves_have_every_nth_step_and_the_last_one(tmp_path: Path) -> None:
     points = []
     for every in (1, 5):
         config = quick(tmp_path / str(every), f"trainer.log_every_n_steps={every}")

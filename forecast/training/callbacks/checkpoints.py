@@ -1,4 +1,4 @@
-"""Checkpoints: a run's whole state, saved at whole steps and restored before the first one."""
+"""Checkpoints: the complete state of a run, saved between steps and restored before the first one."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from forecast.training.task import ForecastTask
 
 @dataclass(frozen=True)
 class Best:
-    """The best weights so far by validation: their step (0: the start), their MSE, a copy on the CPU."""
+    """The weights with the best validation MSE so far: a copy on the CPU. Step 0 is before training."""
 
     step: int
     mse: float
@@ -36,20 +36,19 @@ def copy_weights(task: ForecastTask) -> dict[str, Tensor]:
 
 
 class Checkpoints(Callback):
-    """Keeps the best weights, and writes the run's whole state.
+    """Keeps the best weights and writes checkpoints with the complete state of the run.
 
-    It writes after each validation, every `minutes` between them, at the end, and when a signal asks the run to stop. A
-    checkpoint holds the best weights too, so one file is enough. With several processes the leading one writes, and a
-    signal to any of them stops all at the same step. It is the last callback, so that the others' state is of the same
-    step.
+    It writes a checkpoint after each validation, every `minutes` between validations, at the end, and on a stop signal.
+    A checkpoint includes the best weights, so one file is enough. With several processes the leading one writes, and a
+    signal to any process stops all of them at the same step. It must be the last callback, so that the states of the
+    other callbacks belong to the same step.
 
-    Lightning's own restoring of its loops is not used: it counts in epochs, this run in steps. The step, the weights,
-    the optimizer, the schedule and the other callbacks are restored.
+    Lightning's own restoring of loops is not used: it counts epochs, this run counts steps.
 
-    `best` is the start where that is a candidate already; weights have to beat it by `evidence` (None: any gain
-    counts). `fingerprint` is a hash of the data that a checkpoint is trained on. `resumed` is the content of the
-    checkpoint to resume from. `after_save` is called when a save falls between a batch and its step, which others may
-    be timing. `again` is the part of the interrupt message that says how to resume.
+    `fingerprint` is a hash of the training data. `best` has the weights before training if they are a candidate; only a
+    gain that is significant by `evidence` replaces them (None: any gain). `resumed` is the content of the checkpoint to
+    resume from. `after_save` is called after a save between a batch and its step, so that clocks can be restarted.
+    `resume_hint` ends the interrupt message: how to resume.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class Checkpoints(Callback):
         evidence: Evidence | None,
         resumed: dict[str, Any] | None,
         after_save: Callable[[], None],
-        again: str,
+        resume_hint: str,
     ) -> None:
         self.folder = folder
         self.fingerprint = fingerprint
@@ -71,12 +70,12 @@ class Checkpoints(Callback):
         self.evidence = evidence
         self.resumed = resumed
         self.after_save = after_save
-        self.again = again
+        self.resume_hint = resume_hint
         self.stop = StopRequest()
         self._saved_at = time.monotonic()
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Restore the checkpoint's state, and repeat a validation that was cut short."""
+        """Restore the state of the checkpoint, and repeat a validation that was interrupted."""
         assert isinstance(pl_module, ForecastTask)
         self.stop.listen()
         self._saved_at = time.monotonic()
@@ -92,7 +91,7 @@ class Checkpoints(Callback):
     def on_train_batch_start(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        """Save between two steps when it is time, and stop when a signal asks for it."""
+        """Save between two steps after `minutes`; on a stop signal, save and stop."""
         assert isinstance(pl_module, ForecastTask)
         if number := pl_module.group.largest(self.stop.number or 0):
             self._save(trainer, pl_module)
@@ -110,25 +109,25 @@ class Checkpoints(Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """On a stop signal, save the step before this validation, which is then still due."""
+        """On a stop signal, save the step and stop; resuming repeats this validation."""
         assert isinstance(pl_module, ForecastTask)
-        if self.stop.number is not None and pl_module.group.size == 1:  # several have not as many batches each
+        if self.stop.number is not None and pl_module.group.size == 1:  # processes may differ in number of batches
             self._save(trainer, pl_module, validation_due=True)
             self._interrupt(trainer, self.stop.number)
 
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Note the weights if they are the best so far, and save."""
+        """Keep the weights if they are the best so far, and save."""
         assert isinstance(pl_module, ForecastTask)
         assert pl_module.sums is not None
-        mse = pl_module.sums.scaled()["mse"]  # in float64, as that of the start
+        mse = pl_module.sums.scaled()["mse"]  # in float64, like the MSE before training
         check_validation(mse, trainer.global_step)
-        sure = self.evidence is None or self.evidence.beaten_by(mse, pl_module.window_mse)
-        if self.best is None or (sure and mse < self.best.mse * (1 - ROUNDING)):
+        is_significant = self.evidence is None or self.evidence.beaten_by(mse, pl_module.window_mse)
+        if self.best is None or (is_significant and mse < self.best.mse * (1 - ROUNDING)):
             self.best = Best(trainer.global_step, mse, copy_weights(pl_module))
         self._save(trainer, pl_module)
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Save the end, after which only the evaluation is left."""
+        """Save the finished training, after which only the evaluation remains."""
         assert isinstance(pl_module, ForecastTask)
         self._save(trainer, pl_module, finished=True)
         self.stop.forget()
@@ -176,4 +175,4 @@ class Checkpoints(Callback):
 
     def _interrupt(self, trainer: lightning.Trainer, number: int) -> None:
         reached = f"step {trainer.global_step:,} of {trainer.max_steps:,}"
-        raise Interrupted(f"interrupted at {reached}, which is saved: {self.again}", number)
+        raise Interrupted(f"interrupted at {reached}, which is saved: resume with {self.resume_hint}", number)

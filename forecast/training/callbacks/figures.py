@@ -1,4 +1,4 @@
-"""Pictures of forecasts during a training."""
+"""Pictures of validation forecasts during a training."""
 
 from dataclasses import replace
 
@@ -15,26 +15,26 @@ from forecast.evaluation.scoring import SeasonalNaive
 from forecast.training.tensorboard.figures import ForecastPanels
 from forecast.training.tensorboard.logger import Board
 
-MOST_WINDOWS = 1_000
-"""Most windows that a callback may look at, which it does at each validation."""
+MAX_WINDOWS = 1_000
+"""Maximum number of windows that a callback may use at each validation."""
 
 
 def check_windows(windows: object) -> int:
-    """Return the number of windows, a whole one in its range."""
-    if not isinstance(windows, int) or isinstance(windows, bool) or not 1 <= windows <= MOST_WINDOWS:
-        raise InputError(f"windows={windows}: must be a whole number from 1 to {MOST_WINDOWS}")
+    """Return the number of windows after checking its range."""
+    if not isinstance(windows, int) or isinstance(windows, bool) or not 1 <= windows <= MAX_WINDOWS:
+        raise InputError(f"windows={windows}: must be a whole number from 1 to {MAX_WINDOWS}")
     return windows
 
 
 TAG = "1_forecasts/validation"
-"""The board sorts by name: first forecasts, then errors, then attention."""
+"""TensorBoard sorts tags by name: forecasts first, then errors, then attention."""
 
 
 class Figures(Callback):
-    """Puts forecast, truth and seasonal naive of the first target onto the board; other loggers get none.
+    """Draws forecast, truth and seasonal naive of the first target for TensorBoard; other loggers get no pictures.
 
-    The windows are spread over the validation part, without any random state. They are the same at every
-    validation, for every model and for every look-back, since that part does not depend on it.
+    The windows are evenly spaced over the validation split. They are the same at every validation, for every model and
+    for every look-back.
 
     Parameters
     ----------
@@ -63,11 +63,11 @@ class Figures(Callback):
         windows = data.parts["validation"]
         positions = spread(len(windows), self.windows).to(windows.starts.device)
         batch = windows.batch(positions)
-        told = replace(windows, past_masked=True).batch(positions)  # what was filled, which the model may not be told
+        masked = replace(windows, past_masked=True).batch(positions)  # marks filled values for any model
         period = seasonal_period(data.source.series.frequency)
         naive = SeasonalNaive(windows, period)(batch) if period <= len(data.split.train) else None
         panels = ForecastPanels(
-            past=_measured(_first_target(data, batch.past), told.past_observed)[:, -windows.horizon :],
+            past=_measured(_first_target(data, batch.past), masked.past_observed)[:, -windows.horizon :],
             truth=_measured(_first_target(data, batch.future), batch.future_observed),
             naive=None if naive is None else _first_target(data, naive),
             titles=[f"{data.source.targets[0]} from {data.index[origin]}" for origin in batch.origin.tolist()],
@@ -76,10 +76,10 @@ class Figures(Callback):
 
 
 def _measured(values: np.ndarray, observed: torch.Tensor | None) -> np.ndarray:
-    """Return the values of the first target (K, n), NaN where they were filled."""
+    """Return the values of the first target, shape (K, n), with NaN for filled values."""
     return values if observed is None else np.where(observed[..., 0].cpu().numpy(), values, np.nan)
 
 
 def _first_target(data: ForecastData, values: torch.Tensor) -> np.ndarray:
-    """Return the first target of z-scores (K, n, C) in its unit, shape (K, n)."""
+    """Return the first target in original units, shape (K, n), from z-scores (K, n, C)."""
     return data.scaler.inverse(values[..., :1].double().cpu().numpy(), data.source.targets[:1])[..., 0]

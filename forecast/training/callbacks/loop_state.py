@@ -1,4 +1,4 @@
-"""The state of Lightning's loop and callbacks: read for a checkpoint, restored from one, and why a training ended."""
+"""The state of Lightning's loop and callbacks: saved to and restored from checkpoints."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -9,21 +9,21 @@ from lightning.pytorch.callbacks import Callback, Timer
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from forecast.training.schedule import lay_out_anew
+from forecast.training.schedule import restore_with_new_length
 from forecast.training.task import ForecastTask
 
 STEPS, TIME, EARLY = "finished", "out of time", "stopped early"
-"""What ends a training: its last step, `training.max_time`, or a callback that asks for it."""
+"""Reasons for the end of a training: the last step, `training.max_time`, or a callback."""
 
 
 def states_of(trainer: lightning.Trainer) -> dict[str, Any]:
-    """Return the callbacks' states, by their keys."""
+    """Return the states of the callbacks by their keys."""
     states = ((callback.state_key, callback.state_dict()) for callback in _callbacks(trainer))
     return {key: deepcopy(state) for key, state in states if state}
 
 
 def restore(trainer: lightning.Trainer, task: ForecastTask, content: dict[str, Any]) -> None:
-    """Restore `trainer` and `task` to what they were after the step of a checkpoint."""
+    """Restore the state of `trainer` and `task` after the step of a checkpoint."""
     step = content["step"]
     task.load_state_dict(content["network"])
     load_optimizer(trainer.optimizers[0], trainer.lr_scheduler_configs[0].scheduler, content, task.total_steps)
@@ -36,22 +36,22 @@ def restore(trainer: lightning.Trainer, task: ForecastTask, content: dict[str, A
     for counter in (loop.batch_progress.total, steps):
         for name in vars(counter):
             setattr(counter, name, step)
-    loop._batches_that_stepped = step  # where the next point of a curve goes
+    loop._batches_that_stepped = step  # the step of the next logged point
     over = content["stopped_by"] == EARLY or (content["stopped_by"] == TIME and _out_of_time(trainer))
-    trainer.should_stop = task.group.hand_out(over)  # their clocks differ
+    trainer.should_stop = task.group.hand_out(over)  # the clocks of the processes differ
 
 
 def load_optimizer(optimizer: Optimizer, scheduler: LRScheduler, content: Mapping[str, Any], total_steps: int) -> None:
-    """Load the states of a checkpoint into a fresh optimizer and schedule of a run of `total_steps`."""
+    """Load the states of a checkpoint into a fresh optimizer and a fresh schedule of `total_steps`."""
     if content["total_steps"] == total_steps:
         optimizer.load_state_dict(content["optimizer"])
         scheduler.load_state_dict(content["scheduler"])
     else:
-        lay_out_anew(optimizer, scheduler, content["optimizer"], content["step"])
+        restore_with_new_length(optimizer, scheduler, content["optimizer"], content["step"])
 
 
 def stopped_by(trainer: lightning.Trainer) -> str | None:
-    """Return what ended the training, None while it runs."""
+    """Return the reason for the end of the training, None while it runs."""
     if trainer.global_step >= trainer.max_steps:
         return STEPS
     if not trainer.should_stop:
@@ -61,11 +61,11 @@ def stopped_by(trainer: lightning.Trainer) -> str | None:
 
 def _out_of_time(trainer: lightning.Trainer) -> bool:
     timers = [callback for callback in _callbacks(trainer) if isinstance(callback, Timer)]
-    return any((timer.time_remaining() or 1.0) <= 0 for timer in timers)  # None where there is no limit
+    return any((timer.time_remaining() or 1.0) <= 0 for timer in timers)  # None: no limit
 
 
 def validate(trainer: lightning.Trainer) -> None:
-    """Run the validation of the restored step, as the loop would have done after it."""
+    """Run the validation that the loop would have run after the restored step."""
     loop = trainer.fit_loop.epoch_loop
     loop._batches_that_stepped -= 1
     trainer.validating = True

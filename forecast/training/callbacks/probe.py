@@ -1,4 +1,4 @@
-"""Why quality changed: what each attention does, beside the exact softmax, at each validation."""
+"""Comparison of each attention with the exact softmax at each validation."""
 
 from typing import Any
 
@@ -16,17 +16,16 @@ from forecast.training.tensorboard.logger import Board
 
 
 class Probe(Callback):
-    """Looks at every attention on a few fixed validation windows, in one forward pass that leaves no trace.
+    """Measures every attention on a few fixed validation windows, in one forward pass without side effects.
 
-    The windows are spread over the validation part, the same ones at every validation and for every mechanism;
-    they are no more than `training.evaluation_batch_size`. Of several processes the one that leads looks. The
-    mean over the heads goes to the logger as scalars, each head's numbers to the board as a table, those
-    of the last validation to `result.json`.
+    The windows are evenly spaced over the validation split and the same for every validation and mechanism. Only the
+    leading process measures. The means over the heads are logged as scalars, the numbers of each head as a table for
+    TensorBoard. `result.json` has the numbers of the last validation.
 
     Parameters
     ----------
     windows
-        Number of windows.
+        Number of windows, limited to `training.evaluation_batch_size`.
 
     Attributes
     ----------
@@ -42,28 +41,28 @@ class Probe(Callback):
 
     @property
     def seconds(self) -> float:
-        """Seconds that the probe has taken of the run so far."""
+        """Seconds that the probe has taken so far."""
         return self._clock.seconds
 
     def on_validation_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Probe the network's current weights."""
+        """Measure the attention of the current weights."""
         assert isinstance(pl_module, ForecastTask)
         if not pl_module.group.leads:
             return
         if pl_module.device.type == "cuda":
-            torch.cuda.synchronize(pl_module.device)  # what validation has left to do is none of the probe's time
+            torch.cuda.synchronize(pl_module.device)  # do not count the rest of the validation
         with self._clock:
             if self._batch is None:
                 self._batch = self._fixed_windows(trainer.datamodule)  # type: ignore[attr-defined]
-            found = probe(pl_module.network, self._batch)
-            self.last = record(found, trainer.global_step, len(self._batch.origin))
+            findings = probe(pl_module.network, self._batch)
+            self.last = record(findings, trainer.global_step, len(self._batch.origin))
             if trainer.logger is not None:
                 trainer.logger.log_metrics(scalars(self.last), step=trainer.global_step - 1)
             if isinstance(trainer.logger, Board):
                 trainer.logger.add_text("probe/heads", table(self.last), trainer.global_step - 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the last findings and the time taken."""
+        """Return the latest findings and the time taken."""
         return {"last": self.last, "seconds": self.seconds}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

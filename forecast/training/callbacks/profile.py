@@ -1,4 +1,4 @@
-"""Where the time of a training step goes: a trace of a few steps, and the longest operations on the board."""
+"""Profile of a few training steps: a trace file, and a table of the slowest operations for TensorBoard."""
 
 import tempfile
 from pathlib import Path
@@ -16,16 +16,16 @@ from forecast.runs.run import TRACE
 from forecast.training.tensorboard.logger import Board
 
 WAIT, WARM_UP, RECORDED = 10, 2, 5
-"""Steps skipped, steps in which the profiler starts, steps recorded; few make a long trace."""
+"""Steps to skip, to warm up the profiler, and to record. A few steps already make a large trace."""
 
 ROWS = 20
 """Operations in the table."""
 
 
 class Profile(Callback):
-    """Records a few steps of the training, with what lies between them, in a trace in the run `folder`.
+    """Records a few training steps, and the time between them, in a trace file in the run `folder`.
 
-    The recorded steps are slower than the others and are among those that the speed figures are of.
+    The recorded steps are slower than the others, and the speed figures include them.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -33,7 +33,7 @@ class Profile(Callback):
         self._profiler: profile | None = None
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Start to count steps; a short run is recorded from an earlier step on."""
+        """Start the profiler; a short run skips fewer steps."""
         data: ForecastData = trainer.datamodule  # type: ignore[attr-defined]
         left = int(pl_module.total_steps) - data.first_step  # type: ignore[arg-type]
         cuda = pl_module.device.type == "cuda"
@@ -48,12 +48,12 @@ class Profile(Callback):
         self._profiler.start()
 
     def on_train_batch_end(self, *_: Any) -> None:
-        """Tell the profiler that a step is over."""
+        """Advance the profiler by a step."""
         if self._profiler is not None:
             self._profiler.step()
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Stop the profiler, which writes what it has if the end came before the last recorded step."""
+        """Stop the profiler. It writes what it has if the run ends before the last recorded step."""
         if self._profiler is not None:
             self._profiler.stop()
             self._profiler = None
@@ -61,12 +61,12 @@ class Profile(Callback):
     def on_exception(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, exception: BaseException
     ) -> None:
-        """Stop the profiler: another run of this process could not start its own."""
+        """Stop the profiler: a process can run only one."""
         self.on_train_end(trainer, pl_module)
 
     def _write(self, profiler: profile, trainer: lightning.Trainer) -> None:
         with tempfile.TemporaryDirectory() as scratch, replacing(self._folder / TRACE) as file:
-            path = Path(scratch) / TRACE  # the profiler writes to a path, and compresses by its ending
+            path = Path(scratch) / TRACE  # the profiler needs a path, and compresses by its suffix
             profiler.export_chrome_trace(str(path))
             file.write(path.read_bytes())
         if isinstance(trainer.logger, Board):
@@ -74,18 +74,18 @@ class Profile(Callback):
 
 
 def top_operations(profiler: profile) -> str:
-    """Return the operations with the most self time as a Markdown table; the device's time where it has one."""
-    operations = [each for each in profiler.key_averages() if not each.key.startswith("ProfilerStep")]
-    on_device = any(_device_us(each) for each in operations)
-    times = {each.key: _device_us(each) if on_device else each.self_cpu_time_total for each in operations}
-    whole = sum(times.values()) or 1
-    longest = sorted(operations, key=lambda each: times[each.key], reverse=True)[:ROWS]
+    """Return the operations with the most self time, on the GPU if there is one, as a Markdown table."""
+    operations = [entry for entry in profiler.key_averages() if not entry.key.startswith("ProfilerStep")]
+    on_device = any(_device_us(entry) for entry in operations)
+    times = {entry.key: _device_us(entry) if on_device else entry.self_cpu_time_total for entry in operations}
+    total = sum(times.values()) or 1
+    longest = sorted(operations, key=lambda entry: times[entry.key], reverse=True)[:ROWS]
     cells = [
-        [each.key, str(each.count), f"{times[each.key] / 1000:.2f}", f"{times[each.key] / whole:.1%}"]
-        for each in longest
+        [entry.key, str(entry.count), f"{times[entry.key] / 1000:.2f}", f"{times[entry.key] / total:.1%}"]
+        for entry in longest
     ]
     where = torch.cuda.get_device_name() if on_device else "CPU"
-    return Table("", ("operation", "calls", f"own time, ms ({where})", "share"), cells).to_markdown()
+    return Table("", ("operation", "calls", f"self time, ms ({where})", "share"), cells).to_markdown()
 
 
 def _device_us(operation: Any) -> float:

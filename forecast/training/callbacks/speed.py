@@ -1,4 +1,4 @@
-"""Speed of a training: windows per second, time of its parts."""
+"""Speed of a training: throughput, step times, data wait, memory."""
 
 import time
 from dataclasses import asdict, dataclass, field
@@ -17,17 +17,26 @@ from forecast.training.tensorboard.logger import Board
 
 @dataclass
 class Timings:
-    """Sums over the clocks of a run, with all its pieces if it was resumed.
+    """Times and counts of a run, summed over all its starts if it was resumed.
 
-    After the warm-up: `step_ms` has the milliseconds of each step (forward, backward, update), and `windows` counts the
-    windows trained on. `training_seconds` is the wall-clock time of the training loop, without the logger's
-    `logged_seconds`; `waited_seconds` is its wait for batches, `arithmetic_seconds` its forward, backward and update (0
-    where not measured).
-
-    `fit_seconds` run from the first batch to the last, everything included. `logging_seconds` are those of the logger
-    and its figures, NaN where the logger has no clock. `peak_memory_mib` is the highest of all pieces.
-    `compile_seconds` are spent before the first step, `recompiles` counts compilations after it; both are 0 where
-    nothing is compiled. `load` has processor time and other processes, while `training_seconds` ran.
+    Attributes
+    ----------
+    step_ms, windows
+        Milliseconds of each step (forward, backward, update), and number of windows, after the warm-up.
+    training_seconds
+        Wall-clock time of the training loop after the warm-up, without `logged_seconds`.
+    waited_seconds, arithmetic_seconds, logged_seconds
+        Time of the loop spent waiting for batches, computing steps (0 if not measured), and in the logger.
+    fit_seconds
+        Wall-clock time from the first batch to the last, everything included.
+    logging_seconds
+        Time of the logger and its figures in `fit_seconds`; NaN if the logger has no clock.
+    peak_memory_mib
+        Highest memory use of all starts.
+    compile_seconds, recompiles
+        Compile time before the first step, and number of compilations after it; 0 without compiling.
+    load
+        Processor time and other processes during `training_seconds`.
     """
 
     step_ms: list[float] = field(default_factory=list)
@@ -44,12 +53,12 @@ class Timings:
     load: Load = field(default_factory=Load)
 
     def figures(self) -> dict[str, float]:
-        """Return the speed figures by name; NaN where the run was too short to measure.
+        """Return the speed figures by name; NaN if the run was too short to measure.
 
-        `train_windows_per_s` is the wall-clock throughput of the training loop. Batches, steps, the loop's own work and
-        progress bars count; compiling, warm-up, validation, checkpoints and logging do not. `train_…_seconds` and
-        `train_disturbed` are the load of that time, as in `Load.figures`; `arithmetic_share` counts the logging in.
-        Only a compiled run has `compile_seconds` and `recompiles`.
+        `train_windows_per_s` is the wall-clock throughput of the training loop. It excludes compiling, warm-up,
+        validation, checkpoints and logging. `arithmetic_share` is relative to the loop with logging. For
+        `train_…_seconds` and `train_disturbed` see `Load.figures`. Only a compiled run has `compile_seconds` and
+        `recompiles`.
         """
         nan = float("nan")
         measured = self.training_seconds > 0 and self.windows > 0
@@ -69,7 +78,7 @@ class Timings:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state as plain numbers and one float32 tensor, so that any checkpoint can hold it."""
+        """Return the state as plain numbers and one float32 tensor."""
         return {**asdict(self), "step_ms": torch.tensor(self.step_ms, dtype=torch.float32)}
 
     @classmethod
@@ -80,34 +89,33 @@ class Timings:
 
 
 WARM_UP_STEPS = 10
-"""Steps after each start that no figure counts: they choose kernels and touch memory first."""
+"""Steps after each start that the figures exclude: they select kernels and allocate memory."""
 
 
 class Speed(Callback):
-    """Times each training step and the wait for its data; its state goes into checkpoints.
+    """Measures step times, throughput and data wait; checkpoints include its state.
 
-    Throughput and data wait are read from the host's clock, which waits for the device wherever it stops. On CUDA the
-    time of a step is the device's own, from events, which make nothing wait. `arithmetic` runs while a step computes;
-    on CUDA it is not read, since the host's clock does not see the device. `compiled` is what was compiled for the
-    training, set before a fit.
+    Throughput and data wait are host time; the host waits for the device before its clock stops. On CUDA, step times
+    come from CUDA events, which need no synchronization. `arithmetic` runs while a step computes; it is not read on
+    CUDA, where the host's clock does not measure the device. `compiled` is the compiled network, set before a fit.
     """
 
     def __init__(self, arithmetic: Stopwatch | None = None) -> None:
         self.timings = Timings()
         self._arithmetic = Stopwatch() if arithmetic is None else arithmetic
-        self._computed_before = 0.0  # of the step that runs
+        self._computed_before = 0.0  # seconds before the current step
         self.compiled: CompiledForward | None = None
-        self._compiled = (0.0, 0)  # seconds and recompiles up to where `timings` has been brought
+        self._compiled = (0.0, 0)  # seconds and recompiles that `timings` includes
         self._device = torch.device("cpu")
-        self._steps = 0  # since this start
-        self._mark: float | None = None  # since when the training loop runs uncounted; None: it stands still
+        self._steps = 0  # in this start
+        self._mark: float | None = None  # start of the loop time not yet in `timings`; None: halted
         self._logged_at_mark = 0.0
-        self._load_from: Reading | None = None  # of the steps since the loop last stood still
+        self._load_from: Reading | None = None  # at the first step since the last halt
         self._step_start = 0.0
         self._begun: torch.cuda.Event | None = None
-        self._events: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []  # of steps not yet read
-        self._settled: tuple[float, float] | None = None  # clocks up to where `timings` has been brought
-        self._shown = (0, 0.0)  # windows and seconds up to the last point of the curve
+        self._events: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []  # of steps not yet in `timings`
+        self._settled: tuple[float, float] | None = None  # clock readings that `timings` includes
+        self._logged_until = (0, 0.0)  # windows and seconds at the last logged point
         self._board: Board | None = None
 
     def on_fit_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
@@ -119,15 +127,15 @@ class Speed(Callback):
         """Start the clocks."""
         self._board = trainer.logger if isinstance(trainer.logger, Board) else None
         self._steps, self._mark, self._load_from, self._events = 0, None, None, []
-        if trainer.world_size > 1:  # the processes of one run are no strangers to one another
+        if trainer.world_size > 1:  # the processes of this run would count as disturbance
             self.timings.load = UNKNOWN
         self._settled = (time.perf_counter(), self._logged())
-        self._shown = (self.timings.windows, self.timings.training_seconds)
+        self._logged_until = (self.timings.windows, self.timings.training_seconds)
 
     def on_train_batch_start(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        """Note the time that the batch was waited for."""
+        """Record the wait for the batch."""
         loader: Any = trainer.train_dataloader
         self._stop(loader.asked)
         self._computed_before = self._arithmetic.seconds
@@ -140,7 +148,7 @@ class Speed(Callback):
     def on_train_batch_end(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Note the time of the step."""
+        """Record the time of the step."""
         self._steps += 1
         if self._steps > WARM_UP_STEPS:
             self.timings.windows += len(batch.origin) * trainer.world_size
@@ -161,11 +169,11 @@ class Speed(Callback):
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Log the training speed since the last validation."""
         windows, seconds = (self.timings.windows, self.timings.training_seconds)
-        since = seconds - self._shown[1]
+        since = seconds - self._logged_until[1]
         if trainer.logger is not None and since > 0:
-            curve = {"speed/train_windows_per_s": (windows - self._shown[0]) / since}
+            curve = {"speed/train_windows_per_s": (windows - self._logged_until[0]) / since}
             trainer.logger.log_metrics(curve, step=trainer.global_step - 1)
-        self._shown = (windows, seconds)
+        self._logged_until = (windows, seconds)
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Stop all clocks."""
@@ -174,7 +182,7 @@ class Speed(Callback):
         self._settled = None
 
     def figures(self) -> dict[str, float]:
-        """Return the run's speed so far, as `Timings.figures` does."""
+        """Return the speed figures so far; see `Timings.figures`."""
         return self.timings.figures()
 
     def state_dict(self) -> dict[str, Any]:
@@ -184,12 +192,12 @@ class Speed(Callback):
         return self.timings.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from the clocks of an earlier start."""
+        """Continue the clocks of an earlier start."""
         self.timings = Timings.from_state_dict(state_dict)
-        self._shown = (self.timings.windows, self.timings.training_seconds)
+        self._logged_until = (self.timings.windows, self.timings.training_seconds)
 
-    def go_on(self) -> None:
-        """Restart the clocks of a step that a save has interrupted."""
+    def restart_clocks(self) -> None:
+        """Restart the clocks after a checkpoint between a batch and its step."""
         if self._steps >= WARM_UP_STEPS:
             self._read_load()
             self._mark, self._logged_at_mark = time.perf_counter(), self._logged()
@@ -200,7 +208,7 @@ class Speed(Callback):
         return float("nan") if self._board is None else self._board.clock.seconds
 
     def _stop(self, now: float) -> None:
-        """Count the training loop's time up to `now`, less the logger's share."""
+        """Add the time of the training loop up to `now`, without the logger's time."""
         if self._mark is not None:
             logged = 0.0 if self._board is None else self._logged() - self._logged_at_mark
             self.timings.training_seconds += now - self._mark - logged
@@ -208,7 +216,7 @@ class Speed(Callback):
             self._mark = None
 
     def _halt(self) -> None:
-        """Let the device finish, read its events, and stop the training clock until the next batch."""
+        """Wait for the device, read its events, and stop the training clock until the next batch."""
         if self._mark is None:
             return
         self._synchronize()
@@ -220,7 +228,7 @@ class Speed(Callback):
         self._events = []
 
     def _read_load(self) -> float:
-        """Read the machine's load at the first step after a halt; return the seconds that the reading takes."""
+        """Read the load of the machine at the first step after a halt; return the seconds that this takes."""
         if self._load_from is not None:
             return 0.0
         before = time.perf_counter()
@@ -228,7 +236,7 @@ class Speed(Callback):
         return time.perf_counter() - before
 
     def _settle(self) -> None:
-        """Bring all sums up to now."""
+        """Update all sums to the present time."""
         if self._settled is not None:
             now = (time.perf_counter(), self._logged())
             self.timings.fit_seconds += now[0] - self._settled[0]

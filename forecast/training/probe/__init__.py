@@ -1,1 +1,1 @@
-"""Measures of what a network's attention does on one batch."""
+"""Measures of the attention of a network on one batch."""

@@ -1,4 +1,4 @@
-"""The inputs and outputs of attention on a batch, captured."""
+"""Capture of the inputs and outputs of attention on a batch."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ from forecast.model.informer import Informer, in_evaluation
 
 
 class Captured(NamedTuple):
-    """A call of a mechanism: query and output (B, H, L, ·), key and value (B, H, S, ·)."""
+    """One call of a mechanism: query and output (B, H, L, ·), key and value (B, H, S, ·)."""
 
     query: Tensor
     key: Tensor
@@ -27,94 +27,94 @@ class Captured(NamedTuple):
     output: Tensor
 
 
-See = Callable[[str, Attention, Captured], None]
-"""Receives the name of the place, the mechanism there, and its call."""
+OnCall = Callable[[str, Attention, Captured], None]
+"""Function that receives the name of a place, its mechanism and a call of it."""
 
 
 def places(network: Informer) -> dict[str, Attention]:
     """Return the mechanisms by place, in the order of their calls: `encoder.0.self`, …, `decoder.0.cross`."""
-    found: dict[str, Attention] = {}
+    mechanisms: dict[str, Attention] = {}
     for number, layer in enumerate(network.encoder.layers):
         assert isinstance(layer, EncoderLayer)
-        found[f"encoder.{number}.self"] = layer.attention.attention
+        mechanisms[f"encoder.{number}.self"] = layer.attention.attention
     for number, layer in enumerate(network.decoder.layers):
         assert isinstance(layer, DecoderLayer)
-        found[f"decoder.{number}.self"] = layer.self_attention.attention
-        found[f"decoder.{number}.cross"] = layer.cross_attention.attention
-    return found
+        mechanisms[f"decoder.{number}.self"] = layer.self_attention.attention
+        mechanisms[f"decoder.{number}.cross"] = layer.cross_attention.attention
+    return mechanisms
 
 
 @contextmanager
-def watching(mechanisms: Mapping[str, Attention], see: See) -> Iterator[None]:
-    """Pass each call of the mechanisms to `see` as it returns: no layer's tensors outlive the layer."""
+def capturing(mechanisms: Mapping[str, Attention], on_call: OnCall) -> Iterator[None]:
+    """Pass each call of the mechanisms to `on_call` as it returns, so that no tensors are kept between layers."""
     handles: list[RemovableHandle] = []
     try:
         for place, mechanism in mechanisms.items():
-            handles.append(mechanism.register_forward_hook(partial(_show, see, place)))
+            handles.append(mechanism.register_forward_hook(partial(_pass_on, on_call, place)))
         yield
     finally:
         for handle in handles:
             handle.remove()
 
 
-def _show(
-    see: See,
+def _pass_on(
+    on_call: OnCall,
     place: str,
     mechanism: Attention,
     arguments: tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None],
     output: Tensor,
 ) -> None:
     query, key, value, mask, query_mask = arguments
-    assert mask is None, "the networks of this program hide nothing from themselves"
+    assert mask is None, "the networks of this program pass no masks"
     assert query_mask is None
-    see(place, mechanism, Captured(query, key, value, output))
+    on_call(place, mechanism, Captured(query, key, value, output))
 
 
 @torch.inference_mode()
-def pass_by(network: Informer, batch: Batch, see: See) -> None:
-    """Forecast `batch` and pass each attention's call to `see`, in evaluation mode and float32, without gradients.
+def capture_calls(network: Informer, batch: Batch, on_call: OnCall) -> None:
+    """Forecast `batch` in evaluation mode and float32, and pass the call of each attention to `on_call`.
 
-    The network's modes are restored, and the random state of the CPU and of the network's device.
+    The modes of the network and the random state of the CPU and of the network's device are restored.
     """
     device = batch.past.device
     devices = [device] if device.type == "cuda" else []
     autocast = torch.autocast(device.type, enabled=False)
-    with torch.random.fork_rng(devices), in_evaluation(network), watching(places(network), see), autocast:
+    with torch.random.fork_rng(devices), in_evaluation(network), capturing(places(network), on_call), autocast:
         network(batch.past, batch.past_known, batch.future_known, batch.past_observed)
 
 
 BUDGET = 2**22
-"""Most weights of one map held for a layer, heads by queries by keys over all sequences (16 MiB)."""
+"""Maximum number of weights of one map: sequences * heads * queries * keys (16 MiB)."""
 
-MOST_SEQUENCES, MOST_QUERIES, LEAST_QUERIES = 8, 64, 4
+MAX_SEQUENCES, MAX_QUERIES, MIN_QUERIES = 8, 64, 4
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Sequences of a batch and positions of their queries, the same of each; all keys are included."""
+    """Selected sequences of a batch, and query positions that are the same in each; all keys are included."""
 
     sequences: Tensor
     queries: Tensor
 
     @classmethod
     def of(cls, mechanism: Attention, call: Captured, budget: int = BUDGET) -> "Sample":
-        """Return a sample spread over the sequences and positions of a call.
+        """Return a sample that is evenly spaced over the sequences and positions of a call.
 
-        A causal mechanism is sampled in its first positions, up to the largest square map within `budget`. Its output
-        there depends on nothing that comes after them.
+        For a causal mechanism only the first positions are sampled, as far as a square map fits into `budget`. Later
+        positions do not affect the output there.
         """
         batch, heads, length, _ = call.query.shape
         num_keys = call.key.shape[2]
         if mechanism.causal:
             length = min(length, max(1, isqrt(budget // heads)))
-            queries = spread(length, MOST_QUERIES)
-            held = heads * length**2
+            queries = spread(length, MAX_QUERIES)
+            weights = heads * length**2
         else:
-            queries = spread(length, min(MOST_QUERIES, max(LEAST_QUERIES, budget // (heads * num_keys))))
-            held = heads * len(queries) * num_keys
-        sequences = spread(batch, min(MOST_SEQUENCES, max(1, budget // held)))
+            queries = spread(length, min(MAX_QUERIES, max(MIN_QUERIES, budget // (heads * num_keys))))
+            weights = heads * len(queries) * num_keys
+        sequences = spread(batch, min(MAX_SEQUENCES, max(1, budget // weights)))
         return cls(sequences.to(call.query.device), queries.to(call.query.device))
 
     def calls(self, call: Captured) -> Captured:
-        """Return the call of the sampled sequences alone, with all their queries."""
+        """Return the call restricted to the sampled sequences, with all queries."""
         return Captured(*(tensor[self.sequences] for tensor in call))

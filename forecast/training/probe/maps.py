@@ -11,23 +11,23 @@ from forecast.attention.base import Attention, sparse_queries
 from forecast.data.windows import Batch, spread
 from forecast.model.informer import Informer
 from forecast.model.tokens import PatchTokens
-from forecast.training.probe.capture import Captured, pass_by, places
+from forecast.training.probe.capture import Captured, capture_calls, places
 from forecast.training.probe.measures import chosen_queries, implied_rows, mean_rows, softmax_rows
 
-MOST_PIXELS, MOST_HEADS = 112, 4
-"""Most rows and columns of a map, as many as a quarter of a picture has pixels; most heads drawn."""
+MAX_PIXELS, MAX_HEADS = 112, 4
+"""Maximum rows and columns of a map (the pixels of a quarter picture), and maximum number of heads drawn."""
 
 BUDGET, CAUSAL_BUDGET = 2**24, 2**22
-"""Most weights computed for a map, heads by queries by keys; the second for a causal mechanism."""
+"""Maximum number of weights computed for a map, heads * queries * keys; the second for a causal mechanism."""
 
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """Weights of the shown `heads`, H' of `num_heads`.
+    """Weights of the selected `heads`, H' of `num_heads`.
 
-    `weights` has shape (H', n, m): a row is one query of each `queries_per_row`, a column the mean over
-    `keys_per_column`. `chosen`, shape (H', n), marks the rows that a sparse mechanism computes in full; None for
-    others. The map covers the first `queries` of `num_queries` tokens and the first `keys` of `num_keys`.
+    `weights` has shape (H', n, m). A row is one of `queries_per_row` queries, a column the mean of `keys_per_column`
+    keys. `chosen`, shape (H', n), marks the rows that a sparse mechanism computes in full; None for others. The map
+    covers the first `queries` of `num_queries` tokens and the first `keys` of `num_keys`.
     """
 
     mechanism: str
@@ -44,49 +44,49 @@ class AttentionMap:
 
 
 def shown_places(network: Informer) -> list[str]:
-    """Return the encoder's first and last self-attention, and both of the decoder's last layer."""
+    """Return the first and last self-attention of the encoder, and both attentions of the last decoder layer."""
     encoder = [place for place in places(network) if place.startswith("encoder")]
     decoder = [place for place in places(network) if place.startswith("decoder")]
     return list(dict.fromkeys([*encoder[:1], *encoder[-1:], *decoder[-2:]]))
 
 
 def attention_maps(network: Informer, batch: Batch) -> dict[str, AttentionMap]:
-    """Return the explicit or implied maps of the batch's first sequence at `shown_places`.
+    """Return the explicit or implied maps of the first sequence of the batch at `shown_places`.
 
-    A sparse mechanism's map has the softmax for the chosen queries and the mean for the others. A place is left out
-    where the map of some queries cannot be derived from them alone.
+    The map of a sparse mechanism has the softmax for the chosen queries and the mean for the others. A place is omitted
+    if its map for some queries depends on other queries.
     """
-    found: dict[str, AttentionMap] = {}
-    wanted = shown_places(network)
+    maps: dict[str, AttentionMap] = {}
+    shown = shown_places(network)
 
-    def see(place: str, mechanism: Attention, call: Captured) -> None:
-        if place in wanted and (made := attention_map(mechanism, call)) is not None:
-            found[place] = made
+    def on_call(place: str, mechanism: Attention, call: Captured) -> None:
+        if place in shown and (result := attention_map(mechanism, call)) is not None:
+            maps[place] = result
 
-    pass_by(network, batch, see)
-    return found
+    capture_calls(network, batch, on_call)
+    return maps
 
 
 @torch.no_grad()
 def attention_map(mechanism: Attention, call: Captured) -> AttentionMap | None:
-    """Return the map of the first sequence of a call, None if it cannot be derived."""
+    """Return the map of the first sequence of a call; None if it cannot be derived."""
     call = Captured(*(tensor[:1] for tensor in call))
     _, num_heads, num_queries, _ = call.query.shape
     queries, keys = num_queries, call.key.shape[2]
     if mechanism.causal:
         queries = keys = min(keys, max(1, isqrt(CAUSAL_BUDGET // num_heads)))
-    most = min(MOST_PIXELS, max(1, BUDGET // (num_heads * keys)))
-    per_row, per_column = -(-queries // most), -(-keys // MOST_PIXELS)
+    max_rows = min(MAX_PIXELS, max(1, BUDGET // (num_heads * keys)))
+    per_row, per_column = -(-queries // max_rows), -(-keys // MAX_PIXELS)
     rows, chosen = _rows(mechanism, call, queries, per_row)
     if rows is None:
         return None
-    heads = spread(num_heads, MOST_HEADS)
+    heads = spread(num_heads, MAX_HEADS)
     weights = rows[0, heads, :, :keys].double()  # (H', n, S)
     return AttentionMap(
         mechanism=mechanism.name,
         heads=heads.tolist(),
         num_heads=num_heads,
-        weights=torch.stack([piece.mean(2) for piece in weights.split(per_column, dim=2)], 2).cpu().numpy(),
+        weights=torch.stack([chunk.mean(2) for chunk in weights.split(per_column, dim=2)], 2).cpu().numpy(),
         chosen=None if chosen is None else chosen[0, heads].cpu().numpy(),
         queries=queries,
         keys=keys,
@@ -98,14 +98,14 @@ def attention_map(mechanism: Attention, call: Captured) -> AttentionMap | None:
 
 
 def _rows(mechanism: Attention, call: Captured, queries: int, step: int) -> tuple[Tensor | None, Tensor | None]:
-    """Return the rows (1, H, n, S) of one query in `step` and, for a sparse mechanism, which were chosen."""
+    """Return the rows of every `step`-th query, shape (1, H, n, S), and the chosen ones of a sparse mechanism."""
     device = call.query.device
     middles = (torch.arange(0, queries, step, device=device) + step // 2).clamp(max=queries - 1)
     if (sparse := sparse_queries(mechanism)) is None:
         return implied_rows(mechanism, call, middles, softmax_rows(call, middles, mechanism.causal)), None
     chosen = chosen_queries(sparse, call)[:, :, :queries]  # (1, H, L)
     rows, marks = [], []
-    for head in range(chosen.shape[1]):  # the first chosen query of each piece, else its middle
+    for head in range(chosen.shape[1]):  # the first chosen query of each chunk, else the middle one
         one = Captured(*(tensor[:, head : head + 1] for tensor in call))
         marked = torch.nn.functional.pad(chosen[0, head], (0, -queries % step)).view(-1, step)
         positions = torch.where(marked.any(1), middles - middles % step + marked.int().argmax(1), middles)

@@ -225,7 +225,7 @@ def _passes(config: Mapping[str, Any]) -> dict[str, Passes]:
     if config["training"].get("compile"):
         raise InputError("its steps are compiled, and those that are timed here are not")
     no_map = Ridge(torch.zeros(1, int(config["horizon"])), "none", penalty=0.0, every=1)
-    made = prepare(Settings.parse(config), maps=LinearMaps(no_map, None))
+    made = prepare(Settings.parse(config), linear_maps=LinearMaps(no_map, None))
     task, size, scored = made.task.to(made.device), made.settings.training.batch_size, evaluation_batch(made)
     taught, forecast = _batch(made.data.parts["train"], size), _batch(made.data.parts["test"], scored)
     optimizer = task.configure_optimizers()["optimizer"]

@@ -13,18 +13,18 @@ from forecast.evaluation.evaluate import PartErrors
 from forecast.evaluation.metrics import Scores
 
 WIDTH, DPI = 4.4, 80
-"""Inches, and pixels per inch: the width of TensorBoard's cards, which leave out pixels of wider ones."""
+"""Width in inches and pixels per inch: the size of a card in TensorBoard, which drops pixels of wider pictures."""
 
 FONT_SIZE = 7
 THIN = 0.9
 COLORS = {"model": "tab:orange", "linear": "tab:blue", "seasonal_naive": "tab:green", "last_value": "0.55"}
-"""Colors of the rows of a result, the same in every picture."""
+"""Colors of the rows of a result in all pictures."""
 
 
 class ForecastPanels:
-    """Windows one below the other: past, truth and seasonal naive, over which a forecast is drawn.
+    """Stacked panels of K windows with past, truth and seasonal naive, in which a forecast can be drawn repeatedly.
 
-    `past` (K, T), `truth` (K, h) and `naive` (K, h) or None are in original units of one series; NaN is not drawn.
+    `past` (K, T), `truth` (K, h) and `naive` (K, h) or None are in original units of one series. NaN is not drawn.
     """
 
     def __init__(self, past: np.ndarray, truth: np.ndarray, naive: np.ndarray | None, titles: Sequence[str]) -> None:
@@ -35,22 +35,22 @@ class ForecastPanels:
         self._panels = figure.subplots(len(past), 1, sharex=True, squeeze=False)[:, 0]
         before, ahead = np.arange(-past.shape[1], 0), np.arange(truth.shape[1])
         self._lines = []
-        for place, panel in enumerate(self._panels):
-            plot_line(panel, before, past[place], color="0.6", linewidth=THIN, label="past")
-            plot_line(panel, ahead, truth[place], color="black", linewidth=THIN, label="truth")
+        for row, panel in enumerate(self._panels):
+            plot_line(panel, before, past[row], color="0.6", linewidth=THIN, label="past")
+            plot_line(panel, ahead, truth[row], color="black", linewidth=THIN, label="truth")
             if naive is not None:
                 color = COLORS["seasonal_naive"]
-                plot_line(panel, ahead, naive[place], color=color, linewidth=THIN, label="seasonal naive")
+                plot_line(panel, ahead, naive[row], color=color, linewidth=THIN, label="seasonal naive")
             self._lines += plot_line(
                 panel, ahead, np.zeros(len(ahead)), color=COLORS["model"], linewidth=1.5, label="forecast"
             )
             panel.axvline(0, color="0.8", linewidth=0.8)
-            panel.set_title(titles[place], fontsize=FONT_SIZE, loc="left", y=1.0, pad=2, parse_math=False)
+            panel.set_title(titles[row], fontsize=FONT_SIZE, loc="left", y=1.0, pad=2, parse_math=False)
             panel.tick_params(labelsize=FONT_SIZE)
             panel.locator_params(axis="y", nbins=4)
             panel.xaxis.set_visible(panel is self._panels[-1])
             panel.spines[["top", "right"]].set_visible(False)
-        self._panels[-1].set_xlabel("steps from the first forecast", fontsize=FONT_SIZE)
+        self._panels[-1].set_xlabel("time steps from the first forecast", fontsize=FONT_SIZE)
         handles = self._panels[0].get_legend_handles_labels()
         figure.legend(*handles, loc="lower center", fontsize=FONT_SIZE, ncols=4, frameon=False, borderpad=0)
         self._background: object = None
@@ -58,11 +58,11 @@ class ForecastPanels:
     def pixels(self, forecast: np.ndarray) -> np.ndarray:
         """Return the picture with `forecast`, shape (K, h), original units: (height, width, 3), uint8.
 
-        Only the forecast's own lines are drawn again, unless one leaves its panel.
+        Only the lines of the forecast are redrawn, unless one leaves the range of its axis.
         """
         for line, values in zip(self._lines, forecast, strict=True):
             line.set_ydata(values)
-        if self._background is None or any(map(_leaves, self._panels, self._lines)):
+        if self._background is None or any(map(_exceeds, self._panels, self._lines)):
             self._draw_background()
         self._canvas.restore_region(self._background)
         for panel, line in zip(self._panels, self._lines, strict=True):
@@ -80,10 +80,10 @@ class ForecastPanels:
             line.set_visible(True)
 
 
-def errors_by_step(rows: Mapping[str, Sequence[Scores]]) -> np.ndarray:
-    """Return the test error, on z-scores, of each row at each step of the horizon: (height, width, 3), uint8.
+def draw_step_errors(rows: Mapping[str, Sequence[Scores]]) -> np.ndarray:
+    """Draw the test MSE of each row at each horizon step: (height, width, 3), uint8.
 
-    `rows` has a score per step by the names of `COLORS`; others are left out.
+    `rows` has one score per step for each row; rows without a color in `COLORS` are not drawn.
     """
     panel = _new_panel(left=0.11, bottom=0.23, top=0.97)
     for name, color in COLORS.items():
@@ -92,13 +92,13 @@ def errors_by_step(rows: Mapping[str, Sequence[Scores]]) -> np.ndarray:
             width = 1.8 if name == "model" else 1.1
             label = name.replace("_", " ")
             plot_line(panel, np.arange(1, len(mse) + 1), np.array(mse), color=color, linewidth=width, label=label)
-    panel.set_xlabel("step of the horizon", fontsize=FONT_SIZE)
-    panel.set_ylabel("test MSE of z-scores", fontsize=FONT_SIZE)
+    panel.set_xlabel("horizon step", fontsize=FONT_SIZE)
+    panel.set_ylabel("test MSE (z-scores)", fontsize=FONT_SIZE)
     panel.set_ylim(bottom=0)
-    return _drawn(panel)
+    return _pixels_with_legend(panel)
 
 
-def _leaves(panel: Axes, line: Line2D) -> bool:
+def _exceeds(panel: Axes, line: Line2D) -> bool:
     low, high = panel.get_ylim()
     values = np.asarray(line.get_ydata())
     return bool(values.min() < low or values.max() > high)
@@ -109,36 +109,36 @@ def pixels_of(canvas: FigureCanvasAgg) -> np.ndarray:
     return np.array(canvas.buffer_rgba(), dtype=np.uint8)[..., :3]
 
 
-MOST_LABELS = 12
+MAX_LABELS = 12
 
 
-def by_part(errors: PartErrors) -> np.ndarray:
-    """Return bars of the mean absolute error and a line of the bias: (height, width, 3), uint8."""
+def draw_calendar_errors(errors: PartErrors) -> np.ndarray:
+    """Draw bars of the mean absolute error and a line of the bias: (height, width, 3), uint8."""
     panel = _new_panel(left=0.14, bottom=0.25, top=0.91)
-    there = np.flatnonzero(np.isfinite(errors.mae))
-    places = np.arange(len(there))
-    panel.bar(places, errors.mae[there], color=COLORS["model"], width=0.7, label="mean absolute error")
+    scored = np.flatnonzero(np.isfinite(errors.mae))
+    positions = np.arange(len(scored))
+    panel.bar(positions, errors.mae[scored], color=COLORS["model"], width=0.7, label="mean absolute error")
     panel.plot(
-        places, errors.bias[there], color="black", marker=".", linewidth=0.9, label="mean of truth less forecast"
+        positions, errors.bias[scored], color="black", marker=".", linewidth=0.9, label="mean of truth minus forecast"
     )
     panel.axhline(0, color="0.6", linewidth=0.8)
-    every = -(-len(there) // MOST_LABELS)
-    panel.set_xticks(places[::every], [errors.part.labels[number] for number in there[::every]])
-    panel.set_xlabel(f"{errors.part.name} that was forecast", fontsize=FONT_SIZE)
-    panel.set_ylabel("in the series' own unit", fontsize=FONT_SIZE)
+    every = -(-len(scored) // MAX_LABELS)
+    panel.set_xticks(positions[::every], [errors.part.labels[number] for number in scored[::every]])
+    panel.set_xlabel(f"{errors.part.name} (forecast time)", fontsize=FONT_SIZE)
+    panel.set_ylabel("error in original units", fontsize=FONT_SIZE)
     panel.set_title(f"{errors.series}, validation windows", fontsize=FONT_SIZE, loc="left", pad=3, parse_math=False)
-    return _drawn(panel)
+    return _pixels_with_legend(panel)
 
 
 def _new_panel(left: float, bottom: float, top: float) -> Axes:
-    """Return the panel of a figure, placed by hand: a layout engine would draw everything twice."""
+    """Return the axes of a new figure with fixed margins, since a layout engine would draw everything twice."""
     figure = Figure(figsize=(WIDTH, 2.6), dpi=DPI)
     figure.subplots_adjust(left=left, right=0.98, bottom=bottom, top=top)
     return figure.subplots()
 
 
-def _drawn(panel: Axes) -> np.ndarray:
-    """Return the pixels of a panel's figure, with its legend beneath."""
+def _pixels_with_legend(panel: Axes) -> np.ndarray:
+    """Return the pixels of the panel's figure with a legend below the panel."""
     panel.tick_params(labelsize=FONT_SIZE)
     panel.spines[["top", "right"]].set_visible(False)
     handles, labels = panel.get_legend_handles_labels()

@@ -1,4 +1,4 @@
-"""The logger of a run: curves, its row in the table of runs, and the scores at its end."""
+"""The TensorBoard logger of a run: curves, the entry in the HParams table, and the final scores."""
 
 import inspect
 import io
@@ -28,18 +28,18 @@ SHOWN = (
     ("context_length", "look-back", "number"),
     ("words", "words", "string"),
 )
-"""Columns beside the metrics: the name, its heading and its kind."""
+"""Columns of the HParams table besides the metrics: name, heading and type."""
 
 Value = bool | int | float | str
 
 
 def table_values(config: Mapping[str, Any]) -> dict[str, Value]:
-    """Return the values of a nested configuration by dotted name; lists as text, None as "null"."""
+    """Return the values of a nested configuration by dotted name, with lists as text and None as "null"."""
     return {name: "null" if value is None else _plain(value) for name, value in flatten(config).items()}
 
 
 def session_start(config: Mapping[str, Any]) -> Any:
-    """Return the summary that records the configuration with which a run began."""
+    """Return the summary with the configuration of a new run."""
     from tensorboard.plugins.hparams import metadata, plugin_data_pb2
 
     info = plugin_data_pb2.SessionStartInfo(start_time_secs=time.time())
@@ -54,15 +54,14 @@ def session_start(config: Mapping[str, Any]) -> Any:
 
 
 def table_columns(scalars: Sequence[str]) -> Any:
-    """Return the summary that lists the table's columns, `scalars` in order, so that metrics show without scrolling.
+    """Return the summary with the columns of the table: `SHOWN`, then `scalars` in order.
 
-    TensorBoard shows five hyper-parameters at first if it finds them itself, and with them no metric on a page of 1,300
-    pixels.
+    Without it TensorBoard shows five hyperparameters first, and no metric fits on a page of 1,300 pixels.
     """
     from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2
 
     kinds = {"string": api_pb2.DATA_TYPE_STRING, "number": api_pb2.DATA_TYPE_FLOAT64}
-    columns = [api_pb2.HParamInfo(name=name, display_name=shown, type=kinds[kind]) for name, shown, kind in SHOWN]
+    columns = [api_pb2.HParamInfo(name=name, display_name=text, type=kinds[kind]) for name, text, kind in SHOWN]
     metrics = [
         api_pb2.MetricInfo(name=api_pb2.MetricName(tag=tag), display_name=tag.removeprefix("compare/"))
         for tag in scalars
@@ -93,57 +92,56 @@ def _summary(tag: str, content: Any) -> Any:
 
 
 FLUSH_SECONDS = 10
-"""Most seconds until a point is in the file."""
+"""Maximum seconds until a point is written to the file."""
 
 
-class _LeftToTheNextWrite:
-    """Keeps the thread that writes the event file from printing a traceback: the next write raises the same error."""
+class _HideWriterErrors:
+    """Thread hook without tracebacks of the event writer's OSError, since the next write raises the same error."""
 
-    def __init__(self, otherwise: Callable[[threading.ExceptHookArgs], Any]) -> None:
-        self.otherwise = otherwise
+    def __init__(self, previous: Callable[[threading.ExceptHookArgs], Any]) -> None:
+        self.previous = previous
 
     def __call__(self, raised: threading.ExceptHookArgs) -> None:
-        writes = type(raised.thread).__module__ == "tensorboard.summary.writer.event_file_writer"
-        if not (writes and isinstance(raised.exc_value, OSError)):
-            self.otherwise(raised)
+        is_writer = type(raised.thread).__module__ == "tensorboard.summary.writer.event_file_writer"
+        if not (is_writer and isinstance(raised.exc_value, OSError)):
+            self.previous(raised)
 
 
 class Board(TensorBoardLogger):
-    """Writes scalars, figures, text and hyper-parameters of one run into its folder.
+    """Writes scalars, figures, text and hyperparameters of one run into its folder.
 
     Parameters
     ----------
     save_dir
-        The run folder, nothing below it.
+        The run folder; no subfolder is made.
     purge_step
-        The steps made before a run resumes: points of later steps in the folder's earlier files are hidden, so
-        that each curve has each step once. 0 for a new run, whose file has to say so too: the first mark of a
-        start that TensorBoard's slower reader finds hides nothing.
+        The number of steps before a run resumes. TensorBoard hides points of later steps in earlier files, so that
+        each curve has each step once. A new run passes 0, since TensorBoard's slower reader ignores the first value.
 
     Attributes
     ----------
     clock
-        The time spent here. The callbacks that draw for the board run it too.
+        The time spent in the logger. Callbacks that draw for TensorBoard run it too.
     """
 
     def __init__(self, save_dir: str, purge_step: int = 0) -> None:
         super().__init__(
             save_dir, name="", version="", default_hp_metric=False, purge_step=purge_step, flush_secs=FLUSH_SECONDS
         )
-        if not isinstance(threading.excepthook, _LeftToTheNextWrite):
-            threading.excepthook = _LeftToTheNextWrite(threading.excepthook)
+        if not isinstance(threading.excepthook, _HideWriterErrors):
+            threading.excepthook = _HideWriterErrors(threading.excepthook)
         self.clock = Stopwatch()
-        self._scalars: dict[str, None] = {}  # in the order in which they came
+        self._scalars: dict[str, None] = {}  # in order of arrival
 
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Add a point to each scalar's curve; not Lightning's `epoch`, as a run has only one."""
+        """Add a point to the curve of each scalar, without Lightning's `epoch`, since a run has only one."""
         with self.clock:
             self._check_folder()
-            kept = {name: value for name, value in metrics.items() if name != "epoch"}
-            self._scalars |= dict.fromkeys(kept)
+            values = {name: value for name, value in metrics.items() if name != "epoch"}
+            self._scalars |= dict.fromkeys(values)
             try:
-                super().log_metrics(kept, step)
-            except ValueError as error:  # Lightning makes one of whatever stops a point, a full disk too
+                super().log_metrics(values, step)
+            except ValueError as error:  # Lightning raises it for all causes, a full disk included
                 if isinstance(error.__cause__, OSError):
                     raise error.__cause__ from None
                 raise
@@ -159,33 +157,33 @@ class Board(TensorBoardLogger):
             self.experiment.add_text(tag, markdown, step)
 
     def add_histogram(self, tag: str, values: np.ndarray, step: int) -> None:
-        """Add the distribution of some numbers, any shape; none of them NaN."""
+        """Add the distribution of numbers of any shape without NaN."""
         with self.clock:
             self.experiment.add_histogram(tag, values, step)
 
     def begin_session(self, config: Mapping[str, Any]) -> None:
-        """Enter the run with its configuration into the table of the HParams tab.
+        """Add the run with its configuration to the HParams table.
 
-        The table takes the first entry of a folder, so a resumed run keeps its line. The metrics beside it are the last
-        points of all scalars.
+        The table uses the first entry of a folder, so a resumed run keeps its row. Its metrics are the last points of
+        all scalars.
         """
         self._add(session_start(config))
 
     def end_session(self, first: Sequence[str] = ()) -> None:
-        """Mark the run as finished in the table, with the scalars `first` before its others, and close the file."""
+        """Mark the run as finished in the table, with the scalars of `first` as first columns, and close the file."""
         self._add(table_columns([*dict.fromkeys([*first, *self._scalars])]))
         self._add(session_end())
         with self.clock:
             self.experiment.close()
 
     def save(self) -> None:
-        """Write everything to the file; Lightning's own `save` also leaves an empty `hparams.yaml`."""
+        """Flush the file. Lightning's own `save` would also write an empty `hparams.yaml`."""
         with self.clock:
             self._check_folder()
             self.experiment.flush()
 
     def finalize(self, status: str) -> None:
-        """Write everything to the file, which stays open after a fit for the test scores."""
+        """Flush the file; after a successful fit it stays open for the test scores."""
         if self._experiment is None or self._is_gone():
             return
         self.save()
@@ -193,7 +191,7 @@ class Board(TensorBoardLogger):
             self.experiment.close()
 
     def _check_folder(self) -> None:
-        """Refuse to write if the folder was removed: the writer's own thread would end with a traceback."""
+        """Raise an error if the folder was removed: the writer thread would end with a traceback."""
         if self._experiment is not None and self._is_gone():
             raise gone(Path(self.log_dir))
 
@@ -206,7 +204,7 @@ class Board(TensorBoardLogger):
 
 
 def image_summary(tag: str, pixels: np.ndarray) -> Any:
-    """Return the summary of a picture, in less time than `SummaryWriter.add_image` takes."""
+    """Return the summary of a picture; faster than `SummaryWriter.add_image`."""
     from matplotlib.image import imsave
     from tensorboard.compat.proto import summary_pb2
 
@@ -224,15 +222,14 @@ COMPARED = (
     "speed/inference_windows_per_s",
     "speed/peak_memory_mib",
 )
-"""Repeated as `compare/…`, the first five columns of metrics in TensorBoard's table."""
+"""Scalars that are repeated as `compare/…`: the first five metrics of the HParams table."""
 
 
 def final_scalars(result: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers of a `result.json`, under the same names for every run, without those that are not finite.
+    """Return the finite numbers of a `result.json` by tag.
 
-    `test/…` are the model's scores and `val_best/…` those of its weights on the validation part. They are on z-scores
-    unless the name says relative or original units. `test_baseline/…` are those of the table's other rows, `speed/…`
-    the figures of `speed`, in the units of their names.
+    `test/…` and `val_best/…` are the model's test and validation scores, on z-scores unless the name says relative or
+    original units. `test_baseline/…` are the scores of the other rows. `speed/…` are the speed figures.
     """
     scalars = {name: float(value) for name, value in _named(result) if value is not None and math.isfinite(value)}
     return scalars | {f"compare/{name.replace('/', '_')}": scalars[name] for name in COMPARED if name in scalars}
@@ -258,23 +255,20 @@ def _named(result: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 OURS = {"save_dir", "purge_step", "kwargs"}
-"""Arguments of a logger that follow from `output_dir` and `resume`."""
+"""Arguments of a logger that this program sets from `output_dir` and `resume`."""
 
 
 def check_logger(config: Mapping[str, Any]) -> None:
-    """Refuse a `logger` group that would fail, or be overruled, once the run has a folder."""
+    """Refuse a `logger` group that would fail later, or that sets an argument of `OURS`."""
     check_target(config, "logger", Logger)
     kind = resolve_name(str(config[TARGET]))
     known = set(inspect.signature(kind).parameters) - OURS
     for key in set(config) - known - {TARGET}:
-        raise InputError(f"logger.{key}: no option of {kind.__name__}, or settled by output_dir")
+        raise InputError(f"logger.{key}: not an option of {kind.__name__}, or set by output_dir")
 
 
 def make_logger(config: Mapping[str, Any], folder: str, purge_step: int = 0) -> Logger:
-    """Return the logger, writing into `folder`.
-
-    A board hides points of steps after `purge_step`, from which a run resumes; other loggers do not get it.
-    """
+    """Return the logger, which writes into `folder`; only a TensorBoard logger takes `purge_step`."""
     kind = resolve_name(str(config[TARGET]))
     more = {"purge_step": purge_step} if issubclass(kind, TensorBoardLogger) else {}
     logger: Logger = make(config, "logger", save_dir=folder, **more)
@@ -282,13 +276,13 @@ def make_logger(config: Mapping[str, Any], folder: str, purge_step: int = 0) -> 
 
 
 def log_start(logger: Logger, config: Mapping[str, Any]) -> None:
-    """Enter the run, before its first step, into the board's table of runs."""
+    """Add the run to the HParams table before its first step."""
     if isinstance(logger, Board):
         logger.begin_session({**config, "words": " ".join(sys.argv[1:]) or "none"})
 
 
 def log_end(logger: Logger, result: Mapping[str, Any]) -> None:
-    """Log a finished run at its last step: every score and speed figure of `result` and, on a board, a summary."""
+    """Log all scores and speed figures of a finished run at its last step; for TensorBoard also a summary."""
     step = result["model"]["steps"]
     logger.log_metrics(final_scalars(result), step=step)
     if isinstance(logger, Board):

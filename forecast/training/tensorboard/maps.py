@@ -1,4 +1,4 @@
-"""Attention maps and tables of the probe for TensorBoard."""
+"""Pictures of attention maps and of the probe's numbers for TensorBoard."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,14 +12,14 @@ from forecast.training.probe.maps import AttentionMap
 from forecast.training.tensorboard.figures import DPI, FONT_SIZE, WIDTH, pixels_of
 
 HIGHEST = 0.995
-"""Quantile of the weights at which the colours end: one bright pixel would leave the rest dark."""
+"""Quantile of the weights at the end of the color scale, since a single maximum would darken the rest."""
 
 PANEL, LINE, BELOW = 1.7, 0.15, 0.45
-"""Heights in inches: a map with its title, a line of words, the space below the maps."""
+"""Heights in inches: a map with its title, a line of text, the space below the maps."""
 
 
 def draw_map(place: str, shown: AttentionMap, query_token: str, key_token: str) -> np.ndarray:
-    """Return the picture of a map, with the names of its tokens ("step", "patch"): (height, width, 3), uint8."""
+    """Draw a map with the names of its tokens ("step", "patch"): (height, width, 3), uint8."""
     lines = [f"{place}, {shown.mechanism}", _size(shown), *_notes(shown)]
     columns = min(2, len(shown.heads))
     rows = -(-len(shown.heads) // columns)
@@ -50,23 +50,23 @@ def draw_map(place: str, shown: AttentionMap, query_token: str, key_token: str) 
 
 
 def _draw_head(panel: Axes, shown: AttentionMap, number: int, **look: Any) -> None:
-    """Draw a head's weights, number its tokens, and mark the chosen queries on its right."""
+    """Draw the weights of a head, number its tokens, and mark the chosen queries at the right edge."""
     extent = (0, shown.keys, shown.queries, 0)
     panel.imshow(shown.weights[number], aspect="auto", interpolation="nearest", extent=extent, **look)
     panel.set_title(f"head {shown.heads[number]}", fontsize=FONT_SIZE, pad=2)
     for axis, tokens in ((panel.xaxis, shown.keys), (panel.yaxis, shown.queries)):
-        places = [0, tokens / 2, tokens]
-        axis.set_ticks(places, [f"{each:g}" for each in places], fontsize=FONT_SIZE)
+        ticks = [0, tokens / 2, tokens]
+        axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks], fontsize=FONT_SIZE)
     panel.tick_params(length=0, pad=2)
     panel.spines[:].set_visible(False)
     if shown.chosen is not None:
         rows = (np.flatnonzero(shown.chosen[number]) + 0.5) * shown.queries / shown.weights.shape[1]
-        beside: dict[str, Any] = {"transform": panel.get_yaxis_transform(), "clip_on": False}
-        panel.plot(np.full(len(rows), 1.02), rows, "k<", markersize=2.5, scalex=False, scaley=False, **beside)
+        right_edge: dict[str, Any] = {"transform": panel.get_yaxis_transform(), "clip_on": False}
+        panel.plot(np.full(len(rows), 1.02), rows, "k<", markersize=2.5, scalex=False, scaley=False, **right_edge)
 
 
 def _scale(weights: np.ndarray) -> tuple[float, float, str]:
-    """Return the ends of the scale and its colours: from 0 up, or on both sides of it if some weights are negative."""
+    """Return the range and the name of the color scale, which is symmetric if some weights are negative."""
     high = float(np.quantile(np.abs(weights), HIGHEST)) or float(np.abs(weights).max()) or 1.0
     return (-high, high, "PuOr") if weights.min() < -1e-6 * high else (0.0, high, "viridis")
 
@@ -84,35 +84,35 @@ def _size(shown: AttentionMap) -> str:
 
 
 def _notes(shown: AttentionMap) -> list[str]:
-    parts = []
+    scales = []
     if shown.queries_per_row > 1:
-        parts.append(f"a row: one query of {shown.queries_per_row}")
+        scales.append(f"one row: 1 of {shown.queries_per_row} queries")
     if shown.keys_per_column > 1:
-        parts.append(f"a column: mean of {shown.keys_per_column} keys")
-    chosen = [] if shown.chosen is None else ["◂ chosen queries, the others get the mean"]
-    return [*(["; ".join(parts)] if parts else []), *chosen]
+        scales.append(f"one column: mean of {shown.keys_per_column} keys")
+    chosen = [] if shown.chosen is None else ["◂ chosen queries; the others take the mean of the values"]
+    return [*(["; ".join(scales)] if scales else []), *chosen]
 
 
 ROW = 0.2
-"""Height of a row of cells, in inches."""
+"""Height of a table row in inches."""
 
-MOST_WRITTEN = 8
-"""Most heads whose cells are wide enough for a number."""
+MAX_WRITTEN = 8
+"""Maximum number of heads at which a cell has room for its number."""
 
 TITLES = {
-    "distance": "distance of the output from exact softmax's, over its norm",
-    "entropy": "entropy of the weights: 0 one key, 1 all keys alike",
-    "found": "share of the truly most informative queries chosen",
+    "distance": "relative distance of the output from exact softmax",
+    "entropy": "entropy of the weights (0: one key, 1: uniform)",
+    "found": "fraction of the most informative queries that are chosen",
 }
 
 
-def heads(record: Mapping[str, Any]) -> np.ndarray:
-    """Return each head's numbers in a probe's record, those above 1 in the colour of 1: (height, width, 3), uint8."""
-    found = {
+def draw_heads(record: Mapping[str, Any]) -> np.ndarray:
+    """Draw the numbers of each head in a probe record: (height, width, 3), uint8. Colors are clipped to 0 to 1."""
+    measures = {
         measure: {place: layer[measure] for place, layer in record["layers"].items() if layer[measure] is not None}
         for measure in TITLES
     }
-    tables = {measure: rows for measure, rows in found.items() if rows}
+    tables = {measure: rows for measure, rows in measures.items() if rows}
     widest = max(len(numbers) for rows in tables.values() for numbers in rows.values())
     height = 0.05 + ROW * sum(1 + len(rows) for rows in tables.values()) + BELOW
     figure = Figure(figsize=(WIDTH, height), dpi=DPI)
@@ -134,7 +134,7 @@ def heads(record: Mapping[str, Any]) -> np.ndarray:
 
 
 def _draw_cells(panel: Axes, rows: Mapping[str, list[float]], widest: int) -> None:
-    """Draw a row per place and a cell per head, with its number if there is room."""
+    """Draw one row per attention and one cell per head, with its number if there is room."""
     values = np.array([[*numbers, *[np.nan] * (widest - len(numbers))] for numbers in rows.values()], dtype=np.float64)
     panel.imshow(values, "viridis", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     panel.set_xticks([])
@@ -142,6 +142,6 @@ def _draw_cells(panel: Axes, rows: Mapping[str, list[float]], widest: int) -> No
     panel.tick_params(length=0, pad=2, labelsize=FONT_SIZE)
     panel.spines[:].set_visible(False)
     for (row, head), number in np.ndenumerate(values):
-        if widest <= MOST_WRITTEN and np.isfinite(number):
+        if widest <= MAX_WRITTEN and np.isfinite(number):
             color = "black" if number > 0.55 else "white"
             panel.text(head, row, f"{number:.2f}", ha="center", va="center", color=color, fontsize=FONT_SIZE)

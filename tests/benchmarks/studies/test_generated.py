@@ -19,7 +19,7 @@ WORSE = 1.05
 def test_the_default_starts_no_worse_than_the_best_baseline(series: Generated, tmp_path: Path) -> None:
     made = prepare(Settings.parse(configuration(series, 1, tmp_path)))
     test, period = made.data.parts["test"], seasonal_period(made.data.source.series.frequency)
-    assert made.maps.start is not None
-    forecasters = [last_value, SeasonalNaive(test, period), made.maps.baseline, made.maps.start]
+    assert made.linear_maps.start is not None
+    forecasters = [last_value, SeasonalNaive(test, period), made.linear_maps.baseline, made.linear_maps.start]
     *baselines, start = (evaluate(each, test, 256).sums.scaled()["mse"] for each in forecasters)
     assert start <= WORSE * min(baselines)

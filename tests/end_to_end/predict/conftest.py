@@ -1,4 +1,4 @@
-"""What the tests of forecasts share."""
+"""Fixtures of the tests of forecasts."""
 
 import shutil
 import signal
@@ -19,5 +19,5 @@ def _signals() -> Iterator[None]:
 
 @pytest.fixture
 def copied(tiny_run: TinyRun, tmp_path: Path) -> Path:
-    """Return a copy of the run that may be spoilt."""
+    """Return a copy of the run that a test may change."""
     return Path(shutil.copytree(tiny_run.path, tmp_path / "run"))

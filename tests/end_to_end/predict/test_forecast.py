@@ -1,4 +1,4 @@
-"""What is forecast, from files and frames of every kind."""
+"""Forecasts from files and frames of many kinds."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,12 +22,12 @@ from tests.conftest import TinyRun
 from tests.support.forecasts import dated, edit, expect_one_line, forecast, put
 from tests.support.small import CONTEXT, HORIZON, changed, hourly, quick, write
 
-# --- what is forecast
+# --- times, units and frequencies
 
 
 @pytest.fixture(scope="module")
 def zoned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
-    """Return a run on hours of Berlin written with their offsets, of which there are two, and the table."""
+    """Return a run on hourly data of Berlin with its two UTC offsets, and the table."""
     table = hourly()
     local = pd.date_range("2023-03-10", periods=len(table), freq="h", tz="Europe/Berlin")
     table["date"] = list(map(str, local))
@@ -38,7 +38,7 @@ def zoned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]
 
 
 @pytest.mark.parametrize("as_written", [True, False], ids=["offset", "zone"])
-def test_the_same_instants_are_forecast_alike_in_whatever_zone_a_file_has_them(
+def test_the_forecast_does_not_depend_on_the_time_zone_of_the_file(
     zoned: tuple[Path, pd.DataFrame], tmp_path: Path, as_written: bool
 ) -> None:
     run, table = zoned
@@ -52,8 +52,8 @@ def test_the_same_instants_are_forecast_alike_in_whatever_zone_a_file_has_them(
     assert str(part.index.tz) == ("UTC+02:00" if as_written else "Asia/Tokyo")
 
 
-def test_days_of_a_feed_in_utc_keep_the_dates_of_training_over_a_change_of_the_clock() -> None:
-    """On 27 October 2024 a day of Berlin has 25 hours: 22:00 the day before is its midnight, 23:00 the next one's."""
+def test_daily_data_in_utc_keep_their_dates_over_a_clock_change() -> None:
+    """On 27 October 2024 a day in Berlin has 25 hours, from 22:00 UTC to 23:00 UTC."""
     forecaster = Forecaster(
         model=lambda *_: torch.zeros(1, 14, 1, dtype=torch.float64),
         scaler=Scaler(np.zeros(1), np.ones(1), ["load"]),
@@ -87,7 +87,7 @@ def test_a_run_that_lacks_a_field_is_refused_with_the_cure(
     assert "train it again" in error
 
 
-def test_times_without_a_zone_are_refused_where_training_had_one_and_the_other_way_round(
+def test_times_must_have_a_zone_exactly_if_training_had_one(
     zoned: tuple[Path, pd.DataFrame], tiny_run: TinyRun
 ) -> None:
     run, table = zoned
@@ -96,7 +96,7 @@ def test_times_without_a_zone_are_refused_where_training_had_one_and_the_other_w
     aware = pd.DatetimeIndex(tiny_run.table["date"]).tz_localize("UTC")
     with pytest.raises(InputError, match="its times have a zone, those of training have none"):
         load(tiny_run.path).predict(tiny_run.table.assign(date=aware))
-    old = replace(load(tiny_run.path), clock=Clock(UNKNOWN, "h"))  # a run that did not write it down
+    old = replace(load(tiny_run.path), clock=Clock(UNKNOWN, "h"))  # a run without a recorded zone
     assert len(old.predict(tiny_run.table.assign(date=aware))) == HORIZON
 
 
@@ -109,26 +109,26 @@ def test_the_forecast_continues_the_input_in_steps_of_its_frequency(tiny_run: Ti
     assert dated(tmp_path / "next.csv").index.equals(wanted.rename("date"))
 
 
-def test_a_picture_lies_beside_the_forecast_and_nothing_else(tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_predict_writes_the_forecast_and_its_picture_only(tiny_run: TinyRun, tmp_path: Path) -> None:
     assert forecast(tiny_run.path, tiny_run.source, tmp_path / "next.csv") == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["next.csv", "next.png"]
     assert (tmp_path / "next.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
 
 
 def test_the_forecast_is_in_original_units(tiny_run: TinyRun) -> None:
-    found = load(tiny_run.path).predict(tiny_run.table)
-    assert list(found.columns) == ["load", "oil"]
-    assert bool(found["load"].between(850, 1150).all())
-    assert bool(found["oil"].between(-5.2, -4.8).all())
+    forecasts = load(tiny_run.path).predict(tiny_run.table)
+    assert list(forecasts.columns) == ["load", "oil"]
+    assert bool(forecasts["load"].between(850, 1150).all())
+    assert bool(forecasts["oil"].between(-5.2, -4.8).all())
 
 
-def test_the_day_in_the_data_is_in_the_forecast_in_phase(tiny_run: TinyRun) -> None:
-    found = load(tiny_run.path).predict(tiny_run.table)
+def test_the_forecast_continues_the_daily_cycle_in_phase(tiny_run: TinyRun) -> None:
+    forecasts = load(tiny_run.path).predict(tiny_run.table)
     wave = np.sin(2 * np.pi * (np.arange(HORIZON) + len(tiny_run.table)) / 24)
-    assert np.corrcoef(wave, found["load"])[0, 1] > 0.9
+    assert np.corrcoef(wave, forecasts["load"])[0, 1] > 0.9
 
 
-def test_another_unit_of_the_data_is_another_unit_of_the_forecast(tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_the_forecast_scales_with_the_unit_of_the_data(tiny_run: TinyRun, tmp_path: Path) -> None:
     table = tiny_run.table.assign(load=tiny_run.table["load"] * 1000 + 7e6)
     source = write(tmp_path / "watts.csv", table)
     config = changed({**tiny_run.config, "output_dir": str(tmp_path / "outputs")}, data__path=str(source))
@@ -147,18 +147,18 @@ def test_another_unit_of_the_data_is_another_unit_of_the_forecast(tiny_run: Tiny
         ("B", "2016-07-01", None),
     ],
 )
-def test_dates_go_on_at_every_frequency(frequency: str, start: str, first: str | None, tmp_path: Path) -> None:
+def test_the_dates_continue_at_every_frequency(frequency: str, start: str, first: str | None, tmp_path: Path) -> None:
     dates = pd.date_range(start, periods=400, freq=frequency)
     source = write(tmp_path / "rows.csv", hourly(400).assign(date=dates))
     run, _ = train(quick(tmp_path / "outputs", "data=csv", f"data.path={source}", "training.max_steps=1"))
     wanted = pd.date_range(start, periods=400 + HORIZON, freq=frequency)[400:]
-    found = load(run.path).predict(pd.read_csv(source))
-    assert list(found.index) == list(wanted)
+    forecasts = load(run.path).predict(pd.read_csv(source))
+    assert list(forecasts.index) == list(wanted)
     if first is not None:
-        assert found.index[0] - dates[-1] == pd.Timedelta(first)
+        assert forecasts.index[0] - dates[-1] == pd.Timedelta(first)
 
 
-def test_a_few_rows_that_might_be_of_another_step_are_of_trainings(tmp_path: Path) -> None:
+def test_a_few_rows_of_ambiguous_frequency_have_that_of_training(tmp_path: Path) -> None:
     dates = pd.bdate_range("2016-07-04", periods=400)
     source = write(tmp_path / "rows.csv", hourly(400).assign(date=dates))
     words = ["context_length=5", "model.patch_length=5", "training.max_steps=1"]
@@ -167,16 +167,14 @@ def test_a_few_rows_that_might_be_of_another_step_are_of_trainings(tmp_path: Pat
     assert load(run.path).predict(week).index[0] == pd.Timestamp("2018-01-08")
 
 
-# --- rows for what is known ahead, and long tables
+# --- rows without a target, and long tables
 
 
 AHEAD = 96
 
 
 @pytest.mark.parametrize("missing", ["error", "ffill", "interpolate", "mask"])
-def test_the_forecast_begins_behind_the_last_target_and_not_behind_the_last_row(
-    missing: str, tiny_run: TinyRun
-) -> None:
+def test_the_forecast_begins_after_the_last_row_with_a_target(missing: str, tiny_run: TinyRun) -> None:
     forecaster = replace(load(tiny_run.path), policies=Policies(missing=missing))
     known = tiny_run.table.copy()
     known.loc[len(known) - AHEAD :, ["load", "oil"]] = np.nan
@@ -185,7 +183,7 @@ def test_the_forecast_begins_behind_the_last_target_and_not_behind_the_last_row(
     assert wanted.index[0] == tiny_run.table["date"].iloc[-AHEAD]
 
 
-def test_the_rows_without_a_target_are_counted_in_one_line(
+def test_one_line_counts_the_rows_without_a_target(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     known = tiny_run.table.copy()
@@ -199,7 +197,7 @@ def test_the_rows_without_a_target_are_counted_in_one_line(
     assert line.startswith(f"{given}: the last {AHEAD} rows have no target value, from {first} on")
 
 
-def test_training_leaves_out_rows_without_a_target_at_the_end_and_says_so(tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_training_excludes_final_rows_without_a_target_with_a_note(tiny_run: TinyRun, tmp_path: Path) -> None:
     from forecast.data.sources import load_source
 
     known = tiny_run.table.copy()
@@ -223,7 +221,7 @@ def test_a_long_table_is_refused_by_a_run_of_one_series(names: list[Any], policy
         assert len(replace(forecaster, merges_series=True).predict(long)) == HORIZON
 
 
-def test_a_run_that_made_one_series_of_several_forecasts_from_such_a_table(tmp_path: Path, undrawn: None) -> None:
+def test_a_run_that_merged_several_series_forecasts_from_a_long_table(tmp_path: Path, undrawn: None) -> None:
     long = pd.concat([hourly(500)[["date", "load"]].assign(meter=name) for name in ("A", "B")])
     source = write(tmp_path / "long.csv", long)
     words = ["data=csv", f"data.path={source}", "data.targets=[load]", "data.duplicates=mean", "training.max_steps=1"]
@@ -232,10 +230,10 @@ def test_a_run_that_made_one_series_of_several_forecasts_from_such_a_table(tmp_p
     assert forecast(run.path, source, tmp_path / "next.csv") == 0
 
 
-# --- what predict takes from Python
+# --- input from Python
 
 
-def test_a_series_is_taken_by_a_model_of_one_column_and_refused_in_a_line_by_others(tiny_run: TinyRun) -> None:
+def test_only_a_model_of_one_column_accepts_a_series(tiny_run: TinyRun) -> None:
     several = load(tiny_run.path)
     series = tiny_run.table.set_index("date")["load"]
     for given, kind in ((series, "a Series 'load'"), (series.to_numpy(), "a ndarray"), ([1.0], "a list")):
@@ -252,7 +250,7 @@ def test_a_series_is_taken_by_a_model_of_one_column_and_refused_in_a_line_by_oth
         one.predict(series.rename("oil"))
 
 
-def test_a_number_that_stands_for_a_missing_value_is_one_in_the_input_too(tiny_run: TinyRun) -> None:
+def test_a_missing_value_marker_also_counts_in_the_input(tiny_run: TinyRun) -> None:
     policies = Policies(missing="ffill", missing_values=(-9999,))
     forecaster = replace(load(tiny_run.path), policies=policies)
     table = tiny_run.table.copy()

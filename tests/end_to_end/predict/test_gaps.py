@@ -1,4 +1,4 @@
-"""Forecasts from files with gaps and doubled times, repaired as in training."""
+"""Forecasts from files with gaps and duplicate times, repaired as in training."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ LAST_GAP = [*range(660, 664), 690]
 
 
 def holed(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with rows absent, one row twice, and a cell empty in the last two days."""
+    """Return the table with missing rows, one row twice, and an empty cell in the last two days."""
     copy = table.copy()
     copy.loc[680, "oil"] = np.nan
     return pd.concat([copy.drop(index=[*range(100, 110), *LAST_GAP]), copy.loc[[670]]])
@@ -40,7 +40,7 @@ def repaired(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return TinyRun(run.path, source, table, config, result)
 
 
-def test_a_run_on_a_file_with_gaps_says_what_was_changed_and_left_out(repaired: TinyRun) -> None:
+def test_a_run_on_a_file_with_gaps_reports_repairs_and_excluded_windows(repaired: TinyRun) -> None:
     missing = repaired.config["data"]["missing"]
     data = repaired.result["data"]
     assert data["rows"] == 700
@@ -60,7 +60,7 @@ def test_a_run_on_a_file_with_gaps_says_what_was_changed_and_left_out(repaired: 
     assert len(errors) == data["windows"]["validation"] + data["windows"]["test"]
 
 
-def test_the_runs_own_policies_repair_what_is_forecast_from(
+def test_the_input_is_repaired_by_the_policies_of_the_run(
     repaired: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert forecast(repaired.path, repaired.source, tmp_path / "next.csv") == 0
@@ -71,11 +71,11 @@ def test_the_runs_own_policies_repair_what_is_forecast_from(
     assert dated(tmp_path / "next.csv").index[0] == pd.Timestamp(hourly()["date"].iloc[-1]) + pd.Timedelta(hours=1)
 
 
-def test_the_context_is_what_the_policy_makes_of_it(repaired: TinyRun) -> None:
-    """The same table without its holes: forward filled, or by lines, or filled in any way where it is masked."""
+def test_the_context_is_repaired_by_the_policy(repaired: TinyRun) -> None:
+    """Compare with a table that is filled by hand; under a mask the filled values do not matter."""
     missing, forecaster = repaired.config["data"]["missing"], load(repaired.path)
     series = forecaster.read(repaired.source)
-    found = forecaster.predict(repaired.table)
+    forecasts = forecaster.predict(repaired.table)
     whole = pd.concat([repaired.table.drop_duplicates("date"), hourly().loc[[*range(100, 110), *LAST_GAP]]])
     whole = whole.set_index("date").sort_index()
     seen = hourly().set_index("date").assign(load=True, oil=True, air=True).astype(bool)
@@ -83,18 +83,18 @@ def test_the_context_is_what_the_policy_makes_of_it(repaired: TinyRun) -> None:
     seen.iloc[680, 1] = False
     holes = whole.where(seen)
     filled = holes.interpolate(method="time") if missing == "interpolate" else holes.ffill()
-    assert not forecaster.predict(hourly()).equals(found)
+    assert not forecaster.predict(hourly()).equals(forecasts)
     if missing == "mask":
         unmasked = forecaster.predict(filled)
-        assert not unmasked.equals(found)
-        other = series.frame.where(seen.to_numpy(), 1e3)  # what stands under the mask does not matter
+        assert not unmasked.equals(forecasts)
+        other = series.frame.where(seen.to_numpy(), 1e3)  # masked values do not matter
         same = forecaster.predict(replace(series, frame=other))
-        np.testing.assert_allclose(same, found, rtol=1e-4)
+        np.testing.assert_allclose(same, forecasts, rtol=1e-4)
     else:
-        np.testing.assert_allclose(forecaster.predict(filled), found, rtol=1e-6)
+        np.testing.assert_allclose(forecaster.predict(filled), forecasts, rtol=1e-6)
 
 
-def test_the_last_test_window_with_gaps_is_forecast_as_the_run_itself_did(repaired: TinyRun, tmp_path: Path) -> None:
+def test_predict_repeats_the_forecast_of_the_last_test_window_with_gaps(repaired: TinyRun, tmp_path: Path) -> None:
     origin = hourly()["date"].iloc[-HORIZON]
     source = write(tmp_path / "before.csv", repaired.table[repaired.table["date"] < origin])
     assert forecast(repaired.path, source, tmp_path / "again.csv") == 0
@@ -103,7 +103,7 @@ def test_the_last_test_window_with_gaps_is_forecast_as_the_run_itself_did(repair
     assert float(((again - stored) / hourly()[["load", "oil"]].std()).abs().max().max()) < 1e-5
 
 
-def test_an_input_that_ends_in_a_gap_is_forecast_from_its_last_values_and_a_note_says_so(
+def test_an_input_that_ends_in_a_gap_is_forecast_with_a_note(
     repaired: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = hourly()
@@ -112,23 +112,21 @@ def test_an_input_that_ends_in_a_gap_is_forecast_from_its_last_values_and_a_note
     assert forecast(repaired.path, source, tmp_path / "next.csv") == 0
     masked = repaired.config["data"]["missing"] == "mask"
     taken = "the encoder-decoder takes the window's mean there, a target's linear path the value before them"
-    told = taken if masked else "the value before them is held"
+    reason = taken if masked else "the value before them is held"
     (note,) = [line for line in capsys.readouterr().out.splitlines() if "ends in a gap" in line]
-    assert (
-        note
-        == f"{source}: ends in a gap: 'oil' has no value in the last 3 rows, nor do 1 more columns in the last: {told}"
-    )
-    held = load(repaired.path).predict(table.ffill())
-    found = dated(tmp_path / "next.csv")
-    assert found.index.equals(held.index)
+    gap = "'oil' has no value in the last 3 rows, nor do 1 more columns in the last"
+    assert note == f"{source}: ends in a gap: {gap}: {reason}"
+    expected = load(repaired.path).predict(table.ffill())
+    forecasts = dated(tmp_path / "next.csv")
+    assert forecasts.index.equals(expected.index)
     if repaired.config["data"]["missing"] != "mask":
-        pd.testing.assert_frame_equal(found, held, check_freq=False, check_exact=True)
+        pd.testing.assert_frame_equal(forecasts, expected, check_freq=False, check_exact=True)
 
 
-def test_a_context_of_gaps_alone_gives_a_finite_forecast_or_is_refused(repaired: TinyRun) -> None:
+def test_a_context_of_gaps_only_is_refused_or_gives_a_finite_forecast(repaired: TinyRun) -> None:
     table = hourly()
     table.loc[700 - CONTEXT :, ["load", "air"]] = np.nan
-    if repaired.config["data"]["missing"] == "mask":  # of which the model would know nothing at all
+    if repaired.config["data"]["missing"] == "mask":  # the model would have no information
         with pytest.raises(InputError, match=f"'load' has no value in the last {CONTEXT} rows"):
             load(repaired.path).predict(table)
         return
@@ -136,7 +134,7 @@ def test_a_context_of_gaps_alone_gives_a_finite_forecast_or_is_refused(repaired:
 
 
 @pytest.mark.parametrize("step", ["D", "30min", "2h", "3h"])
-def test_another_frequency_is_no_gap(
+def test_another_frequency_is_not_a_gap(
     step: str, repaired: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = hourly(200).assign(date=pd.date_range("2016-07-01", periods=200, freq=step))
@@ -144,7 +142,7 @@ def test_another_frequency_is_no_gap(
     assert f"its frequency is {step}, the model was trained at h" in capsys.readouterr().err
 
 
-def test_more_gaps_than_steps_side_by_side_are_of_trainings_frequency(repaired: TinyRun) -> None:
-    places = np.cumsum(np.tile([1, 2, 3, 1, 2], 40))  # no step is that of most rows
+def test_an_input_of_mostly_gaps_has_the_frequency_of_training(repaired: TinyRun) -> None:
+    places = np.cumsum(np.tile([1, 2, 3, 1, 2], 40))  # no step has a majority
     table = hourly(500).iloc[places[places < 130]]
     assert load(repaired.path).predict(table).index[0] == table["date"].iloc[-1] + pd.Timedelta(hours=1)

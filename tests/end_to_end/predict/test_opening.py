@@ -1,4 +1,4 @@
-"""What opening a run does and does not do: imports, pickles, damage, values that are not finite."""
+"""Opening a run: imports, pickles, damaged files, values that are not finite."""
 
 import hashlib
 import io
@@ -26,14 +26,14 @@ from tests.conftest import TinyRun
 from tests.support.forecasts import edit, expect_one_line, forecast, put
 from tests.support.small import HORIZON, ROOT, seal, snapshot
 
-# --- what opening a run does and does not do
+# --- imports and damaged files
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "code", ["import forecast", "import forecast.predict", "forecast.load({run!r}).predict(frame)"]
 )
-def test_forecasting_imports_no_lightning(code: str, tiny_run: TinyRun) -> None:
+def test_forecasting_does_not_import_lightning(code: str, tiny_run: TinyRun) -> None:
     script = "import sys, forecast\n"
     if "load" in code:
         script += f"import pandas as pd\nframe = pd.read_csv({str(tiny_run.source)!r})\n"
@@ -49,11 +49,11 @@ FORECASTS_WITHOUT = {
     *("lightning", "hydra", "omegaconf", "sklearn", "scipy", "tensorboard", "rich", "sympy"),
     *("onnx", "onnxruntime", "onnxscript", "torch._dynamo", "torch._inductor"),
 }
-"""What `predict` must not import: each costs a person who waits for a forecast time, and none is needed for one."""
+"""Modules that `predict` must not import: they are slow to import and not needed."""
 
 
 @pytest.mark.slow
-def test_a_forecast_imports_nothing_that_only_training_or_export_needs(tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_a_forecast_imports_no_module_of_training_or_export(tiny_run: TinyRun, tmp_path: Path) -> None:
     words = ["--run", str(tiny_run.path), "--input", str(tiny_run.source), "--output", str(tmp_path / "next.csv")]
     script = (
         "import sys\nfrom forecast.predict.__main__ import main\nbefore = set(sys.modules)\n"
@@ -64,19 +64,19 @@ def test_a_forecast_imports_nothing_that_only_training_or_export_needs(tiny_run:
     assert ended.stdout.splitlines()[-1] == "0 [] []", ended.stderr
 
 
-def test_the_forecast_is_written_before_what_draws_it_is_imported(
+def test_the_forecast_is_written_before_it_is_drawn(
     tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = []
+    is_written = []
     monkeypatch.setattr(
-        "forecast.common.pictures.draw_forecast", lambda *_, **__: there.append((tmp_path / "f.csv").is_file())
+        "forecast.common.pictures.draw_forecast", lambda *_, **__: is_written.append((tmp_path / "f.csv").is_file())
     )
     assert forecast(tiny_run.path, tiny_run.source, tmp_path / "f.csv") == 0
-    assert there == [True]
+    assert is_written == [True]
 
 
 class Hostile:
-    """Unpickled, it makes a file: the canary."""
+    """Object that makes a file, the canary, when it is unpickled."""
 
     def __init__(self, canary: Path) -> None:
         self.canary = canary
@@ -86,13 +86,13 @@ class Hostile:
 
 
 def hostile_zip(canary: Path) -> bytes:
-    """Return a checkpoint as torch writes it, whose pickle is hostile."""
+    """Return a torch checkpoint with a hostile pickle."""
     file = io.BytesIO()
     torch.save({"state_dict": Hostile(canary)}, file)
     return file.getvalue()
 
 
-def test_the_canary_is_alive(tmp_path: Path) -> None:
+def test_unpickling_makes_the_canary(tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     pickle.loads(pickle.dumps(Hostile(canary)))
     assert canary.exists()
@@ -110,7 +110,7 @@ def test_pickles_beside_the_weights_are_never_opened(copied: Path, tiny_run: Tin
 
 @pytest.mark.parametrize("known", [False, True], ids=["hash differs", "hash forged"])
 @pytest.mark.parametrize("kind", ["pickle", "checkpoint", "zip", "empty", "cut", "noise"])
-def test_weights_that_are_something_else_are_refused_unopened(
+def test_a_file_without_weights_is_refused_and_not_unpickled(
     kind: str, known: bool, copied: Path, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     canary, weights = tmp_path / "canary", copied / "model.safetensors"
@@ -172,7 +172,7 @@ EDITS: list[tuple[tuple[str, ...], Any]] = [
 
 
 @pytest.mark.parametrize(("keys", "value"), EDITS, ids=lambda part: str(part).replace("architecture", "arch")[:60])
-def test_a_manifest_changed_by_hand_is_one_line(
+def test_a_changed_manifest_is_refused_in_one_line(
     keys: tuple[str, ...], value: Any, copied: Path, tiny_run: TinyRun, tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -184,7 +184,7 @@ def test_a_manifest_changed_by_hand_is_one_line(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "5", "[" * 100_000, '{"format": 1}', "\udcff"])
-def test_a_manifest_that_is_none_is_one_line(
+def test_an_unreadable_manifest_is_refused_in_one_line(
     text: str, copied: Path, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (copied / "manifest.json").write_bytes(text.encode(errors="surrogateescape"))
@@ -193,14 +193,14 @@ def test_a_manifest_that_is_none_is_one_line(
     assert not (tmp_path / "next.csv").exists()
 
 
-def test_a_run_that_was_moved_forecasts_the_same(copied: Path, tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_a_moved_run_gives_the_same_forecast(copied: Path, tiny_run: TinyRun, tmp_path: Path) -> None:
     shutil.rmtree(copied / "checkpoints")
     for folder, name in ((copied, "moved.csv"), (tiny_run.path, "here.csv")):
         assert forecast(folder, tiny_run.source, tmp_path / name) == 0
     assert (tmp_path / "moved.csv").read_bytes() == (tmp_path / "here.csv").read_bytes()
 
 
-def test_forecasting_leaves_the_run_folder_as_it_is(tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_forecasting_does_not_change_the_run_folder(tiny_run: TinyRun, tmp_path: Path) -> None:
     before = snapshot(tiny_run.path)
     assert forecast(tiny_run.path, tiny_run.source, tmp_path / "next.csv") == 0
     assert snapshot(tiny_run.path) == before
@@ -209,8 +209,8 @@ def test_forecasting_leaves_the_run_folder_as_it_is(tiny_run: TinyRun, tmp_path:
 # --- no forecast that is not finite
 
 
-def spoilt(run: Path, to: Path, value: float = math.nan) -> Path:
-    """Return a copy of a run whose weights hold such a value, with the hash of those weights."""
+def with_bad_weights(run: Path, to: Path, value: float = math.nan) -> Path:
+    """Return a copy of a run with `value` in all weights and a matching hash."""
     copy = Path(shutil.copytree(run, to))
     weights = load_file(copy / "model.safetensors")
     for tensor in weights.values():
@@ -220,10 +220,10 @@ def spoilt(run: Path, to: Path, value: float = math.nan) -> Path:
     return copy
 
 
-def test_weights_that_are_not_finite_write_no_forecast_alone_averaged_or_transplanted(
+def test_weights_that_are_not_finite_give_no_forecast(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run, output = spoilt(tiny_run.path, tmp_path / "run"), tmp_path / "next.csv"
+    run, output = with_bad_weights(tiny_run.path, tmp_path / "run"), tmp_path / "next.csv"
     ways = [["--run", str(run)], ["--run", str(run), "--run", str(tiny_run.path)]]
     for way in (*ways, ["--run", str(run), "--attention", "linear"]):
         assert predict([*way, "--input", str(tiny_run.source), "--output", str(output)]) in (2, 3)
@@ -234,10 +234,10 @@ def test_weights_that_are_not_finite_write_no_forecast_alone_averaged_or_transpl
 
 
 @pytest.mark.parametrize("value", [math.nan, -math.inf])
-def test_scores_that_are_no_numbers_are_not_written(
+def test_scores_that_are_not_finite_are_not_written(
     value: float, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run, output = spoilt(tiny_run.path, tmp_path / "run", value), tmp_path / "scores.json"
+    run, output = with_bad_weights(tiny_run.path, tmp_path / "run", value), tmp_path / "scores.json"
     words = ["--run", str(run), "--data", str(tiny_run.source), "--attention", "mean", "--quiet"]
     assert transplant([*words, "--output", str(output)]) == 3
     assert " are not finite: the weights of the run are damaged" in capsys.readouterr().err
@@ -245,8 +245,8 @@ def test_scores_that_are_no_numbers_are_not_written(
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_model_of_any_form_that_gives_no_number_gives_no_forecast(value: float, tiny_run: TinyRun) -> None:
-    """A run, an exported file and a transplanted one differ in their `model` alone."""
+def test_an_output_that_is_not_finite_is_refused(value: float, tiny_run: TinyRun) -> None:
+    """A run, an exported file and a transplanted run differ in their `model` only."""
     forecaster = load(tiny_run.path)
     made = torch.zeros(1, HORIZON, 2, dtype=torch.float64)
     made[0, 3, 1] = value
@@ -256,7 +256,7 @@ def test_a_model_of_any_form_that_gives_no_number_gives_no_forecast(value: float
 
 
 @pytest.mark.parametrize("column", ["load", "oil", "air"])
-def test_python_too_refuses_what_is_out_of_the_range_of_training(column: str, tiny_run: TinyRun) -> None:
+def test_values_out_of_the_range_of_training_are_refused(column: str, tiny_run: TinyRun) -> None:
     table = tiny_run.table.copy()
     table.loc[690, column] = 1e30
     time = table["date"].iloc[690]

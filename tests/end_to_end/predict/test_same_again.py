@@ -1,4 +1,4 @@
-"""The same run and rows give the same forecast, whatever the form and the name of the files."""
+"""The same run and rows give the same forecast for all formats and file names."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from tests.conftest import TinyRun
 from tests.support.forecasts import dated, forecast
 from tests.support.small import CONTEXT, HORIZON, SMALL, hourly, quick, write
 
-# --- the same again
+# --- reproducibility
 
 
 def test_the_same_run_and_input_give_the_same_bytes(tiny_run: TinyRun, tmp_path: Path) -> None:
@@ -29,14 +29,14 @@ def test_the_same_run_and_input_give_the_same_bytes(tiny_run: TinyRun, tmp_path:
     assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
 
 
-def test_parquet_holds_the_same_forecast_as_csv(tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_parquet_has_the_same_forecast_as_csv(tiny_run: TinyRun, tmp_path: Path) -> None:
     for name in ("next.csv", "next.parquet"):
         assert forecast(tiny_run.path, tiny_run.source, tmp_path / name) == 0
     csv, parquet = dated(tmp_path / "next.csv"), dated(tmp_path / "next.parquet")
     pd.testing.assert_frame_equal(csv, parquet, check_freq=False, check_exact=True)
 
 
-def test_parquet_input_gives_the_forecast_of_the_csv(tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_parquet_input_gives_the_same_forecast_as_csv(tiny_run: TinyRun, tmp_path: Path) -> None:
     source = tmp_path / "hours.parquet"
     tiny_run.table.to_parquet(source)
     for given, name in ((tiny_run.source, "csv.csv"), (source, "parquet.csv")):
@@ -44,7 +44,7 @@ def test_parquet_input_gives_the_forecast_of_the_csv(tiny_run: TinyRun, tmp_path
     assert (tmp_path / "csv.csv").read_bytes() == (tmp_path / "parquet.csv").read_bytes()
 
 
-def test_the_last_test_window_is_forecast_as_the_run_itself_did(tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_predict_repeats_the_forecast_of_the_last_test_window(tiny_run: TinyRun, tmp_path: Path) -> None:
     source = write(tmp_path / "before.csv", tiny_run.table.iloc[:-HORIZON])
     assert forecast(tiny_run.path, source, tmp_path / "again.csv") == 0
     again, stored = dated(tmp_path / "again.csv"), dated(tiny_run.path / "forecast.csv")
@@ -54,15 +54,15 @@ def test_the_last_test_window_is_forecast_as_the_run_itself_did(tiny_run: TinyRu
     assert float(((again - stored) / scale).abs().max().max()) < 1e-5
 
 
-def test_python_gives_what_the_command_writes(tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_python_and_the_command_give_the_same_forecast(tiny_run: TinyRun, tmp_path: Path) -> None:
     assert forecast(tiny_run.path, tiny_run.source, tmp_path / "next.csv") == 0
     by_column = load(tiny_run.path).predict(tiny_run.table)
     by_index = load(tiny_run.path).predict(tiny_run.table.set_index("date"))
-    for found in (by_column, by_index):
-        pd.testing.assert_frame_equal(found, dated(tmp_path / "next.csv"), check_freq=False, check_exact=True)
+    for result in (by_column, by_index):
+        pd.testing.assert_frame_equal(result, dated(tmp_path / "next.csv"), check_freq=False, check_exact=True)
 
 
-def test_the_frame_that_is_given_stays_as_it_is(tiny_run: TinyRun) -> None:
+def test_predict_does_not_change_its_input_frame(tiny_run: TinyRun) -> None:
     table = tiny_run.table.sample(frac=1, random_state=1)
     copy = table.copy()
     load(tiny_run.path).predict(table)
@@ -72,11 +72,11 @@ def test_the_frame_that_is_given_stays_as_it_is(tiny_run: TinyRun) -> None:
 def test_order_of_columns_and_extra_columns_do_not_matter(tiny_run: TinyRun) -> None:
     forecaster, table = load(tiny_run.path), tiny_run.table
     wanted = forecaster.predict(table)
-    turned = table[["air", "oil", "date", "load"]].assign(remark="none", empty=np.nan)
-    pd.testing.assert_frame_equal(forecaster.predict(turned), wanted, check_exact=True)
+    reordered = table[["air", "oil", "date", "load"]].assign(remark="none", empty=np.nan)
+    pd.testing.assert_frame_equal(forecaster.predict(reordered), wanted, check_exact=True)
 
 
-def test_rows_before_the_context_do_not_matter_and_those_in_it_do(tiny_run: TinyRun) -> None:
+def test_only_the_rows_of_the_context_matter(tiny_run: TinyRun) -> None:
     forecaster, table = load(tiny_run.path), tiny_run.table
     wanted = forecaster.predict(table)
     assert forecaster.predict(table.iloc[-CONTEXT:]).equals(wanted)
@@ -102,7 +102,7 @@ def test_latest_is_the_newest_finished_run(
     assert load("latest").path == Path("outputs/csv/new")
 
 
-def test_latest_goes_by_the_beginning_of_a_run_and_not_by_its_end(tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_latest_is_the_run_that_started_last(tiny_run: TinyRun, tmp_path: Path) -> None:
     """A short run that began before a long one, and ended after it, is not the newest."""
     long, short = "2026-03-01_10-05-00_aaaaaa", "2026-03-01_10-00-00_bbbbbb"
     for age, name in ((0, long), (50, short)):
@@ -112,7 +112,7 @@ def test_latest_goes_by_the_beginning_of_a_run_and_not_by_its_end(tiny_run: Tiny
     assert Run.open("latest", tmp_path).path.name == long
 
 
-def test_columns_that_the_newest_run_does_not_know_are_told_beside_its_own_file(
+def test_a_column_missing_for_the_newest_run_names_the_file_of_that_run(
     tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(tiny_run.path, tmp_path / "outputs" / "csv" / "new")
@@ -131,13 +131,13 @@ def expect_one_line_of(error: str) -> str:
     return line
 
 
-# --- paths as people have them
+# --- unusual paths
 
 
 ODD = "my file [1] a=b, Öl's $x^ {5}.csv"
 
 
-def test_predict_takes_paths_as_they_are(tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_predict_accepts_unusual_paths(tiny_run: TinyRun, tmp_path: Path) -> None:
     folder = tmp_path / "run [2] größe=3"
     shutil.copytree(tiny_run.path, folder)
     source = write(tmp_path / ODD, tiny_run.table)
@@ -156,7 +156,7 @@ def test_column_names_are_text_in_the_picture(tmp_path: Path) -> None:
     assert list(dated(tmp_path / "next.csv").columns) == ["$_$ a^{b [%]"]
 
 
-def test_train_takes_a_path_in_the_quotes_that_its_error_line_shows(
+def test_train_accepts_a_path_quoted_as_in_its_error_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = "my file [1] a=b, Öl.csv"
@@ -164,15 +164,15 @@ def test_train_takes_a_path_in_the_quotes_that_its_error_line_shows(
     monkeypatch.chdir(tmp_path)
     words = [*quick_words(), "data=csv", "data.targets=[oil]"]
 
-    def ended(path: str) -> Any:
+    def exit_code(path: str) -> Any:
         monkeypatch.setattr(sys, "argv", ["train.py", *words, path])
         with pytest.raises(SystemExit) as caught:
             command_line.main()
         return caught.value.code
 
-    assert ended(f"data.path={name}") == 2
+    assert exit_code(f"data.path={name}") == 2
     assert "'data.path=\"my file [1].csv\"'" in capsys.readouterr().err
-    assert ended(f'data.path="{name}"') == 0
+    assert exit_code(f'data.path="{name}"') == 0
     (result,) = tmp_path.rglob("result.json")
     assert json.loads(result.read_text())["data"]["path"] == name
 

@@ -1,4 +1,4 @@
-"""A run that nothing interrupts, and one that is stopped in the middle."""
+"""A complete run, and one that was stopped in the middle."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def whole(config: dict[str, Any]) -> tuple[Run, dict[str, Any]]:
-    """Return the run that nothing interrupts."""
+    """Return a complete, uninterrupted run."""
     return train(changed(config, resume=False))
 
 

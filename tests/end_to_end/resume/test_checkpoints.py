@@ -1,4 +1,4 @@
-"""Stopped anywhere, a run ends where it would have: from its checkpoints, digit for digit."""
+"""A run resumed from any checkpoint ends with exactly the results of an uninterrupted run."""
 
 import shutil
 import time
@@ -23,7 +23,7 @@ STEPS = 12
 
 
 @pytest.mark.parametrize("step", range(STEPS))
-def test_stopped_at_any_step_it_ends_where_it_would_have(
+def test_a_run_stopped_at_any_step_has_the_results_of_a_complete_run(
     config: dict[str, Any],
     whole: tuple[Run, dict[str, Any]],
     step: int,
@@ -36,7 +36,7 @@ def test_stopped_at_any_step_it_ends_where_it_would_have(
         train(config)
     assert end.value.exit_code == 143
     next_second()
-    torch.manual_seed(99)  # nothing may depend on what the process drew before
+    torch.manual_seed(99)  # earlier random draws must not matter
     run, result = train(config)
     assert len(list(run.path.parent.iterdir())) == 1
     assert_same(run, result, whole)
@@ -45,7 +45,7 @@ def test_stopped_at_any_step_it_ends_where_it_would_have(
 
 
 @pytest.mark.parametrize("step", [3, 9, 12])
-def test_stopped_in_a_validation_it_validates_the_same_step(
+def test_an_interrupted_validation_is_repeated(
     config: dict[str, Any],
     whole: tuple[Run, dict[str, Any]],
     step: int,
@@ -64,7 +64,7 @@ def test_stopped_in_a_validation_it_validates_the_same_step(
     assert curve(run, "val/mse") == curve(whole[0], "val/mse")
 
 
-def test_a_resumed_run_can_be_resumed(
+def test_a_run_can_be_resumed_several_times(
     config: dict[str, Any], whole: tuple[Run, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = {**config, "output_dir": str(tmp_path)}
@@ -77,7 +77,7 @@ def test_a_resumed_run_can_be_resumed(
 
 
 @pytest.mark.usefixtures("traced")
-def test_a_compiled_run_that_is_resumed_ends_where_it_would_have(
+def test_a_resumed_compiled_run_has_the_results_of_a_complete_run(
     config: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = train(changed(config, training__compile=True, output_dir=str(tmp_path / "whole")))
@@ -86,20 +86,20 @@ def test_a_compiled_run_that_is_resumed_ends_where_it_would_have(
     with pytest.raises(Interrupted):
         train(config)
     (folder,) = (tmp_path / "synthetic").iterdir()
-    kept = read_checkpoint(checkpoints(folder / "checkpoints")[0])["callbacks"]["Speed"]["compile_seconds"]
+    saved = read_checkpoint(checkpoints(folder / "checkpoints")[0])["callbacks"]["Speed"]["compile_seconds"]
     run, result = train(config)
     assert_same(run, result, whole)
-    assert result["speed"]["compile_seconds"] > kept > 0
+    assert result["speed"]["compile_seconds"] > saved > 0
 
 
-def test_only_a_run_that_is_not_compiled_may_change_its_checkpointing(config: dict[str, Any]) -> None:
+def test_only_a_run_without_compiling_may_change_activation_checkpointing(config: dict[str, Any]) -> None:
     other = changed(config, training__activation_checkpointing=True)
     assert differences(other, config) == []
-    compiled = [changed(each, training__compile=True) for each in (other, config)]
+    compiled = [changed(variant, training__compile=True) for variant in (other, config)]
     assert differences(*compiled) == ["training.activation_checkpointing is False there and True here"]
 
 
-def test_a_stop_by_early_stopping_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_early_stopping_survives_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     worse = ["optimizer.lr=3", "training.validations_per_epoch=32", "callbacks.early_stopping.patience=2"]
     config = quick(tmp_path / "a", *worse, "training.max_steps=40", "resume=auto")
     whole = train(config)
@@ -115,7 +115,7 @@ def test_a_stop_by_early_stopping_is_kept(tmp_path: Path, monkeypatch: pytest.Mo
     assert_same(run, result, whole)
 
 
-def test_killed_after_the_training_only_the_evaluation_is_made(
+def test_a_run_killed_after_training_is_only_evaluated(
     config: dict[str, Any], whole: tuple[Run, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = {**config, "output_dir": str(tmp_path)}
@@ -130,7 +130,7 @@ def test_killed_after_the_training_only_the_evaluation_is_made(
     assert result["speed"]["step_ms_p50"] > 0
 
 
-def test_a_finished_run_is_not_run_again(config: dict[str, Any], whole: tuple[Run, dict[str, Any]]) -> None:
+def test_a_finished_run_is_not_trained_again(config: dict[str, Any], whole: tuple[Run, dict[str, Any]]) -> None:
     before = snapshot(whole[0].path)
     run, result = train(config)
     assert run.path == whole[0].path
@@ -138,7 +138,7 @@ def test_a_finished_run_is_not_run_again(config: dict[str, Any], whole: tuple[Ru
     assert snapshot(whole[0].path) == before
 
 
-def test_auto_begins_a_new_run_where_there_is_none_of_this_configuration(
+def test_auto_starts_a_new_run_for_a_new_configuration(
     config: dict[str, Any], whole: tuple[Run, dict[str, Any]]
 ) -> None:
     for other in ({"seed": 2}, {"training__max_steps": 2}):
@@ -171,7 +171,7 @@ def test_a_damaged_checkpoint_is_skipped_in_one_line(
     assert_same(run, result, whole)
 
 
-def test_without_a_valid_checkpoint_it_begins_again_in_the_same_folder(
+def test_without_a_valid_checkpoint_a_run_restarts_in_the_same_folder(
     config: dict[str, Any], whole: tuple[Run, dict[str, Any]], stopped: Path
 ) -> None:
     for path in checkpoints(stopped / "checkpoints"):
@@ -184,7 +184,7 @@ def test_without_a_valid_checkpoint_it_begins_again_in_the_same_folder(
     assert curve(run, "train/loss") == curve(whole[0], "train/loss")
 
 
-def test_between_validations_time_saves_too(config: dict[str, Any], tmp_path: Path) -> None:
+def test_checkpoints_are_written_between_validations(config: dict[str, Any], tmp_path: Path) -> None:
     hasty = changed(config, output_dir=str(tmp_path), training__checkpoint_minutes=1e-9, resume=False)
     written: list[int] = []
     from forecast.training.callbacks import checkpoints as module
@@ -192,18 +192,18 @@ def test_between_validations_time_saves_too(config: dict[str, Any], tmp_path: Pa
     original = module.write_checkpoint
     with pytest.MonkeyPatch.context() as patch:
 
-        def noting(folder: Path, step: int, content: dict[str, Any]) -> Path:
+        def record(folder: Path, step: int, content: dict[str, Any]) -> Path:
             written.append(step)
             assert len(checkpoints(folder)) <= 2
             return original(folder, step, content)
 
-        patch.setattr(module, "write_checkpoint", noting)
+        patch.setattr(module, "write_checkpoint", record)
         run, _ = train(hasty)
     assert set(written) == set(range(STEPS + 1))
     assert len(checkpoints(run.checkpoints)) == 2
 
 
-def test_what_is_read_back_is_what_was_written(stopped: Path) -> None:
+def test_a_checkpoint_is_read_back_as_written(stopped: Path) -> None:
     newest, older = checkpoints(stopped / "checkpoints")
     content = read_checkpoint(newest)
     assert (content["step"], read_checkpoint(older)["step"]) == (7, 6)
@@ -223,7 +223,7 @@ def test_checkpoints_of_another_version_are_refused_and_kept(config: dict[str, A
     assert snapshot(stopped) == before
 
 
-def test_a_start_that_rounding_alone_betters_is_kept(tmp_path: Path) -> None:
+def test_rounding_alone_does_not_replace_the_starting_weights(tmp_path: Path) -> None:
     _, result = train(quick(tmp_path, "optimizer.lr=1e-30"))
     assert result["model"]["best_step"] == 0
 
@@ -246,7 +246,7 @@ def test_a_timed_save_is_not_part_of_a_step(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("first", "then"), [("mapped", "device"), ("auto", "mapped")])
-def test_it_may_go_on_with_its_table_elsewhere_and_ends_where_it_would_have(
+def test_a_run_may_be_resumed_with_another_data_placement(
     config: dict[str, Any],
     whole: tuple[Run, dict[str, Any]],
     first: str,

@@ -1,4 +1,4 @@
-"""Which folder is gone on with, what may be given anew, and what is refused."""
+"""Which folder is resumed, which options may change, and what is refused."""
 
 import json
 import re
@@ -21,14 +21,14 @@ from tests.support.small import changed, hourly, quick, rewrite, snapshot, write
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 
-def test_a_named_folder_needs_no_other_word(stopped: Path, whole: tuple[Run, dict[str, Any]]) -> None:
+def test_a_named_folder_needs_no_other_option(stopped: Path, whole: tuple[Run, dict[str, Any]]) -> None:
     other = quick(stopped.parents[1], f"resume={stopped}", model="informer")
     run, result = train(other, overrides=[f"resume={stopped}"])
     assert run.path == stopped
     assert_same(run, result, whole)
 
 
-def test_another_budget_and_trainer_may_be_given(config: dict[str, Any], stopped: Path) -> None:
+def test_length_and_trainer_may_change(config: dict[str, Any], stopped: Path) -> None:
     next_second()
     composed = quick(stopped.parents[1], f"resume={stopped}", "training.max_steps=20", "trainer.log_every_n_steps=5")
     words = [f"resume={stopped}", "training.max_steps=20", "trainer.log_every_n_steps=5"]
@@ -42,7 +42,7 @@ def test_another_budget_and_trainer_may_be_given(config: dict[str, Any], stopped
     assert rates[0] > rates[-1]
 
 
-def test_a_trainer_that_sets_the_length_is_no_other_trainer_alone(stopped: Path) -> None:
+def test_a_trainer_preset_that_sets_the_length_is_refused(stopped: Path) -> None:
     words = [f"resume={stopped}", "trainer=smoke"]
     with pytest.raises(InputError, match=r"trainer=smoke: .* training.max_steps=30"):
         train(quick(stopped.parents[1], *words), overrides=words)
@@ -59,7 +59,7 @@ def test_a_trainer_that_sets_the_length_is_no_other_trainer_alone(stopped: Path)
         ({"training__compile": True}, "training.compile is False there and True here"),
     ],
 )
-def test_anything_else_is_refused_and_named(
+def test_any_other_change_is_refused_by_name(
     config: dict[str, Any], stopped: Path, change: dict[str, Any], line: str
 ) -> None:
     before = snapshot(stopped)
@@ -69,14 +69,12 @@ def test_anything_else_is_refused_and_named(
     assert snapshot(stopped) == before
 
 
-def test_other_data_under_the_same_configuration_are_refused(
-    config: dict[str, Any], stopped: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changed_data_are_refused(config: dict[str, Any], stopped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from forecast.data import sources
 
     original = sources.simulate_transformer
     monkeypatch.setattr(sources, "simulate_transformer", lambda **options: original(**options) * 1.5)
-    with pytest.raises(InputError, match="the data are not those"):
+    with pytest.raises(InputError, match="the data have changed"):
         train({**config, "output_dir": str(stopped.parents[1])})
 
 
@@ -91,12 +89,12 @@ def test_resume_is_false_auto_or_a_folder(config: dict[str, Any], value: Any) ->
         train({**config, "resume": value})
 
 
-def test_a_folder_that_is_no_run_is_refused(config: dict[str, Any], tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_refused(config: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no run folder"):
         train({**config, "resume": str(tmp_path)}, overrides=[])
 
 
-def test_a_given_folder_is_made_gone_on_with_and_read(
+def test_a_given_folder_is_created_resumed_and_read(
     config: dict[str, Any], whole: tuple[Run, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = changed(config, resume=False)
@@ -115,7 +113,7 @@ def test_a_given_folder_is_made_gone_on_with_and_read(
         train(changed(config, training__max_steps=13), folder=folder)
 
 
-def test_another_length_is_another_run_unless_the_folder_is_named(config: dict[str, Any], stopped: Path) -> None:
+def test_another_length_is_another_run_unless_the_folder_is_given(config: dict[str, Any], stopped: Path) -> None:
     run, result = train(changed(config, output_dir=str(stopped.parents[1]), training__max_steps=4))
     assert run.path != stopped
     assert (result["model"]["steps"], result["config"]["training"]["max_steps"]) == (4, 4)
@@ -123,16 +121,16 @@ def test_another_length_is_another_run_unless_the_folder_is_named(config: dict[s
         train(changed(config, resume=False, training__max_steps=20), folder=stopped)
 
 
-def test_a_length_below_the_steps_made_is_refused(config: dict[str, Any], stopped: Path) -> None:
+def test_a_length_below_the_finished_steps_is_refused(config: dict[str, Any], stopped: Path) -> None:
     words = [f"resume={stopped}", "training.max_steps=5"]
     composed = changed({**config, "resume": str(stopped)}, training__max_steps=5)
     before = read_checkpoint(checkpoints(stopped / "checkpoints")[0])["step"]
-    with pytest.raises(InputError, match="has made 7 steps, 5 are asked for"):
+    with pytest.raises(InputError, match="has made 7 steps already, more than the 5 requested"):
         train(composed, overrides=words)
     assert read_checkpoint(checkpoints(stopped / "checkpoints")[0])["step"] == before
 
 
-def test_one_option_of_the_trainer_leaves_the_folders_others(config: dict[str, Any], stopped: Path) -> None:
+def test_a_trainer_option_keeps_the_other_options_of_the_folder(config: dict[str, Any], stopped: Path) -> None:
     path = stopped / "config.json"
     stored = json.loads(path.read_text())
     stored["trainer"]["deterministic"] = True
@@ -147,21 +145,19 @@ def test_one_option_of_the_trainer_leaves_the_folders_others(config: dict[str, A
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", "no json", '{"training": {"precision": "x"}}'])
-def test_nothing_is_removed_from_a_folder_that_is_no_run(config: dict[str, Any], tmp_path: Path, content: str) -> None:
+def test_a_folder_without_a_run_is_left_unchanged(config: dict[str, Any], tmp_path: Path, content: str) -> None:
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "config.json").write_text(content)
-    (folder / "model.safetensors").write_text("of somebody")
-    (folder / "forecast.xlsx").write_text("of somebody")
+    (folder / "model.safetensors").write_text("of the user")
+    (folder / "forecast.xlsx").write_text("of the user")
     before = snapshot(folder)
     with pytest.raises(InputError, match="damaged"):
         train({**config, "resume": str(folder)}, overrides=[f"resume={folder}"])
     assert snapshot(folder) == before
 
 
-def test_a_finished_run_without_its_manifest_keeps_its_weights(
-    whole: tuple[Run, dict[str, Any]], tmp_path: Path
-) -> None:
+def test_a_finished_run_without_a_manifest_is_left_unchanged(whole: tuple[Run, dict[str, Any]], tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(whole[0].path, copy)
     (copy / MANIFEST).unlink()
@@ -172,7 +168,7 @@ def test_a_finished_run_without_its_manifest_keeps_its_weights(
     assert snapshot(copy) == before
 
 
-def test_a_finished_run_on_a_file_that_has_changed_is_not_handed_out(tmp_path: Path) -> None:
+def test_a_finished_run_on_a_changed_file_is_refused(tmp_path: Path) -> None:
     source = write(tmp_path / "hours.csv", hourly())
     words = ["data=csv", f"data.path={source}", "training.max_steps=1", "resume=auto"]
     config = quick(tmp_path / "outputs", *words)
@@ -182,7 +178,7 @@ def test_a_finished_run_on_a_file_that_has_changed_is_not_handed_out(tmp_path: P
         train(config)
 
 
-def test_the_file_that_is_recorded_is_the_one_that_was_read(
+def test_the_recorded_hash_is_that_of_the_file_as_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: dict[str, Any]
 ) -> None:
     source = write(tmp_path / "hours.csv", hourly())
@@ -198,7 +194,7 @@ def test_the_file_that_is_recorded_is_the_one_that_was_read(
     assert result["data"]["sha256"] == before
 
 
-def test_a_job_of_a_sweep_whose_file_has_changed_is_told_a_cure_that_helps(tmp_path: Path) -> None:
+def test_a_sweep_job_on_a_changed_file_names_the_cure(tmp_path: Path) -> None:
     source = write(tmp_path / "hours.csv", hourly())
     config = quick(tmp_path / "outputs", "data=csv", f"data.path={source}", "training.max_steps=1")
     train(config, folder=tmp_path / "job")
@@ -206,13 +202,13 @@ def test_a_job_of_a_sweep_whose_file_has_changed_is_told_a_cure_that_helps(tmp_p
     with pytest.raises(InputError, match=r"has changed since .*: remove that folder, or choose another sweep.name"):
         train(config, folder=tmp_path / "job")
     for name in ("manifest.json", "result.json"):
-        (tmp_path / "job" / name).unlink()  # as if it had been killed before
-    with pytest.raises(InputError, match=r"bring them back, or remove that folder, or choose another sweep.name"):
+        (tmp_path / "job" / name).unlink()  # as if killed earlier
+    with pytest.raises(InputError, match=r"restore them, or remove that folder, or choose another sweep.name"):
         train(config, folder=tmp_path / "job")
 
 
 @pytest.mark.parametrize("name", ["result.json"])
-def test_a_finished_run_without_its_result_is_called_damaged(
+def test_a_finished_run_without_a_result_is_damaged(
     whole: tuple[Run, dict[str, Any]], tmp_path: Path, name: str
 ) -> None:
     copy = tmp_path / "copy"
@@ -223,7 +219,7 @@ def test_a_finished_run_without_its_result_is_called_damaged(
 
 
 @pytest.mark.parametrize(("group", "key"), [("data", "calendar"), ("model", "level"), ("training", "share_prior")])
-def test_a_run_of_a_version_without_a_key_is_refused_with_the_cure(
+def test_a_run_without_a_key_of_this_version_is_refused_with_the_cure(
     config: dict[str, Any], stopped: Path, group: str, key: str
 ) -> None:
     stored = json.loads((stopped / "config.json").read_text())

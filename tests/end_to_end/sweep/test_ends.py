@@ -95,7 +95,7 @@ def test_a_signal_ends_the_sweep_with_its_table_and_the_same_command_goes_on(
     monkeypatch.setattr(ForecastTask, "training_step", original)
     again = command(tmp_path, *words)
     assert (again.code, again.started) == (0, ["attention-linear", "attention-mean"])
-    assert "going on after step 6" in again.out.getvalue()
+    assert "resuming after step 6" in again.out.getvalue()
 
 
 def test_the_settings_of_a_sweep_are_timed_in_turn_for_its_report(six: tuple[Path, Ended]) -> None:

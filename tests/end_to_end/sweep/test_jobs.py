@@ -76,7 +76,7 @@ def test_the_same_words_in_any_order_run_nothing_again(
     monkeypatch.setattr(ForecastTask, "training_step", None)
     ended = command(folder.parents[1], *reversed(SIX))
     assert (ended.code, ended.started, ended.errors) == (0, [], [])
-    assert ended.out.getvalue().count("finished before") == 6
+    assert ended.out.getvalue().count("already finished") == 6
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
     assert snapshot(*(folder / name for name in NAMES)) == runs
 

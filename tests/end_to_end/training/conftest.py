@@ -1,4 +1,4 @@
-"""What the tests of trainings share."""
+"""Fixtures of the tests of trainings."""
 
 import signal
 import sys
@@ -21,7 +21,7 @@ def config(tmp_path: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Any]:
-    """Yield what runs `python train.py <words>` in this process: exit code, standard output, error stream."""
+    """Yield a function that runs `python train.py <words>` in this process: exit code, output, errors."""
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     monkeypatch.chdir(tmp_path)
 

@@ -1,4 +1,4 @@
-"""What training refuses, prints and exits with."""
+"""Errors, output and exit codes of a training."""
 
 import math
 import os
@@ -60,12 +60,12 @@ WRONG: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return one configuration that `WRONG` is put into: composing takes longer than refusing."""
+    """Return a configuration, composed once because composing is slow."""
     return quick(tmp_path_factory.mktemp("plain"))
 
 
 @pytest.mark.parametrize("values", WRONG, ids=lambda values: ",".join(f"{k}={v}" for k, v in values.items()))
-def test_a_wrong_value_is_refused_in_one_line_that_names_it(
+def test_a_wrong_value_is_refused_by_name_in_one_line(
     plain: dict[str, Any], values: dict[str, Any], tmp_path: Path
 ) -> None:
     wrong = changed({**plain, "output_dir": str(tmp_path / "outputs")}, **values)
@@ -81,7 +81,7 @@ def test_a_wrong_value_is_refused_in_one_line_that_names_it(
 @pytest.mark.parametrize(
     "key", ["horizon", "data", "callbacks", "scheduler", "training__progress", "trainer__devices", "data__split__test"]
 )
-def test_a_key_that_is_missing_is_named(plain: dict[str, Any], key: str, tmp_path: Path) -> None:
+def test_a_missing_key_is_named(plain: dict[str, Any], key: str, tmp_path: Path) -> None:
     wrong = changed({**plain, "output_dir": str(tmp_path / "outputs")})
     *groups, last = key.split("__")
     node = wrong
@@ -93,14 +93,14 @@ def test_a_key_that_is_missing_is_named(plain: dict[str, Any], key: str, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_cosine_schedule_refuses_a_rise_of_less_than_no_steps(plain: dict[str, Any], tmp_path: Path) -> None:
+def test_the_cosine_schedule_refuses_negative_warm_up_steps(plain: dict[str, Any], tmp_path: Path) -> None:
     scheduler = {"_target_": "forecast.training.schedule.cosine", "warmup_steps": -1, "final_factor": 0.0}
     with pytest.raises(InputError, match="warmup_steps=-1"):
         train({**plain, "scheduler": scheduler, "output_dir": str(tmp_path / "outputs")})
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_callback_that_cannot_be_is_refused_before_there_is_a_folder(plain: dict[str, Any], tmp_path: Path) -> None:
+def test_an_invalid_callback_is_refused_before_a_folder_is_made(plain: dict[str, Any], tmp_path: Path) -> None:
     wrong = changed({**plain, "output_dir": str(tmp_path / "outputs")}, callbacks__early_stopping__patience="x")
     with pytest.raises(InputError, match="patience"):
         train(wrong)
@@ -116,7 +116,7 @@ def test_an_output_folder_that_is_a_file_is_refused(plain: dict[str, Any], tmp_p
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["attention=nope"], "full"),
         (["foo=1"], "foo"),
@@ -129,18 +129,16 @@ def test_an_output_folder_that_is_a_file_is_refused(plain: dict[str, Any], tmp_p
         (["+trainer.precision=16"], "training.precision"),
     ],
 )
-def test_train_says_what_is_wrong_in_one_line_with_exit_code_2(
-    command: Any, words: list[str], said: str, tmp_path: Path
-) -> None:
+def test_an_error_is_one_line_with_exit_code_2(command: Any, words: list[str], message: str, tmp_path: Path) -> None:
     code, out, error = command("data.rows=700" if "data=csv" not in words else "seed=1", *words)
     assert (code, out) == (2, "")
     assert error.startswith("error: ")
     assert error.count("\n") == 1
-    assert said in error
+    assert message in error
     assert list(tmp_path.iterdir()) == []
 
 
-def test_train_prints_the_table_and_two_commands_that_can_be_typed(command: Any, tmp_path: Path) -> None:
+def test_the_printed_forecast_command_works(command: Any, tmp_path: Path) -> None:
     code, out, error = command("data.rows=700", *SMALL["patch_informer"], *QUICK, "output_dir='my runs'")
     assert (code, error) == (0, "")
     for row in ("model", "its linear path alone", "last value", "seasonal naive", "linear (ridge)"):
@@ -155,7 +153,7 @@ def test_train_prints_the_table_and_two_commands_that_can_be_typed(command: Any,
 
 
 @pytest.mark.parametrize(("raised", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
-def test_an_interrupted_training_ends_with_the_signals_exit_code(
+def test_an_interrupted_training_has_the_exit_code_of_the_signal(
     command: Any, monkeypatch: pytest.MonkeyPatch, raised: BaseException, code: int
 ) -> None:
     def interrupt(*_: Any) -> None:
@@ -166,7 +164,7 @@ def test_an_interrupted_training_ends_with_the_signals_exit_code(
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_in_training_saves_the_step_and_says_how_to_go_on(
+def test_a_signal_saves_the_step_and_prints_how_to_resume(
     command: Any, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
 ) -> None:
     original = ForecastTask.training_step
@@ -180,16 +178,16 @@ def test_a_signal_in_training_saves_the_step_and_says_how_to_go_on(
     monkeypatch.setattr(ForecastTask, "training_step", interrupted)
     ended, _, errors = command(*words)
     assert ended == code
-    assert errors.startswith("stopped: interrupted at step 6 of 12, which is saved: resume=")
+    assert errors.startswith("stopped: interrupted at step 6 of 12, which is saved: resume with resume=")
     assert errors.count("\n") == 1
     monkeypatch.setattr(ForecastTask, "training_step", original)
     ended, output, _ = command(errors.split()[-1])
     assert ended == 0
-    assert "going on after step 6" in output
+    assert "resuming after step 6" in output
 
 
 @pytest.mark.slow
-def test_a_process_of_its_own_refuses_in_one_line_too(tmp_path: Path) -> None:
+def test_an_error_of_a_child_process_is_one_line(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, str(ROOT / "train.py"), "attention=nope"],
         cwd=tmp_path, capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": str(ROOT)},

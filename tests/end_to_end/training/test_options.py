@@ -1,4 +1,4 @@
-"""The same configuration gives the same digits, each option acts, and no loss that is not finite is kept."""
+"""A training is reproducible, every option acts, and no loss that is not finite is kept."""
 
 import json
 import math
@@ -30,15 +30,15 @@ SCORES = {"mse", "mae"}
 
 
 def scores(result: dict[str, Any]) -> dict[str, Any]:
-    """Return what a second run has to give again, digit for digit."""
+    """Return the part of a result that a second run must reproduce exactly."""
     return {key: result[key] for key in ("validation", "test", "linear_path", "baselines", "model", "linear_fit")}
 
 
-# --- the same again, and what acts
+# --- reproducibility and options
 
 
-def test_the_same_configuration_gives_the_same_digits(tiny_run: TinyRun, tmp_path: Path) -> None:
-    torch.rand(7)  # what was drawn before must not matter
+def test_the_same_configuration_gives_identical_files(tiny_run: TinyRun, tmp_path: Path) -> None:
+    torch.rand(7)  # earlier random draws must not matter
     run, result = train({**tiny_run.config, "output_dir": str(tmp_path)})
     assert scores(result) == scores(tiny_run.result)
     for name in ("model.safetensors", "calibration.safetensors", "forecast.csv", "errors.parquet"):
@@ -51,7 +51,7 @@ def test_another_seed_gives_other_scores_and_the_same_baselines(tiny_run: TinyRu
     assert result["baselines"] == tiny_run.result["baselines"]
 
 
-def test_a_training_that_only_does_harm_gives_back_the_closed_form(config: dict[str, Any]) -> None:
+def test_a_harmful_training_returns_the_closed_form(config: dict[str, Any]) -> None:
     _, result = train(changed(config, optimizer__lr=1.0))
     assert result["model"]["best_step"] == 0
     for part in ("validation", "test"):
@@ -59,15 +59,15 @@ def test_a_training_that_only_does_harm_gives_back_the_closed_form(config: dict[
     assert result["linear_path_start"] == "ridge"
 
 
-@pytest.mark.parametrize(("confidence", "left"), [(None, True), (0.9999, False)])
-def test_the_start_is_left_only_where_validation_is_sure_enough(
-    config: dict[str, Any], confidence: float | None, left: bool
+@pytest.mark.parametrize(("confidence", "replaced"), [(None, True), (0.9999, False)])
+def test_only_a_significant_gain_replaces_the_starting_weights(
+    config: dict[str, Any], confidence: float | None, replaced: bool
 ) -> None:
     _, result = train(changed(config, training__start_confidence=confidence))
-    assert (result["model"]["best_step"] > 0) == left
+    assert (result["model"]["best_step"] > 0) == replaced
 
 
-def test_training_moves_the_model_away_from_its_linear_path(tiny_run: TinyRun) -> None:
+def test_training_changes_the_scores_of_the_linear_start(tiny_run: TinyRun) -> None:
     assert tiny_run.result["test"]["scaled"] != tiny_run.result["linear_path"]["test"]["scaled"]
 
 
@@ -92,7 +92,7 @@ def test_each_mechanism_trains_in_each_preset(name: str, model: str, tmp_path: P
     assert isinstance(run.load_model(), Informer)
 
 
-def test_without_a_linear_path_its_row_is_null(config: dict[str, Any], command: Any) -> None:
+def test_a_model_without_a_linear_path_has_a_null_row(config: dict[str, Any], command: Any) -> None:
     run, result = train(changed(config, model__linear_path=False, training__max_steps=1))
     assert result["linear_path"] is None
     assert json.loads((run.path / "result.json").read_text())["linear_path"] is None
@@ -106,9 +106,7 @@ def test_a_series_shorter_than_a_season_has_no_seasonal_row(tmp_path: Path) -> N
     assert "skill" not in result["test"]
 
 
-def test_a_series_that_repeats_itself_or_never_moves_has_a_table_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_constant_and_periodic_series_have_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = hourly(700)[["date"]].assign(load=0.0, oil=[float(hour % 24) for hour in range(700)])
     source = write(tmp_path / "exact.csv", table)
     _, result = train(quick(tmp_path / "outputs", "data=csv", f"data.path={source}", "training.max_steps=1"))
@@ -117,22 +115,22 @@ def test_a_series_that_repeats_itself_or_never_moves_has_a_table_too(
     assert "seasonal naive" in capsys.readouterr().out
 
 
-def test_each_loss_trains_another_model(config: dict[str, Any]) -> None:
-    found = {loss: train({**config, "loss": loss})[1]["test"]["scaled"]["mse"] for loss in ("mse", "mae", "huber")}
-    assert len(set(found.values())) == 3
+def test_each_loss_trains_a_different_model(config: dict[str, Any]) -> None:
+    scores = [train({**config, "loss": loss})[1]["test"]["scaled"]["mse"] for loss in ("mse", "mae", "huber")]
+    assert len(set(scores)) == 3
 
 
-def test_max_steps_is_counted_exactly(config: dict[str, Any]) -> None:
+def test_max_steps_is_exact(config: dict[str, Any]) -> None:
     _, result = train(changed(config, training__max_steps=5))
     assert (result["model"]["steps"], result["status"]) == (5, "finished")
 
 
-def test_max_epochs_is_passes_over_the_training_windows(config: dict[str, Any]) -> None:
+def test_max_epochs_counts_passes_over_the_training_windows(config: dict[str, Any]) -> None:
     _, result = train(changed(config, training__max_steps=None, training__max_epochs=0.1))
     assert result["model"]["steps"] == round(0.1 * result["data"]["windows"]["train"] / 16)
 
 
-def test_max_time_ends_a_run_that_is_whole(config: dict[str, Any]) -> None:
+def test_max_time_ends_a_run_with_a_result(config: dict[str, Any]) -> None:
     config = changed(config, callbacks={}, training__max_epochs=None, training__max_steps=10_000)  # far off
     run, result = train(changed(config, training__max_time="00:00:00:01"))
     assert result["status"] == "out of time"
@@ -140,20 +138,20 @@ def test_max_time_ends_a_run_that_is_whole(config: dict[str, Any]) -> None:
     assert Run.open(run.path).load_model().linear_path is not None
 
 
-def test_early_stopping_ends_a_run_that_gets_no_better(config: dict[str, Any]) -> None:
+def test_early_stopping_ends_a_run_without_improvement(config: dict[str, Any]) -> None:
     config = changed(config, callbacks__early_stopping__patience=1, training__validations_per_epoch=13)
     _, result = train(changed(config, training__max_steps=60, optimizer__lr=0.0, optimizer__weight_decay=0.0))
     assert result["status"] == "stopped early"
     assert result["model"]["steps"] < 10
 
 
-def test_a_callback_can_be_taken_out(config: dict[str, Any]) -> None:
+def test_a_callback_can_be_removed(config: dict[str, Any]) -> None:
     config = changed(config, training__validations_per_epoch=13, training__max_steps=20, optimizer__lr=0.0)
     _, result = train({**config, "callbacks": {}})
     assert result["status"] == "finished"
 
 
-def test_windows_scored_one_in_five_are_counted_as_that_wherever_they_are_shown(tmp_path: Path) -> None:
+def test_an_evaluation_stride_is_reported_everywhere(tmp_path: Path) -> None:
     words = ["training.evaluation_stride=5", "training.first_origin=60", "training.max_steps=1"]
     run, result = train(quick(tmp_path, *words))
     data = result["data"]
@@ -186,39 +184,39 @@ def test_scores_do_not_depend_on_the_evaluation_batch_size(tiny_run: TinyRun) ->
     )
     network = Run.open(tiny_run.path).load_model()
     for size in (1, 7, 64):
-        found = evaluate(lambda batch: network(*batch[:4]), data.parts["test"], size).sums.scaled()
+        result = evaluate(lambda batch: network(*batch[:4]), data.parts["test"], size).sums.scaled()
         for name in SCORES:
-            assert found[name] == pytest.approx(tiny_run.result["test"]["scaled"][name], rel=1e-6)
+            assert result[name] == pytest.approx(tiny_run.result["test"]["scaled"][name], rel=1e-6)
 
 
 # --- losses that are not finite
 
 
 def poison(monkeypatch: pytest.MonkeyPatch, step: int) -> list[dict[str, torch.Tensor]]:
-    """Make the loss NaN from `step` on; give the weights as they are before that step's update."""
-    kept: list[dict[str, torch.Tensor]] = []
+    """Make the loss NaN from `step` on; return the weights before the update of that step."""
+    weights: list[dict[str, torch.Tensor]] = []
     original = ForecastTask.training_step
 
     def bad(self: ForecastTask, batch: Any, batch_idx: int) -> torch.Tensor:
         loss = original(self, batch, batch_idx)
         if self.global_step < step:
             return loss
-        kept.append({name: tensor.clone() for name, tensor in self.state_dict().items()})
-        kept.append(self.state_dict())  # the weights themselves, to be looked at after the run has ended
+        weights.append({name: tensor.clone() for name, tensor in self.state_dict().items()})
+        weights.append(self.state_dict())  # views, which show the weights after the run
         self._last_loss = loss.detach() * torch.nan
         return loss * torch.nan
 
     monkeypatch.setattr(ForecastTask, "training_step", bad)
-    return kept
+    return weights
 
 
 def test_a_loss_that_is_not_finite_stops_before_the_update(
     config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = poison(monkeypatch, 3)
+    weights = poison(monkeypatch, 3)
     with pytest.raises(NotFiniteError, match=r"^step 3: ") as caught:
         train(config)
-    before, after = kept
+    before, after = weights
     assert "\n" not in str(caught.value)
     for name, tensor in after.items():
         assert torch.equal(tensor, before[name]), name
@@ -238,9 +236,7 @@ def test_no_checkpoint_holds_weights_that_are_not_finite(
     assert not list(tmp_path.rglob("manifest.json"))
 
 
-def test_a_gradient_that_is_not_finite_stops_the_run_too(
-    config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gradient_that_is_not_finite_stops_the_run(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     def infinite(self: FullAttention, *arguments: Any) -> torch.Tensor:
         output = attend(self, *arguments)
         output.register_hook(lambda gradient: gradient * math.inf)

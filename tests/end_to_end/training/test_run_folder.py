@@ -1,4 +1,4 @@
-"""What a run leaves in its folder."""
+"""The files of a run folder."""
 
 import json
 from dataclasses import replace
@@ -24,17 +24,17 @@ SCORES = {"mse", "mae"}
 
 
 def scores(result: dict[str, Any]) -> dict[str, Any]:
-    """Return what a second run has to give again, digit for digit."""
+    """Return the part of a result that a second run must reproduce exactly."""
     return {key: result[key] for key in ("validation", "test", "linear_path", "baselines", "model", "linear_fit")}
 
 
-def test_the_run_folder_is_whole(tiny_run: TinyRun) -> None:
+def test_the_run_folder_has_all_files(tiny_run: TinyRun) -> None:
     names = {path.name for path in tiny_run.path.iterdir()}
     files = {"model.safetensors", "config.json", "manifest.json", "result.json", "errors.parquet"}
     assert names >= files | {"calibration.safetensors", "forecast.png", "forecast.csv", "checkpoints"}
     assert any(name.startswith("events.out.tfevents") for name in names)
-    kept = {path.name for path in (tiny_run.path / "checkpoints").iterdir()}
-    assert kept == {"step-000000040.ckpt", "step-000000035.ckpt"}
+    checkpoints = {path.name for path in (tiny_run.path / "checkpoints").iterdir()}
+    assert checkpoints == {"step-000000040.ckpt", "step-000000035.ckpt"}
     assert not [path for path in tiny_run.path.rglob("*") if path.suffix == ".tmp"]
 
 
@@ -65,16 +65,19 @@ def test_the_result_has_the_keys_that_reports_read(tiny_run: TinyRun) -> None:
     assert set(result["speed"]) >= speed | more
 
 
-def test_the_result_holds_what_train_gave_and_was_given(tiny_run: TinyRun) -> None:
+def test_the_result_has_the_scores_and_the_configuration_of_the_training(tiny_run: TinyRun) -> None:
     result = json.loads((tiny_run.path / "result.json").read_text())
     assert scores(result) == scores(tiny_run.result)
-    config = {**tiny_run.config, "data": {**tiny_run.config["data"], "name": tiny_run.source.stem}}  # by its file
+    config = {
+        **tiny_run.config,
+        "data": {**tiny_run.config["data"], "name": tiny_run.source.stem},
+    }  # its file
     assert result["config"] == config
     assert read_json(tiny_run.path / "config.json") == config
     assert (result["status"], result["seed"], result["model"]["steps"]) == ("finished", 1, 40)
 
 
-def test_the_skill_is_against_the_season_and_another_against_the_last_value(tiny_run: TinyRun) -> None:
+def test_the_skills_compare_with_seasonal_naive_and_last_value(tiny_run: TinyRun) -> None:
     for part in ("validation", "test"):
         scores = tiny_run.result[part]
         for key, row in (("skill", "seasonal_naive"), ("skill_last_value", "last_value")):
@@ -82,7 +85,7 @@ def test_the_skill_is_against_the_season_and_another_against_the_last_value(tiny
             assert scores[key] == pytest.approx(1 - scores["scaled"]["mse"] / reference)
 
 
-def test_every_window_of_every_part_is_counted(tiny_run: TinyRun) -> None:
+def test_every_window_of_every_split_is_scored(tiny_run: TinyRun) -> None:
     errors = pd.read_parquet(tiny_run.path / "errors.parquet")
     date = tiny_run.table["date"]
     wanted = {"train": 489 - CONTEXT - HORIZON + 1, "validation": 71 - HORIZON + 1, "test": 140 - HORIZON + 1}
@@ -95,7 +98,7 @@ def test_every_window_of_every_part_is_counted(tiny_run: TinyRun) -> None:
             assert mean == pytest.approx(tiny_run.result[part]["scaled"][name], rel=1e-9)
 
 
-def test_scores_in_original_units_are_those_of_each_series_in_its_unit(tiny_run: TinyRun) -> None:
+def test_scores_in_original_units_are_scaled_per_series(tiny_run: TinyRun) -> None:
     naive = tiny_run.result["baselines"]["seasonal_naive"]["test"]["scaled"]["mse"]
     shares = [1 - row["skill"] for row in tiny_run.result["test"]["by_series"].values()]
     mses = [row["mse"] for row in tiny_run.result["test"]["by_series"].values()]
@@ -107,22 +110,22 @@ def test_scores_in_original_units_are_those_of_each_series_in_its_unit(tiny_run:
     assert tiny_run.result["test"]["original"]["mse"] == pytest.approx(mean, rel=1e-9)
 
 
-def test_relative_scores_are_those_of_the_rows_of_the_file_itself(tiny_run: TinyRun) -> None:
+def test_relative_scores_equal_a_computation_from_the_file(tiny_run: TinyRun) -> None:
     values = tiny_run.table[["load", "oil"]].to_numpy()
     origins = range(560, 700 - HORIZON + 1)
     future = np.stack([values[origin : origin + HORIZON] for origin in origins])
     last = np.stack([values[origin - 1 : origin] for origin in origins])
     error, naive = np.abs(last - future), np.abs(values[24:489] - values[: 489 - 24]).mean(0)
-    found = tiny_run.result["baselines"]["last_value"]["test"]["original"]
-    assert found["mase"] == pytest.approx((error.mean((0, 1)) / naive).mean(), rel=1e-4)
-    assert found["wape"] == pytest.approx(100 * error.sum() / np.abs(future).sum(), rel=1e-4)
-    assert found["smape"] == pytest.approx((200 * error / (np.abs(last) + np.abs(future))).mean(), rel=1e-4)
+    scores = tiny_run.result["baselines"]["last_value"]["test"]["original"]
+    assert scores["mase"] == pytest.approx((error.mean((0, 1)) / naive).mean(), rel=1e-4)
+    assert scores["wape"] == pytest.approx(100 * error.sum() / np.abs(future).sum(), rel=1e-4)
+    assert scores["smape"] == pytest.approx((200 * error / (np.abs(last) + np.abs(future))).mean(), rel=1e-4)
     steps = tiny_run.result["test"]["by_step"]
     assert np.mean([step["mase"] for step in steps]) == pytest.approx(tiny_run.result["test"]["original"]["mase"])
     assert max(step["skill"] for step in steps) >= tiny_run.result["test"]["skill"]
 
 
-def test_the_saved_weights_are_those_of_the_best_validation(tiny_run: TinyRun) -> None:
+def test_the_saved_weights_have_the_best_validation_score(tiny_run: TinyRun) -> None:
     last = newest_checkpoint(tiny_run.path / "checkpoints")
     assert last is not None
     best = last["best"]
@@ -133,18 +136,18 @@ def test_the_saved_weights_are_those_of_the_best_validation(tiny_run: TinyRun) -
     assert tiny_run.result["model"]["best_step"] == best["step"]
 
 
-def test_the_calibration_has_the_quantiles_of_every_step_and_series(tiny_run: TinyRun) -> None:
+def test_the_calibration_has_quantiles_per_step_and_series(tiny_run: TinyRun) -> None:
     quantiles = load_file(tiny_run.path / "calibration.safetensors")["quantiles"]
     assert quantiles.shape[1:] == (HORIZON, 2)
     assert bool((quantiles.diff(dim=0) >= 0).all())
     assert float(quantiles[-1].min()) > float(quantiles[0].max())
 
 
-def test_two_runs_of_the_same_second_have_folders_of_their_own(tmp_path: Path) -> None:
+def test_runs_of_the_same_second_have_different_folders(tmp_path: Path) -> None:
     assert len({Run.create(tmp_path, "csv").path for _ in range(5)}) == 5
 
 
-def test_an_architecture_is_rebuilt_from_its_own_plain_values(tiny_run: TinyRun) -> None:
+def test_an_architecture_is_rebuilt_from_its_plain_values(tiny_run: TinyRun) -> None:
     manifest = Run.open(tiny_run.path).manifest()
     architecture = Architecture.from_dict(manifest["architecture"])
     built = {name: tensor.shape for name, tensor in architecture.build().state_dict().items()}

@@ -23,7 +23,7 @@ TAG = "1_forecasts/validation"
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return a run with dropout, a validation every four steps, and a model that forecasts something of its own."""
+    """Return a run with dropout, a validation every four steps, and a model without a linear start."""
     own = ["model.dropout=0.2", "model.linear_path=zero", "attention=probsparse", "training.validations_per_epoch=6.5"]
     return quick(tmp_path_factory.mktemp("figures"), *own)
 
@@ -37,16 +37,16 @@ def same(one: Any, other: Any) -> bool:
     return ImageChops.difference(one, other).getbbox() is None
 
 
-def test_there_is_a_picture_at_each_validation_and_it_changes_with_the_model(drawn: Any) -> None:
+def test_each_validation_has_a_picture_that_changes_with_the_model(drawn: Any) -> None:
     run, _ = drawn
-    found = images(run.path, TAG)
-    assert list(found) == list(curve(run.path, "val/mse"))
-    assert len(found) >= 3
-    pictures = list(found.values())
+    pictures_by_step = images(run.path, TAG)
+    assert list(pictures_by_step) == list(curve(run.path, "val/mse"))
+    assert len(pictures_by_step) >= 3
+    pictures = list(pictures_by_step.values())
     assert not same(pictures[0], pictures[-1])
 
 
-def test_weights_and_scores_are_the_same_digit_for_digit_without_pictures(drawn: Any, config: dict[str, Any]) -> None:
+def test_weights_and_scores_are_identical_without_pictures(drawn: Any, config: dict[str, Any]) -> None:
     run, result = drawn
     callbacks = {name: node for name, node in config["callbacks"].items() if name != "figures"}
     plain, without = train({**config, "callbacks": callbacks})
@@ -58,22 +58,22 @@ def test_weights_and_scores_are_the_same_digit_for_digit_without_pictures(drawn:
         assert curve(plain.path, name) == curve(run.path, name)
 
 
-def test_the_windows_and_what_is_known_of_them_are_the_same_for_another_mechanism(
+def test_the_windows_are_the_same_for_another_mechanism(
     config: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = []
+    drawn = []
     prepare = Figures._prepare
 
-    def keeping(self: Figures, data: Any) -> Any:
+    def record(self: Figures, data: Any) -> Any:
         batch, panels = prepare(self, data)
-        kept.append((batch.origin, [line.get_ydata() for panel in panels._panels for line in panel.lines[:3]]))
+        drawn.append((batch.origin, [line.get_ydata() for panel in panels._panels for line in panel.lines[:3]]))
         return batch, panels
 
-    monkeypatch.setattr(Figures, "_prepare", keeping)
+    monkeypatch.setattr(Figures, "_prepare", record)
     other = changed(config, context_length=60, training__max_steps=1, seed=5)
-    for each in (changed(config, training__max_steps=1), {**other, "attention": {"name": "mean"}}):
-        train({**each, "output_dir": str(tmp_path)})
-    (origins, lines), (others, other_lines) = kept
+    for variant in (changed(config, training__max_steps=1), {**other, "attention": {"name": "mean"}}):
+        train({**variant, "output_dir": str(tmp_path)})
+    (origins, lines), (others, other_lines) = drawn
     assert torch.equal(origins, others)
     assert len(origins) == len(set(origins.tolist())) == 3
     assert len(lines) == len(other_lines)
@@ -81,26 +81,26 @@ def test_the_windows_and_what_is_known_of_them_are_the_same_for_another_mechanis
         np.testing.assert_allclose(np.asarray(line), np.asarray(other_line), rtol=1e-5)
 
 
-def test_the_model_is_in_evaluation_mode_and_left_in_the_mode_it_was_found_in(
+def test_drawing_restores_modes_and_random_state(
     config: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    seen = []
+    was_training = []
     draw = Figures.on_validation_end
 
-    def watching(self: Figures, trainer: Any, module: ForecastTask) -> None:
+    def check(self: Figures, trainer: Any, module: ForecastTask) -> None:
         before = [each.training for each in module.modules()], torch.get_rng_state()
         draw(self, trainer, module)
-        seen.append(any(before[0]))
+        was_training.append(any(before[0]))
         assert [each.training for each in module.modules()] == before[0]
         assert torch.equal(torch.get_rng_state(), before[1])
 
-    monkeypatch.setattr(Figures, "on_validation_end", watching)
+    monkeypatch.setattr(Figures, "on_validation_end", check)
     train({**changed(config, training__max_steps=2), "output_dir": str(tmp_path)})
-    assert seen
-    assert not any(seen)
+    assert was_training
+    assert not any(was_training)
 
 
-def test_another_logger_than_the_board_gets_no_pictures(config: dict[str, Any], tmp_path: Path) -> None:
+def test_other_loggers_get_no_pictures(config: dict[str, Any], tmp_path: Path) -> None:
     logger = {"_target_": "lightning.pytorch.loggers.CSVLogger", "name": "csv", "version": ""}
     run, _ = train({**changed(config, training__max_steps=1), "output_dir": str(tmp_path), "logger": logger})
     assert "test/mse" in (run.path / "csv" / "metrics.csv").read_text()
@@ -109,15 +109,13 @@ def test_another_logger_than_the_board_gets_no_pictures(config: dict[str, Any], 
 
 
 @pytest.mark.parametrize("windows", [0, -1, 1.5, True, "x"])
-def test_a_number_of_windows_that_is_none_is_refused(windows: Any) -> None:
+def test_an_invalid_number_of_windows_is_refused(windows: Any) -> None:
     with pytest.raises(InputError, match="windows="):
         Figures(windows)
 
 
 @pytest.mark.parametrize("missing", ["ffill", "mask"])
-def test_what_was_filled_is_no_line_before_the_forecast_or_after(
-    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_filled_values_are_not_drawn(missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gap = range(511, 514)
     source = write(tmp_path / "hours.csv", hourly().drop(index=[*gap]))
     data = prepare(Settings.parse(quick(tmp_path, "data=csv", f"data.path={source}", f"data.missing={missing}"))).data
@@ -125,7 +123,7 @@ def test_what_was_filled_is_no_line_before_the_forecast_or_after(
     monkeypatch.setattr("forecast.training.callbacks.figures.ForecastPanels", lambda **given: panels.update(given))
     batch, _ = Figures(30)._prepare(data)
     assert len(batch.origin) == 30
-    assert (batch.past_observed is None) == (missing == "ffill")  # the model is told as in training
+    assert (batch.past_observed is None) == (missing == "ffill")  # the model sees the mask as in training
     drawn = 0
     for place, origin in enumerate(batch.origin.tolist()):
         past = {origin - HORIZON + step: value for step, value in enumerate(panels["past"][place])}

@@ -1,4 +1,4 @@
-"""The probe in a training: there at each validation, and the training none the wiser."""
+"""The probe during a training: it runs at each validation and does not change the training."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,7 +37,7 @@ def probed(folder: Path) -> tuple[Any, dict[str, Any]]:
     return train(quick(folder, *OWN, "callbacks.probe.windows=2", model="informer"))
 
 
-def test_each_validation_has_a_point_a_measure_and_attention_and_a_table(probed: Any) -> None:
+def test_each_validation_logs_every_measure_and_a_table(probed: Any) -> None:
     run, result = probed
     steps = list(curve(run.path, "val/mse"))
     assert len(steps) >= 3
@@ -51,27 +51,27 @@ def test_each_validation_has_a_point_a_measure_and_attention_and_a_table(probed:
     assert list(result["probe"]["layers"]) == PLACES
 
 
-def test_the_last_numbers_are_in_the_result_and_on_the_board(probed: Any) -> None:
+def test_the_last_findings_are_in_the_result_and_in_tensorboard(probed: Any) -> None:
     run, result = probed
     content = read_json(run.path / "result.json")["probe"]
     assert content == result["probe"]
     assert content["step"] == result["model"]["steps"]
     assert content["windows"] == 2
     last = last_scalars(run.path)
-    for place, found in content["layers"].items():
-        assert last[f"probe/distance/{place}"] == pytest.approx(sum(found["distance"]) / 2, rel=1e-6)
+    for place, layer in content["layers"].items():
+        assert last[f"probe/distance/{place}"] == pytest.approx(sum(layer["distance"]) / 2, rel=1e-6)
     cross = content["layers"]["decoder.0.cross"]
     assert cross["distance"] == pytest.approx(cross["distance_of_mean"], rel=1e-4)
     assert len(events(run.path).Images("probe/heads")) == 1
 
 
-def test_the_probe_s_cost_is_part_of_the_speed(probed: Any) -> None:
+def test_the_time_of_the_probe_is_a_speed_figure(probed: Any) -> None:
     run, result = probed
     assert 0 < result["speed"]["probe_share"] < 1
     assert last_scalars(run.path)["speed/probe_share"] == pytest.approx(result["speed"]["probe_share"], rel=1e-6)
 
 
-def test_weights_and_scores_are_the_same_digit_for_digit_without_it(probed: Any, folder: Path) -> None:
+def test_weights_and_scores_are_identical_without_the_probe(probed: Any, folder: Path) -> None:
     run, result = probed
     plain, without = train(quick(folder, *OWN, "~callbacks.probe", model="informer"))
     assert without["probe"] is None
@@ -86,26 +86,26 @@ def test_weights_and_scores_are_the_same_digit_for_digit_without_it(probed: Any,
         assert curve(plain.path, name) == curve(run.path, name)
 
 
-def test_it_looks_in_float32_at_a_training_in_bf16_at_no_more_windows_than_a_validation_batch_has(folder: Path) -> None:
+def test_the_probe_of_a_bf16_training_is_in_float32_on_one_validation_batch(folder: Path) -> None:
     logger = {"_target_": "lightning.pytorch.loggers.CSVLogger", "name": "csv", "version": ""}
     config = quick(folder, "training.precision=bf16-mixed", "training.max_steps=2", "training.evaluation_batch_size=3")
     run, result = train({**config, "logger": logger})
-    assert max(max(found["distance"]) for found in result["probe"]["layers"].values()) < 1e-5
+    assert max(max(layer["distance"]) for layer in result["probe"]["layers"].values()) < 1e-5
     assert result["probe"]["windows"] == 3
     assert "probe/distance/encoder.0.self" in (run.path / "csv" / "metrics.csv").read_text()
     assert load_file(run.path / "model.safetensors")
 
 
-def test_of_several_processes_only_the_one_that_leads_looks() -> None:
+def test_only_the_leading_process_probes() -> None:
     task = ForecastTask.__new__(ForecastTask)
     object.__setattr__(task, "group", Group(Place(1, 2, 1, 2)))
     follower = Probe(2)
-    follower.on_validation_epoch_end(SimpleNamespace(), task)  # type: ignore[arg-type]  # it would ask for data
+    follower.on_validation_epoch_end(SimpleNamespace(), task)  # type: ignore[arg-type]  # probing would need data
     assert follower.last is None
     assert follower.seconds == 0
 
 
-def test_it_goes_on_with_what_it_had() -> None:
+def test_the_state_is_restored() -> None:
     probe, again = Probe(2), Probe(2)
     probe.load_state_dict({"last": {"step": 3}, "seconds": 1.5})
     again.load_state_dict(probe.state_dict())
@@ -113,6 +113,6 @@ def test_it_goes_on_with_what_it_had() -> None:
 
 
 @pytest.mark.parametrize("windows", [0, -1, 1.5, True, "x"])
-def test_a_number_of_windows_that_is_none_is_refused(windows: Any) -> None:
+def test_an_invalid_number_of_windows_is_refused(windows: Any) -> None:
     with pytest.raises(InputError, match="windows="):
         Probe(windows)

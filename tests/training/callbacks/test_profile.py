@@ -29,14 +29,14 @@ def recorded_steps(folder: Path) -> set[str]:
     return {event["name"] for event in events if str(event.get("name")).startswith("ProfilerStep")}
 
 
-def test_the_trace_holds_the_recorded_steps_and_their_matrix_products(profiled: Any) -> None:
+def test_the_trace_has_the_recorded_steps_and_their_matrix_products(profiled: Any) -> None:
     run, _ = profiled
     assert len(recorded_steps(run.path)) == RECORDED
     events = json.loads(gzip.decompress((run.path / TRACE).read_bytes()))["traceEvents"]
     assert any(event.get("name") == "aten::addmm" for event in events)
 
 
-def test_the_table_names_the_longest_operations_and_their_shares_add_up(profiled: Any) -> None:
+def test_the_table_has_the_slowest_operations_and_their_shares_add_up(profiled: Any) -> None:
     run, _ = profiled
     (table,) = texts(run.path, "profile/top_operations").values()
     rows = [line.split("|")[1:5] for line in table.splitlines()[2:]]
@@ -45,15 +45,15 @@ def test_the_table_names_the_longest_operations_and_their_shares_add_up(profiled
     assert 50 < sum(float(row[3].rstrip("% ")) for row in rows) <= 100.5
 
 
-def test_a_run_of_few_steps_is_recorded_too(config: dict[str, Any], tmp_path: Path) -> None:
+def test_a_short_run_is_recorded(config: dict[str, Any], tmp_path: Path) -> None:
     run, _ = train(changed(config, training__max_steps=3, output_dir=str(tmp_path)))
     assert 1 <= len(recorded_steps(run.path)) <= 3
 
 
-def test_a_run_that_goes_on_for_a_few_steps_is_recorded_in_those(config: dict[str, Any], tmp_path: Path) -> None:
+def test_a_run_resumed_for_a_few_steps_is_recorded(config: dict[str, Any], tmp_path: Path) -> None:
     plain = changed(config, training__profile=False, output_dir=str(tmp_path))
     run, _ = train({**plain, "training": {**plain["training"], "max_steps": 14}})
-    (run.path / "manifest.json").unlink()  # as if it had been ended in its last moments
+    (run.path / "manifest.json").unlink()  # as if killed at the very end
     words = [f"resume={run.path}", "training.max_steps=20", "training.profile=true"]
     train({**changed(config, resume=str(run.path)), "output_dir": str(tmp_path)}, overrides=words)
     assert len(recorded_steps(run.path)) == RECORDED

@@ -1,4 +1,4 @@
-"""How far a training is, in words: steps of the total, loss, validation error, time left."""
+"""Progress of a training in text: steps, loss, validation error, time left."""
 
 import io
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from forecast.training.callbacks.progress import StepProgress
 
 
 class Training:
-    """Drives the callback as a trainer does, on a clock of its own."""
+    """Calls the callback as a trainer does, with a fake clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, total: int, *, terminal: bool = False, **options: Any) -> None:
         self.now = 0.0
@@ -46,9 +46,7 @@ def test_the_text_has_loss_validation_and_the_time_left(monkeypatch: pytest.Monk
     training = Training(monkeypatch, 100)
     for _ in range(10):
         training.step(2.0, loss=0.25)
-    assert training.text() == "loss 0.2500, validation MSE 0.1250, 3 min 0 s left".replace(
-        "validation MSE 0.1250, ", ""
-    )
+    assert training.text() == "loss 0.2500, 3 min 0 s left"
     training.validate(10.0, mse=0.125)
     assert training.text() == "loss 0.2500, validation MSE 0.1250, 4 min 30 s left"
 
@@ -63,7 +61,7 @@ def test_a_terminal_shows_steps_of_the_total_and_no_epochs(monkeypatch: pytest.M
     assert "Epoch" not in training.out.getvalue()
 
 
-def test_where_there_is_no_terminal_a_line_comes_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_a_line_is_printed_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     training = Training(monkeypatch, 100)
     for _ in range(25):
         training.step(5.0, loss=0.5)
@@ -74,21 +72,21 @@ def test_where_there_is_no_terminal_a_line_comes_once_a_minute(monkeypatch: pyte
     ]
 
 
-def test_a_long_training_says_after_a_few_steps_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first step, which prepares, is no measure of the others."""
+def test_a_long_training_prints_an_estimate_after_a_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first step is slower and does not count."""
     training = Training(monkeypatch, 103, validation_seconds=36.0)
     training.step(60.0)
     training.step(25.0)
-    _, promised, cure = training.out.getvalue().splitlines()
-    assert promised == (
-        "about 49 min from here: 101 steps of 25 s and 11 validations of 36 s, then the scores; Ctrl-C saves the step"
+    _, estimate, hint = training.out.getvalue().splitlines()
+    assert estimate == (
+        "about 49 min left: 101 steps of 25 s and 11 validations of 36 s, then scoring; Ctrl-C saves a checkpoint"
     )
-    assert cure.startswith("to make it shorter: fewer data.targets, ")
+    assert hint.startswith("to make it shorter: fewer data.targets, ")
     training.step(25.0)
-    assert training.out.getvalue().count("from here") == 1
+    assert training.out.getvalue().count("about") == 1
 
 
-def test_a_short_training_promises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_training_prints_no_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
     training = Training(monkeypatch, 100, validation_seconds=1.0)
     for _ in range(40):
         training.step(1.0)
@@ -96,7 +94,7 @@ def test_a_short_training_promises_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     assert training.out.getvalue() == ""
 
 
-def test_a_resumed_training_counts_on_and_measures_its_own_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_training_estimates_from_its_new_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     training = Training(monkeypatch, 100)
     training.trainer.global_step = 90
     training.callback.on_train_start(training.trainer, Any)

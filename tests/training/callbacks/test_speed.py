@@ -25,7 +25,7 @@ MEASURED = 10
 
 
 class Slow(lightning.LightningModule):
-    """A step of a known time on batches that take a known time to come."""
+    """Model with steps and batches of known times."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class SlowToSave(ModelCheckpoint):
 
 
 class Chatty(Callback):
-    """Logs, and takes its time over it, after every step."""
+    """Callback that spends time in the logger after every step."""
 
     def on_train_batch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
         assert isinstance(trainer.logger, Board)
@@ -88,11 +88,11 @@ def run(speed: Speed, *extra: Callback, steps: int = WARM_UP_STEPS + MEASURED, *
 
 
 def loop_seconds(figures: dict[str, float]) -> float:
-    """Return the seconds that a measured step took in all."""
+    """Return the seconds of a measured step with its overhead."""
     return 16 / figures["train_windows_per_s"]
 
 
-def test_figures_are_those_of_the_steps_after_the_warm_up() -> None:
+def test_figures_exclude_the_warm_up_steps() -> None:
     speed = Speed()
     figures = run(speed)
     assert len(speed.timings.step_ms) == MEASURED
@@ -106,19 +106,19 @@ def test_figures_are_those_of_the_steps_after_the_warm_up() -> None:
     assert math.isnan(figures["logging_share"])
 
 
-def test_the_time_of_a_step_does_not_hold_the_wait_for_its_batch() -> None:
+def test_the_time_of_a_step_excludes_the_wait_for_its_batch() -> None:
     speed = Speed()
     run(speed)
     assert speed.timings.training_seconds >= sum(speed.timings.step_ms) / 1000 + speed.timings.waited_seconds
 
 
-def test_validations_are_no_part_of_training_time() -> None:
+def test_training_time_excludes_validations() -> None:
     figures = run(Speed(), val_check_interval=2)
     assert loop_seconds(figures) < STEP + WAIT + PAUSE / 3
     assert figures["fit_seconds"] > (WARM_UP_STEPS + MEASURED) / 2 * PAUSE
 
 
-def test_checkpoints_are_neither_a_wait_for_data_nor_training_time(tmp_path: Path) -> None:
+def test_checkpoints_count_neither_as_data_wait_nor_as_training_time(tmp_path: Path) -> None:
     saving = SlowToSave(tmp_path, every_n_train_steps=2)
     figures = run(Speed(), saving)
     assert figures["fit_seconds"] > (WARM_UP_STEPS + MEASURED) / 2 * PAUSE
@@ -126,31 +126,31 @@ def test_checkpoints_are_neither_a_wait_for_data_nor_training_time(tmp_path: Pat
     assert figures["data_wait_share"] < 0.5
 
 
-def test_logging_is_no_part_of_training_time_and_has_a_share_of_its_own(tmp_path: Path) -> None:
+def test_logging_is_excluded_from_training_time_and_reported(tmp_path: Path) -> None:
     figures = run(Speed(), Chatty(), logger=Board(str(tmp_path)))
     logged = (WARM_UP_STEPS + MEASURED) * STEP
     assert logged / figures["fit_seconds"] <= figures["logging_share"] < 0.7
     assert loop_seconds(figures) < STEP + WAIT + 0.8 * STEP
 
 
-def test_the_curve_has_a_point_a_validation_where_lightning_has_its_own(tmp_path: Path) -> None:
+def test_the_speed_curve_has_a_point_per_validation(tmp_path: Path) -> None:
     speed, board = Speed(), Board(str(tmp_path))
     run(speed, logger=board, val_check_interval=5)
     board.experiment.close()
     points = curve(tmp_path, "speed/train_windows_per_s")
-    assert list(points) == [14, 19]  # the first validations come within the warm-up
+    assert list(points) == [14, 19]  # the first validations are within the warm-up
     seconds = sum(80 / value for value in points.values())
     assert seconds == pytest.approx(speed.timings.training_seconds, rel=1e-3)
 
 
-def test_a_run_within_the_warm_up_has_no_speed() -> None:
+def test_a_run_shorter_than_the_warm_up_has_no_speed() -> None:
     figures = run(Speed(), steps=2)
     for name in ("train_windows_per_s", "step_ms_p50", "step_ms_p95", "data_wait_share"):
         assert math.isnan(figures[name])
     assert figures["fit_seconds"] > 0
 
 
-def test_a_resumed_runs_figures_cover_all_its_pieces(tmp_path: Path) -> None:
+def test_the_figures_of_a_resumed_run_cover_all_starts(tmp_path: Path) -> None:
     first = Speed()
     run(
         first,
@@ -171,7 +171,7 @@ def test_a_resumed_runs_figures_cover_all_its_pieces(tmp_path: Path) -> None:
     assert second.timings.logging_seconds >= kept["logging_seconds"] >= 0
 
 
-def test_the_load_is_that_of_the_measured_steps_and_adds_up_over_the_pieces_of_a_run(tmp_path: Path) -> None:
+def test_the_load_covers_the_measured_steps_of_all_starts(tmp_path: Path) -> None:
     first, second = Speed(), Speed()
     run(first, SlowToSave(tmp_path, every_n_train_steps=2), val_check_interval=5)
     load = first.timings.load
@@ -183,12 +183,12 @@ def test_the_load_is_that_of_the_measured_steps_and_adds_up_over_the_pieces_of_a
     assert second.timings.load.wall_seconds == pytest.approx(second.timings.training_seconds, rel=0.3)
 
 
-def test_what_compiling_cost_adds_up_over_the_pieces_of_a_run() -> None:
+def test_compile_time_is_summed_over_all_starts() -> None:
     first, second = Speed(), Speed()
     first.compiled = SimpleNamespace(seconds=2.0, recompiles=1)  # type: ignore[assignment]
     second.load_state_dict(first.state_dict())
     second.compiled = SimpleNamespace(seconds=3.0, recompiles=0)  # type: ignore[assignment]
-    second.state_dict()  # of a checkpoint on the way
+    second.state_dict()  # as in a checkpoint
     second.compiled.recompiles = 2
     kept = second.state_dict()
     assert (kept["compile_seconds"], kept["recompiles"]) == (5.0, 3)

@@ -27,11 +27,11 @@ def test_the_figures_are_ratios_of_the_sums() -> None:
     }
 
 
-def test_a_run_that_was_not_measured_has_no_figures() -> None:
+def test_figures_are_nan_without_measurements() -> None:
     assert all(math.isnan(value) for name, value in Timings().figures().items() if name != "fit_seconds")
 
 
-def test_the_state_passes_through_a_checkpoint_that_holds_plain_data_only() -> None:
+def test_the_state_survives_a_checkpoint_of_plain_data() -> None:
     timings = Timings([1.5, 2.25], 64, 3.0, 0.5, 4.0, 0.25, 10.0, 2.0, 0.125, load=Load(3.0, 2.5, 0.5, 1.5))
     file = io.BytesIO()
     torch.save(timings.state_dict(), file)
@@ -39,7 +39,7 @@ def test_the_state_passes_through_a_checkpoint_that_holds_plain_data_only() -> N
     assert Timings.from_state_dict(torch.load(file, weights_only=True)) == timings
 
 
-def test_what_an_older_checkpoint_does_not_know_of_is_not_measured() -> None:
+def test_fields_missing_in_an_older_checkpoint_are_nan() -> None:
     state = Timings([1.5, 2.25], 64, 3.0).state_dict()
     del state["arithmetic_seconds"], state["logged_seconds"], state["load"]
     figures = Timings.from_state_dict(state).figures()
@@ -47,7 +47,7 @@ def test_what_an_older_checkpoint_does_not_know_of_is_not_measured() -> None:
     assert all(math.isnan(figures[f"train_{name}"]) for name in ("cpu_seconds", "other_cpu_seconds", "disturbed"))
 
 
-def test_the_load_of_the_part_after_an_older_checkpoint_is_not_taken_for_that_of_the_whole() -> None:
+def test_the_load_is_unknown_if_an_earlier_start_did_not_measure_it() -> None:
     state = Timings([1.5, 2.25], 64, 3.0).state_dict()
     del state["load"]
     timings = Timings.from_state_dict(state)
@@ -55,7 +55,7 @@ def test_the_load_of_the_part_after_an_older_checkpoint_is_not_taken_for_that_of
     assert math.isnan(timings.figures()["train_disturbed"])
 
 
-def test_what_compiling_cost_is_a_figure_of_a_run_that_was_compiled() -> None:
+def test_only_a_compiled_run_has_compile_figures() -> None:
     figures = Timings(compile_seconds=21.5, recompiles=1).figures()
     assert (figures["compile_seconds"], figures["recompiles"]) == (21.5, 1)
     assert not {"compile_seconds", "recompiles"} & set(Timings().figures())

@@ -47,7 +47,7 @@ def run(config: dict[str, Any], folder: Path, group: Group) -> dict[str, Any]:
     made = prepare(Settings.parse(config), group)
     start = {name: tensor.clone() for name, tensor in made.task.state_dict().items()}
     outcome = fit(made, folder, DummyLogger(), group=group)
-    rows = score(made.network.eval(), made.data, made.maps.baseline, group)
+    rows = score(made.network.eval(), made.data, made.linear_maps.baseline, group)
     if not group.leads:
         return {}
     newest = newest_checkpoint(folder)

@@ -131,7 +131,7 @@ def test_the_errors_of_two_processes_are_in_the_order_of_the_windows(
 
 def test_one_process_alone_writes_and_speaks(one: tuple[Run, dict[str, Any]], again: tuple[Path, Any]) -> None:
     folder, end = again
-    assert end.stdout.count("training: 12 steps by 2 processes, going on after step 12, into ") == 1
+    assert end.stdout.count("training: 12 steps on 2 processes, resuming after step 12, in ") == 1
     assert end.stdout.count("all 129 test windows") == 1
     names = {path.name for path in folder.iterdir() if not path.name.startswith("events")}
     assert names == {path.name for path in one[0].path.iterdir() if not path.name.startswith("events")}
@@ -154,7 +154,7 @@ def test_a_signal_stops_all_at_one_step_and_one_process_can_go_on(tmp_path: Path
     one = ["trainer=default", "trainer.accelerator=cpu", f"training.max_steps={step + 3}"]
     end = ended(tmp_path, f"resume={folder}", *one)
     assert (end.returncode, end.stderr) == (0, "")
-    assert f"going on after step {step:,}" in end.stdout
+    assert f"resuming after step {step:,}" in end.stdout
     assert json.loads((folder / RESULT).read_text())["model"]["steps"] == step + 3
 
 

@@ -1,4 +1,4 @@
-"""The probe's measures once more, slowly and in float64, a row and a head at a time."""
+"""Slow float64 reference of the probe's measures, one row and one head at a time."""
 
 import math
 from typing import Any
@@ -12,10 +12,10 @@ from tests.attention.reference import REFERENCES, over_rows
 
 
 def weights(mechanism: Attention, arguments: dict[str, Any], query: Tensor, key: Tensor) -> Tensor:
-    """Return the map of a mechanism, as what it makes of values that are the unit vectors."""
+    """Return the map of a mechanism: its output for unit vectors as values."""
     query, key = query.detach().double(), key.detach().double()
     if isinstance(mechanism, LinformerAttention):  # the one in `reference` takes seconds
-        of_keys, of_values = (each.detach().double()[:, : key.shape[2]] for each in mechanism.parameters())
+        of_keys, of_values = (weight.detach().double()[:, : key.shape[2]] for weight in mechanism.parameters())
         scores = query @ (of_keys @ key).transpose(-1, -2) / math.sqrt(query.shape[-1])
         return scores.exp() / scores.exp().sum(-1, keepdim=True) @ of_values
     known = {name: value for name, value in arguments.items() if name not in ("name", "implementation")}
@@ -29,31 +29,31 @@ def softmax(query: Tensor, key: Tensor, causal: bool) -> Tensor:
 
 
 def distances(output: Tensor, exact: Tensor) -> list[float]:
-    found = []
+    result = []
     for head in range(output.shape[1]):
         pairs = list(zip(output[:, head].flatten().tolist(), exact[:, head].flatten().tolist(), strict=True))
-        found.append(math.sqrt(sum((a - b) ** 2 for a, b in pairs) / sum(b**2 for _, b in pairs)))
-    return found
+        result.append(math.sqrt(sum((a - b) ** 2 for a, b in pairs) / sum(b**2 for _, b in pairs)))
+    return result
 
 
 def entropies(rows: Tensor, num_keys: list[int]) -> list[float]:
     """Return the mean over sequences and queries (B, H, n, S) of −Σ p ln p / ln(keys), of each head."""
-    found = []
+    result = []
     for head in range(rows.shape[1]):
-        each = []
+        values = []
         for sequence in rows[:, head].tolist():
             for row, keys in zip(sequence, num_keys, strict=True):
                 sizes = [abs(weight) for weight in row if weight]
                 if keys > 1:
-                    each.append(-sum(p * math.log(p) for p in (s / sum(sizes) for s in sizes)) / math.log(keys))
-        found.append(sum(each) / len(each))
-    return found
+                    values.append(-sum(p * math.log(p) for p in (s / sum(sizes) for s in sizes)) / math.log(keys))
+        result.append(sum(values) / len(values))
+    return result
 
 
-def found_shares(query: Tensor, key: Tensor, rows: Tensor, causal: bool, ranked: list[int], wanted: int) -> list[float]:
-    """Return the share of the `wanted` best of the queries `ranked` that were chosen: whose row is not the mean."""
+def recalls(query: Tensor, key: Tensor, rows: Tensor, causal: bool, ranked: list[int], wanted: int) -> list[float]:
+    """Return the fraction of the `wanted` best queries of `ranked` that were chosen: their row is not the mean."""
     query, key = query.detach().double(), key.detach().double()
-    shares: Tensor = torch.zeros(query.shape[:2], dtype=torch.float64)
+    recall: Tensor = torch.zeros(query.shape[:2], dtype=torch.float64)
     for b in range(query.shape[0]):
         for h in range(query.shape[1]):
 
@@ -62,8 +62,8 @@ def found_shares(query: Tensor, key: Tensor, rows: Tensor, causal: bool, ranked:
                 return max(products) - sum(products) / len(products)
 
             best = sorted(ranked, key=measure, reverse=True)[:wanted]
-            shares[b, h] = sum(not _is_mean(rows[b, h, i], i, causal) for i in best) / wanted
-    return [float(share) for share in shares.mean(0)]
+            recall[b, h] = sum(not _is_mean(rows[b, h, i], i, causal) for i in best) / wanted
+    return [float(share) for share in recall.mean(0)]
 
 
 def _is_mean(row: Tensor, position: int, causal: bool) -> bool:
@@ -72,6 +72,6 @@ def _is_mean(row: Tensor, position: int, causal: bool) -> bool:
 
 
 def mean_output(value: Tensor, like: Tensor, causal: bool) -> Tensor:
-    """Return the plain mean of the allowed values for each query of `like`."""
+    """Return the mean of the allowed values for each query of `like`."""
     value = value.detach().double()
     return over_rows(lambda b, h, i: value[b, h, : i + 1 if causal else None].mean(0), like, value)

@@ -1,4 +1,4 @@
-"""Maps small enough for a picture, against the mechanism's own whole map."""
+"""Attention maps reduced for a picture, against the complete map of the mechanism."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ from tests.support.examples import make_model, make_windows
 
 
 def called(case: Case, **sizes: int) -> tuple[Captured, Tensor]:
-    """Return a call and its whole map, of the first sequence."""
+    """Return a call and the complete map of its first sequence."""
     mechanism = case.build(num_heads=sizes.get("heads", 2))
     query, key, value = (tensor.detach().float() for tensor in tensors(**sizes))
     call = Captured(query, key, value, mechanism(query, key, value))
@@ -23,7 +23,7 @@ def called(case: Case, **sizes: int) -> tuple[Captured, Tensor]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
-def test_a_short_map_is_the_mechanism_s_own(case: Case) -> None:
+def test_a_short_map_is_complete(case: Case) -> None:
     call, whole = called(case, length=10)
     shown = attention_map(case.build(), call)
     assert shown is not None
@@ -33,7 +33,7 @@ def test_a_short_map_is_the_mechanism_s_own(case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", ["linear", "full"])
-def test_a_long_map_has_one_query_a_row_and_the_mean_of_keys_a_column(name: str) -> None:
+def test_a_long_map_has_one_query_per_row_and_the_mean_of_keys_per_column(name: str) -> None:
     case = Case(load(FOLDER / f"{name}.yaml"), False, name)
     call, whole = called(case, length=150, key_length=200, heads=6)
     shown = attention_map(case.build(num_heads=6), call)
@@ -44,7 +44,7 @@ def test_a_long_map_has_one_query_a_row_and_the_mean_of_keys_a_column(name: str)
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_of_probsparse_each_row_with_a_chosen_query_shows_it(causal: bool) -> None:
+def test_a_probsparse_row_shows_its_chosen_query(causal: bool) -> None:
     case = Case(load(FOLDER / "probsparse.yaml") | {"factor": 1}, causal, "probsparse")
     call, whole = called(case, length=300)
     mechanism = case.build()
@@ -62,7 +62,7 @@ def test_of_probsparse_each_row_with_a_chosen_query_shows_it(causal: bool) -> No
         torch.testing.assert_close(torch.from_numpy(shown.weights[head, row]).float(), wanted, rtol=1e-4, atol=1e-7)
 
 
-def test_a_causal_map_beyond_the_budget_is_of_the_first_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_causal_map_beyond_the_budget_covers_the_first_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maps, "CAUSAL_BUDGET", 2 * 20**2)
     case = Case(load(FOLDER / "linear.yaml"), True, "linear")
     call, whole = called(case, length=50)
@@ -73,9 +73,9 @@ def test_a_causal_map_beyond_the_budget_is_of_the_first_tokens(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("layers", [1, 3])
-def test_the_encoder_s_first_and_last_and_the_decoder_s_last_are_shown(layers: int) -> None:
+def test_the_first_and_last_encoder_layers_and_the_last_decoder_layer_are_shown(layers: int) -> None:
     sizes = Sizes(num_targets=2, num_past_covariates=1, num_known=2, context_length=16, horizon=8)
     network = make_model("informer", sizes, {"name": "mean"}, encoder_layers=layers, decoder_layers=2)
-    found = attention_maps(network, make_windows(60, context_length=16, horizon=8).batch(torch.tensor([3])))
+    result = attention_maps(network, make_windows(60, context_length=16, horizon=8).batch(torch.tensor([3])))
     encoder = ["encoder.0.self", f"encoder.{layers - 1}.self"][: min(layers, 2)]
-    assert list(found) == [*encoder, "decoder.1.self", "decoder.1.cross"]
+    assert list(result) == [*encoder, "decoder.1.self", "decoder.1.cross"]

@@ -1,4 +1,4 @@
-"""Findings as a logger, a table and a file have them."""
+"""Findings as scalars, as a table and in a file."""
 
 import json
 import math
@@ -33,7 +33,7 @@ ALONE = Findings(
 CONTENT = record({"encoder.0.self": SPARSE, "decoder.0.self": ALONE}, 12, 3)
 
 
-def test_scalars_are_means_over_the_heads_of_what_is_finite() -> None:
+def test_scalars_are_finite_means_over_the_heads() -> None:
     assert scalars(CONTENT) == {
         "probe/distance/encoder.0.self": 0.2,
         "probe/entropy/encoder.0.self": 0.7,
@@ -41,7 +41,7 @@ def test_scalars_are_means_over_the_heads_of_what_is_finite() -> None:
     }
 
 
-def test_the_table_has_a_row_a_head() -> None:
+def test_the_table_has_one_row_per_head() -> None:
     rows = table(CONTENT).splitlines()[2:]
     assert rows[0] == "| encoder.0.self | probsparse | 0 | 0.100 (0.400) | 0.800 (0.700) | 0.50 (0.25) |"
     assert rows[3] == "| decoder.0.self | full | 1 | inf (0.000) | none (none) |  |"

@@ -1,4 +1,4 @@
-"""Long sequences: few queries are looked at, and rightly."""
+"""Sampling of long sequences."""
 
 import pytest
 import torch
@@ -7,8 +7,8 @@ from forecast.attention.probsparse import ProbSparseAttention
 from forecast.training.probe import capture as sample
 from forecast.training.probe import measures as informative
 from forecast.training.probe.capture import Captured, Sample
-from forecast.training.probe.layer import look_at
-from forecast.training.probe.measures import found_share
+from forecast.training.probe.layer import compare_with_softmax
+from forecast.training.probe.measures import query_recall
 from tests.attention.cases import FOLDER, Case, load, tensors
 from tests.training.probe import by_hand
 
@@ -23,55 +23,55 @@ def call_of(
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("batch", "heads", "length"), [(1, 8, 16_384), (7, 8, 2_880), (100, 1, 22), (4, 2, 1)])
-def test_a_look_holds_no_more_weights_than_its_budget(causal: bool, batch: int, heads: int, length: int) -> None:
+def test_a_sample_stays_within_its_budget(causal: bool, batch: int, heads: int, length: int) -> None:
     mechanism = Case(load(FOLDER / "mean.yaml"), causal, "mean").build(num_heads=heads)
     tensor = torch.zeros(()).expand(batch, heads, length, 8)
-    taken = Sample.of(mechanism, Captured(tensor, tensor, tensor, tensor))
-    rows = int(taken.queries[-1]) + 1 if causal else len(taken.queries)
+    sample_of_call = Sample.of(mechanism, Captured(tensor, tensor, tensor, tensor))
+    rows = int(sample_of_call.queries[-1]) + 1 if causal else len(sample_of_call.queries)
     keys = rows if causal else length
-    assert len(taken.sequences) * heads * rows * keys <= sample.BUDGET
-    assert len(taken.queries) >= min(length, sample.LEAST_QUERIES)
-    assert len(set(taken.queries.tolist())) == len(taken.queries)
-    assert len(taken.sequences) == len(set(taken.sequences.tolist())) <= batch
+    assert len(sample_of_call.sequences) * heads * rows * keys <= sample.BUDGET
+    assert len(sample_of_call.queries) >= min(length, sample.MIN_QUERIES)
+    assert len(set(sample_of_call.queries.tolist())) == len(sample_of_call.queries)
+    assert len(sample_of_call.sequences) == len(set(sample_of_call.sequences.tolist())) <= batch
 
 
 @pytest.mark.parametrize(
     ("name", "causal"), [("linear", False), ("linear", True), ("efficient", True), ("probsparse", False)]
 )
-def test_the_numbers_of_a_long_call_are_those_of_the_sampled_queries(name: str, causal: bool) -> None:
+def test_the_findings_of_a_long_call_equal_the_reference_on_the_sampled_queries(name: str, causal: bool) -> None:
     case, call = call_of(name, causal=causal, length=150)
     mechanism = case.build()
-    found, taken = look_at(mechanism, call), Sample.of(mechanism, call)
-    rows = by_hand.weights(mechanism, case.arguments, call.query, call.key)[:, :, taken.queries]
-    exact = by_hand.softmax(call.query, call.key, causal)[:, :, taken.queries]
+    findings, sample_of_call = compare_with_softmax(mechanism, call), Sample.of(mechanism, call)
+    rows = by_hand.weights(mechanism, case.arguments, call.query, call.key)[:, :, sample_of_call.queries]
+    exact = by_hand.softmax(call.query, call.key, causal)[:, :, sample_of_call.queries]
     value = call.value.double()
-    assert found.queries_seen == len(taken.queries) == sample.MOST_QUERIES < found.queries
-    assert found.distance == pytest.approx(by_hand.distances(rows @ value, exact @ value), rel=1e-3)
-    counts = [int(i) + 1 if causal else 150 for i in taken.queries]
-    assert found.entropy == pytest.approx(by_hand.entropies(rows, counts), rel=1e-3)
+    assert findings.queries_seen == len(sample_of_call.queries) == sample.MAX_QUERIES < findings.queries
+    assert findings.distance == pytest.approx(by_hand.distances(rows @ value, exact @ value), rel=1e-3)
+    counts = [int(i) + 1 if causal else 150 for i in sample_of_call.queries]
+    assert findings.entropy == pytest.approx(by_hand.entropies(rows, counts), rel=1e-3)
 
 
-def test_beyond_the_budget_every_third_query_of_the_first_sequence_is_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beyond_the_budget_every_kth_query_of_the_first_sequence_is_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
     case, call = call_of("probsparse", length=60, factor=2)
     mechanism = case.build()
     assert isinstance(mechanism, ProbSparseAttention)
     monkeypatch.setattr(informative, "CHUNK", 7 * 2 * 60)  # seven queries at a time
-    shares, chance = found_share(mechanism, call, budget=2 * 60 * 60 // 3)
+    shares, chance = query_recall(mechanism, call, budget=2 * 60 * 60 // 3)
     first = Captured(*(tensor[:1] for tensor in call))
     rows = by_hand.weights(mechanism, case.arguments, first.query, first.key)
-    wanted = by_hand.found_shares(first.query, first.key, rows, False, list(range(0, 60, 3)), round(10 / 3))
+    wanted = by_hand.recalls(first.query, first.key, rows, False, list(range(0, 60, 3)), round(10 / 3))
     assert shares.tolist() == pytest.approx(wanted)
     assert chance == 10 / 60
-    assert found_share(mechanism, call, budget=2**40)[0].shape == (2,)
+    assert query_recall(mechanism, call, budget=2**40)[0].shape == (2,)
 
 
-def test_a_sample_of_all_keys_finds_every_query() -> None:
+def test_recall_is_one_if_all_queries_are_chosen() -> None:
     case, call = call_of("probsparse", length=20, factor=1)
     mechanism = case.build()
     assert isinstance(mechanism, ProbSparseAttention)
-    few, _ = found_share(mechanism, call)
+    few, _ = query_recall(mechanism, call)
     mechanism.factor = 7  # of ⌈ln 20⌉ = 3: all keys, all queries
-    every, chance = found_share(mechanism, call)
+    every, chance = query_recall(mechanism, call)
     assert every.tolist() == [1.0, 1.0]
     assert chance == 1
     assert few.min() < 1

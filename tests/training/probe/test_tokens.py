@@ -5,7 +5,7 @@ from tests.support.examples import make_model
 SIZES = Sizes(num_targets=1, num_past_covariates=0, num_known=2, context_length=16, horizon=8)
 
 
-def test_a_token_is_a_patch_or_as_many_steps_as_distilling_has_left() -> None:
+def test_a_token_is_a_patch_or_the_steps_that_distilling_merges() -> None:
     patches = make_model("patch_informer", SIZES)
     assert token_names(patches, "encoder.1.self") == ("patch", "patch")
     assert token_names(patches, "decoder.0.cross") == ("horizon patch", "patch")

@@ -1,4 +1,4 @@
-"""The board's files: one a start, each step once, one line a run."""
+"""Event files: one per start, each step once, one table row per run."""
 
 import errno
 import threading
@@ -20,7 +20,7 @@ BOARD = {"_target_": "forecast.training.tensorboard.logger.Board"}
 
 
 def started(folder: Path, steps: range, level: float, purge_step: int = 0) -> Board:
-    """Return a board as a run leaves it that stops after `steps`."""
+    """Return the logger of a run that stopped after `steps`."""
     board = make_logger(BOARD, str(folder), purge_step)
     assert isinstance(board, Board)
     board.begin_session({"seed": 1, "attention": {"name": "full"}})
@@ -32,7 +32,7 @@ def started(folder: Path, steps: range, level: float, purge_step: int = 0) -> Bo
     return board
 
 
-def test_a_run_has_one_event_file_and_nothing_else_of_the_logger(tiny_run: TinyRun) -> None:
+def test_the_logger_of_a_run_writes_one_event_file_only(tiny_run: TinyRun) -> None:
     assert len(list(tiny_run.path.glob("events.out*"))) == 1
     assert not (tiny_run.path / "hparams.yaml").exists()
     assert "epoch" not in events(tiny_run.path).Tags()["scalars"]
@@ -41,7 +41,7 @@ def test_a_run_has_one_event_file_and_nothing_else_of_the_logger(tiny_run: TinyR
 @pytest.mark.parametrize(
     "target", ["forecast.training.tensorboard.logger.Board", "lightning.pytorch.loggers.TensorBoardLogger"]
 )
-def test_a_run_that_goes_on_has_each_step_of_a_curve_once(tmp_path: Path, target: str) -> None:
+def test_a_curve_of_a_resumed_run_has_each_step_once(tmp_path: Path, target: str) -> None:
     places = {} if target == BOARD["_target_"] else {"name": "", "version": ""}
     for steps, level, purge_step in ((range(13), 100.0, 0), (range(10, 20), 0.0, 10)):
         logger: Any = make_logger({"_target_": target, **places}, str(tmp_path), purge_step)
@@ -53,14 +53,14 @@ def test_a_run_that_goes_on_has_each_step_of_a_curve_once(tmp_path: Path, target
     assert curve(tmp_path, "train/loss") == wanted
 
 
-def test_a_run_that_begins_anew_in_its_folder_hides_what_was_there(tmp_path: Path) -> None:
+def test_a_restarted_run_hides_the_earlier_points_of_its_folder(tmp_path: Path) -> None:
     for steps, level in ((range(13), 100.0), (range(5), 0.0)):
         started(tmp_path, steps, level).experiment.close()
         time.sleep(1)  # files are read in the order of the seconds in their names
     assert curve(tmp_path, "train/loss") == {step: float(step) for step in range(5)}
 
 
-def test_a_run_that_goes_on_is_one_line_of_the_table_with_its_last_numbers(tmp_path: Path) -> None:
+def test_a_resumed_run_is_one_table_row_with_its_last_numbers(tmp_path: Path) -> None:
     killed = started(tmp_path / "run", range(13), 100.0)
     killed.experiment.close()
     ((values, metrics),) = hparams_tab(tmp_path).values()
@@ -74,7 +74,7 @@ def test_a_run_that_goes_on_is_one_line_of_the_table_with_its_last_numbers(tmp_p
     assert len(list((tmp_path / "run").iterdir())) == 2
 
 
-def test_runs_side_by_side_are_one_comparable_table(tmp_path: Path) -> None:
+def test_the_runs_of_a_folder_form_one_table(tmp_path: Path) -> None:
     short = ["training.max_steps=2", "training.batch_size=8"]
     results = {}
     for words in (["attention=probsparse"], ["attention=mean"], ["attention=full", "context_length=60"]):
@@ -106,7 +106,7 @@ def test_runs_side_by_side_are_one_comparable_table(tmp_path: Path) -> None:
     assert tags[0] == tags[1] == tags[2] == [*ours, *maps, "probe/heads"]
 
 
-def test_the_summary_has_the_command_the_data_and_the_table(tiny_run: TinyRun) -> None:
+def test_the_summary_has_command_data_and_scores(tiny_run: TinyRun) -> None:
     (entry,) = events(tiny_run.path).Tensors("1_summary/text_summary")
     text = entry.tensor_proto.string_val[0].decode()
     assert tiny_run.result["command"] in text
@@ -120,7 +120,7 @@ def test_the_error_by_step_is_one_picture_at_the_last_step(tiny_run: TinyRun) ->
     assert list(images(tiny_run.path, "2_errors/test_by_horizon_step")) == [tiny_run.result["model"]["steps"]]
 
 
-def test_all_work_of_the_board_is_on_its_clock(tmp_path: Path) -> None:
+def test_the_clock_measures_every_method(tmp_path: Path) -> None:
     import numpy as np
 
     board = Board(str(tmp_path))
@@ -138,7 +138,7 @@ def test_all_work_of_the_board_is_on_its_clock(tmp_path: Path) -> None:
         assert board.clock.seconds > before
 
 
-def test_colours_survive_the_picture_on_its_way(tmp_path: Path) -> None:
+def test_colors_of_a_picture_survive_the_encoding(tmp_path: Path) -> None:
     import numpy as np
 
     pixels = np.full((10, 20, 3), 255, np.uint8)
@@ -150,14 +150,14 @@ def test_colours_survive_the_picture_on_its_way(tmp_path: Path) -> None:
     assert np.abs(np.asarray(image).astype(int) - pixels).max() < 8
 
 
-def test_a_full_disk_is_raised_once_and_its_thread_prints_nothing(
+def test_a_full_disk_raises_once_and_the_writer_thread_prints_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     board = started(tmp_path, range(2), 1.0)
     full = OSError(errno.ENOSPC, "No space left on device")
     monkeypatch.setattr(RecordWriter, "write", Mock(side_effect=full))
     printed = Mock()
-    monkeypatch.setattr(threading, "excepthook", printed)  # what would print it
+    monkeypatch.setattr(threading, "excepthook", printed)  # would print the traceback
     Board(str(tmp_path))
 
     def log() -> None:
@@ -171,7 +171,7 @@ def test_a_full_disk_is_raised_once_and_its_thread_prints_nothing(
     assert capfd.readouterr().err == ""
 
 
-def test_a_disk_that_fails_at_a_point_is_raised_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_error_while_logging_is_raised_as_an_os_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     board = started(tmp_path, range(2), 1.0)
     monkeypatch.setattr(board.experiment, "add_scalar", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
     with pytest.raises(OSError, match="Input/output error"):
@@ -181,7 +181,7 @@ def test_a_disk_that_fails_at_a_point_is_raised_as_such(tmp_path: Path, monkeypa
         board.log_metrics({"train/loss": 1.0}, 3)
 
 
-def test_other_threads_still_say_what_they_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_threads_still_print_their_tracebacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     printed = Mock()
     monkeypatch.setattr(threading, "excepthook", printed)
     Board(str(tmp_path))

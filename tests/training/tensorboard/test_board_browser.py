@@ -1,4 +1,4 @@
-"""The board of a run as a real TensorBoard serves it, and as a real browser shows it."""
+"""A run in a real TensorBoard server and in a real browser."""
 
 import json
 import subprocess
@@ -20,20 +20,20 @@ from tests.support.browser import look
 pytestmark = pytest.mark.slow
 
 SECONDS = 180
-"""Longest time that the server is waited for: a busy machine needs a minute."""
+"""Maximum wait for the server: a busy machine needs a minute."""
 
 
 @pytest.fixture(scope="session")
 def address(tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Yield the address of `tensorboard --logdir` on a free port, the run's data read."""
+    """Yield the address of a TensorBoard server that has loaded the run."""
     log = tmp_path_factory.mktemp("tensorboard") / "log"
     words = ["--logdir", str(tiny_run.path.parent), "--host", "127.0.0.1", "--port", "0"]
     with log.open("w") as file:
         process = subprocess.Popen([sys.executable, "-m", "tensorboard.main", *words], stdout=file, stderr=file)
     try:
-        found = wait_for(lambda: [word for word in log.read_text().split() if word.startswith("http://127")], log)[0]
-        wait_for(lambda: "test/mse" in tags(found, "scalars", tiny_run), log)
-        yield found
+        url = wait_for(lambda: [word for word in log.read_text().split() if word.startswith("http://127")], log)[0]
+        wait_for(lambda: "test/mse" in tags(url, "scalars", tiny_run), log)
+        yield url
     finally:
         process.terminate()
         process.wait(60)
@@ -41,10 +41,10 @@ def address(tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 def wait_for(condition: Any, log: Path) -> Any:
     until = time.monotonic() + SECONDS
-    while not (found := condition()):
+    while not (result := condition()):
         assert time.monotonic() < until, log.read_text()
         time.sleep(0.2)
-    return found
+    return result
 
 
 def ask(address: str, path: str, content: Any = None) -> Any:
@@ -63,7 +63,7 @@ def points(address: str, plugin: str, run: TinyRun, tag: str) -> Any:
     return ask(address, f"{plugin}/{plugin}?{urlencode({'run': run.path.name, 'tag': tag})}")
 
 
-def test_every_kind_of_a_run_s_data_is_served(address: str, tiny_run: TinyRun) -> None:
+def test_every_kind_of_data_of_a_run_is_served(address: str, tiny_run: TinyRun) -> None:
     (*_, (_, step, value)) = points(address, "scalars", tiny_run, "test/mse")
     assert (step, value) == (40, pytest.approx(tiny_run.result["test"]["scaled"]["mse"], rel=1e-6))
     assert {"1_forecasts/validation", "attention/encoder.0.self", "probe/heads"} < set(
@@ -78,8 +78,8 @@ def test_every_kind_of_a_run_s_data_is_served(address: str, tiny_run: TinyRun) -
     (text,) = points(address, "text", tiny_run, "1_summary/text_summary")
     assert "<table>" in text["text"]
     statuses = ["STATUS_SUCCESS", "STATUS_UNKNOWN", "STATUS_RUNNING"]
-    asked = {"allowedStatuses": statuses, "startIndex": 0, "sliceSize": 10}
-    (line,) = ask(address, "hparams/session_groups", asked)["sessionGroups"]
+    query = {"allowedStatuses": statuses, "startIndex": 0, "sliceSize": 10}
+    (line,) = ask(address, "hparams/session_groups", query)["sessionGroups"]
     assert line["hparams"]["attention.name"] == "full"
     assert line["sessions"][0]["status"] == "STATUS_SUCCESS"
     columns = ask(address, "hparams/experiment", {"experimentName": "x", "hparamsLimit": 1000})
@@ -96,7 +96,7 @@ def test_forecasts_and_the_summary_come_first(address: str, tiny_run: TinyRun) -
 
 
 def test_the_table_of_runs_shows_scores_on_a_narrow_page(address: str) -> None:
-    """Of 1,300 pixels, by the widths of TensorBoard's own columns: its table is closed to a look at the elements."""
+    """1,300 pixels, from the column widths of TensorBoard, since its table elements cannot be inspected."""
     columns = ask(address, "hparams/experiment", {"experimentName": "x", "hparamsLimit": 1000})
     options, trial, button, column, shown_at_most = 265, 160, 100, 160, 5
     before = options + trial + button + column * min(shown_at_most, len(columns["hparamInfos"]))
@@ -111,5 +111,5 @@ def test_a_browser_shows_curves_pictures_and_the_histogram(address: str, tiny_ru
     for words in (*kinds, *titles):
         assert words in elements, words
     pixels = np.asarray(Image.open(picture).convert("RGB")).astype(int)
-    viridis = np.array([[68, 1, 84], [33, 145, 140], [253, 231, 36]])  # of the map, nowhere else on the page
+    viridis = np.array([[68, 1, 84], [33, 145, 140], [253, 231, 36]])  # only the map has these colors
     assert all((np.abs(pixels - color).sum(-1) < 40).sum() > 20 for color in viridis)

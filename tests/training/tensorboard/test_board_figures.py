@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from forecast.training.tensorboard.figures import COLORS, ForecastPanels, errors_by_step
+from forecast.training.tensorboard.figures import COLORS, ForecastPanels, draw_step_errors
 
 RNG = np.random.default_rng(0)
 PAST, TRUTH, NAIVE = RNG.normal(size=(3, 20)), RNG.normal(size=(3, 10)), RNG.normal(size=(3, 10))
@@ -16,11 +16,11 @@ def orange(pixels: np.ndarray) -> int:
     return int((np.abs(pixels.astype(int) - ORANGE).sum(-1) < 40).sum())
 
 
-def test_a_picture_drawn_over_the_last_one_is_the_picture_drawn_alone() -> None:
-    again = panels()
+def test_redrawing_gives_the_same_picture_as_a_new_drawing() -> None:
+    reused = panels()
     forecasts = [RNG.uniform(-1, 1, size=(3, 10)) for _ in range(3)]
-    forecasts[0][0] = [-1, 1] * 5  # so that all three have the limits of the first
-    drawn = [again.pixels(forecast) for forecast in forecasts]
+    forecasts[0][0] = [-1, 1] * 5  # all three have the axis limits of the first
+    drawn = [reused.pixels(forecast) for forecast in forecasts]
     for forecast, pixels in zip(forecasts, drawn, strict=True):
         assert pixels.dtype == np.uint8
         assert pixels.shape[2] == 3
@@ -28,7 +28,7 @@ def test_a_picture_drawn_over_the_last_one_is_the_picture_drawn_alone() -> None:
     assert not np.array_equal(drawn[0], drawn[1])
 
 
-def test_a_forecast_that_leaves_the_panel_widens_it() -> None:
+def test_a_forecast_beyond_the_axis_widens_it() -> None:
     drawing = panels()
     near, far = TRUTH * 0.5, TRUTH + 100.0
     before = drawing.pixels(near)
@@ -37,27 +37,27 @@ def test_a_forecast_that_leaves_the_panel_widens_it() -> None:
     np.testing.assert_array_equal(after, panels().pixels(far))
 
 
-def test_without_a_season_and_with_gaps_there_is_a_picture() -> None:
+def test_a_picture_needs_no_season_and_allows_gaps() -> None:
     holes = TRUTH.copy()
     holes[:, 3:6] = np.nan
     pixels = ForecastPanels(PAST, holes, None, ["a"] * 3).pixels(TRUTH)
     assert orange(pixels) > 100
 
 
-def test_errors_by_step_have_a_line_a_row_that_there_is() -> None:
+def test_each_row_of_the_step_errors_has_a_line() -> None:
     rows = {name: [{"mse": 1.0 + place, "mae": 1.0}] * 12 for place, name in enumerate(COLORS)}
-    whole = errors_by_step(rows)
-    part = errors_by_step({name: row for name, row in rows.items() if name != "seasonal_naive"})
+    whole = draw_step_errors(rows)
+    part = draw_step_errors({name: row for name, row in rows.items() if name != "seasonal_naive"})
     assert orange(whole) > 100
     assert orange(part) > 100
     assert not np.array_equal(whole, part)
-    np.testing.assert_array_equal(whole, errors_by_step({**rows, "linear_path": rows["model"]}))
+    np.testing.assert_array_equal(whole, draw_step_errors({**rows, "linear_path": rows["model"]}))
 
 
 @pytest.mark.parametrize("steps", [1, 2])
-def test_a_horizon_of_a_step_is_seen_too(steps: int) -> None:
+def test_a_short_horizon_is_visible(steps: int) -> None:
     around = {name: [{"mse": mse, "mae": mse}] * steps for name, mse in (("last_value", 1.0), ("linear", 0.0))}
-    low, high = (errors_by_step({"model": [{"mse": mse, "mae": mse}] * steps, **around}) for mse in (0.4, 0.5))
+    low, high = (draw_step_errors({"model": [{"mse": mse, "mae": mse}] * steps, **around}) for mse in (0.4, 0.5))
     assert not np.array_equal(low, high)
     truth = TRUTH[:, :steps]
     near, far = (ForecastPanels(PAST, truth, None, ["a"] * 3).pixels(truth * share) for share in (0.9, 0.5))

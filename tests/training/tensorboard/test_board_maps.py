@@ -20,7 +20,7 @@ def count(pixels: np.ndarray, color: np.ndarray) -> int:
 
 
 @pytest.mark.parametrize("num_heads", [1, 2, 3, 4])
-def test_the_largest_weights_have_the_last_colour_in_every_head(num_heads: int) -> None:
+def test_the_largest_weights_have_the_last_color_in_every_head(num_heads: int) -> None:
     weights = np.zeros((num_heads, 10, 20))
     weights[:, :, :10] = 0.1
     counted = count(draw_map("encoder.0.self", a_map(weights), "step", "step"), YELLOW)
@@ -31,18 +31,18 @@ def test_the_largest_weights_have_the_last_colour_in_every_head(num_heads: int) 
     assert counted == pytest.approx(num_heads * one, rel=0.1)
 
 
-def test_negative_weights_have_colours_of_their_own() -> None:
+def test_negative_weights_have_their_own_colors() -> None:
     weights = np.full((2, 8, 8), 0.1)
     assert count(draw_map("encoder.0.self", a_map(weights), "step", "step"), PURPLE) < 300
     weights[:, :4] = -0.1
     assert count(draw_map("encoder.0.self", a_map(weights), "step", "step"), PURPLE) > 3000
 
 
-def test_a_chosen_query_is_marked_beside_its_row() -> None:
+def test_a_chosen_query_is_marked_next_to_its_row() -> None:
     weights, chosen = np.full((2, 8, 8), 0.1), np.zeros((2, 8), dtype=bool)
     chosen[0, 3] = True
     plain, marked = (
-        draw_map("encoder.0.self", a_map(weights, each), "step", "step") for each in (chosen & False, chosen)
+        draw_map("encoder.0.self", a_map(weights, mask), "step", "step") for mask in (chosen & False, chosen)
     )
     changed = np.argwhere((plain != marked).any(-1))
     assert 0 < len(changed) < 60
@@ -50,5 +50,5 @@ def test_a_chosen_query_is_marked_beside_its_row() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0])
-def test_weights_all_alike_are_a_picture_too(value: float) -> None:
+def test_equal_weights_can_be_drawn(value: float) -> None:
     assert draw_map("decoder.0.cross", a_map(np.full((1, 1, 1), value)), "patch", "patch").dtype == np.uint8

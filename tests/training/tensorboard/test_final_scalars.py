@@ -7,7 +7,7 @@ from forecast.training.tensorboard.logger import final_scalars
 from tests.conftest import TinyRun
 
 
-def test_every_number_of_a_result_has_its_name(tiny_run: TinyRun) -> None:
+def test_every_number_of_a_result_has_a_tag(tiny_run: TinyRun) -> None:
     result: dict[str, Any] = tiny_run.result
     scalars = final_scalars(result)
     assert scalars["test/mse"] == result["test"]["scaled"]["mse"]
@@ -26,7 +26,7 @@ def test_every_number_of_a_result_has_its_name(tiny_run: TinyRun) -> None:
     assert len(speed) >= 8
 
 
-def test_the_five_that_come_first_by_name_are_those_to_compare_runs_by(tiny_run: TinyRun) -> None:
+def test_the_first_five_tags_compare_runs(tiny_run: TinyRun) -> None:
     speed = {**tiny_run.result["speed"], "inference_windows_per_s": 1000.0}  # one batch is too short to measure
     scalars = final_scalars({**tiny_run.result, "speed": speed})
     assert sorted(scalars)[:5] == [
@@ -40,7 +40,7 @@ def test_the_five_that_come_first_by_name_are_those_to_compare_runs_by(tiny_run:
 
 
 @pytest.mark.parametrize("missing", [None, math.nan, math.inf])
-def test_what_was_not_measured_is_left_out(tiny_run: TinyRun, missing: float | None) -> None:
+def test_missing_numbers_are_omitted(tiny_run: TinyRun, missing: float | None) -> None:
     result = {**tiny_run.result, "speed": {**tiny_run.result["speed"], "step_ms_p50": missing}, "linear_path": None}
     scalars = final_scalars(result)
     assert "speed/step_ms_p50" not in scalars

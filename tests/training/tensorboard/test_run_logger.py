@@ -1,4 +1,4 @@
-"""The logger: refused before there is a folder, and given the test scores at the end."""
+"""The logger: checked before a run folder is made, with the test scores at the end."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ TENSORBOARD = {"_target_": "forecast.training.tensorboard.logger.Board"}
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    ("change", "message"),
     [
         ({"_target_": "torch.nn.Nope"}, "logger._target_=torch.nn.Nope"),
         ({"_target_": "torch.nn.Linear"}, "no logger"),
@@ -24,16 +24,16 @@ TENSORBOARD = {"_target_": "forecast.training.tensorboard.logger.Board"}
         ({"purge_step": 5}, "logger.purge_step"),
     ],
 )
-def test_a_logger_that_would_fail_is_refused_by_name(change: dict[str, object], named: str) -> None:
-    with pytest.raises(InputError, match=named):
+def test_an_invalid_logger_option_is_refused_by_name(change: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         check_logger({**TENSORBOARD, **change})
 
 
-def test_the_board_has_the_test_scores_and_the_last_checkpoint_is_of_the_last_step(tmp_path: Path) -> None:
+def test_tensorboard_has_the_test_scores_and_the_last_checkpoint_is_from_the_last_step(tmp_path: Path) -> None:
     run, result = train(quick(tmp_path, "training.validations_per_epoch=20"))
-    found = last_scalars(run.path)
-    assert found["test/mse"] == pytest.approx(result["test"]["scaled"]["mse"], rel=1e-6)
-    assert found["test/mae_original"] == pytest.approx(result["test"]["original"]["mae"], rel=1e-6)
+    logged = last_scalars(run.path)
+    assert logged["test/mse"] == pytest.approx(result["test"]["scaled"]["mse"], rel=1e-6)
+    assert logged["test/mae_original"] == pytest.approx(result["test"]["original"]["mae"], rel=1e-6)
     last = newest_checkpoint(run.checkpoints)
     assert last is not None
     assert last["step"] == result["model"]["steps"]
