@@ -61,7 +61,7 @@ def _candidates(options: argparse.Namespace) -> "list[Candidate]":
 
     for name in options.names:
         if name not in available():
-            raise InputError(f"attention={name} is not known: choose from {', '.join(available())}")
+            raise InputError(f"attention={name} does not exist: choose from {', '.join(available())}")
     if (options.markdown or options.write) and (options.length is not None or options.device):
         raise InputError(
             "--length and --device are for measuring, --markdown and --write measure nothing: leave them out"

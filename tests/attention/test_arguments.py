@@ -38,7 +38,7 @@ def test_an_argument_may_refer_to_the_root(folder: Path) -> None:
 
 
 def test_a_mechanism_without_a_file_is_refused_with_what_to_write(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"attention/mine\.yaml: no such file: write it, with `name: mine`"):
+    with pytest.raises(InputError, match=r"attention/mine\.yaml: no such file: create it with `name: mine`"):
         attention_arguments(["mine"])
 
 
@@ -57,11 +57,11 @@ def test_a_value_that_has_to_be_given_is_named(folder: Path) -> None:
 @pytest.mark.parametrize("content", ["name: full\n", "reach: 3\n"])
 def test_a_file_that_names_another_mechanism_is_refused(folder: Path, content: str) -> None:
     (folder / "attention" / "mine.yaml").write_text(content)
-    with pytest.raises(InputError, match=r"mine\.yaml: must say `name: mine`"):
+    with pytest.raises(InputError, match=r"mine\.yaml: must contain `name: mine`"):
         attention_arguments(["mine"])
 
 
 def test_a_file_that_sets_what_the_model_decides_is_refused(folder: Path) -> None:
     (folder / "attention" / "mine.yaml").write_text("name: mine\ncausal: true\n")
-    with pytest.raises(InputError, match=r"attention\.causal: the model decides it"):
+    with pytest.raises(InputError, match=r"attention\.causal: the model sets it"):
         attention_arguments(["mine"])

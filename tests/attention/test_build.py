@@ -128,7 +128,7 @@ def test_cross_is_refused_where_it_cannot_be(monkeypatch: pytest.MonkeyPatch) ->
     mechanism = build("mean", **SIZES)
     short, long = torch.zeros(1, 2, 3, 8), torch.zeros(1, 2, 4, 8)
     assert mechanism(long, long, long).shape == (1, 2, 4, 8)
-    with pytest.raises(ValueError, match="mean needs queries and keys of one length, not 3 and 4"):
+    with pytest.raises(ValueError, match="mean needs as many queries as keys, not 3 and 4"):
         mechanism(short, long, long)
 
 

@@ -365,12 +365,12 @@ def test_what_does_not_fit_is_refused_and_named(case: Case) -> None:
         attention(query, key, value, None, torch.ones(1, 6, dtype=torch.bool))
     with pytest.raises(ValueError, match="built for 2 heads of 8"):
         attention(query[:, :1], key[:, :1], value[:, :1])
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="do not match"):
         attention(query, key, value[:, :, :5])
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="do not match"):
         attention(query, key[..., :7], value)
     if case.causal:
-        with pytest.raises(ValueError, match="one length"):
+        with pytest.raises(ValueError, match="as many queries as keys"):
             attention(query[:, :, :5], key, value)
 
 

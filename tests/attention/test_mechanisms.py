@@ -66,13 +66,13 @@ def test_a_label_says_what_differs_from_the_file() -> None:
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("softmax", "--mechanisms softmax: 'softmax' is none of "),
+        ("softmax", "--mechanisms softmax: 'softmax' does not exist: choose one of "),
         ("full:explicit", "--mechanisms full:explicit: 'explicit' is not key=value"),
         ("full:implementation=", "'implementation=' is not key=value"),
         ("probsparse:factor=[", "factor must be an integer of at least 1, not '['"),
         ("probsparse:factor=0", "factor must be an integer of at least 1, not 0"),
         ("linear:factor=3", "attention=linear has no argument factor"),
-        ("linear:num_heads=3", "attention.num_heads: the model decides it"),
+        ("linear:num_heads=3", "attention.num_heads: the model sets it"),
     ],
 )
 def test_a_word_that_means_nothing_is_refused(word: str, message: str) -> None:

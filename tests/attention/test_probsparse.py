@@ -189,8 +189,9 @@ def test_scoring_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch, samp
 def test_the_highest_are_those_of_topk_and_ties_go_to_the_first() -> None:
     measure = torch.randn(3, 2, 500, generator=torch.Generator().manual_seed(0))
     measure[0, 0, 3], measure[0, 0, 4] = torch.inf, -torch.inf
-    assert torch.equal(_sampling.highest(measure, 40), measure.topk(40).indices)
-    assert _sampling.highest(torch.tensor([[[0.0, -1.0, -0.0, 2.0, -1.0, 0.0]]]), 6).tolist() == [[[3, 0, 2, 5, 1, 4]]]
+    assert torch.equal(_sampling.stable_topk(measure, 40), measure.topk(40).indices)
+    ties = torch.tensor([[[0.0, -1.0, -0.0, 2.0, -1.0, 0.0]]])
+    assert _sampling.stable_topk(ties, 6).tolist() == [[[3, 0, 2, 5, 1, 4]]]
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -92,8 +92,8 @@ def test_names_are_checked_once_each_in_their_order(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["softmax"], f"attention=softmax is not known: choose from {', '.join(available())}"),
-        (["full", "base"], "attention=base is not known"),
+        (["softmax"], f"attention=softmax does not exist: choose from {', '.join(available())}"),
+        (["full", "base"], "attention=base does not exist"),
         (["--length", "15"], "--length 15: must be at least 16"),
         (["--write", "none.md"], "none.md: no such file"),
         (["--markdown", "--length", "160"], "--length and --device are for measuring"),

@@ -184,7 +184,7 @@ def test_projections_fit_the_length_that_distilling_leaves_to_each_layer(preset:
 @pytest.mark.parametrize("preset", OPTIONS)
 @pytest.mark.parametrize("key", ["num_heads", "head_dim", "causal", "max_key_length"])
 def test_what_the_model_decides_is_refused_among_the_arguments_of_a_mechanism(preset: str, key: str) -> None:
-    with pytest.raises(InputError, match=f"attention.{key}: the model decides it"):
+    with pytest.raises(InputError, match=f"attention.{key}: the model sets it"):
         build(preset, SIZES, Mechanisms({**FULL, key: 2}, FULL, FULL), **OPTIONS[preset])
 
 

@@ -75,7 +75,7 @@ def test_probsparse_that_computes_every_query_forecasts_as_full_and_others_do_no
     ("words", "message"),
     [
         (["--attention", "linformer"], "key_projection), which this run, trained with full, has not learned"),
-        (["--attention", "nothing"], "--attention nothing: 'nothing' is none of efficient, full"),
+        (["--attention", "nothing"], "--attention nothing: 'nothing' does not exist: choose one of efficient"),
         (["--attention", "full", "--model", "m.pt2"], "an exported file has its attention built in: give --run"),
     ],
 )
