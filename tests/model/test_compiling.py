@@ -189,6 +189,6 @@ def test_many_runs_of_one_process_compile_one_after_the_other() -> None:
 @pytest.mark.usefixtures("traced")
 def test_a_network_that_talks_to_other_processes_on_its_way_is_refused(config: dict[str, Any]) -> None:
     config = changed(config, training__compile=True)
-    with pytest.raises(InputError, match=r"batch norm talks to all 2 processes.*model.distil=false"):
+    with pytest.raises(InputError, match=r"communicates with all 2 processes.*model.distil=false"):
         prepare(Settings.parse(config), Group(Place(size=2, local_size=2)))
     prepare(Settings.parse(changed(config, model__distil=False)), Group(Place(size=2, local_size=2)))

@@ -48,7 +48,7 @@ def test_the_width_of_a_head_is_free_of_the_model() -> None:
 
 
 def test_a_width_that_heads_do_not_divide_is_refused() -> None:
-    with pytest.raises(InputError, match="d_model 10 is no multiple of num_heads 4"):
+    with pytest.raises(InputError, match="d_model 10 is not divisible by num_heads 4"):
         MultiHeadAttention(10, 4, build("mean", num_heads=4, head_dim=2))
 
 

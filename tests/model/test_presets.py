@@ -189,5 +189,5 @@ def test_what_the_model_decides_is_refused_among_the_arguments_of_a_mechanism(pr
 
 
 def test_a_mechanism_without_its_name_is_refused() -> None:
-    with pytest.raises(InputError, match=r"attention\.name is not given: choose one of efficient, full"):
+    with pytest.raises(InputError, match=r"attention\.name is missing: choose one of efficient, full"):
         build("patch_informer", SIZES, Mechanisms({"implementation": "fused"}, FULL, FULL), **OPTIONS["patch_informer"])

@@ -24,7 +24,7 @@ def test_over_a_batch_of_all_it_gives_and_learns_what_torch_does(monkeypatch: py
     torch.manual_seed(0)
     half = torch.randn(5, 4, 9)
     ours, torchs = BatchNorm(4), nn.BatchNorm1d(4)
-    monkeypatch.setattr("forecast.model.kernels.batch_norm._several", lambda: True)
+    monkeypatch.setattr("forecast.model.kernels.batch_norm._is_distributed", lambda: True)
     monkeypatch.setattr("torch.distributed.get_world_size", lambda: 2)
     monkeypatch.setattr("torch.distributed.all_reduce", lambda tensor: tensor.mul_(2))
     mine, whole = half.clone().requires_grad_(), torch.cat([half, half]).requires_grad_()
