@@ -22,12 +22,12 @@ from tests.support.small import ROOT
 def test_every_mechanism_of_the_folder_keeps_its_promises(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     printed = capsys.readouterr().out
-    assert printed.rstrip().endswith(f"all hold: {len(CHECKS)} checks of {', '.join(available())}")
+    assert printed.rstrip().endswith(f"all {len(CHECKS)} checks pass for {', '.join(available())}")
     for check in CHECKS:
         assert f"│ {check.name} " in printed
     for name in available():
         assert f"│ {name} " in printed
-    assert "✗ not" in printed
+    assert "✗ outside" in printed
     assert printed.count("✗") == 1
 
 
@@ -58,8 +58,8 @@ def test_a_failure_names_mechanism_check_value_and_bound(
     printed = capsys.readouterr().out
     assert "✗ inf │" in printed
     assert printed.rstrip().splitlines()[-1] == (
-        "fail: attention=mean: long sums, half: inf is not within 7.8e-03 (promised: Carry sums over 2,400 positions "
-        "in more than half precision, in bfloat16 and in float16.)"
+        "fail: attention=mean: long sums, half: inf is not within 7.8e-03 (promised: Sum over 2,400 positions in more "
+        "than half precision, for bfloat16 and float16.)"
     )
 
 
@@ -96,8 +96,8 @@ def test_names_are_checked_once_each_in_their_order(capsys: pytest.CaptureFixtur
         (["full", "base"], "attention=base does not exist"),
         (["--length", "15"], "--length 15: must be at least 16"),
         (["--write", "none.md"], "none.md: no such file"),
-        (["--markdown", "--length", "160"], "--length and --device are for measuring"),
-        (["--markdown", "--device", "cpu"], "--length and --device are for measuring"),
+        (["--markdown", "--length", "160"], "--length and --device have no effect with --markdown or --write"),
+        (["--markdown", "--device", "cpu"], "--length and --device have no effect with --markdown or --write"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(
@@ -113,7 +113,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_a_device_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mean", "--device", "cuda"]) == 2
-    assert "torch sees no CUDA device" in capsys.readouterr().err
+    assert "torch finds no CUDA device" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -1,4 +1,4 @@
-"""Hand-written forward and backward passes that save time or memory on a CPU; tests compare each with torch."""
+"""Hand-written forward and backward passes that save time or memory; tests compare each with plain torch."""
 
 import torch
 from torch import Tensor
