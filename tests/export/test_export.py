@@ -253,15 +253,15 @@ def test_an_onnx_model_of_somebody_else_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.onnx"
     opset = onnx.helper.make_opsetid("", 18)
     content = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=10).SerializeToString()
-    for written, said in ((content, "its digest differs"), (sealed(content, ".onnx"), "no model that forecast")):
+    for written, message in ((content, "its digest differs"), (sealed(content, ".onnx"), "not a model written by")):
         path.write_bytes(written)
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             forecast.load(path)
 
 
 def test_a_model_that_ends_in_something_else_is_refused(tiny_run: TinyRun, capsys: pytest.CaptureFixture[str]) -> None:
     assert predict(["--model", str(tiny_run.source), "--input", str(tiny_run.source)]) == 2
-    assert "--model takes a file that forecast.export wrote, .onnx or .pt2" in one_line(capsys)
+    assert "--model takes a file written by forecast.export, .onnx or .pt2" in one_line(capsys)
 
 
 # --- what the README shows
@@ -291,7 +291,7 @@ def test_no_flipped_byte_of_a_file_is_run(model: Path, tmp_path: Path, monkeypat
         raw = bytearray(whole)
         raw[place] ^= 1 << int(place % 8)
         copy.write_bytes(bytes(raw))
-        with pytest.raises(InputError, match=rf"{model.name}: not a file that .*its digest differs"):
+        with pytest.raises(InputError, match=rf"{model.name}: damaged, or .*its digest differs"):
             forecast.load(copy)
     for length in (len(whole) - 1, len(whole) // 2, 63, 0):
         copy.write_bytes(whole[:length])

@@ -28,7 +28,7 @@ def test_the_forecast_of_several_runs_is_the_mean_and_is_called_one(
     tiny_run: TinyRun, second_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert predict(words(tmp_path / "next.csv", tiny_run.source, tiny_run.path, second_run)) == 0
-    assert ", ensemble: the mean of 2 runs; picture: " in capsys.readouterr().out
+    assert ", ensemble mean of 2 runs; picture: " in capsys.readouterr().out
     first, second = (load(run).predict(tiny_run.table) for run in (tiny_run.path, second_run))
     assert float((first - second).abs().to_numpy().max()) > 1e-3
     found = pd.read_csv(tmp_path / "next.csv", index_col=0, parse_dates=True)
@@ -55,8 +55,8 @@ def other_level(manifest: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (other_time, "its time column is when, there date"),
-        (other_level, "its training part has another mean or deviation"),
+        (other_time, "its time column is when, not date"),
+        (other_level, "its training split has another mean or standard deviation"),
     ],
 )
 def test_runs_of_other_data_are_refused_in_one_line(
@@ -82,10 +82,10 @@ def test_a_run_that_would_weigh_double_and_a_file_beside_runs_are_refused(
 ) -> None:
     again = tiny_run.path / ".." / tiny_run.path.name
     assert predict(words(tmp_path / "next.csv", tiny_run.source, tiny_run.path, second_run, again)) == 2
-    assert "is given twice" in capsys.readouterr().err
+    assert "given twice" in capsys.readouterr().err
     both = words(tmp_path / "next.csv", tiny_run.source, tiny_run.path, second_run)
     assert predict([*both, "--model", "model.pt2"]) == 2
-    assert "error: --model model.pt2: is of one run" in capsys.readouterr().err
+    assert "error: --model model.pt2: belongs to one run" in capsys.readouterr().err
 
 
 @dataclass

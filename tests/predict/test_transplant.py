@@ -59,7 +59,7 @@ def test_the_trained_attention_in_its_own_place_gives_the_same_bytes(
     assert forecast(tiny_run, tmp_path / "full.csv", "--attention", "full") == 0
     assert (tmp_path / "own.csv").read_bytes() == (tmp_path / "full.csv").read_bytes()
     out = capsys.readouterr().out
-    assert f"attention: full, in place of full, which {tiny_run.path} was trained with\n" in out
+    assert f"attention: full instead of full, used to train {tiny_run.path}\n" in out
 
 
 def test_probsparse_that_computes_every_query_forecasts_as_full_and_others_do_not(tiny_run: TinyRun) -> None:
@@ -74,9 +74,9 @@ def test_probsparse_that_computes_every_query_forecasts_as_full_and_others_do_no
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--attention", "linformer"], "key_projection), which this run, trained with full, has not learned"),
+        (["--attention", "linformer"], "key_projection) that this run, trained with full, does not have"),
         (["--attention", "nothing"], "--attention nothing: 'nothing' does not exist: choose one of efficient"),
-        (["--attention", "full", "--model", "m.pt2"], "an exported file has its attention built in: give --run"),
+        (["--attention", "full", "--model", "m.pt2"], "the attention of an exported file is fixed: give --run"),
     ],
 )
 def test_an_attention_that_cannot_be_is_one_line_and_nothing_is_written(
@@ -114,7 +114,7 @@ def test_the_run_as_trained_is_scored_as_its_result_says_and_the_others_beside_i
 
 def test_where_the_encoder_decoder_has_no_weight_it_is_said() -> None:
     scored = Scored("full", 96, {"mse": 0.4, "mae": 0.5}, 9, 0.1, True, 0.0)
-    assert "validation gave the encoder-decoder no weight" in table_of(Run(Path("run")), [scored]).notes[-1]
+    assert "the mixing weight of the encoder-decoder is 0" in table_of(Run(Path("run")), [scored]).notes[-1]
     assert "is 30% of the forecast" in table_of(Run(Path("run")), [replace(scored, share=0.3)]).notes[-1]
     assert len(table_of(Run(Path("run")), [replace(scored, share=None)]).notes) == 1
 
@@ -145,8 +145,8 @@ def test_a_pointwise_run_is_scored_at_other_look_backs_on_the_same_windows(point
     ("words", "message"),
     [
         ([], "--attention, --context-length: give at least one of them"),
-        (["--context-length", "96"], "only a run with model.linear_path=false takes another look-back"),
-        (["--attention", "mean", "linformer"], "key_projection), which this run, trained with full, has not learned"),
+        (["--context-length", "96"], "only a run with model.linear_path=false accepts another look-back"),
+        (["--attention", "mean", "linformer"], "key_projection) that this run, trained with full, does not have"),
         (["--context-length", "6"], "1 <= stride <= patch_length <= context_length must hold"),
         (["--context-length", "9000"], "context_length 9000 + horizon 12: the train part needs at least 9012 rows"),
         (["--attention", "mean", "--output", "{folder}/none/t.json"], "{folder}/none: no such folder: make it"),
@@ -169,7 +169,7 @@ def test_a_causal_decoder_takes_no_attention_that_cannot_be_causal(
     assert "attention=linformer cannot be causal" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("gone", "message"), [(True, "is not there: put it back"), (False, "its sha256 differs")])
+@pytest.mark.parametrize(("gone", "message"), [(True, "does not exist: put it back"), (False, "its sha256 differs")])
 def test_other_data_are_refused(
     gone: bool,
     message: str,
@@ -212,9 +212,9 @@ def test_weights_of_a_mechanism_of_its_own_go_with_no_other_and_with_no_other_lo
     run, _ = train(quick(tmp_path, *own))
     capsys.readouterr()
     assert transplant(["--run", str(run.path), "--attention", "full"]) == 2
-    assert "--attention full: has no place for decoder.layers.0" in capsys.readouterr().err
+    assert "--attention full: does not have decoder.layers.0" in capsys.readouterr().err
     assert transplant(["--run", str(run.path), "--context-length", "24"]) == 2
-    assert "these weights belong to the look-back and the arguments of training" in capsys.readouterr().err
+    assert "this weight depends on the look-back and the arguments of the mechanism" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("key", ["time_zone", "duplicates", "missing"])
@@ -254,4 +254,4 @@ def test_predict_says_where_another_attention_changes_nothing(
 ) -> None:
     monkeypatch.setattr("forecast.model.informer.Informer.share", share)
     assert forecast(tiny_run, tmp_path / "next.csv", "--attention", "mean") == 0
-    assert ("the forecast is the linear path's alone, and stays as it is" in capsys.readouterr().out) == (share == 0)
+    assert ("the forecast does not change: it is the linear path alone" in capsys.readouterr().out) == (share == 0)
