@@ -235,8 +235,8 @@ HEADINGS = ("attention", "look-back", "test windows", "MSE", "MAE", "MSE vs trai
 def table_of(run: Run, scored: Sequence[Scored]) -> Table:
     """Return the table of scores, the run as trained first."""
     notes = (
-        "MSE, MAE: on z-scores, over all test windows; per window: time in a batch, measured in this process; no weight "
-        "was retrained",
+        "MSE, MAE: on z-scores, over all test windows; per window: time in a batch, measured in this process; no "
+        "weight was retrained",
         *_share_notes(scored[0].share),
     )
     return Table(

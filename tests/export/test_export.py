@@ -92,7 +92,7 @@ def test_the_command_says_how_near_the_file_is_and_on_what(
     words = ["--run", str(tiny_run.path), "--input", str(tiny_run.source)]
     assert export([*words, "--output", str(tmp_path / "model.pt2")]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert "any number of windows at a time, float64 values in original units" in first
+    assert "any batch size, float64 values in original units" in first
     assert f"over 32 windows of {tiny_run.source} (bound 1e-04)" in second
     assert [path.name for path in tmp_path.iterdir()] == ["model.pt2"]
     assert snapshot(tiny_run.path) == before
@@ -151,7 +151,7 @@ def test_a_run_whose_file_is_gone_is_compared_on_random_rows_at_its_level(tiny_r
 
 def test_a_file_that_only_the_folder_names_elsewhere_is_not_read(tiny_run: TinyRun) -> None:
     series, said = series_of(Run.open(tiny_run.path), Forecaster.load(tiny_run.path), None)
-    assert "name it with --input" in said
+    assert "use --input" in said
     assert not series.frame["load"].isin(tiny_run.table["load"]).any()
 
 
@@ -180,7 +180,7 @@ def test_a_file_that_would_forecast_something_else_is_not_written(
     monkeypatch.setattr("forecast.export.parity.BOUND", -1.0)
     (tmp_path / "model.pt2").write_text("mine")
     assert export(["--run", str(tiny_run.path), "--output", str(tmp_path / "model.pt2")]) == 1
-    assert "not written, it differs from" in one_line(capsys)
+    assert "not written, its forecasts differ from" in one_line(capsys)
     assert (tmp_path / "model.pt2").read_text() == "mine"
 
 

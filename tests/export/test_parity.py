@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from forecast.export.parity import largest_difference, pieces
+from forecast.export.parity import largest_difference, slices
 from forecast.model.original_units import Context
 
 SCALE = torch.tensor([10.0, 0.1], dtype=torch.float64)
@@ -22,7 +22,7 @@ def windows(count: int) -> Context:
 @pytest.mark.parametrize("batch", [None, 1])
 @pytest.mark.parametrize("count", [1, 2, 9, 10, 32])
 def test_every_window_is_compared_once_the_first_of_them_alone(count: int, batch: int | None) -> None:
-    chosen = list(pieces(count, batch))
+    chosen = list(slices(count, batch))
     assert [row for piece in chosen for row in range(count)[piece]] == list(range(count))
     sizes = {len(range(count)[piece]) for piece in chosen}
     assert sizes == {1} if batch == 1 or count < 3 else 1 in sizes and max(sizes) > 1
