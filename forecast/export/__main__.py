@@ -20,9 +20,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Write the model of a run, with scaling, as an ONNX or torch.export file; compare it with the run.",
     )
     parser.add_argument(
-        "--run", default="latest", help="folder of a finished run (default: latest, by start, under outputs/)"
+        "--run", default="latest", help="folder of a finished run (default: latest, the last one started in outputs/)"
     )
-    parser.add_argument("--output", required=True, type=Path, help='.onnx file (needs pip install -e ".[export]") or .pt2 file')
+    parser.add_argument("--output", required=True, type=Path, help='.onnx (pip install -e ".[export]") or .pt2 file')
     parser.add_argument("--input", type=Path, help="table to compare on (default: the data of the run)")
     options = parser.parse_args(arguments)
     return finish(lambda: export(options.run, options.output, options.input))

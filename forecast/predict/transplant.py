@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Score the weights of a run on its test windows with other self-attention or look-backs.",
     )
     add = parser.add_argument
-    add("--run", default="latest", help="folder of a finished run (default: latest, by start, under outputs/)")
+    add("--run", default="latest", help="folder of a finished run (default: the last one started)")
     add("--attention", nargs="+", default=[], help="mechanisms, such as full or probsparse:factor=9")
     add("--context-length", nargs="+", type=positive, default=[], help="look-backs, in steps")
     add("--data", type=Path, help="data file of the run, if it is not in data/ or FORECAST_DATA_DIR")

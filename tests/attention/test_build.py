@@ -17,7 +17,7 @@ SIZES = {"num_heads": 2, "head_dim": 8}
 FROM_THE_LAYER = {"num_heads", "head_dim", "causal", "max_key_length", "from_the_layer"}
 
 
-def test_modules_and_yaml_files_are_the_same_words() -> None:
+def test_modules_and_yaml_files_have_the_same_names() -> None:
     assert available() == [file.stem for file in FILES]
 
 
@@ -101,7 +101,7 @@ def module_with(monkeypatch: pytest.MonkeyPatch, *classes: type[Attention]) -> N
     monkeypatch.setitem(sys.modules, name, module)
 
 
-def test_causal_is_refused_at_construction_where_it_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_causal_is_refused_by_a_mechanism_that_cannot_be_causal(monkeypatch: pytest.MonkeyPatch) -> None:
     module_with(monkeypatch, Uncausal)
     assert isinstance(build("mean", **SIZES), Uncausal)
     with pytest.raises(InputError, match="attention=mean cannot be causal: set attention@decoder_attention=full"):
@@ -114,14 +114,14 @@ class Boastful(Uncausal):
     causal_ability = "always"  # type: ignore[assignment]
 
 
-def test_an_ability_that_there_is_none_of_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_causal_ability_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     module_with(monkeypatch, Boastful)
     message = "attention=mean: causal_ability must be one of strict, values only, no, not 'always'"
     with pytest.raises(InputError, match=message):
         build("mean", **SIZES)
 
 
-def test_cross_is_refused_where_it_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_different_lengths_are_refused_without_cross(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     module_with(monkeypatch, Uncausal)
@@ -141,7 +141,7 @@ def test_a_file_without_exactly_one_mechanism_is_refused(
         build("mean", **SIZES)
 
 
-def test_a_new_file_in_the_folder_is_all_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_file_in_the_folder_is_a_new_mechanism(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "foo.py").write_text(
         "from forecast.attention.mean import MeanAttention\n\n"
         "class FooAttention(MeanAttention):\n"

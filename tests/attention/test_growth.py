@@ -48,7 +48,7 @@ def test_memory_grows_no_faster_than_declared(case: Case, backward: bool) -> Non
 
 
 @every_case
-def test_no_form_goes_position_by_position(case: Case) -> None:
+def test_no_form_loops_over_positions(case: Case) -> None:
     attention = case.build(max_key_length=LONG)
     assert number_of_steps(lambda: attention(*inputs_of(LONG))) < LONG / 2
 
@@ -63,7 +63,7 @@ def test_no_form_goes_position_by_position(case: Case) -> None:
         ("efficient", True, 1.9),
     ],
 )
-def test_a_forecast_holds_its_output_and_one_part_of_the_way_to_it(
+def test_a_forward_pass_stores_its_output_and_one_chunk(
     name: str, causal: bool, outputs: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heads, length, width = 2, 2048, 8

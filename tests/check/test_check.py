@@ -19,7 +19,7 @@ from tests.check.test_suite import put_in_place_of_mean
 from tests.support.small import ROOT
 
 
-def test_every_mechanism_of_the_folder_keeps_its_promises(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_mechanism_passes_all_checks(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     printed = capsys.readouterr().out
     assert printed.rstrip().endswith(f"all {len(CHECKS)} checks pass for {', '.join(available())}")
@@ -31,7 +31,7 @@ def test_every_mechanism_of_the_folder_keeps_its_promises(capsys: pytest.Capture
     assert printed.count("✗") == 1
 
 
-def test_the_same_is_printed_twice_and_no_generator_moves(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_is_repeatable_and_random_states_do_not_change(capsys: pytest.CaptureFixture[str]) -> None:
     torch.manual_seed(5)
     before = torch.get_rng_state()
     assert main(["probsparse", "--length", "20"]) == 0
@@ -43,7 +43,7 @@ def test_the_same_is_printed_twice_and_no_generator_moves(capsys: pytest.Capture
     assert capsys.readouterr().out == first
 
 
-def test_even_a_mechanism_that_draws_in_evaluation_leaves_the_generator_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mechanism_that_draws_in_evaluation_does_not_change_the_random_state(monkeypatch: pytest.MonkeyPatch) -> None:
     put_in_place_of_mean(monkeypatch, DropsOutInEvaluation)
     before = torch.get_rng_state()
     assert main(["mean", "--quiet"]) == 1
@@ -70,7 +70,7 @@ class Raises(MeanAttention):
         return super().attend(query, key, value, mask, *more)
 
 
-def test_a_mechanism_that_raises_fails_that_check_and_the_others_go_on(
+def test_a_mechanism_that_raises_fails_that_check_and_others_still_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put_in_place_of_mean(monkeypatch, Raises)
@@ -111,18 +111,18 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_a_device_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_device_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mean", "--device", "cuda"]) == 2
     assert "torch finds no CUDA device" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_every_promise_is_kept_on_cuda() -> None:
+def test_every_mechanism_passes_on_cuda() -> None:
     assert main(["--device", "cuda"]) == 0
 
 
 @pytest.mark.parametrize("word", ["--markdown", "--quiet"])
-def test_a_class_that_hides_its_cost_is_refused_before_anything_is_measured(
+def test_a_class_without_costs_is_refused_before_any_check(
     word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Secretive(Attention):
@@ -152,7 +152,7 @@ def test_the_table_is_written_between_its_marks_and_nowhere_else(tmp_path: Path)
 
 
 @pytest.mark.parametrize("text", ["none", BEGIN, f"{END}\n{BEGIN}", f"{BEGIN}\n{BEGIN}\n{END}"])
-def test_a_file_without_the_marks_is_left_as_it_is(
+def test_a_file_without_the_marks_does_not_change(
     tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "notes.md"

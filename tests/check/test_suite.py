@@ -32,7 +32,7 @@ def test_a_fault_fails_its_own_check_and_no_other(
 
 
 @pytest.mark.parametrize("kind", [Softmax, ByFeatures, ChoosesByAllKeys])
-def test_what_the_faults_were_put_into_is_sound(
+def test_mechanisms_without_a_fault_pass(
     kind: type[Attention], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put_in_place_of_mean(monkeypatch, kind)
@@ -44,12 +44,12 @@ def test_every_check_has_a_fault_that_fails_it() -> None:
     assert {name for name, _ in FAULTS} == {check.name for check in CHECKS}
 
 
-def test_every_check_says_what_it_promises() -> None:
+def test_every_check_has_a_promise() -> None:
     assert all(check.promise.endswith(".") for check in CHECKS)
     assert len({check.promise for check in CHECKS}) == len(CHECKS)
 
 
 @pytest.mark.parametrize(("value", "passed"), [(None, True), (0.5, True), (0.6, False), (torch.nan, False)])
-def test_a_finding_passes_up_to_its_bound_and_nan_never(value: float | None, passed: bool) -> None:
+def test_a_finding_passes_up_to_its_bound_and_nan_fails(value: float | None, passed: bool) -> None:
     check = Check("some", 0.5, lambda candidate: value)
     assert Finding("mean", check, value).passed is passed

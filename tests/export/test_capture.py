@@ -51,7 +51,7 @@ def test_every_mechanism_is_exported_for_any_number_of_windows(name: str, preset
 
 
 @pytest.mark.parametrize(("own", "changes"), VARIANTS, ids=["per_query", "explicit", "mixed", "overlap"])
-def test_so_are_other_arguments(own: dict[str, Any], changes: dict[str, Any]) -> None:
+def test_other_arguments_are_exported_as_well(own: dict[str, Any], changes: dict[str, Any]) -> None:
     model, architecture = made("patch_informer", own, **changes)
     captured = capture(model, architecture, masked=False)
     assert captured.batch is None
@@ -59,7 +59,7 @@ def test_so_are_other_arguments(own: dict[str, Any], changes: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_model_that_masks_takes_what_was_observed_and_without_it_reads_all(preset: str) -> None:
+def test_a_masked_model_accepts_past_observed_or_reads_everything(preset: str) -> None:
     model, architecture = made(preset, FULL)
     captured = capture(model, architecture, masked=True)
     contexts = [windows(architecture, 3, masked=True), windows(architecture, 3)]
@@ -79,7 +79,7 @@ def by_value(self: FullAttention, query: Tensor, key: Tensor, value: Tensor, *ma
     return ATTEND(self, query, key, value if float(value.sum()) > 0 else -value, None, None)
 
 
-def test_a_mechanism_that_counts_its_rows_is_exported_for_one_window(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mechanism_that_loops_over_the_batch_is_exported_for_one_window(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FullAttention, "attend", row_by_row)
     model, architecture = made("informer", FULL)
     captured = capture(model, architecture, masked=False)

@@ -55,7 +55,7 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
 # --- the file
 
 
-def test_a_file_alone_forecasts_what_its_run_does(model: Path, tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_an_exported_file_forecasts_like_its_run(model: Path, tiny_run: TinyRun, tmp_path: Path) -> None:
     shutil.copy(model, tmp_path)
     words = ["--input", str(tiny_run.source), "--output"]
     assert predict(["--model", str(tmp_path / model.name), *words, str(tmp_path / "file.csv")]) == 0
@@ -67,12 +67,12 @@ def test_a_file_alone_forecasts_what_its_run_does(model: Path, tiny_run: TinyRun
     assert (tmp_path / "file.png").is_file()
 
 
-def test_a_file_is_opened_from_python_as_a_run_is(model: Path, tiny_run: TinyRun) -> None:
+def test_a_file_is_loaded_in_python_like_a_run(model: Path, tiny_run: TinyRun) -> None:
     there, here = (forecast.load(path).predict(tiny_run.table) for path in (model, tiny_run.path))
     pd.testing.assert_frame_equal(there, here, rtol=1e-6)
 
 
-def test_a_file_is_used_with_the_run_it_is_of_and_refused_with_another(
+def test_a_file_is_accepted_with_its_run_and_refused_with_another(
     model: Path, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--model", str(model), "--input", str(tiny_run.source), "--output", str(tmp_path / "next.csv")]
@@ -85,7 +85,7 @@ def test_a_file_is_used_with_the_run_it_is_of_and_refused_with_another(
     assert snapshot(tmp_path) == before
 
 
-def test_the_command_says_how_near_the_file_is_and_on_what(
+def test_the_command_prints_the_difference_and_the_windows(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = snapshot(tiny_run.path)
@@ -107,7 +107,7 @@ def test_no_row_of_the_data_is_in_the_file(model: Path, tiny_run: TinyRun) -> No
         assert not any(value.tobytes() in content for value in tiny_run.table["load"].to_numpy().astype(kind))
 
 
-def test_a_run_that_masks_is_exported_with_what_was_observed(tmp_path: Path, tiny_run: TinyRun) -> None:
+def test_a_run_that_masks_gaps_is_exported_with_past_observed(tmp_path: Path, tiny_run: TinyRun) -> None:
     table = tiny_run.table.drop(index=[*range(100, 110), *range(660, 664)])
     table.loc[690, "oil"] = np.nan
     source = write(tmp_path / "hours.csv", table)
@@ -121,7 +121,7 @@ def test_a_run_that_masks_is_exported_with_what_was_observed(tmp_path: Path, tin
 # --- what it is compared on
 
 
-def test_windows_are_spread_over_the_rows_and_end_with_the_last(
+def test_windows_are_evenly_spaced_and_include_the_last(
     tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORECAST_DATA_DIR", str(tiny_run.source.parent))
@@ -137,7 +137,7 @@ def test_windows_are_spread_over_the_rows_and_end_with_the_last(
     np.testing.assert_array_equal(context.future_known[0], forecaster.context(series, CONTEXT)[0].future_known[0])
 
 
-def test_a_run_whose_file_is_gone_is_compared_on_random_rows_at_its_level(tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_a_run_whose_file_is_missing_is_compared_on_random_rows(tiny_run: TinyRun, tmp_path: Path) -> None:
     run = Path(shutil.copytree(tiny_run.path, tmp_path / "run"))
     result = json.loads((run / "result.json").read_text())
     result["data"]["path"] = str(tmp_path / "gone.csv")
@@ -156,7 +156,7 @@ def test_a_file_that_only_the_folder_names_elsewhere_is_not_read(tiny_run: TinyR
 
 
 @pytest.mark.parametrize("frequency", ["YS-JAN", "5YE-JUN", "QS-OCT", "52W-TUE", "W-SUN", "h"])
-def test_random_rows_of_long_steps_end_within_what_a_date_can_be(tiny_run: TinyRun, frequency: str) -> None:
+def test_random_rows_of_long_steps_stay_within_valid_dates(tiny_run: TinyRun, frequency: str) -> None:
     forecaster = replace(Forecaster.load(tiny_run.path), frequency=frequency, cycles=[], clock=Clock(None, frequency))
     series = random_series(forecaster)
     assert len(series.frame) >= forecaster.context_length
@@ -174,7 +174,7 @@ def test_a_simulated_run_is_compared_on_the_simulation(tmp_path: Path) -> None:
 # --- what is refused
 
 
-def test_a_file_that_would_forecast_something_else_is_not_written(
+def test_a_file_with_other_forecasts_is_not_written(
     tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("forecast.export.parity.BOUND", -1.0)
@@ -194,7 +194,7 @@ def test_a_file_that_would_forecast_something_else_is_not_written(
         (["--output", "model.pt2", "--input", "none.csv"], "none.csv"),
     ],
 )
-def test_what_cannot_be_exported_is_one_line(
+def test_an_invalid_export_is_one_line(
     words: list[str], message: str, tiny_run: TinyRun, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -231,7 +231,7 @@ def without_facts(path: Path) -> bytes:
 
 @pytest.mark.parametrize("suffix", [".pt2", ".onnx"])
 @pytest.mark.parametrize("kind", ["empty", "noise", "zip", "absent"])
-def test_a_file_of_something_else_is_one_line(
+def test_an_invalid_file_is_one_line(
     kind: str, suffix: str, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if suffix == ".onnx":
@@ -244,7 +244,7 @@ def test_a_file_of_something_else_is_one_line(
     assert not (tmp_path / "f.csv").exists()
 
 
-def test_an_onnx_model_of_somebody_else_is_refused(tmp_path: Path) -> None:
+def test_an_onnx_model_from_elsewhere_is_refused(tmp_path: Path) -> None:
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     kind = onnx.TensorProto.DOUBLE
@@ -259,7 +259,7 @@ def test_an_onnx_model_of_somebody_else_is_refused(tmp_path: Path) -> None:
             forecast.load(path)
 
 
-def test_a_model_that_ends_in_something_else_is_refused(tiny_run: TinyRun, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_with_another_suffix_is_refused(tiny_run: TinyRun, capsys: pytest.CaptureFixture[str]) -> None:
     assert predict(["--model", str(tiny_run.source), "--input", str(tiny_run.source)]) == 2
     assert "--model takes a file written by forecast.export, .onnx or .pt2" in one_line(capsys)
 

@@ -39,7 +39,7 @@ def passed(network: Informer, wanted: bool) -> tuple[dict[str, Tensor], int]:
 
 @pytest.mark.parametrize("preset", OPTIONS)
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: str(mechanism["name"]))
-def test_a_layer_computed_again_gives_the_same_gradients_and_holds_less(preset: str, mechanism: dict) -> None:  # type: ignore[type-arg]
+def test_activation_checkpointing_keeps_gradients_and_stores_less(preset: str, mechanism: dict[str, object]) -> None:
     if preset == "informer" and mechanism["name"] == "linformer":
         pytest.skip("it cannot be causal")
     network = make_model(preset, SIZES, mechanism, dropout=0.2).train()
@@ -51,7 +51,7 @@ def test_a_layer_computed_again_gives_the_same_gradients_and_holds_less(preset: 
     assert less < usual / 3
 
 
-def test_nothing_is_held_where_no_gradient_is_asked_for() -> None:
+def test_activation_checkpointing_keeps_the_forecast_without_gradients() -> None:
     network = make_model("patch_informer", SIZES)
     network.checkpoint_activations(True)
     with torch.no_grad():

@@ -64,7 +64,7 @@ def rotated(preset: str, step: int) -> list[Any]:
 @pytest.mark.parametrize(
     ("preset", "encoder", "decoder", "cross"), [*rotated("patch_informer", 3), *rotated("informer", 3)]
 )
-def test_each_mechanism_is_part_of_one_graph_in_each_preset(
+def test_each_mechanism_compiles_to_one_graph_in_each_preset(
     preset: str, encoder: str, decoder: str, cross: str, arguments: dict[str, dict[str, Any]]
 ) -> None:
     built = attention.build(**arguments[decoder], num_heads=1, head_dim=4, max_key_length=8)
@@ -84,7 +84,7 @@ def test_each_mechanism_is_part_of_one_graph_in_each_preset(
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
-def test_a_compiled_layer_draws_what_the_eager_one_draws(arguments: dict[str, dict[str, Any]]) -> None:
+def test_a_compiled_layer_draws_the_random_numbers_of_the_eager_layer(arguments: dict[str, dict[str, Any]]) -> None:
     mechanism = attention.build(**{**arguments["probsparse"], "factor": 1}, num_heads=2, head_dim=8)
     layer = EncoderLayer(MultiHeadAttention(16, 2, mechanism), 16, 32, dropout=0.2, norm_first=True)
     encoder = Encoder([layer], [], 16)
@@ -122,7 +122,7 @@ def assert_same(found: tuple[Any, dict[str, Any]], eager: tuple[Any, dict[str, A
 
 
 @pytest.mark.usefixtures("traced")
-def test_a_compiled_run_learns_what_an_eager_one_does(
+def test_a_compiled_run_matches_an_eager_run(
     config: dict[str, Any], eager: tuple[Any, dict[str, Any]], tmp_path: Path
 ) -> None:
     options = {f"training__{name}": True for name in ("compile", "profile")}
@@ -162,7 +162,7 @@ def test_a_mechanism_that_cannot_be_compiled_is_refused_with_the_reason(
 
 
 @pytest.mark.usefixtures("traced")
-def test_a_new_shape_is_counted_and_making_ready_leaves_no_trace() -> None:
+def test_a_new_shape_counts_as_recompile_and_warming_up_changes_no_weight() -> None:
     network = nn.BatchNorm1d(2)
     before = {name: value.clone() for name, value in network.state_dict().items()}
     compiled = CompiledForward(network, CPU)  # type: ignore[arg-type]
@@ -179,7 +179,7 @@ def test_a_new_shape_is_counted_and_making_ready_leaves_no_trace() -> None:
 
 
 @pytest.mark.usefixtures("traced")
-def test_many_runs_of_one_process_compile_one_after_the_other() -> None:
+def test_many_runs_compile_in_one_process() -> None:
     for width in range(2, 14):  # more than torch compiles one function for
         network = nn.Linear(width, 1)
         compiled = CompiledForward(network, CPU)  # type: ignore[arg-type]
@@ -187,7 +187,7 @@ def test_many_runs_of_one_process_compile_one_after_the_other() -> None:
 
 
 @pytest.mark.usefixtures("traced")
-def test_a_network_that_talks_to_other_processes_on_its_way_is_refused(config: dict[str, Any]) -> None:
+def test_a_network_that_communicates_with_other_processes_is_refused(config: dict[str, Any]) -> None:
     config = changed(config, training__compile=True)
     with pytest.raises(InputError, match=r"communicates with all 2 processes.*model.distil=false"):
         prepare(Settings.parse(config), Group(Place(size=2, local_size=2)))

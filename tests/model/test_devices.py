@@ -84,7 +84,7 @@ def test_a_training_step_stays_on_its_device(mechanism: str, preset: str, masked
 
 
 @pytest.mark.parametrize("device", ["meta", "cuda"])
-def test_a_tensor_made_on_the_processor_is_found(device: str) -> None:
+def test_a_tensor_on_the_wrong_device_is_detected(device: str) -> None:
     with imagined(device):
         table = torch.empty(3, 4, device=device)
         with OnlyOn(device), pytest.raises(RuntimeError, match="device"):
@@ -93,7 +93,7 @@ def test_a_tensor_made_on_the_processor_is_found(device: str) -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_real_gpu_forecasts_what_the_processor_does(preset: str) -> None:
+def test_gpu_and_cpu_forecasts_agree(preset: str) -> None:
     name = preset.split()[0]
     torch.manual_seed(0)
     model = build(name, SIZES, Mechanisms(FULL, FULL, FULL), **{**OPTIONS[name], **PRESETS[preset]}).eval()

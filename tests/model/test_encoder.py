@@ -9,13 +9,13 @@ from forecast.model.multi_head import MultiHeadAttention
 
 
 @pytest.mark.parametrize("length", range(1, 21))
-def test_distilling_leaves_the_number_of_tokens_that_it_says(length: int) -> None:
+def test_distilling_returns_output_length_tokens(length: int) -> None:
     distilled = Distilling(4).eval()(torch.randn(2, length, 4))
     assert distilled.shape == (2, Distilling.output_length(length), 4)
     assert Distilling.output_length(length) == -(-length // 2)
 
 
-def test_distilling_does_not_join_the_newest_step_to_the_oldest() -> None:
+def test_distilling_does_not_connect_the_newest_and_the_oldest_step() -> None:
     torch.manual_seed(0)
     distilling = Distilling(4).eval()
     tokens = torch.randn(1, 16, 4)
@@ -31,14 +31,14 @@ def test_distilling_does_not_join_the_newest_step_to_the_oldest() -> None:
     assert min(moved) >= 7
 
 
-def test_distilling_in_evaluation_keeps_the_rows_of_a_batch_apart() -> None:
+def test_distilling_in_evaluation_treats_batch_rows_independently() -> None:
     torch.manual_seed(0)
     distilling = Distilling(4).eval()
     tokens = torch.randn(3, 9, 4)
     torch.testing.assert_close(distilling(tokens)[1:2], distilling(tokens[1:2]))
 
 
-def test_a_residual_adds_to_its_input_before_the_norm_or_after_it() -> None:
+def test_a_residual_normalizes_before_the_sublayer_or_after_the_sum() -> None:
     tokens = torch.randn(2, 5, 8)
 
     def sublayer(x: torch.Tensor) -> torch.Tensor:
@@ -51,7 +51,7 @@ def test_a_residual_adds_to_its_input_before_the_norm_or_after_it() -> None:
     torch.testing.assert_close(after, norm(tokens + sublayer(tokens), (8,)))
 
 
-def test_a_feed_forward_map_reads_each_token_by_itself() -> None:
+def test_a_feed_forward_map_treats_tokens_independently() -> None:
     feed_forward = FeedForward(6, 12, 0.0)
     tokens = torch.randn(2, 5, 6)
     torch.testing.assert_close(feed_forward(tokens)[:, 3], feed_forward(tokens[:, 3]))
@@ -70,7 +70,7 @@ def layer(kind: str, *, norm_first: bool) -> torch.nn.Module:
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
-def test_a_layer_with_its_kernel_is_the_one_that_is_written(
+def test_a_layer_with_its_kernel_equals_the_plain_layer(
     kind: str, norm_first: bool, training: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = layer(kind, norm_first=norm_first).train(training)

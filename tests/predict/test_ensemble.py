@@ -24,7 +24,7 @@ def words(output: Path, source: Path, *runs: Path) -> list[str]:
     return [*given, "--input", str(source), "--output", str(output)]
 
 
-def test_the_forecast_of_several_runs_is_the_mean_and_is_called_one(
+def test_the_forecast_of_several_runs_is_their_mean(
     tiny_run: TinyRun, second_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert predict(words(tmp_path / "next.csv", tiny_run.source, tiny_run.path, second_run)) == 0
@@ -37,7 +37,7 @@ def test_the_forecast_of_several_runs_is_the_mean_and_is_called_one(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["next.csv", "next.png"]
 
 
-def test_a_forecast_of_one_run_is_called_no_ensemble(
+def test_the_forecast_of_one_run_is_not_called_an_ensemble(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert predict(words(tmp_path / "next.csv", tiny_run.source, tiny_run.path)) == 0
@@ -77,7 +77,7 @@ def test_runs_of_other_data_are_refused_in_one_line(
     assert not (tmp_path / "next.csv").exists()
 
 
-def test_a_run_that_would_weigh_double_and_a_file_beside_runs_are_refused(
+def test_a_run_given_twice_and_a_model_with_several_runs_are_refused(
     tiny_run: TinyRun, second_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     again = tiny_run.path / ".." / tiny_run.path.name
@@ -101,7 +101,7 @@ class Reader:
         return f"{path} for {self.context_length}"
 
 
-def test_every_member_checks_the_file_and_the_longest_look_back_gives_the_notes() -> None:
+def test_every_member_checks_the_file_and_the_longest_look_back_is_returned() -> None:
     members = [Reader(10), Reader(60), Reader(20)]
     assert cast(Any, Ensemble(cast(list[Forecaster], members)).read("file")) == "file for 60"
     with pytest.raises(InputError, match="too short"):

@@ -22,7 +22,7 @@ def expected(frequency: str, shown: str | None, missing: str = "ffill") -> Expec
     ("trained", "shown", "given", "rows"),
     [("D", "B", "B", 54), ("D", None, "B", 54), ("h", "2h", "2h", 79), ("h", "2h", "h", 40)],
 )
-def test_rows_that_training_kept_are_read_at_the_step_that_was_named_for_them(
+def test_rows_at_the_step_of_training_rows_are_accepted(
     trained: str, shown: str | None, given: str, rows: int
 ) -> None:
     series = expected(trained, shown).check(table(given), "mine")
@@ -33,6 +33,6 @@ def test_rows_that_training_kept_are_read_at_the_step_that_was_named_for_them(
     ("trained", "shown", "given", "missing"),
     [("h", None, "2h", "ffill"), ("h", "2h", "4h", "ffill"), ("D", None, "B", "error"), ("D", "B", "W-MON", "ffill")],
 )
-def test_rows_at_another_step_are_no_gaps(trained: str, shown: str | None, given: str, missing: str) -> None:
+def test_rows_at_another_step_are_refused(trained: str, shown: str | None, given: str, missing: str) -> None:
     with pytest.raises(InputError, match=rf"^mine: its frequency is {given}, the model was trained at {trained}"):
         expected(trained, shown, missing).check(table(given), "mine")

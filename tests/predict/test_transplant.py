@@ -52,7 +52,7 @@ def rows_of(path: Path) -> list[dict[str, object]]:
 # --- forecasts
 
 
-def test_the_trained_attention_in_its_own_place_gives_the_same_bytes(
+def test_replacing_attention_by_itself_gives_the_same_bytes(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert forecast(tiny_run, tmp_path / "own.csv") == 0
@@ -62,7 +62,7 @@ def test_the_trained_attention_in_its_own_place_gives_the_same_bytes(
     assert f"attention: full instead of full, used to train {tiny_run.path}\n" in out
 
 
-def test_probsparse_that_computes_every_query_forecasts_as_full_and_others_do_not(tiny_run: TinyRun) -> None:
+def test_probsparse_with_all_queries_active_forecasts_like_full(tiny_run: TinyRun) -> None:
     own = load(tiny_run.path).predict(tiny_run.table)
     scale = own.std()
     every = Forecaster.load(tiny_run.path, EVERY_QUERY).predict(tiny_run.table)
@@ -79,7 +79,7 @@ def test_probsparse_that_computes_every_query_forecasts_as_full_and_others_do_no
         (["--attention", "full", "--model", "m.pt2"], "the attention of an exported file is fixed: give --run"),
     ],
 )
-def test_an_attention_that_cannot_be_is_one_line_and_nothing_is_written(
+def test_an_unsuitable_attention_is_one_line_and_nothing_is_written(
     words: list[str], message: str, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert forecast(tiny_run, tmp_path / "next.csv", *words) == 2
@@ -92,7 +92,7 @@ def test_an_attention_that_cannot_be_is_one_line_and_nothing_is_written(
 # --- scores
 
 
-def test_the_run_as_trained_is_scored_as_its_result_says_and_the_others_beside_it(
+def test_the_run_as_trained_is_scored_first_and_matches_its_result(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--run", str(tiny_run.path), "--attention", "full", EVERY_QUERY, "mean"]
@@ -112,14 +112,14 @@ def test_the_run_as_trained_is_scored_as_its_result_says_and_the_others_beside_i
     assert not (tiny_run.path / "transplant.json").exists()
 
 
-def test_where_the_encoder_decoder_has_no_weight_it_is_said() -> None:
+def test_a_mixing_weight_of_0_is_noted() -> None:
     scored = Scored("full", 96, {"mse": 0.4, "mae": 0.5}, 9, 0.1, True, 0.0)
     assert "the mixing weight of the encoder-decoder is 0" in table_of(Run(Path("run")), [scored]).notes[-1]
     assert "is 30% of the forecast" in table_of(Run(Path("run")), [replace(scored, share=0.3)]).notes[-1]
     assert len(table_of(Run(Path("run")), [replace(scored, share=None)]).notes) == 1
 
 
-def test_the_trained_attention_is_named_with_the_arguments_that_are_its_own(tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_the_trained_attention_is_named_with_its_arguments(tiny_run: TinyRun, tmp_path: Path) -> None:
     folder = shutil.copytree(tiny_run.path, tmp_path / "run")
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["architecture"]["mechanisms"]["encoder"] = {"name": "probsparse", "factor": 9}
@@ -152,7 +152,7 @@ def test_a_pointwise_run_is_scored_at_other_look_backs_on_the_same_windows(point
         (["--attention", "mean", "--output", "{folder}/none/t.json"], "{folder}/none: no such folder: make it"),
     ],
 )
-def test_what_cannot_be_scored_is_one_line_and_nothing_is_written(
+def test_an_invalid_request_is_one_line_and_nothing_is_written(
     words: list[str], message: str, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert transplant(["--run", str(tiny_run.path), *(word.format(folder=tmp_path) for word in words)]) == 2
@@ -162,7 +162,7 @@ def test_what_cannot_be_scored_is_one_line_and_nothing_is_written(
     assert not (tiny_run.path / "transplant.json").exists()
 
 
-def test_a_causal_decoder_takes_no_attention_that_cannot_be_causal(
+def test_a_causal_decoder_refuses_attention_that_cannot_be_causal(
     pointwise: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert transplant(["--run", str(pointwise), "--attention", "linformer"]) == 2
@@ -205,7 +205,7 @@ def test_a_file_that_only_the_folder_names_elsewhere_is_given_by_the_user(
     assert transplant([*words, "--data", str(tiny_run.source)]) == 0
 
 
-def test_weights_of_a_mechanism_of_its_own_go_with_no_other_and_with_no_other_look_back(
+def test_weights_of_a_mechanism_fit_no_other_mechanism_or_look_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own = ["attention=linformer", "model.linear_path=false", "training.max_steps=1"]
@@ -218,7 +218,7 @@ def test_weights_of_a_mechanism_of_its_own_go_with_no_other_and_with_no_other_lo
 
 
 @pytest.mark.parametrize("key", ["time_zone", "duplicates", "missing"])
-def test_a_run_whose_manifest_says_less_is_refused_with_the_cure(
+def test_a_run_with_an_incomplete_manifest_is_refused_with_the_cure(
     key: str, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = Path(shutil.copytree(tiny_run.path, tmp_path / "run"))
@@ -245,7 +245,7 @@ def test_a_manifest_without_its_model_is_one_line(
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, None])
-def test_predict_says_where_another_attention_changes_nothing(
+def test_predict_notes_when_another_attention_changes_nothing(
     share: float | None,
     tiny_run: TinyRun,
     tmp_path: Path,

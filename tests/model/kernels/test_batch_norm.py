@@ -8,7 +8,7 @@ from forecast.model.kernels.batch_norm import BatchNorm
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_in_one_process_it_is_torchs_own_digit_for_digit(training: bool) -> None:
+def test_in_one_process_batch_norm_equals_torch_exactly(training: bool) -> None:
     torch.manual_seed(0)
     features = torch.randn(5, 4, 9)
     ours, torchs = BatchNorm(4).train(training), nn.BatchNorm1d(4).train(training)
@@ -19,7 +19,7 @@ def test_in_one_process_it_is_torchs_own_digit_for_digit(training: bool) -> None
         assert torch.equal(tensor, torchs.state_dict()[name])
 
 
-def test_over_a_batch_of_all_it_gives_and_learns_what_torch_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_over_two_processes_batch_norm_equals_torch_on_the_joint_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processes with the same half each are one process with that half twice."""
     torch.manual_seed(0)
     half = torch.randn(5, 4, 9)

@@ -13,7 +13,7 @@ def passed(layer: Distilling, tokens: Tensor, wanted: Tensor) -> tuple[Tensor, .
 
 @pytest.mark.parametrize("length", [1, 2, 3, 8, 13])
 @pytest.mark.parametrize("training", [False, True])
-def test_products_give_what_the_layers_of_torch_do(
+def test_the_kernel_equals_the_layers_of_torch(
     length: int, training: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.manual_seed(0)
@@ -31,5 +31,5 @@ def test_products_give_what_the_layers_of_torch_do(
     torch.testing.assert_close(state, dict(layer.state_dict()))
 
 
-def test_what_comes_out_lies_as_the_next_layer_reads_it() -> None:
+def test_the_output_is_contiguous() -> None:
     assert Distilling(4)(torch.randn(2, 6, 4)).is_contiguous()

@@ -46,7 +46,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("measure", ["sampled_mean", "published"])
 @pytest.mark.parametrize("training", [False, True])
-def test_output_and_gradients_are_those_of_the_usual_way(
+def test_output_and_gradients_equal_those_of_the_usual_form(
     measure: str, training: bool, calls: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heads = layer(measure=measure).train(training)
@@ -58,14 +58,14 @@ def test_output_and_gradients_are_those_of_the_usual_way(
     assert len(calls) == 1
 
 
-def test_as_a_compiler_sees_it_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_compiled_form_gives_the_same_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     heads, tokens = layer(), torch.randn(2, 61, 10, dtype=torch.float64, requires_grad=True)
     expected = given(heads, tokens)
     monkeypatch.setattr("torch.compiler.is_compiling", lambda: True)
     torch.testing.assert_close(given(heads, tokens), expected)
 
 
-def test_it_is_taken_for_long_unmasked_self_attention_alone(calls: list[int]) -> None:
+def test_only_long_unmasked_self_attention_uses_the_kernel(calls: list[int]) -> None:
     short, tokens = torch.randn(2, 5, 10, dtype=torch.float64), torch.randn(2, 61, 10, dtype=torch.float64)
     mask = torch.ones(2, 61, dtype=torch.bool)
     layer()(short, short, short)
@@ -80,7 +80,7 @@ def test_it_is_taken_for_long_unmasked_self_attention_alone(calls: list[int]) ->
     assert calls == []
 
 
-def test_of_the_gradient_only_the_shares_are_held() -> None:
+def test_only_softmax_weights_are_stored_for_the_gradient() -> None:
     heads, tokens = layer(), torch.randn(2, 61, 10, dtype=torch.float64, requires_grad=True)
     held: dict[int, int] = {}
 

@@ -104,7 +104,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_what_is_put_on_or_in_place_of_a_part_acts(change: Callable[[MultiHeadAttention], None]) -> None:
+def test_modified_layers_are_called(change: Callable[[MultiHeadAttention], None]) -> None:
     heads, given = layer(), tokens()
     plain = heads(given, given, given)
     change(heads)
@@ -120,7 +120,7 @@ def test_what_is_put_on_or_in_place_of_a_part_acts(change: Callable[[MultiHeadAt
     [nn.modules.module.register_module_forward_hook, nn.modules.module.register_module_forward_pre_hook],
     ids=lambda register: register.__name__,
 )
-def test_a_hook_on_every_module_is_called_for_each_part(register: Callable[..., Any]) -> None:
+def test_a_global_hook_is_called_for_every_module(register: Callable[..., Any]) -> None:
     heads, given, seen = layer(), tokens(), set()
     handle = register(lambda module, *_: seen.add(module))
     try:
@@ -147,7 +147,7 @@ class Twice(ProbSparseAttention):
         return 2 * super().attend(*arguments)
 
 
-def test_a_subclass_that_attends_in_its_own_way_is_called() -> None:
+def test_a_subclass_with_another_attend_is_called() -> None:
     heads, given = layer(Twice(num_heads=3, head_dim=16, **ARGUMENTS)), tokens()
     torch.testing.assert_close(heads(given, given, given), usual(heads, given))
 
@@ -163,7 +163,7 @@ def test_a_quantized_layer_is_called() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
-def test_gradients_of_each_sample_are_those_of_the_sample_alone() -> None:
+def test_per_sample_gradients_equal_those_of_single_samples() -> None:
     heads, given = layer(), tokens(3)
     weights = {name: each.detach() for name, each in heads.named_parameters()}
 
@@ -179,7 +179,7 @@ def test_gradients_of_each_sample_are_those_of_the_sample_alone() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
-def test_forward_mode_gives_the_change_of_the_output() -> None:
+def test_forward_mode_differentiation_matches_finite_differences() -> None:
     heads, given = layer(), tokens()
     torch.manual_seed(2)
     direction = torch.randn_like(given)
@@ -202,7 +202,7 @@ def of_second_order(heads: MultiHeadAttention, given: Tensor) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("tied", [False, True])
-def test_gradients_of_gradients_are_those_of_the_usual_way(tied: bool, general: Callable[[], None]) -> None:
+def test_second_derivatives_equal_those_of_the_usual_form(tied: bool, general: Callable[[], None]) -> None:
     heads = layer()
     if tied:
         heads.key_projection.weight = heads.query_projection.weight
@@ -213,7 +213,7 @@ def test_gradients_of_gradients_are_those_of_the_usual_way(tied: bool, general: 
         torch.testing.assert_close(actual, of_second_order(heads, given), rtol=1e-8, atol=1e-8)
 
 
-def test_gradients_of_gradients_are_those_of_finite_differences() -> None:
+def test_second_derivatives_match_finite_differences() -> None:
     torch.manual_seed(0)
     heads = MultiHeadAttention(3, 2, build("probsparse", num_heads=2, head_dim=2, **ARGUMENTS), head_dim=2)
     given = torch.randn(2, 5, 3, dtype=torch.float64, requires_grad=True)
@@ -227,7 +227,7 @@ def test_gradients_of_gradients_are_those_of_finite_differences() -> None:
     assert torch.autograd.gradgradcheck(attend, (given, *weights))
 
 
-def test_gradients_of_gradients_leave_out_what_needs_none() -> None:
+def test_second_derivatives_skip_tensors_without_gradient() -> None:
     heads, given = layer(), tokens().requires_grad_()
     expected = of_second_order(heads, given)[1]
     for projection in (heads.key_projection, heads.value_projection):
@@ -238,7 +238,7 @@ def test_gradients_of_gradients_leave_out_what_needs_none() -> None:
     assert expected.shape == torch.autograd.grad(first.square().sum(), [given])[0].shape
 
 
-def test_an_empty_batch_and_an_empty_sequence_pass() -> None:
+def test_an_empty_batch_and_an_empty_sequence_are_accepted() -> None:
     heads = layer()
     for shape in ((0, LENGTH, 10), (2, 0, 10)):
         given = torch.zeros(shape, dtype=torch.float64, requires_grad=True)
