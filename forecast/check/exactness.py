@@ -10,12 +10,12 @@ from forecast.attention.base import Attention
 from forecast.check.candidate import HEAD_DIM, NUM_HEADS, Candidate
 from forecast.check.numbers import (
     all_finite,
-    relative_error,
-    joint_error,
     exact_copy,
     exact_inputs,
     gradients,
+    joint_error,
     oracle,
+    relative_error,
     worst,
 )
 

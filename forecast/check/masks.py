@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from forecast.check.candidate import HEAD_DIM, Candidate
-from forecast.check.numbers import all_finite, relative_error, joint_error, gradients, oracle, worst
+from forecast.check.numbers import all_finite, gradients, joint_error, oracle, relative_error, worst
 
 
 def masked_is_cut(candidate: Candidate) -> float:

@@ -239,9 +239,7 @@ def table_of(run: Run, scored: Sequence[Scored]) -> Table:
         "weight was retrained",
         *_share_notes(scored[0].share),
     )
-    return Table(
-        f"{run.path}: transplanted weights", HEADINGS, [_cells(row, scored[0]) for row in scored], notes
-    )
+    return Table(f"{run.path}: transplanted weights", HEADINGS, [_cells(row, scored[0]) for row in scored], notes)
 
 
 def _share_notes(share: float | None) -> tuple[str, ...]:
@@ -249,9 +247,7 @@ def _share_notes(share: float | None) -> tuple[str, ...]:
         return ()
     if share == 0:
         return ("the mixing weight of the encoder-decoder is 0 in this run: attention does not affect the forecast",)
-    return (
-        f"the encoder-decoder is {percent(share)} of the forecast; the rest is the linear path, without attention",
-    )
+    return (f"the encoder-decoder is {percent(share)} of the forecast; the rest is the linear path, without attention",)
 
 
 def _cells(scored: Scored, trained: Scored) -> list[str]:

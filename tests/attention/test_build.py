@@ -73,7 +73,7 @@ def test_a_value_out_of_range_is_refused_by_name(arguments: dict[str, Any], mess
 
 
 class Uncausal(Attention):
-    """A mechanism of somebody's own, which cannot be causal and needs keys as long as queries."""
+    """Mechanism that cannot be causal and needs keys as long as queries."""
 
     causal_ability: ClassVar[CausalAbility] = "no"
     cross: ClassVar[bool] = False
@@ -88,7 +88,7 @@ class Uncausal(Attention):
 
 
 class Other(Uncausal):
-    """Another one, for a file that holds two."""
+    """Second mechanism, for a file with two."""
 
 
 def module_with(monkeypatch: pytest.MonkeyPatch, *classes: type[Attention]) -> None:
@@ -108,14 +108,14 @@ def test_causal_is_refused_by_a_mechanism_that_cannot_be_causal(monkeypatch: pyt
         build("mean", **SIZES, causal=True)
 
 
-class Boastful(Uncausal):
-    """Declares an ability that there is none of."""
+class UnknownAbility(Uncausal):
+    """Declares an unknown causal ability."""
 
     causal_ability = "always"  # type: ignore[assignment]
 
 
 def test_an_unknown_causal_ability_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    module_with(monkeypatch, Boastful)
+    module_with(monkeypatch, UnknownAbility)
     message = "attention=mean: causal_ability must be one of strict, values only, no, not 'always'"
     with pytest.raises(InputError, match=message):
         build("mean", **SIZES)

@@ -1,4 +1,4 @@
-"""What every mechanism promises, over every YAML file of conf/attention."""
+"""The contract of all mechanisms, for every YAML file of conf/attention."""
 
 import pytest
 import torch
@@ -84,12 +84,12 @@ def test_memory_layout_does_not_matter(case: Case) -> None:
 def test_half_precision_under_autocast_stays_near_float64(case: Case, dtype: torch.dtype) -> None:
     attention = case.build()
     mask = prefix([70, 33], 70)
-    for given in (dtype, torch.float32):
-        inputs = tensors(length=70, dtype=given)
+    for input_dtype in (dtype, torch.float32):
+        inputs = tensors(length=70, dtype=input_dtype)
         with torch.autocast("cpu", dtype=dtype):
             output = attention(*inputs, mask)
         exact = [x.detach().double() for x in inputs]
-        assert output.dtype == given
+        assert output.dtype == input_dtype
         torch.testing.assert_close(output.double(), attention(*exact, mask), rtol=0, atol=0.03)
         assert all(gradient.isfinite().all() for gradient in gradients(output, *inputs))
 
@@ -145,9 +145,9 @@ def test_masked_values_reach_neither_output_nor_gradient(case: Case) -> None:
         number.requires_grad_()
     output = attention(*poisoned, mask, mask)
     torch.testing.assert_close(output, clean, rtol=0, atol=0)
-    found = gradients(output, *poisoned)
-    torch.testing.assert_close(found, gradients(clean, *inputs), rtol=0, atol=0)
-    assert not any(gradient[hidden].any() for gradient in found)
+    actual = gradients(output, *poisoned)
+    torch.testing.assert_close(actual, gradients(clean, *inputs), rtol=0, atol=0)
+    assert not any(gradient[hidden].any() for gradient in actual)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
@@ -190,10 +190,10 @@ def test_the_output_may_be_written_to(case: Case) -> None:
     attention = case.build()
     for length in (1, 7, 70):
         inputs = [x.detach() for x in tensors(length=length)]
-        kept = [x.clone() for x in inputs]
+        copies = [x.clone() for x in inputs]
         expected = attention(*inputs) + 1
         assert torch.equal(attention(*inputs).add_(1), expected)
-        assert all(map(torch.equal, inputs, kept))
+        assert all(map(torch.equal, inputs, copies))
 
 
 @every_case
@@ -252,7 +252,7 @@ def test_a_strictly_causal_output_is_bitwise_equal_for_another_future(
     case: Case, parts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if case.name == "full":
-        pytest.skip("torch's kernel rounds as it likes")
+        pytest.skip("the rounding of torch's kernel may vary")
     if parts == "many":
         monkeypatch.setattr(_chunks, "CHUNK_ELEMENTS_CPU", 1)
     attention = case.build()

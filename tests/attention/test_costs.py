@@ -61,9 +61,9 @@ def test_memory_grows_no_slower_than_the_output() -> None:
 
 def test_the_expected_exponent_equals_that_of_a_fit() -> None:
     assert _expected_exponent(Cost(length=2), (256, 512, 1024)) == pytest.approx(2)
-    # close to a length L the slope of L ln L is 1 + 1 / ln L
-    found = _expected_exponent(Cost(length=1, logarithms=1), (8191, 8192, 8193))
-    assert found == pytest.approx(1 + 1 / math.log(8192), abs=1e-4)
+    # near length L the slope of L ln L is 1 + 1 / ln L
+    exponent = _expected_exponent(Cost(length=1, logarithms=1), (8191, 8192, 8193))
+    assert exponent == pytest.approx(1 + 1 / math.log(8192), abs=1e-4)
 
 
 def test_growth_is_the_ratio_of_two_costs() -> None:

@@ -1,4 +1,4 @@
-"""Shapes alone: nothing may be read back from the device, nothing be made on another one."""
+"""Devices without data: no value may be read back, and no tensor created on another device."""
 
 import pytest
 import torch
@@ -30,7 +30,7 @@ def test_a_mechanism_runs_on_the_meta_device(case: Case) -> None:
     run(case, "meta")
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="a CUDA device can be imagined only where there is one")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="a fake CUDA device needs a real one")
 @every_case
 def test_a_mechanism_runs_on_a_fake_cuda_device(case: Case) -> None:
     with FakeTensorMode():

@@ -14,7 +14,7 @@ def built(causal: bool = False) -> torch.nn.Module:
 
 
 def quadratic(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Write out a softmax over the positions so far for each query and each feature."""
+    """Compute the softmax over past positions for each query and feature."""
     future = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool).triu(1)[..., None]
     weights = key[:, :, None].masked_fill(future, -torch.inf).softmax(dim=3)  # (B, H, L, S, E)
     return torch.einsum("bhie,bhije,bhjv->bhiv", query.softmax(dim=-1), weights, value)
@@ -34,7 +34,7 @@ PATTERNS = {
     "mixed": [-100.0, 0.0, 100.0],
     "rising": [-100.0, -50.0, 0.0, 50.0, 100.0],
     "falling": [100.0, 50.0, 0.0, -50.0, -100.0],
-    "a step in the middle of a piece": [-100.0] * (SIZE // 2 + 3) + [100.0] * SIZE,
+    "a step in the middle of a block": [-100.0] * (SIZE // 2 + 3) + [100.0] * SIZE,
     "thousands": [-3000.0, 2000.0, 2001.0],
 }
 
@@ -56,13 +56,13 @@ def test_adjacent_keys_of_any_size_neither_overflow_nor_underflow(
     exact = [x.detach().double().requires_grad_() for x in inputs]
     output, expected = built(causal=True)(*inputs), quadratic(*exact)
     torch.testing.assert_close(output.double(), expected, rtol=0, atol=1e-5)
-    for found, right in zip(gradients(output, *inputs), gradients(expected, *exact), strict=True):
-        torch.testing.assert_close(found.double(), right, rtol=1e-4, atol=1e-5)
+    for actual, gradient in zip(gradients(output, *inputs), gradients(expected, *exact), strict=True):
+        torch.testing.assert_close(actual.double(), gradient, rtol=1e-4, atol=1e-5)
 
 
 def test_keys_are_masked_before_their_softmax() -> None:
     query, key, value = tensors(length=6)
-    key = torch.cat([key[:, :, :4], key[:, :, 4:] + 1e4], dim=2)  # zeroed after it they would weigh it all
+    key = torch.cat([key[:, :, :4], key[:, :, 4:] + 1e4], dim=2)  # masked afterwards, they would have all the weight
     output = built()(query, key, value, prefix([4, 4], 6))
     torch.testing.assert_close(output, built()(query, key[:, :, :4], value[:, :, :4]))
     assert output.abs().sum(dim=-1).all()

@@ -45,7 +45,7 @@ def test_no_kernel_gets_a_row_without_keys(monkeypatch: pytest.MonkeyPatch) -> N
     built("fused")(*tensors(), mask)
     built("fused", causal=True)(*tensors(), ~mask)
     built("fused")(*tensors(), mask[:, None].expand(2, 9, 9) & torch.eye(9, dtype=torch.bool))
-    assert all(given.any(dim=-1).all() for given in masks)
+    assert all(mask.any(dim=-1).all() for mask in masks)
     assert len(masks) == 3
 
 
@@ -66,9 +66,7 @@ def test_masked_softmax_accepts_lengths_per_row_or_per_query(implementation: str
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
-def test_batches_too_large_for_a_kernel_are_split(
-    monkeypatch: pytest.MonkeyPatch, causal: bool, masked: bool
-) -> None:
+def test_batches_too_large_for_a_kernel_are_split(monkeypatch: pytest.MonkeyPatch, causal: bool, masked: bool) -> None:
     inputs = tensors(batch=5, length=6)
     mask = prefix([6, 3, 0, 5, 1], 6) if masked else None
     whole = built("fused", causal)(*inputs, mask)

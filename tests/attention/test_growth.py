@@ -1,4 +1,4 @@
-"""A mechanism costs what it declares: memory as the allocator sees it, and no form that goes step by step."""
+"""Memory grows as declared, and no form loops over positions."""
 
 import pytest
 import torch
@@ -42,7 +42,7 @@ def test_memory_grows_no_faster_than_declared(case: Case, backward: bool) -> Non
     words = {value for value in case.arguments.values() if isinstance(value, str)}
     cost = cost_of(case.build().memory_cost, words | ({"causal"} if case.causal else set()))
     assert cost is not None
-    # parameters of Linformer belong to the length, so that each length has a mechanism of its own
+    # the parameters of Linformer depend on the length: build one mechanism per length
     short, long = (peak(case.build(max_key_length=length), length, backward) for length in (SHORT, LONG))
     assert 0 < long <= 1.05 * cost.with_output().between(SHORT, LONG) * short
 

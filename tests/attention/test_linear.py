@@ -34,7 +34,7 @@ def test_the_last_causal_row_equals_the_row_without_causality() -> None:
 
 
 def test_small_features_survive_bfloat16() -> None:
-    # elu(x) + 1 is 0 in bfloat16 below -6, so that these keys would all weigh nothing.
+    # elu(x) + 1 is 0 in bfloat16 below -6, so all weights of these keys would be 0.
     query = torch.zeros(1, 2, 4, 8, dtype=torch.bfloat16)
     key = torch.tensor([-7.0, -8.0, -9.0, -20.0], dtype=torch.bfloat16)[:, None].expand(1, 2, 4, 8)
     value = torch.eye(4, dtype=torch.bfloat16).expand(1, 2, 4, 4)
@@ -56,8 +56,8 @@ def test_a_low_key_has_no_weight_next_to_ordinary_keys() -> None:
     query, key, value = (x.detach() for x in tensors(length=70, dtype=torch.float32))
     low = key.clone()
     low[:, :, ::2] = -130
-    kept = built()(query, key[:, :, 1::2], value[:, :, 1::2])
-    torch.testing.assert_close(built()(query, low, value), kept, rtol=0, atol=1e-6)
+    expected = built()(query, key[:, :, 1::2], value[:, :, 1::2])
+    torch.testing.assert_close(built()(query, low, value), expected, rtol=0, atol=1e-6)
 
 
 def test_the_causal_form_stores_no_state_per_position() -> None:

@@ -16,9 +16,7 @@ def test_every_mechanism_is_measured_and_full_in_both_forms() -> None:
     assert sorted(labels) == sorted([*attention.available(), "full explicit"])
 
 
-def test_a_new_mechanism_is_measured_when_its_two_files_exist(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_mechanism_is_measured_when_its_two_files_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "attention").mkdir()
     for name in attention.available():
         (tmp_path / "attention" / f"{name}.yaml").write_text(

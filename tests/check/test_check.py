@@ -1,4 +1,4 @@
-"""The tool as its user meets it: tables, lines, files and exit codes."""
+"""The command: tables, lines, files and exit codes."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ from forecast.check.__main__ import main
 from forecast.check.suite import CHECKS
 from forecast.check.tables import BEGIN, END
 from tests.check.broken import DropsOutInEvaluation, SumsInHalf
-from tests.check.test_suite import put_in_place_of_mean
+from tests.check.test_suite import replace_mean
 from tests.support.small import ROOT
 
 
@@ -44,7 +44,7 @@ def test_output_is_repeatable_and_random_states_do_not_change(capsys: pytest.Cap
 
 
 def test_a_mechanism_that_draws_in_evaluation_does_not_change_the_random_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    put_in_place_of_mean(monkeypatch, DropsOutInEvaluation)
+    replace_mean(monkeypatch, DropsOutInEvaluation)
     before = torch.get_rng_state()
     assert main(["mean", "--quiet"]) == 1
     assert torch.equal(torch.get_rng_state(), before)
@@ -53,7 +53,7 @@ def test_a_mechanism_that_draws_in_evaluation_does_not_change_the_random_state(m
 def test_a_failure_names_mechanism_check_value_and_bound(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    put_in_place_of_mean(monkeypatch, SumsInHalf)
+    replace_mean(monkeypatch, SumsInHalf)
     assert main(["mean", "--length", "16"]) == 1
     printed = capsys.readouterr().out
     assert "✗ inf │" in printed
@@ -73,7 +73,7 @@ class Raises(MeanAttention):
 def test_a_mechanism_that_raises_fails_that_check_and_others_still_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    put_in_place_of_mean(monkeypatch, Raises)
+    replace_mean(monkeypatch, Raises)
     assert main(["full", "mean"]) == 1
     printed = capsys.readouterr().out
     lines = [line for line in printed.splitlines() if line.startswith("fail:")]
@@ -129,7 +129,7 @@ def test_a_class_without_costs_is_refused_before_any_check(
         attend = MeanAttention.attend
         attention_weights = MeanAttention.attention_weights
 
-    put_in_place_of_mean(monkeypatch, Secretive)
+    replace_mean(monkeypatch, Secretive)
     monkeypatch.setattr("forecast.check.suite.examine", None)
     assert main(["mean", word]) == 2
     assert (

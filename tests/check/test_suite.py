@@ -1,4 +1,4 @@
-"""Each check can fail: a mechanism with one fault fails that check, no other, and the tool ends with 1."""
+"""Each check can fail: a mechanism with one fault fails only that check, with exit code 1."""
 
 import re
 import sys
@@ -13,8 +13,8 @@ from forecast.check.suite import CHECKS, Check, Finding
 from tests.check.broken import FAULTS, ByFeatures, ChoosesByAllKeys, Softmax
 
 
-def put_in_place_of_mean(monkeypatch: pytest.MonkeyPatch, kind: type[Attention]) -> None:
-    """Let forecast/attention/mean.py, whose YAML file has no arguments, define `kind`."""
+def replace_mean(monkeypatch: pytest.MonkeyPatch, kind: type[Attention]) -> None:
+    """Replace the class in forecast/attention/mean.py, whose YAML file has no arguments, by `kind`."""
     module = ModuleType("forecast.attention.mean")
     vars(module)[kind.__name__] = kind
     monkeypatch.setattr(kind, "__module__", module.__name__)
@@ -25,7 +25,7 @@ def put_in_place_of_mean(monkeypatch: pytest.MonkeyPatch, kind: type[Attention])
 def test_a_fault_fails_its_own_check_and_no_other(
     check: str, kind: type[Attention], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    put_in_place_of_mean(monkeypatch, kind)
+    replace_mean(monkeypatch, kind)
     code = main(["mean", "--quiet"])
     failed = re.findall(r"^fail: attention=mean: (.*?): ", capsys.readouterr().out, re.MULTILINE)
     assert (failed, code) == ([check], 1)
@@ -35,7 +35,7 @@ def test_a_fault_fails_its_own_check_and_no_other(
 def test_mechanisms_without_a_fault_pass(
     kind: type[Attention], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    put_in_place_of_mean(monkeypatch, kind)
+    replace_mean(monkeypatch, kind)
     assert main(["mean", "--quiet"]) == 0
     assert capsys.readouterr().out == ""
 

@@ -60,10 +60,10 @@ def test_an_exported_file_forecasts_like_its_run(model: Path, tiny_run: TinyRun,
     words = ["--input", str(tiny_run.source), "--output"]
     assert predict(["--model", str(tmp_path / model.name), *words, str(tmp_path / "file.csv")]) == 0
     assert predict(["--run", str(tiny_run.path), *words, str(tmp_path / "run.csv")]) == 0
-    found, wanted = (pd.read_csv(tmp_path / name, index_col=0) for name in ("file.csv", "run.csv"))
-    assert found.index.equals(wanted.index)
+    actual, expected = (pd.read_csv(tmp_path / name, index_col=0) for name in ("file.csv", "run.csv"))
+    assert actual.index.equals(expected.index)
     scale = Forecaster.load(tiny_run.path).scaler.scale[:2]
-    assert np.abs((found - wanted) / scale).max(axis=None) < 1e-4
+    assert np.abs((actual - expected) / scale).max(axis=None) < 1e-4
     assert (tmp_path / "file.png").is_file()
 
 
@@ -99,7 +99,7 @@ def test_the_command_prints_the_difference_and_the_windows(
 
 
 def test_no_row_of_the_data_is_in_the_file(model: Path, tiny_run: TinyRun) -> None:
-    content = model.read_bytes()  # neither format packs what it holds
+    content = model.read_bytes()  # neither format compresses its content
     scale = Forecaster.load(tiny_run.path).scaler.scale
     if model.suffix == ".pt2":
         assert scale.tobytes() in content
@@ -118,16 +118,14 @@ def test_a_run_that_masks_gaps_is_exported_with_past_observed(tmp_path: Path, ti
     pd.testing.assert_frame_equal(there, here, rtol=1e-6)
 
 
-# --- what it is compared on
+# --- comparison
 
 
-def test_windows_are_evenly_spaced_and_include_the_last(
-    tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_windows_are_evenly_spaced_and_include_the_last(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORECAST_DATA_DIR", str(tiny_run.source.parent))
     forecaster = Forecaster.load(tiny_run.path)
-    series, said = series_of(Run.open(tiny_run.path), forecaster, None)
-    assert said == str(tiny_run.source)
+    series, origin = series_of(Run.open(tiny_run.path), forecaster, None)
+    assert origin == str(tiny_run.source)
     context = windows_of(series, forecaster, 5)
     values = tiny_run.table[["load", "oil", "air"]].to_numpy()
     assert context.past.shape == (5, CONTEXT, 3)
@@ -143,15 +141,15 @@ def test_a_run_whose_file_is_missing_is_compared_on_random_rows(tiny_run: TinyRu
     result["data"]["path"] = str(tmp_path / "gone.csv")
     rewrite(run / "result.json", result)
     forecaster = Forecaster.load(run)
-    series, said = series_of(Run.open(run), forecaster, None)
-    assert said.startswith("random rows")
+    series, origin = series_of(Run.open(run), forecaster, None)
+    assert origin.startswith("random rows")
     np.testing.assert_allclose(series.frame.mean(), forecaster.scaler.mean, atol=3 * forecaster.scaler.scale.max() / 17)
     pd.testing.assert_frame_equal(series.frame, random_series(forecaster).frame)
 
 
 def test_a_file_that_only_the_folder_names_elsewhere_is_not_read(tiny_run: TinyRun) -> None:
-    series, said = series_of(Run.open(tiny_run.path), Forecaster.load(tiny_run.path), None)
-    assert "use --input" in said
+    series, origin = series_of(Run.open(tiny_run.path), Forecaster.load(tiny_run.path), None)
+    assert "use --input" in origin
     assert not series.frame["load"].isin(tiny_run.table["load"]).any()
 
 
@@ -167,11 +165,11 @@ def test_random_rows_of_long_steps_stay_within_valid_dates(tiny_run: TinyRun, fr
 
 def test_a_simulated_run_is_compared_on_the_simulation(tmp_path: Path) -> None:
     run, _ = train(quick(tmp_path / "outputs", "training.max_steps=1"))
-    series, said = series_of(run, Forecaster.load(run.path), None)
-    assert (said, len(series.frame)) == ("the simulation", 700)
+    series, origin = series_of(run, Forecaster.load(run.path), None)
+    assert (origin, len(series.frame)) == ("the simulation", 700)
 
 
-# --- what is refused
+# --- errors
 
 
 def test_a_file_with_other_forecasts_is_not_written(
@@ -264,7 +262,7 @@ def test_a_model_with_another_suffix_is_refused(tiny_run: TinyRun, capsys: pytes
     assert "--model takes a file written by forecast.export, .onnx or .pt2" in one_line(capsys)
 
 
-# --- what the README shows
+# --- README
 
 
 def test_the_commands_of_the_readme_export_and_forecast(
@@ -282,7 +280,7 @@ def test_the_commands_of_the_readme_export_and_forecast(
 
 
 def test_no_flipped_byte_of_a_file_is_run(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The weights of both formats are stored without a checksum that their readers look at."""
+    """Neither format has a checksum of the weights that its reader verifies."""
     whole = model.read_bytes()
     copy = tmp_path / model.name
     runs = {".pt2": "torch.export.load", ".onnx": "onnxruntime.InferenceSession"}[model.suffix]

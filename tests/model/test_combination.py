@@ -93,5 +93,5 @@ def test_the_score_that_selects_a_step_is_that_of_the_stored_mean(tmp_path: Path
     task.log = lambda *_, **__: None  # type: ignore[method-assign, assignment]
     task.on_validation_epoch_end()
     assert sums is not None
-    found = evaluate(lambda batch: made.network.eval()(*batch[:4]), made.data.parts["validation"], 64).sums.scaled()
-    assert sums.scaled() == pytest.approx({name: found[name] for name in ("mse", "mae")}, rel=1e-5)
+    scores = evaluate(lambda batch: made.network.eval()(*batch[:4]), made.data.parts["validation"], 64).sums.scaled()
+    assert sums.scaled() == pytest.approx({name: scores[name] for name in ("mse", "mae")}, rel=1e-5)

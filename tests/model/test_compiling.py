@@ -73,12 +73,12 @@ def test_each_mechanism_compiles_to_one_graph_in_each_preset(
     mechanisms = Mechanisms(arguments[encoder], arguments[decoder], arguments[cross])
     model = build(preset, SIZES, mechanisms, **{**OPTIONS[preset], "dropout": 0.2, "encoder_layers": 1}).train()
     compiled = CompiledForward(model, CPU)
-    found = []
+    results = []
     for call in (model, compiled):
         with torch.autocast("cpu", torch.bfloat16, enabled=preset == "informer"):
-            found.append(step(call, model, *make_inputs(SIZES)))
+            results.append(step(call, model, *make_inputs(SIZES)))
     assert compiled.recompiles == 1  # of the whole: in more than one piece it would have been refused
-    torch.testing.assert_close(found[1], found[0])
+    torch.testing.assert_close(results[1], results[0])
 
 
 @pytest.mark.slow
@@ -113,12 +113,12 @@ def eager(config: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     return train(changed(config, **PLAIN))
 
 
-def assert_same(found: tuple[Any, dict[str, Any]], eager: tuple[Any, dict[str, Any]]) -> None:
+def assert_same(results: tuple[Any, dict[str, Any]], eager: tuple[Any, dict[str, Any]]) -> None:
     # Not the weights: AdamW magnifies the rounding that is all the gradient of a bias of keys.
-    errors = [pd.read_parquet(run.path / "errors.parquet") for run, _ in (found, eager)]
+    errors = [pd.read_parquet(run.path / "errors.parquet") for run, _ in (results, eager)]
     pd.testing.assert_frame_equal(errors[0], errors[1], rtol=1e-3)
-    assert found[1]["test"]["scaled"] == pytest.approx(eager[1]["test"]["scaled"], rel=1e-4)
-    assert found[1]["model"] == eager[1]["model"]
+    assert results[1]["test"]["scaled"] == pytest.approx(eager[1]["test"]["scaled"], rel=1e-4)
+    assert results[1]["model"] == eager[1]["model"]
 
 
 @pytest.mark.usefixtures("traced")
@@ -154,8 +154,9 @@ def test_a_mechanism_that_cannot_be_compiled_is_refused_with_the_reason(
     monkeypatch.setattr(FullAttention, "attend", deciding)
     with pytest.raises(InputError) as refused:
         train(quick(tmp_path, "training.compile=true"))
-    said = str(refused.value)
-    assert re.fullmatch(r"training.compile=true: this model cannot be compiled here \(.+\): train with .*=false", said)
+    message = str(refused.value)
+    pattern = r"training.compile=true: this model cannot be compiled here \(.+\): train with .*=false"
+    assert re.fullmatch(pattern, message)
 
 
 # --- what it cost

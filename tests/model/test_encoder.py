@@ -61,10 +61,10 @@ def layer(kind: str, *, norm_first: bool) -> torch.nn.Module:
     torch.manual_seed(0)
     one, other = (MultiHeadAttention(8, 2, build("linear", num_heads=2, head_dim=4)) for _ in range(2))
     sizes = {"d_model": 8, "d_ff": 12, "dropout": 0.3, "norm_first": norm_first}
-    made = EncoderLayer(one, **sizes) if kind == "encoder" else DecoderLayer(one, other, **sizes)
-    for parameter in made.parameters():
+    built = EncoderLayer(one, **sizes) if kind == "encoder" else DecoderLayer(one, other, **sizes)
+    for parameter in built.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
-    return made.double()
+    return built.double()
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -73,16 +73,17 @@ def layer(kind: str, *, norm_first: bool) -> torch.nn.Module:
 def test_a_layer_with_its_kernel_equals_the_plain_layer(
     kind: str, norm_first: bool, training: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = layer(kind, norm_first=norm_first).train(training)
+    built = layer(kind, norm_first=norm_first).train(training)
     generator = torch.Generator().manual_seed(1)
     tokens = [torch.randn(2, length, 8, dtype=torch.float64, generator=generator) for length in (5, 7)]
-    given = [each.requires_grad_() for each in tokens[: 1 if kind == "encoder" else 2]]
-    found = []
+    inputs = [each.requires_grad_() for each in tokens[: 1 if kind == "encoder" else 2]]
+    results = []
     for kernels in (True, False):
         for module in (encoder, decoder):
             monkeypatch.setattr(module, "use_cpu_kernels", lambda _, kernels=kernels: kernels)
         torch.manual_seed(2)
-        output = made(*given)
+        output = built(*inputs)
         weights = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).view_as(output)
-        found.append([output.detach(), *torch.autograd.grad((output * weights).sum(), [*given, *made.parameters()])])
-    torch.testing.assert_close(*found)
+        gradients = torch.autograd.grad((output * weights).sum(), [*inputs, *built.parameters()])
+        results.append([output.detach(), *gradients])
+    torch.testing.assert_close(*results)

@@ -1,4 +1,4 @@
-"""Operations counted by the program, and by hand."""
+"""Operations counted by the program and by hand."""
 
 from dataclasses import replace
 from typing import Any
@@ -57,20 +57,20 @@ def test_the_operations_of_a_small_model_match_a_count_by_hand() -> None:
 @pytest.mark.parametrize("causal", [False, True])
 def test_softmax_attention_costs_two_products(implementation: str, causal: bool) -> None:
     keys = QUERIES if causal else KEYS
-    wanted = 2 * HEADS * QUERIES * keys * 2 * WIDTH
-    assert operations(kernel("full", causal=causal, implementation=implementation)) == wanted
+    expected = 2 * HEADS * QUERIES * keys * 2 * WIDTH
+    assert operations(kernel("full", causal=causal, implementation=implementation)) == expected
 
 
 def test_linear_attention_costs_its_state_and_its_readout() -> None:
-    wanted = 2 * HEADS * WIDTH * (KEYS * WIDTH + QUERIES * WIDTH + QUERIES)
-    assert operations(kernel("linear")) == wanted
+    expected = 2 * HEADS * WIDTH * (KEYS * WIDTH + QUERIES * WIDTH + QUERIES)
+    assert operations(kernel("linear")) == expected
 
 
 @pytest.mark.parametrize("sampling", ["shared", "per_query"])
 def test_probsparse_attention_costs_its_measure_and_its_active_queries(sampling: str) -> None:
     drawn, chosen = 5 * 4, 5 * 4  # factor · ⌈ln 50⌉, factor · ⌈ln 30⌉
-    wanted = 2 * HEADS * (QUERIES * drawn * WIDTH + chosen * KEYS * 2 * WIDTH)
-    assert operations(kernel("probsparse", sampling=sampling, factor=5)) == wanted
+    expected = 2 * HEADS * (QUERIES * drawn * WIDTH + chosen * KEYS * 2 * WIDTH)
+    assert operations(kernel("probsparse", sampling=sampling, factor=5)) == expected
 
 
 def test_the_mean_multiplies_nothing() -> None:
@@ -126,11 +126,9 @@ def test_a_training_step_of_a_layer_costs_three_forward_passes() -> None:
 
 
 @pytest.mark.parametrize(("implementation", "products"), [("fused", 7), ("explicit", 6)])
-def test_training_fused_attention_costs_one_more_product_than_explicit(
-    implementation: str, products: int
-) -> None:
+def test_training_fused_attention_costs_one_more_product_than_explicit(implementation: str, products: int) -> None:
     node = {**compose("attention=full")["attention"], "implementation": implementation}
     built = attention.build(**node, num_heads=HEADS, head_dim=WIDTH, max_key_length=KEYS)
     query, key, value = (torch.randn(1, HEADS, length, WIDTH, requires_grad=True) for length in (QUERIES, KEYS, KEYS))
-    found = training_operations(lambda: built(query, key, value).sum().backward())
-    assert found == products * 2 * HEADS * QUERIES * KEYS * WIDTH
+    actual = training_operations(lambda: built(query, key, value).sum().backward())
+    assert actual == products * 2 * HEADS * QUERIES * KEYS * WIDTH

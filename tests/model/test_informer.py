@@ -119,7 +119,7 @@ def test_every_input_changes_the_forecast(preset: str, place: int) -> None:
 
 
 def test_a_context_is_padded_with_its_oldest_step() -> None:
-    """With mean and deviation put back, only the tokens can tell: they are those of the longer context."""
+    """Compare the tokens, since normalization hides the padding: they equal those of the longer context."""
     short, long = sizes(context=14), sizes(context=16)
     first, second = (make_model("patch_informer", shape).tokens for shape in (short, long))
     second.load_state_dict(first.state_dict())
@@ -156,7 +156,7 @@ def test_a_patch_token_depends_on_its_own_steps_only() -> None:
 
 
 def test_the_last_patch_is_cut_to_the_horizon() -> None:
-    """The last known input is repeated to the end of the patch; the steps asked for come first."""
+    """The last known input is repeated to the end of the patch; the first steps are the forecast."""
     short, whole = sizes(horizon=6), sizes(horizon=8)
     first, second = (make_model("patch_informer", shape) for shape in (short, whole))
     second.load_state_dict(first.state_dict())

@@ -64,14 +64,14 @@ def test_masked_nan_reaches_neither_output_nor_weights(case: Case) -> None:
     mask = prefix([6, 3], 6)
     clean = torch.randn(2, 6, 12, dtype=torch.float64)
     poisoned = clean.masked_fill(~mask[..., None], torch.nan)
-    found = []
+    results = []
     for x in (clean, poisoned):
         heads.zero_grad()
         output = heads(x, x, x, mask, mask)
         output[mask].pow(2).sum().backward()
-        found.append([output[mask].detach(), *(p.grad.clone() for p in heads.parameters() if p.grad is not None)])
-    assert all(x.isfinite().all() for x in found[1])
-    torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
+        results.append([output[mask].detach(), *(p.grad.clone() for p in heads.parameters() if p.grad is not None)])
+    assert all(x.isfinite().all() for x in results[1])
+    torch.testing.assert_close(results[0], results[1], rtol=0, atol=0)
 
 
 def test_keys_of_padded_queries_alone_reach_neither_output_nor_weights() -> None:

@@ -1,4 +1,4 @@
-"""Values are held over what was not observed, whatever stands there."""
+"""Unobserved values are filled, whatever their content."""
 
 import pandas as pd
 import pytest
@@ -19,8 +19,8 @@ def test_forward_fill_equals_pandas_with_the_mean_before_the_first_value(length:
     past = torch.randn(3, length, 4, generator=generator, dtype=torch.float64)
     observed = torch.rand(3, length, 4, generator=generator) > 0.6
     observed[0, :, 0] = False
-    found = forward_fill(torch.where(observed, past, hidden), observed)
-    for window, seen, filled in zip(past, observed, found, strict=True):
+    actual = forward_fill(torch.where(observed, past, hidden), observed)
+    for window, seen, filled in zip(past, observed, actual, strict=True):
         frame = pd.DataFrame(window.numpy()).where(seen.numpy())
         expected = frame.ffill().fillna(frame.mean()).fillna(0)
         torch.testing.assert_close(filled, torch.from_numpy(expected.to_numpy()))

@@ -15,13 +15,13 @@ def test_forecasts_equal_the_scaled_network_at_any_level() -> None:
     past, past_known, future_known = make_inputs(SIZES)
     model = OriginalUnits(network, torch.tensor(SCALER.mean), torch.tensor(SCALER.scale))
     original = torch.tensor(SCALER.inverse(past.numpy()))
-    found = model(original, past_known, future_known).detach().numpy()
+    actual = model(original, past_known, future_known).detach().numpy()
     scaled = torch.tensor(SCALER.transform(original.numpy()).astype(np.float32))
-    wanted = network(scaled, past_known, future_known).detach().double().numpy()
-    assert found.dtype == np.float64
-    np.testing.assert_array_equal(found, SCALER.inverse(wanted, ["load", "oil"]))
+    expected = network(scaled, past_known, future_known).detach().double().numpy()
+    assert actual.dtype == np.float64
+    np.testing.assert_array_equal(actual, SCALER.inverse(expected, ["load", "oil"]))
     direct = network(past, past_known, future_known).detach().numpy()
-    np.testing.assert_allclose((found - SCALER.mean[:2]) / SCALER.scale[:2], direct, atol=1e-4)
+    np.testing.assert_allclose((actual - SCALER.mean[:2]) / SCALER.scale[:2], direct, atol=1e-4)
 
 
 def test_unobserved_values_are_not_read() -> None:

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
 
 def words(output: Path, source: Path, *runs: Path) -> list[str]:
-    given = [word for run in runs for word in ("--run", str(run))]
-    return [*given, "--input", str(source), "--output", str(output)]
+    options = [word for run in runs for word in ("--run", str(run))]
+    return [*options, "--input", str(source), "--output", str(output)]
 
 
 def test_the_forecast_of_several_runs_is_their_mean(
@@ -31,9 +31,9 @@ def test_the_forecast_of_several_runs_is_their_mean(
     assert ", ensemble mean of 2 runs; picture: " in capsys.readouterr().out
     first, second = (load(run).predict(tiny_run.table) for run in (tiny_run.path, second_run))
     assert float((first - second).abs().to_numpy().max()) > 1e-3
-    found = pd.read_csv(tmp_path / "next.csv", index_col=0, parse_dates=True)
-    np.testing.assert_allclose(found.to_numpy(), (first.to_numpy() + second.to_numpy()) / 2, rtol=1e-12)
-    assert list(found.index) == list(first.index)
+    actual = pd.read_csv(tmp_path / "next.csv", index_col=0, parse_dates=True)
+    np.testing.assert_allclose(actual.to_numpy(), (first.to_numpy() + second.to_numpy()) / 2, rtol=1e-12)
+    assert list(actual.index) == list(first.index)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["next.csv", "next.png"]
 
 
@@ -53,7 +53,7 @@ def other_level(manifest: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "difference"),
     [
         (other_time, "its time column is when, not date"),
         (other_level, "its training split has another mean or standard deviation"),
@@ -61,7 +61,7 @@ def other_level(manifest: dict[str, Any]) -> None:
 )
 def test_runs_of_other_data_are_refused_in_one_line(
     change: Callable[[dict[str, Any]], None],
-    said: str,
+    difference: str,
     tiny_run: TinyRun,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -72,7 +72,7 @@ def test_runs_of_other_data_are_refused_in_one_line(
     change(manifest)
     rewrite(other / "manifest.json", manifest)
     assert predict(words(tmp_path / "next.csv", tiny_run.source, tiny_run.path, other)) == 2
-    line = f"error: {other}: cannot be averaged with {tiny_run.path}: {said}: give runs of the same data"
+    line = f"error: {other}: cannot be averaged with {tiny_run.path}: {difference}: give runs of the same data"
     assert capsys.readouterr().err.startswith(line)
     assert not (tmp_path / "next.csv").exists()
 
@@ -90,7 +90,7 @@ def test_a_run_given_twice_and_a_model_with_several_runs_are_refused(
 
 @dataclass
 class Reader:
-    """Stands in for a forecaster that reads a file of `rows` rows."""
+    """Fake forecaster that reads a file of `rows` rows."""
 
     context_length: int
     rows: int = 100

@@ -1,4 +1,4 @@
-"""A run's weights under another attention and at other look-backs: forecasts, scores, refusals."""
+"""Transplanted weights: forecasts, scores and errors."""
 
 import json
 import shutil
@@ -21,18 +21,18 @@ from tests.support.small import CONTEXT, quick, rewrite
 pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
 EVERY_QUERY = "probsparse:factor=50"
-"""So many that all queries are computed in full."""
+"""A factor large enough for all queries to be active."""
 
 
 @pytest.fixture(autouse=True)
 def data_folder(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the runs' file in the data folder: elsewhere their folders may not name it."""
+    """Put the data file in the data folder, where run folders may name it."""
     monkeypatch.setenv("FORECAST_DATA_DIR", str(tiny_run.source.parent))
 
 
 @pytest.fixture(scope="module")
 def pointwise(tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a run of the paper's model on the same data, whose weights belong to no look-back."""
+    """Train the paper's model on the same data; its weights do not depend on the look-back."""
     folder = tmp_path_factory.mktemp("pointwise")
     data = ["data=csv", f"data.path={tiny_run.source}", "data.past_covariates=[air]"]
     run, _ = train(quick(folder, *data, "training.max_steps=2", model="informer"))
@@ -55,20 +55,20 @@ def rows_of(path: Path) -> list[dict[str, object]]:
 def test_replacing_attention_by_itself_gives_the_same_bytes(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert forecast(tiny_run, tmp_path / "own.csv") == 0
+    assert forecast(tiny_run, tmp_path / "trained.csv") == 0
     assert forecast(tiny_run, tmp_path / "full.csv", "--attention", "full") == 0
-    assert (tmp_path / "own.csv").read_bytes() == (tmp_path / "full.csv").read_bytes()
+    assert (tmp_path / "trained.csv").read_bytes() == (tmp_path / "full.csv").read_bytes()
     out = capsys.readouterr().out
     assert f"attention: full instead of full, used to train {tiny_run.path}\n" in out
 
 
 def test_probsparse_with_all_queries_active_forecasts_like_full(tiny_run: TinyRun) -> None:
-    own = load(tiny_run.path).predict(tiny_run.table)
-    scale = own.std()
-    every = Forecaster.load(tiny_run.path, EVERY_QUERY).predict(tiny_run.table)
-    assert float(((every - own) / scale).abs().to_numpy().max()) < 1e-5
+    trained = load(tiny_run.path).predict(tiny_run.table)
+    scale = trained.std()
+    all_active = Forecaster.load(tiny_run.path, EVERY_QUERY).predict(tiny_run.table)
+    assert float(((all_active - trained) / scale).abs().to_numpy().max()) < 1e-5
     mean = Forecaster.load(tiny_run.path, "mean").predict(tiny_run.table)
-    assert float(((mean - own) / scale).abs().to_numpy().max()) > 1e-5
+    assert float(((mean - trained) / scale).abs().to_numpy().max()) > 1e-5
 
 
 @pytest.mark.parametrize(
@@ -97,18 +97,18 @@ def test_the_run_as_trained_is_scored_first_and_matches_its_result(
 ) -> None:
     words = ["--run", str(tiny_run.path), "--attention", "full", EVERY_QUERY, "mean"]
     assert transplant([*words, "--output", str(tmp_path / "scores.json")]) == 0
-    own, full, every, mean = rows_of(tmp_path / "scores.json")
-    assert set(own) == {"attention", "context_length", "test", "windows", "seconds_per_window", "trained", "share"}
-    assert [row["trained"] for row in (own, full, every, mean)] == [True, False, False, False]
-    assert (every["attention"], every["context_length"]) == ("probsparse factor=50", CONTEXT)
-    assert own["test"] == pytest.approx(tiny_run.result["test"]["scaled"], rel=1e-6)
-    assert own["windows"] == tiny_run.result["data"]["windows"]["test"]
-    assert full["test"] == own["test"]
-    assert every["test"] == pytest.approx(own["test"], rel=1e-5)
-    assert mean["test"] != pytest.approx(own["test"], rel=1e-5)
+    trained, full, all_active, mean = rows_of(tmp_path / "scores.json")
+    assert set(trained) == {"attention", "context_length", "test", "windows", "seconds_per_window", "trained", "share"}
+    assert [row["trained"] for row in (trained, full, all_active, mean)] == [True, False, False, False]
+    assert (all_active["attention"], all_active["context_length"]) == ("probsparse factor=50", CONTEXT)
+    assert trained["test"] == pytest.approx(tiny_run.result["test"]["scaled"], rel=1e-6)
+    assert trained["windows"] == tiny_run.result["data"]["windows"]["test"]
+    assert full["test"] == trained["test"]
+    assert all_active["test"] == pytest.approx(trained["test"], rel=1e-5)
+    assert mean["test"] != pytest.approx(trained["test"], rel=1e-5)
     printed = capsys.readouterr().out
     assert "full (trained)" in printed
-    assert own["share"] == tiny_run.result["model"]["share"]
+    assert trained["share"] == tiny_run.result["model"]["share"]
     assert not (tiny_run.path / "transplant.json").exists()
 
 
@@ -208,8 +208,8 @@ def test_a_file_that_only_the_folder_names_elsewhere_is_given_by_the_user(
 def test_weights_of_a_mechanism_fit_no_other_mechanism_or_look_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own = ["attention=linformer", "model.linear_path=false", "training.max_steps=1"]
-    run, _ = train(quick(tmp_path, *own))
+    trained = ["attention=linformer", "model.linear_path=false", "training.max_steps=1"]
+    run, _ = train(quick(tmp_path, *trained))
     capsys.readouterr()
     assert transplant(["--run", str(run.path), "--attention", "full"]) == 2
     assert "--attention full: does not have decoder.layers.0" in capsys.readouterr().err

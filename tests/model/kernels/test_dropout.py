@@ -14,8 +14,8 @@ def test_dropout_keeps_the_requested_fraction_and_the_mean(p: float) -> None:
     mask = keep_mask(400_000, p)
     assert float((mask > 0).float().mean()) == pytest.approx(1 - p, abs=0.004)
     assert float(mask.mean()) == pytest.approx(1, abs=0.02)
-    kept = mask[mask > 0].unique()
-    assert kept.tolist() == pytest.approx([1 / (1 - p)], rel=2**-12)
+    scales = mask[mask > 0].unique()
+    assert scales.tolist() == pytest.approx([1 / (1 - p)], rel=2**-12)
 
 
 def test_the_four_elements_of_a_random_word_are_dropped_independently() -> None:
@@ -66,8 +66,8 @@ def test_dropout_keeps_shape_and_dtype_of_a_view(dtype: torch.dtype) -> None:
 
 
 def test_one_byte_per_element_is_stored_for_the_gradient() -> None:
-    held = []
+    stored = []
     values = torch.ones(1000, requires_grad=True)
-    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: held.append(tensor.nbytes), lambda _: None):
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: stored.append(tensor.nbytes), lambda _: None):
         Dropout(0.5)(values)
-    assert sum(held) == 1000
+    assert sum(stored) == 1000

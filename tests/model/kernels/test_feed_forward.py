@@ -1,4 +1,4 @@
-"""The kernel beside the plain formula; with dropout, whose masks are its own, beside differences."""
+"""The kernel compared with the plain formula; with dropout, compared with finite differences."""
 
 from collections.abc import Callable
 
@@ -41,29 +41,27 @@ def test_output_and_gradients_equal_those_of_the_plain_formula(
     transform, norm, tokens = parts()
     weights = [tokens, *norm.parameters(), *transform.parameters()]
     expected = plainly(transform, norm, tokens, adds_normed=adds_normed)
-    given = by_kernel(transform, norm, tokens, adds_normed=adds_normed)
-    wanted = torch.randn_like(tokens)
-    torch.testing.assert_close(given, expected)
-    actual = torch.autograd.grad(given, weights, wanted)
-    torch.testing.assert_close(actual, torch.autograd.grad(expected, weights, wanted))
+    output = by_kernel(transform, norm, tokens, adds_normed=adds_normed)
+    grad_output = torch.randn_like(tokens)
+    torch.testing.assert_close(output, expected)
+    actual = torch.autograd.grad(output, weights, grad_output)
+    torch.testing.assert_close(actual, torch.autograd.grad(expected, weights, grad_output))
 
 
 def test_chunks_draw_the_random_numbers_of_the_plain_formula(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that a compiler took learns what it would have learnt without."""
     monkeypatch.setattr(feed_forward, "CHUNK_ELEMENTS", 40)
     transform, norm, tokens = parts(dropout=0.4)
-    found = []
+    results = []
     for way in (by_kernel, plainly):
         torch.manual_seed(1)
-        given = way(transform, norm, tokens, adds_normed=True)
-        found.append([given, *torch.autograd.grad(given.square().sum(), [tokens, *transform.parameters()])])
-    torch.testing.assert_close(*found)
+        output = way(transform, norm, tokens, adds_normed=True)
+        results.append([output, *torch.autograd.grad(output.square().sum(), [tokens, *transform.parameters()])])
+    torch.testing.assert_close(*results)
 
 
 @pytest.mark.parametrize("adds_normed", [False, True])
-def test_gradients_with_dropout_match_finite_differences(
-    adds_normed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gradients_with_dropout_match_finite_differences(adds_normed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed_forward, "CHUNK_ELEMENTS", 40)
     transform, norm, tokens = parts(dropout=0.4)
 
@@ -92,13 +90,13 @@ def test_evaluation_drops_nothing_and_draws_no_random_numbers() -> None:
     transform, norm, tokens = parts(dropout=0.5)
     transform.eval()
     state = torch.get_rng_state()
-    given = by_kernel(transform, norm, tokens, adds_normed=False)
-    torch.testing.assert_close(given, tokens + transform(norm(tokens)))
+    output = by_kernel(transform, norm, tokens, adds_normed=False)
+    torch.testing.assert_close(output, tokens + transform(norm(tokens)))
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def held_by(call: Callable[[], object]) -> int:
-    """Return the numbers that are held for the gradient, each once."""
+def stored_by(call: Callable[[], object]) -> int:
+    """Return the number of elements stored for the gradient, each counted once."""
     storages: dict[int, int] = {}
 
     def look(tensor: Tensor) -> Tensor:
@@ -114,5 +112,5 @@ def held_by(call: Callable[[], object]) -> int:
 def test_only_tokens_and_the_input_of_the_gelu_are_stored() -> None:
     transform, norm, tokens = parts(d_ff=60)
     weights = sum(each.numel() for each in (*norm.parameters(), transform[0].weight, transform[3].weight))
-    held = held_by(lambda: by_kernel(transform, norm, tokens, adds_normed=True))
-    assert held == tokens.numel() + 21 * 60 + weights
+    stored = stored_by(lambda: by_kernel(transform, norm, tokens, adds_normed=True))
+    assert stored == tokens.numel() + 21 * 60 + weights
