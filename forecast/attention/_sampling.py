@@ -37,13 +37,13 @@ def positions_of(fractions: Tensor, length: int, width: int) -> Tensor:
     return (fractions * length).long().clamp(max=length - 1)[None]
 
 
-def allowed_positions_of(fractions: Tensor, mask: Tensor, wanted: Tensor) -> Tensor:
-    """Return positions (B, R, U) of keys that `mask` (B, S) allows; only the first `wanted` (B,) columns are valid."""
+def allowed_positions_of(fractions: Tensor, mask: Tensor, valid: Tensor) -> Tensor:
+    """Return positions (B, R, U) of keys that `mask` (B, S) allows; only the first `valid` (B,) columns are valid."""
     columns = fractions.shape[1]
     counts = mask.sum(dim=1)[:, None, None]
     ranks = (fractions * counts).long().minimum((counts - 1).clamp_min(0))
     all_ranks = torch.arange(columns, device=mask.device)
-    ranks = torch.where(wanted[:, None, None] == counts, all_ranks.minimum((counts - 1).clamp_min(0)), ranks)
+    ranks = torch.where(valid[:, None, None] == counts, all_ranks.minimum((counts - 1).clamp_min(0)), ranks)
     # column n of `order` is the n-th allowed position of each row
     order = mask.to(torch.int8).argsort(dim=1, descending=True, stable=True)
     return order.gather(1, ranks.flatten(1)).view_as(ranks)

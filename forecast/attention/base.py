@@ -59,8 +59,10 @@ class Attention(nn.Module, ABC):
         Whether query and key may differ in length.
     deterministic
         Whether two passes in training mode agree. In evaluation mode they always do.
-    time_cost, memory_cost
-        Growth of the cost of one head's forward pass; see `Costs`.
+    time_cost
+        Growth of the time of one head's forward pass; see `Costs`.
+    memory_cost
+        Growth of the memory of one head's forward pass; see `Costs`.
 
     Raises
     ------

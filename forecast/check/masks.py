@@ -10,7 +10,7 @@ from forecast.check.numbers import all_finite, gradients, joint_error, oracle, r
 
 
 def masked_is_cut(candidate: Candidate) -> float:
-    """Give the same output for a prefix mask as for cutting the padding, and zeros for padded queries."""
+    """Match the output of cutting the padding for a prefix mask, and return zeros for padded queries."""
     size = candidate.length
     errors = []
     for causal in candidate.forms:

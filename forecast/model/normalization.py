@@ -37,7 +37,7 @@ class Statistics(NamedTuple):
     """Level and standard deviation of each window and channel, shape (B, 1, C)."""
 
     level: Tensor
-    deviation: Tensor
+    scale: Tensor
 
 
 class WindowNormalization(nn.Module):
@@ -66,11 +66,11 @@ class WindowNormalization(nn.Module):
             mean = observed_mean(past, observed)
             centered = torch.where(observed, past - mean, 0)
             variance = observed_mean(centered.square(), observed)
-        deviation = (variance + EPSILON).sqrt()
+        scale = (variance + EPSILON).sqrt()
         if self.newest is None:
-            return centered / deviation, Statistics(mean, deviation)
+            return centered / scale, Statistics(mean, scale)
         rise = self._rise(centered, observed)
-        return (centered - rise) / deviation, Statistics(mean + rise, deviation)
+        return (centered - rise) / scale, Statistics(mean + rise, scale)
 
     def _rise(self, centered: Tensor, observed: Tensor | None) -> Tensor:
         """Return the mean of the newest observed steps, relative to the window's mean, (B, 1, C); 0 without any."""
@@ -84,7 +84,7 @@ class WindowNormalization(nn.Module):
     def restore(self, forecast: Tensor, statistics: Statistics) -> Tensor:
         """Return the forecast (B, h, C_out) on the scale of the first C_out channels of the context."""
         targets = forecast.shape[2]
-        return forecast * statistics.deviation[..., :targets] + statistics.level[..., :targets]
+        return forecast * statistics.scale[..., :targets] + statistics.level[..., :targets]
 
 
 class NoNormalization(nn.Module):

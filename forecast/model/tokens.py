@@ -102,6 +102,9 @@ class PatchTokens(nn.Module):
     The oldest step is repeated until the stride divides the context. The forecast ends with a whole patch and is cut to
     the horizon.
 
+    Sources: Nie et al., "A Time Series is Worth 64 Words", ICLR 2023, for patches and independent channels; Kim et al.,
+    "Are Self-Attentions Effective for Time Series Forecasting?", NeurIPS 2024, for the queries.
+
     Parameters
     ----------
     patch_length, stride
@@ -112,9 +115,6 @@ class PatchTokens(nn.Module):
     queries
         "last_patch": the embedded last patch of the target is added to each learned query. "learned": it is not, so
         that queries contain nothing of the window and their self-attention has little to use.
-
-    Sources: Nie et al., "A Time Series is Worth 64 Words", ICLR 2023, for patches and independent channels; Kim et al.,
-    "Are Self-Attentions Effective for Time Series Forecasting?", NeurIPS 2024, for the queries.
     """
 
     def __init__(

@@ -37,8 +37,10 @@ class Forecaster:
 
     Attributes
     ----------
-    targets, past_covariates
-        Names of the forecast columns, and of the other columns that the model reads.
+    targets
+        Names of the columns to forecast.
+    past_covariates
+        Names of the other columns that the model reads.
     time_column
         Name of the time column.
     frequency

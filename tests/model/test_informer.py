@@ -328,7 +328,7 @@ def test_the_linear_path_is_added_to_the_encoder_decoder() -> None:
     state = {name: value for name, value in model.state_dict().items() if not name.startswith("linear_path")}
     without.load_state_dict(state)
     past, *known = make_inputs(SIZES)
-    level = past[:, -4:, :2].mean(1, keepdim=True)  # of the last patch: each of the two gives it
+    level = past[:, -4:, :2].mean(1, keepdim=True)  # of the last patch; both forecasts contain it
     path = model.forward_linear_path(past) - level
     torch.testing.assert_close(model(past, *known), without(past, *known) + path, atol=1e-4, rtol=1e-4)
 

@@ -11,7 +11,7 @@ def test_each_channel_is_normalized_by_its_mean_and_scale() -> None:
     torch.testing.assert_close(normal.mean(1), torch.zeros(3, 2), atol=1e-4, rtol=0)
     torch.testing.assert_close(normal.square().mean(1), torch.ones(3, 2), atol=1e-3, rtol=0)
     torch.testing.assert_close(statistics.level[:, 0], past.mean(1))
-    torch.testing.assert_close(statistics.deviation[:, 0], (past.var(1, correction=0) + EPSILON).sqrt())
+    torch.testing.assert_close(statistics.scale[:, 0], (past.var(1, correction=0) + EPSILON).sqrt())
 
 
 def test_restoring_inverts_the_normalization_of_targets() -> None:
@@ -29,7 +29,7 @@ def test_statistics_use_observed_steps_only() -> None:
     normal, statistics = WindowNormalization().normalize(torch.where(observed, past, torch.nan), observed)
     short, expected = WindowNormalization().normalize(past[:, 13:, :1], None)
     torch.testing.assert_close(statistics.level[..., :1], expected.level)
-    torch.testing.assert_close(statistics.deviation[..., :1], expected.deviation)
+    torch.testing.assert_close(statistics.scale[..., :1], expected.scale)
     torch.testing.assert_close(normal[:, 13:, :1], short)
     assert (normal[:, :13, 0] == 0).all()
 
@@ -44,7 +44,7 @@ def test_a_mask_that_hides_nothing_changes_nothing() -> None:
 def test_a_constant_or_unobserved_window_has_finite_values_and_gradients(observed: torch.Tensor | None) -> None:
     past = torch.full((1, 9, 2), 4.0, requires_grad=True)
     normal, statistics = WindowNormalization().normalize(past, observed)
-    (normal.sum() + statistics.level.sum() + statistics.deviation.sum()).backward()
+    (normal.sum() + statistics.level.sum() + statistics.scale.sum()).backward()
     assert (normal == 0).all()
     assert past.grad is not None
     assert past.grad.isfinite().all()
@@ -67,8 +67,8 @@ def test_the_level_is_of_the_newest_steps_and_the_scale_of_the_window() -> None:
     whole, newest = WindowNormalization(), WindowNormalization(newest=6)
     normal, statistics = newest.normalize(past, None)
     torch.testing.assert_close(statistics.level, past[:, -6:].mean(1, keepdim=True))
-    torch.testing.assert_close(statistics.deviation, whole.normalize(past, None)[1].deviation)
-    torch.testing.assert_close(normal, (past - statistics.level) / statistics.deviation)
+    torch.testing.assert_close(statistics.scale, whole.normalize(past, None)[1].scale)
+    torch.testing.assert_close(normal, (past - statistics.level) / statistics.scale)
     torch.testing.assert_close(newest.restore(normal[..., :2], statistics), past[..., :2])
 
 
@@ -80,7 +80,7 @@ def test_the_newest_level_uses_the_last_observed_steps() -> None:
     torch.testing.assert_close(statistics.level[0, 0, 0], past[0, [12, 13, 14, 18, 19], 0].mean())
     torch.testing.assert_close(statistics.level[0, 0, 1], past[0, 10:15, 1].mean())
     torch.testing.assert_close(statistics.level[0, 0, 2], past[0, :3, 2].mean())  # fewer than five: all of them
-    back = (normal * statistics.deviation + statistics.level)[0]
+    back = (normal * statistics.scale + statistics.level)[0]
     torch.testing.assert_close(back[:-5, :2], past[0, :-5, :2])
     mean = past[0, :, 0][observed[0, :, 0]].mean()
     torch.testing.assert_close(back[-5:-2, 0], mean.expand(3))  # hidden: the window's mean, not the level

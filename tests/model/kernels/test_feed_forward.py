@@ -49,7 +49,7 @@ def test_output_and_gradients_equal_those_of_the_plain_formula(
 
 
 def test_chunks_draw_the_random_numbers_of_the_plain_formula(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that a compiler took learns what it would have learnt without."""
+    """A compiled model, which uses the plain form, learns the same."""
     monkeypatch.setattr(feed_forward, "CHUNK_ELEMENTS", 40)
     transform, norm, tokens = parts(dropout=0.4)
     results = []
