@@ -79,7 +79,7 @@ def series_of(run: Run, forecaster: Forecaster, source: Path | None) -> tuple[Se
 def random_series(forecaster: Forecaster) -> Series:
     """Return seeded normal rows with the mean and scale of training; 10 % are unobserved if the run masks gaps."""
     if (length := forecaster.context_length + forecaster.horizon) > MOST_RANDOM:
-        raise InputError(f"windows of {length:,} steps are too long for random rows: give a table with --input")
+        raise InputError(f"windows of {length:,} steps are too long for random rows: give rows with --input")
     dates = _dates(forecaster)
     rows = len(dates)
     generator = np.random.default_rng(SEED)
