@@ -36,7 +36,7 @@ def in_order(
     rows = fused_softmax(take_rows(query, chosen), key, value, self._allowed(chosen, mask, key.shape[2]))
     length = query.shape[2]
     rest = value.cumsum(2) if self.causal else value.mean(2, keepdim=True).expand(-1, -1, length, -1)
-    return self._put(rest.clone(), rows.to(rest.dtype), chosen, query_mask)
+    return self._scatter(rest.clone(), rows.to(rest.dtype), chosen, query_mask)
 
 
 def mixed_up(

@@ -1,4 +1,4 @@
-"""Attention mechanisms, one a file; a new one is `conf/attention/foo.yaml` and `forecast/attention/foo.py`."""
+"""Attention mechanisms, one per file. A new one needs `forecast/attention/foo.py` and `conf/attention/foo.yaml`."""
 
 import importlib
 import inspect
@@ -18,7 +18,7 @@ _FROM_THE_LAYER = {"num_heads", "head_dim", "causal", "max_key_length"}
 
 
 def available() -> list[str]:
-    """Return the names of the mechanisms: the modules of this folder, helpers (`_name`) aside."""
+    """Return the sorted names of the mechanisms: the modules of this folder except `base` and helpers (`_name`)."""
     modules = (module.name for module in pkgutil.iter_modules(__path__))
     return sorted(name for name in modules if not name.startswith("_") and name not in _NOT_MECHANISMS)
 
@@ -32,22 +32,22 @@ def build(
     max_key_length: int | None = None,
     **arguments: Any,
 ) -> Attention:
-    """Return the mechanism `name`, ready to use.
+    """Build the mechanism `name`.
 
     Parameters
     ----------
-    name : str
-        One of `available()`, as in `conf/attention/<name>.yaml`.
+    name
+        One of `available()`.
     num_heads, head_dim, causal, max_key_length
-        What the layer decides; see `Attention`.
+        Set by the layer; see `Attention`.
     **arguments
-        The other keys of the mechanism's YAML file, all of them.
+        All keys of `conf/attention/<name>.yaml` except `name`.
 
     Raises
     ------
     InputError
-        For an unknown name, an unknown or missing argument, a class that declares no costs or an
-        unknown causal ability, or a request that the mechanism refuses.
+        If the name or an argument is unknown, an argument is missing or out of range, the mechanism cannot be causal,
+        or its class declares no costs or an unknown causal ability.
     """
     mechanism = find(name)
     parameters = {
@@ -68,32 +68,32 @@ def build(
 
 
 def check_arguments(arguments: Mapping[str, Any]) -> None:
-    """Refuse, among a mechanism's own arguments, what `build` is given by the layer."""
+    """Raise InputError if `arguments` contain one that the layer sets, such as `num_heads`."""
     if decided := sorted(_FROM_THE_LAYER & set(arguments)):
-        raise InputError(f"attention.{decided[0]}: the model decides it, not the mechanism: see conf/model/")
+        raise InputError(f"attention.{decided[0]}: the model sets it, not the mechanism: see conf/model/")
 
 
 def find(name: str) -> type[Attention]:
-    """Return the class of the mechanism `name`, as `build` does its work with it."""
-    # Only what the folder lists is imported: no dotted path can come in through a configuration.
+    """Return the class of the mechanism `name`; raise InputError if it is unknown or incomplete."""
+    # Only modules of this folder are imported: a configuration cannot name a dotted path.
     if name not in available():
-        raise InputError(f"attention={name} is not known: choose one of {', '.join(available())}")
+        raise InputError(f"attention={name} does not exist: choose one of {', '.join(available())}")
     module = importlib.import_module(f"{__name__}.{name}")
-    found = [
+    mechanisms = [
         member
         for member in vars(module).values()
         if inspect.isclass(member) and issubclass(member, Attention) and member.__module__ == module.__name__
     ]
-    if len(found) != 1:
+    if len(mechanisms) != 1:
         raise InputError(
             f"attention={name}: forecast/attention/{name}.py must define one subclass of Attention, "
-            f"it defines {len(found)}"
+            f"it defines {len(mechanisms)}"
         )
-    _check_declared(name, found[0])
-    return found[0]
+    _check_declarations(name, mechanisms[0])
+    return mechanisms[0]
 
 
-def _check_declared(name: str, mechanism: type[Attention]) -> None:
+def _check_declarations(name: str, mechanism: type[Attention]) -> None:
     for attribute in ("time_cost", "memory_cost"):
         if not is_costs(getattr(mechanism, attribute, None)):
             example = "such as Cost(length=2, width=1) for O(L² E)"

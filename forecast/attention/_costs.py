@@ -1,4 +1,4 @@
-"""What a mechanism costs, as numbers that print themselves."""
+"""The declared cost of a mechanism."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -10,9 +10,9 @@ _EXPONENTS: dict[float, str] = {1: "", 2: "²", 3: "³"}
 
 @dataclass(frozen=True)
 class Cost:
-    """A cost of one head, L^length (log L)^logarithms E^width, with the length L and the width E.
+    """Cost of one head: L^length (log L)^logarithms E^width, length L, width E.
 
-    `other` names a factor that grows with neither, such as the rank r. `str(Cost(length=2, width=1))` is "O(L² E)".
+    `other` names a factor that depends on neither, such as the rank r. `str(Cost(length=2, width=1))` is "O(L² E)".
     """
 
     length: float = 0
@@ -27,17 +27,17 @@ class Cost:
         return f"O({separator.join(filter(None, [growing, constant])) or 1})"
 
     def between(self, shorter: int, longer: int) -> float:
-        """Return how many times the cost at length `shorter` the cost at `longer` is."""
+        """Return the ratio of the cost at length `longer` to the cost at length `shorter`."""
         ratio: float = (longer / shorter) ** self.length
         return ratio * (math.log(max(longer, 2)) / math.log(max(shorter, 2))) ** self.logarithms
 
     def with_output(self) -> "Cost":
-        """Return the cost in memory with the output, which is as long as the queries."""
+        """Return the memory cost including the output, whose length is L."""
         return Cost(length=1) if self.length < 1 else self
 
 
 class Head(NamedTuple):
-    """The sizes of one head: queries L and keys S, widths E of a query and V of a value."""
+    """Sizes of one head: number of queries L and of keys S, width E of a query and V of a value."""
 
     queries: int
     keys: int
@@ -47,17 +47,17 @@ class Head(NamedTuple):
 
 
 Costs = Cost | Mapping[str, Cost]
-"""One cost, or one for each word that it depends on: "causal", or the value of an argument; "" for all other cases."""
+"""One cost, or one per case. A case is "causal", the value of an argument, or "" for all others."""
 
 
 def is_costs(declared: object) -> bool:
-    """Return whether `declared` is of the type `Costs`, with one cost at least."""
-    many = list(declared.values()) if isinstance(declared, Mapping) else [declared]
-    return bool(many) and all(isinstance(cost, Cost) for cost in many)
+    """Return whether `declared` is of type `Costs` and not empty."""
+    costs = list(declared.values()) if isinstance(declared, Mapping) else [declared]
+    return bool(costs) and all(isinstance(cost, Cost) for cost in costs)
 
 
 def cost_text(declared: Costs) -> str:
-    """Return the text of tables: "O(L)", "O(L) fused, O(L²) explicit" or, with a usual case, "O(E²), causal O(L E)"."""
+    """Format costs for tables: "O(L)", "O(L) fused, O(L²) explicit" or "O(E²), causal O(L E)"."""
     if isinstance(declared, Cost):
         return str(declared)
     words = [word for word in declared if word]
@@ -67,7 +67,7 @@ def cost_text(declared: Costs) -> str:
 
 
 def cost_of(declared: Costs, words: Collection[str]) -> Cost | None:
-    """Return the cost of the case that `words` describe, None where none is declared for it."""
+    """Return the cost of the case that `words` describe; None if it is not declared."""
     if isinstance(declared, Cost):
         return declared
     return next((cost for word, cost in declared.items() if word and word in words), declared.get(""))

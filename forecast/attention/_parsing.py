@@ -1,4 +1,4 @@
-"""Mechanisms by their words, such as `probsparse:factor=9`."""
+"""Parse mechanisms on the command line, such as `probsparse:factor=9`."""
 
 import json
 import re
@@ -19,19 +19,19 @@ _REFERENCE = re.compile(r"\$\{|^defaults:", re.MULTILINE)
 
 
 def split_word(word: str, option: str, example: str) -> tuple[str, dict[str, Any]]:
-    """Return the name in a word and the values after it."""
+    """Split `name:key=value,key=value` into the name and a dictionary of the values."""
     name, _, rest = word.partition(":")
-    given = rest.split(",") if rest else []
-    if wrong := [part for part in given if not part.partition("=")[2]]:
+    items = rest.split(",") if rest else []
+    if wrong := [item for item in items if not item.partition("=")[2]]:
         raise InputError(f"{option} {word}: {wrong[0]!r} is not key=value, as in {example}")
-    return name, {key: _value(text) for key, _, text in (part.partition("=") for part in given)}
+    return name, {key: _value(text) for key, _, text in (item.partition("=") for item in items)}
 
 
 def configured(group: str, name: str) -> dict[str, Any]:
-    """Return what `conf/<group>/<name>.yaml` says, its name aside."""
+    """Return the values of `conf/<group>/<name>.yaml` except `name`."""
     file = configuration_folder() / group / f"{name}.yaml"
     if not file.is_file():
-        raise InputError(f"{file}: no such file: {group}={name} has its values there")
+        raise InputError(f"{file}: no such file: it must hold the values of {group}={name}")
     if group == "attention" and _REFERENCE.search(file.read_text(encoding="utf-8")):
         loaded: Any = attention_arguments([name])[name]
     else:
@@ -48,17 +48,17 @@ def _value(text: str) -> Any:
 
 
 FUSED = "full:implementation=fused"
-"""What everything is compared with, and what is measured whatever else is asked for."""
+"""The reference of all comparisons: always measured."""
 
-BESIDE = ("full:implementation=explicit",)
-"""Measured beside the mechanisms as their files have them."""
+ALSO_MEASURED = ("full:implementation=explicit",)
+"""Measured by default, in addition to each mechanism with the values of its file."""
 
 _ANY_LENGTH = 4096
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One mechanism with its arguments, under its label in tables."""
+    """One mechanism with its arguments, and its label in tables."""
 
     label: str
     name: str
@@ -70,80 +70,80 @@ class Variant:
         return attention.find(self.name)
 
     def time_cost(self, causal: bool) -> Cost | None:
-        """Return the declared cost in time, None where none is declared for this case."""
+        """Return the declared time cost; None if it is not declared for this case."""
         return cost_of(self.kind.time_cost, self.words(causal))
 
     def memory_cost(self, causal: bool) -> Cost | None:
-        """Return the declared cost in memory, None where none is declared for this case."""
+        """Return the declared memory cost; None if it is not declared for this case."""
         return cost_of(self.kind.memory_cost, self.words(causal))
 
     def words(self, causal: bool) -> set[str]:
-        """Return what a declared cost may depend on: "causal", and the arguments that are words."""
+        """Return the cases of declared costs that apply: "causal", and all arguments that are strings."""
         return {value for value in self.arguments.values() if isinstance(value, str)} | (
             {"causal"} if causal else set()
         )
 
     def build(self, *, num_heads: int, head_dim: int, causal: bool, length: int) -> Attention:
-        """Return the mechanism for queries and keys of `length`; InputError where it refuses."""
+        """Build the mechanism for keys of at most `length`; raise InputError if it refuses."""
         sizes = {"num_heads": num_heads, "head_dim": head_dim, "max_key_length": length}
         return attention.build(self.name, **self.arguments, **sizes, causal=causal)
 
 
 def reference_label() -> str:
-    """Return the label of the fused softmax, whatever its YAML file says."""
+    """Return the label of the fused softmax, the reference."""
     return parse(FUSED).label
 
 
 def choose(words: Sequence[str]) -> tuple[Variant, ...]:
-    """Return the fused softmax, then the variants that `words` name, or all of the folder if there are none.
+    """Return the fused softmax, then the variants of `words`; all mechanisms if `words` is empty.
 
-    A word is a mechanism, or `name:key=value,key=value` for values other than those of its YAML file.
+    A word is the name of a mechanism, or `name:key=value,key=value` to change values of its YAML file.
     """
-    found = {variant.label: variant for variant in (parse(FUSED), *named(words))}
-    return tuple(found.values())
+    variants = {variant.label: variant for variant in (parse(FUSED), *named(words))}
+    return tuple(variants.values())
 
 
 def named(words: Sequence[str]) -> tuple[Variant, ...]:
-    """Return the variants that `words` name and no other, all of the folder for none, each once."""
-    found = [parse(word) for word in words or (*attention.available(), *BESIDE)]
-    return tuple({variant.label: variant for variant in found}.values())
+    """Return the variants of `words`, each once; all mechanisms if `words` is empty."""
+    variants = [parse(word) for word in words or (*attention.available(), *ALSO_MEASURED)]
+    return tuple({variant.label: variant for variant in variants}.values())
 
 
 def parse(word: str, option: str = "--mechanisms") -> Variant:
-    """Return the variant that a word names; the label says what differs from the YAML file."""
+    """Return the variant that a word describes; its label names the values that differ from the YAML file."""
     name, _, _ = word.partition(":")
     if name not in attention.available():
-        raise InputError(f"{option} {word}: {name!r} is none of {', '.join(attention.available())}")
+        raise InputError(f"{option} {word}: {name!r} does not exist: choose one of {', '.join(attention.available())}")
     _, changed = split_word(word, option, FUSED)
     arguments = configured("attention", name) | changed
     attention.check_arguments(arguments)
-    attention.build(name, **arguments, num_heads=1, head_dim=8, max_key_length=_ANY_LENGTH)  # refuses what is wrong
+    attention.build(name, **arguments, num_heads=1, head_dim=8, max_key_length=_ANY_LENGTH)  # checks the values
     return Variant(label_of(name, changed), name, arguments)
 
 
 def label_of(name: str, arguments: Mapping[str, Any]) -> str:
-    """Return a mechanism's name with those of its arguments that differ from its YAML file."""
-    usual = configured("attention", name)
-    differing = {key: value for key, value in arguments.items() if usual.get(key) != value}
+    """Return the name of a mechanism, followed by the arguments that differ from its YAML file."""
+    defaults = configured("attention", name)
+    differing = {key: value for key, value in arguments.items() if defaults.get(key) != value}
     return " ".join(
         [name, *(value if isinstance(value, str) else f"{key}={value}" for key, value in differing.items())]
     )
 
 
 def attention_arguments(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return what `attention=<name>` hands to each mechanism, composed as for a training, plain values."""
-    from forecast.common.configuration import compose_words, plain_values  # here, since Hydra takes a second
+    """Return the arguments that `attention=<name>` sets for each mechanism, composed as for a training."""
+    from forecast.common.configuration import compose_words, plain_values  # imported here: Hydra takes a second
 
     folder = configuration_folder()
     files = {name: folder / "attention" / f"{name}.yaml" for name in names}
     for name, file in files.items():
         if not file.is_file():
-            raise InputError(f"{file}: no such file: write it, with `name: {name}` and the arguments of the mechanism")
-    # one composition for all of them: each costs a quarter of a second
+            raise InputError(f"{file}: no such file: create it with `name: {name}` and the arguments of the mechanism")
+    # one composition for all names: each takes a quarter of a second
     config = compose_words([f"+attention@mechanisms.{name}={name}" for name in names], folder)
     composed = plain_values(config.mechanisms)
     for name, file in files.items():
         if composed[name].get("name") != name:
-            raise InputError(f"{file}: must say `name: {name}`, as the file is called")
+            raise InputError(f"{file}: must contain `name: {name}`, the name of the file")
         check_arguments(composed[name])
     return {name: composed[name] for name in names}

@@ -1,4 +1,4 @@
-"""The contract of an attention mechanism, and what one is written with."""
+"""The contract of an attention mechanism, and the names that a mechanism imports."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -31,42 +31,43 @@ CausalAbility = Literal["strict", "values only", "no"]
 
 
 class Attention(nn.Module, ABC):
-    """A weighted mean of the values for each query; a mechanism is a subclass alone in its file.
+    """Base class of an attention mechanism: a weighted mean of the values for each query.
 
-    A subclass declares its abilities and its cost below and writes `attend` and
-    `attention_weights`. It is handed
-    checked masks and tensors in which everything masked is zero; what it returns for a query that is
-    itself masked is replaced by zeros. It is never called without batch rows, queries or keys.
+    A mechanism is the only subclass in its file. It declares the attributes below and implements `attend` and
+    `attention_weights`. Both receive checked masks, and tensors that are zero wherever they are masked. They are never
+    called with an empty batch, no queries or no keys. Their output for a masked query is replaced by zeros.
 
     Parameters
     ----------
-    num_heads : int
-        Heads H of the tensors that come in.
-    head_dim : int
-        Width E of a head of query and key.
-    causal : bool
-        Whether a query may attend only to the positions up to its own.
-    max_key_length : int or None
-        The longest key that the layer will bring, for mechanisms with parameters tied to positions.
+    num_heads
+        Number of heads H.
+    head_dim
+        Width E of one head of query and key.
+    causal
+        Whether a query attends only to positions up to its own.
+    max_key_length
+        Length of the longest key, for mechanisms with parameters per position; None if unknown.
 
     Attributes
     ----------
-    causal_ability : {"strict", "values only", "no"}
-        "strict": nothing after a position changes its output. "values only": no later value is mixed in,
-        yet what is computed for a position may depend on later ones. "no": `causal=True` is refused.
-    accepts_pair_mask : bool
-        Whether a mask of shape (B, L, S), one row a query, is accepted beside (B, S).
-    cross : bool
+    causal_ability
+        "strict": later positions never change an output. "values only": later values are never mixed in, but later
+        queries and keys may change the weights. "no": `causal=True` is refused.
+    accepts_pair_mask
+        Whether a mask of shape (B, L, S), one row per query, is accepted as well as (B, S).
+    cross
         Whether query and key may differ in length.
-    deterministic : bool
-        Whether two passes in training mode agree; in evaluation mode they always do.
-    time_cost, memory_cost : Cost or mapping of str to Cost
-        How the cost of a head grows with the length L, forward pass; see `Costs`.
+    deterministic
+        Whether two passes in training mode agree. In evaluation mode they always do.
+    time_cost
+        Growth of the time of one head's forward pass; see `Costs`.
+    memory_cost
+        Growth of the memory of one head's forward pass; see `Costs`.
 
     Raises
     ------
     InputError
-        For a request that the mechanism cannot fulfil.
+        If the mechanism cannot be causal, or an argument is out of range.
     """
 
     causal_ability: ClassVar[CausalAbility] = "no"
@@ -95,11 +96,11 @@ class Attention(nn.Module, ABC):
 
     @abstractmethod
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
-        """Return the mixed values, shape (B, H, L, V); arguments as in `forward`."""
+        """Return the attention output, shape (B, H, L, V); arguments as in `forward`."""
 
     @abstractmethod
     def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
-        """Return the explicit or implied weights, shape (B, H, L, S); arguments as in `forward`."""
+        """Return the weights, explicit or implied, shape (B, H, L, S); arguments as in `forward`."""
 
     def forward(
         self,
@@ -109,35 +110,35 @@ class Attention(nn.Module, ABC):
         mask: Mask = None,
         query_mask: Mask = None,
     ) -> Tensor:
-        """Mix the values for each query.
+        """Return the attention output.
 
         Parameters
         ----------
-        query : Tensor
+        query
             Shape (B, H, L, E).
-        key : Tensor
+        key
             Shape (B, H, S, E).
-        value : Tensor
+        value
             Shape (B, H, S, V).
-        mask : Tensor, optional
-            Boolean, True where a key may be attended, shape (B, S), or (B, L, S) where the class accepts it.
-        query_mask : Tensor, optional
-            Boolean, True where a query is real and not padding, shape (B, L).
+        mask
+            Boolean, True where a key may be attended. Shape (B, S), or (B, L, S) if `accepts_pair_mask`.
+        query_mask
+            Boolean, True for a query, False for padding. Shape (B, L).
 
         Returns
         -------
         Tensor
-            Shape (B, H, L, V), dtype of `value`; zeros for a query with nothing to attend, as where there are
-            no keys, and for a query that is padding. No two elements share memory.
+            Shape (B, H, L, V), dtype of `value`. Zeros for padding and for a query without a key to attend to. No two
+            elements share memory.
 
         Raises
         ------
         ValueError
-            If shapes do not fit together or the mask is of a kind that the mechanism does not take.
+            If shapes do not match, or the mechanism does not accept a mask of this type or shape.
         """
         self._check(query, key, value, mask, query_mask)
         dtype = value.dtype
-        if _nothing(query, key):
+        if _is_empty(query, key):
             return (query.to(dtype) @ key.to(dtype).transpose(-1, -2) @ value).to(dtype)
         mask = without_padded_queries(mask, query_mask)
         query, key = zero_masked(query, query_mask), zero_masked(key, mask)
@@ -147,11 +148,11 @@ class Attention(nn.Module, ABC):
     def attention_map(self, query: Tensor, key: Tensor, mask: Mask = None, query_mask: Mask = None) -> Tensor:
         """Return the weights whose product with the values is the output, shape (B, H, L, S).
 
-        They take O(L S) memory whatever the mechanism: for looking at, and for tests in float64. A
-        mechanism that draws at random in training mode draws anew here.
+        Every mechanism needs O(L S) memory here: the map is for figures, and for tests in float64. A random mechanism
+        in training mode draws a new sample.
         """
         self._check(query, key, None, mask, query_mask)
-        if _nothing(query, key):
+        if _is_empty(query, key):
             return (query @ key.transpose(-1, -2)).to(at_least_float32(query))
         mask = without_padded_queries(mask, query_mask)
         return zero_masked(
@@ -159,13 +160,13 @@ class Attention(nn.Module, ABC):
         )
 
     def positive_integer(self, name: str, value: object) -> int:
-        """Return `value` if it is an integer of at least 1, else raise InputError naming the mechanism."""
+        """Return `value`; raise InputError unless it is an integer of at least 1."""
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise InputError(f"attention={self.name}: {name} must be an integer of at least 1, not {value!r}")
         return value
 
     def one_of(self, name: str, value: str, choices: tuple[str, ...]) -> str:
-        """Return `value` if it is among `choices`, else raise InputError naming the mechanism."""
+        """Return `value`; raise InputError unless it is one of `choices`."""
         if value not in choices:
             raise InputError(f"attention={self.name}: {name} must be one of {', '.join(choices)}, not {value!r}")
         return value
@@ -181,20 +182,20 @@ class Attention(nn.Module, ABC):
                 f"{self.name} was built for {self.num_heads} heads of {self.head_dim}, the query has {heads} of {width}"
             )
         if key.shape != (batch, heads, key_length, width):
-            raise ValueError(f"query {tuple(query.shape)} and key {tuple(key.shape)} do not fit together")
+            raise ValueError(f"query {tuple(query.shape)} and key {tuple(key.shape)} do not match")
         if value is not None and (value.ndim != 4 or value.shape[:3] != key.shape[:3]):
-            raise ValueError(f"key {tuple(key.shape)} and value {tuple(value.shape)} do not fit together")
+            raise ValueError(f"key {tuple(key.shape)} and value {tuple(value.shape)} do not match")
         if length != key_length and self.causal:
-            raise ValueError(f"causal {self.name} needs queries and keys of one length: {length}, {key_length}")
+            raise ValueError(f"causal {self.name} needs as many queries as keys, not {length} and {key_length}")
         if length != key_length and not self.cross:
             raise ValueError(
-                f"{self.name} needs queries and keys of one length, not {length} and {key_length}: "
+                f"{self.name} needs as many queries as keys, not {length} and {key_length}: "
                 "set attention@cross_attention=full"
             )
         self.check_masks(batch, length, key_length, mask, query_mask)
 
     def check_masks(self, batch: int, length: int, key_length: int, mask: Mask, query_mask: Mask) -> None:
-        """Raise ValueError if a mask is not boolean or not of a shape that the mechanism takes."""
+        """Raise ValueError if a mask is not boolean, or the mechanism does not accept its shape."""
         if mask is not None:
             shapes: list[tuple[int, ...]] = [(batch, key_length)]
             if self.accepts_pair_mask:
@@ -205,18 +206,19 @@ class Attention(nn.Module, ABC):
 
     @classmethod
     def operations(cls, head: Head, **arguments: Any) -> float | None:
-        """Return the floating-point operations of one head's forward pass; None where nobody has counted them.
+        """Return the floating-point operations of one head's forward pass; None if unknown.
 
-        A multiplication and an addition are two; exponentials and sampling are left out. `arguments` are those
-        of the YAML file.
+        A multiplication and an addition are two operations. Exponentials and sampling are not counted. `arguments` are
+        the keys of the YAML file.
         """
         return None
 
     @classmethod
     def elements_moved(cls, head: Head, backward: bool) -> int:
-        """Return the numbers that one head moves at the least: query, key and value read once, the output written once.
+        """Return the least number of elements that one head reads and writes.
 
-        The backward pass reads those three and the output's gradient, and writes three gradients.
+        The forward pass reads query, key and value once and writes the output once. The backward pass reads the same
+        three and the output's gradient, and writes three gradients.
         """
         inputs = head.queries * head.width + head.keys * (head.width + head.value_width)
         output = head.queries * head.value_width
@@ -224,10 +226,10 @@ class Attention(nn.Module, ABC):
 
 
 class SparseQueries(Attention):
-    """The capability of a mechanism in which few queries get the softmax, all others the mean of the values.
+    """Capability of a mechanism: a few active queries get the softmax, all others the mean of the values.
 
-    It speaks for the class that defines `choose_active_queries` and for subclasses with no method of their own but
-    a constructor: any other may attend in another way.
+    `is_declared` is True for the class that defines `choose_active_queries`, and for subclasses that add a constructor
+    at most. Other subclasses may attend differently.
     """
 
     is_declared: ClassVar[bool] = False
@@ -239,43 +241,43 @@ class SparseQueries(Attention):
 
     @abstractmethod
     def choose_active_queries(self, query: Tensor, key: Tensor, mask: Mask = None, query_mask: Mask = None) -> Tensor:
-        """Return the positions of the queries that get the softmax, best first, shape (B, H, u)."""
+        """Return the positions of the active queries, highest measure first, shape (B, H, u)."""
 
     def num_active_queries(self, length: int) -> int | None:
-        """Return how many of `length` queries `choose_from_products` chooses; None where it cannot."""
+        """Return the number u that `choose_from_products` chooses of `length` queries; None if it is not supported."""
         return None
 
     def choose_from_products(self, length: int, device: torch.device, products: Callable[[Tensor], Tensor]) -> Tensor:
-        """Choose in unmasked self-attention without the keys of all positions, shape (B, H, u).
+        """Return the active queries of unmasked self-attention, shape (B, H, u), without computing all keys.
 
-        `products` returns those of all queries with the keys at positions (U,), shape (B, H, L, U).
+        `products` maps positions (U,) to the products of all queries with the keys there, shape (B, H, L, U).
         """
         raise NotImplementedError
 
 
 def sparse_queries(mechanism: Attention) -> SparseQueries | None:
-    """Return the mechanism if it has the capability `SparseQueries` and its class speaks for it, else None."""
+    """Return the mechanism if its class declares the capability `SparseQueries`, else None."""
     return mechanism if isinstance(mechanism, SparseQueries) and mechanism.is_declared else None
 
 
-def _nothing(query: Tensor, key: Tensor) -> bool:
-    """Return whether there is no batch row, no query or no key; products of such tensors are zeros or empty."""
+def _is_empty(query: Tensor, key: Tensor) -> bool:
+    """Return whether there is no batch row, query or key. Products of such tensors are empty or zero."""
     return query.shape[0] == 0 or query.shape[2] == 0 or key.shape[2] == 0
 
 
 def at_least_float32(tensor: Tensor) -> torch.dtype:
-    """Return the dtype for sums over the sequence: float32, or float64 where the tensor has it."""
+    """Return the dtype for sums over the sequence: float64 for a float64 tensor, else float32."""
     return torch.promote_types(tensor.dtype, torch.float32)
 
 
 def full_precision(tensor: Tensor) -> AbstractContextManager[object]:
-    """Switch autocast off on the tensor's device: it would turn float32 products into half ones."""
+    """Return a context without autocast on the tensor's device, so that float32 products stay float32."""
     return torch.autocast(tensor.device.type, enabled=False) if is_autocast(tensor) else nullcontext()
 
 
 def is_autocast(tensor: Tensor) -> bool:
-    """Tell whether autocast is on, on the tensor's device."""
+    """Return whether autocast is enabled on the tensor's device."""
     device = tensor.device.type
-    # the compiler of torch 2.11 cannot trace the first question, and what it compiles for has autocast
+    # torch 2.11 cannot compile is_autocast_available; every device that it compiles for supports autocast
     available = torch.compiler.is_compiling() or torch.amp.is_autocast_available(device)
     return available and torch.is_autocast_enabled(device)

@@ -1,4 +1,4 @@
-"""Efficient attention: a softmax of the query and one of the key in place of one of their product."""
+"""Efficient attention: separate softmaxes of query and key instead of one of their product."""
 
 from typing import Any, ClassVar
 
@@ -12,18 +12,20 @@ from forecast.attention.base import Attention, CausalAbility, at_least_float32, 
 
 
 class EfficientAttention(Attention):
-    """Features of the query, softmaxed, choose among means of the values, one a feature of the key.
+    """Softmax of the query over features times E weighted means of the values, one per feature of the key.
 
-    Equation: σ_features(Q) (σ_positions(K)ᵀ V), Q (B, H, L, E), K (B, H, S, E), V (B, H, S, V)
-    → (B, H, L, V). Causal: a running softmax, Σ_{j≤i} exp(k_j) v_j / Σ_{j≤i} exp(k_j) for each feature.
+    Equation: σ_features(Q) (σ_positions(K)ᵀ V). The causal form has a running softmax for each feature:
+    Σ_{j≤i} exp(k_j) v_j / Σ_{j≤i} exp(k_j).
 
-    Time O(L E²), memory O(E²) beside the output; causal in blocks, O(L E) for E near the length of a block,
-    see `running_softmax_sums`.
+    Cost: time O(L E²); memory O(E²), or O(L E) if causal, without the output. The causal form works in blocks; see
+    `running_softmax_sums`.
+
+    Shapes: query (B, H, L, E), key (B, H, S, E), value (B, H, S, V), output (B, H, L, V).
 
     Notes
     -----
-    Differs from the paper in: its causal form is ours. The public code also scales the query by E^(-1/2)
-    and normalises what the block gives, neither of which is part of the mechanism.
+    Differs from the paper in: the causal form, which the paper does not have. The authors' code also scales the query
+    by E^(-1/2) and normalizes the output of the layer; neither is part of the mechanism.
 
     References
     ----------
@@ -50,14 +52,14 @@ class EfficientAttention(Attention):
             if allowed is None:
                 return features @ scores.softmax(dim=-1)
             weights = features.new_zeros(())
-            for number in range(features.shape[-1]):  # a feature at a time: a causal softmax is (L, S) for each
+            for number in range(features.shape[-1]):  # one feature at a time: each causal softmax is (L, S)
                 logits = scores[:, :, number, None].masked_fill(~allowed, torch.finfo(scores.dtype).min)
                 weights = weights + features[..., number, None] * logits.softmax(dim=-1)
             return weights.masked_fill(~allowed, 0)
 
     @classmethod
     def operations(cls, head: Head, **arguments: Any) -> float:
-        products = 2 * (head.queries + head.keys) * head.width * head.value_width  # both softmaxes' products
+        products = 2 * (head.queries + head.keys) * head.width * head.value_width  # σ(K)ᵀV, and σ(Q) times it
         return products + (2 * head.queries + head.keys) * head.width
 
 
@@ -66,7 +68,7 @@ def _over_features(query: Tensor) -> Tensor:
 
 
 def _means(key: Tensor, value: Tensor, mask: Mask) -> Tensor:
-    """Return the mean of the values for each feature of the key, (B, H, E, V); zeros where nothing is allowed."""
+    """Return the weighted mean of the values per feature of the key, (B, H, E, V); zeros if all keys are masked."""
     lowest, dtype = torch.finfo(key.dtype).min, at_least_float32(key)
     tops = [
         (keys if hidden is None else keys.masked_fill(hidden, lowest)).amax(dim=2, keepdim=True)

@@ -11,27 +11,29 @@ from forecast.attention._costs import Cost, Costs, Head
 from forecast.attention._masks import Mask, allowed_pairs
 from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
 
-# Kernels that put batch × heads on the second axis of a CUDA grid cannot go beyond this.
+# Limit of CUDA kernels whose second grid axis is batch × heads.
 MAX_BATCH_HEADS = 65_535
 LIMITED_DEVICES = {"cuda"}
 
 
 class FullAttention(Attention):
-    """Softmax of the scaled products of every query with every key.
+    """Softmax over the scaled products of every query with every key.
 
-    Equation: σ(QKᵀ/√E) V, Q (B, H, L, E), K (B, H, S, E), V (B, H, S, V) → (B, H, L, V).
+    Equation: σ(QKᵀ/√E) V.
 
-    Time O(L S E). Memory O(L) fused, O(L S) explicit; a causal mask together with a padding mask costs the
-    fused form L S booleans, since no kernel takes both.
+    Cost: time O(L S E); memory O(L) fused, O(L S) explicit. With a causal and a padding mask together, the fused form
+    also needs L S booleans, since no kernel takes both.
+
+    Shapes: query (B, H, L, E), key (B, H, S, E), value (B, H, S, V), output (B, H, L, V).
 
     Parameters
     ----------
-    implementation : {"fused", "explicit"}
-        torch's scaled_dot_product_attention, or the scores written out, in at least float32.
+    implementation
+        "fused": torch's `scaled_dot_product_attention`. "explicit": all scores in memory, at least float32.
 
     Notes
     -----
-    Differs from the paper in: no dropout on the weights; a query with nothing to attend gives zeros.
+    Differs from the paper in: no dropout on the weights; the output is zero for a query without a key to attend to.
 
     References
     ----------
@@ -71,25 +73,24 @@ def softmax_weights(query: Tensor, key: Tensor, allowed: Tensor | None) -> Tenso
         scores = (query.to(dtype) / math.sqrt(query.shape[-1])) @ key.to(dtype).transpose(-1, -2)
         if allowed is None:
             return scores.softmax(dim=-1)
-        # The lowest finite number, not -inf: an empty row is then uniform, with finite gradients, until
-        # the second fill makes it zero.
+        # The lowest finite number, not -inf: an empty row is uniform with finite gradients, then set to zero.
         scores = scores.masked_fill(~allowed, torch.finfo(dtype).min)
         return scores.softmax(dim=-1).masked_fill(~allowed, 0)
 
 
 def fused_softmax(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None, causal: bool = False) -> Tensor:
-    """Return σ(QKᵀ/√E) V by torch's fused kernels, shape (B, H, L, V), dtype of `value`.
+    """Return σ(QKᵀ/√E) V from torch's fused kernels, shape (B, H, L, V), dtype of `value`.
 
-    `allowed` broadcasts to (B, H, L, S); values that no query may attend have to be zero.
+    `allowed` broadcasts to (B, H, L, S). Values that no query may attend to must be zero.
     """
     query, key = query.to(value.dtype), key.to(value.dtype)
     if allowed is None:
         return _in_chunks(query, key, value, None, causal)
     attends = allowed.any(dim=-1, keepdim=True)
-    # An empty row attends to everything, and is zeroed after: kernels differ in what they make of it.
+    # Kernels disagree about an empty row, so it attends to all keys and is zeroed afterwards.
     output = _in_chunks(query, key, value, allowed | ~attends, causal)
     if allowed.shape[-2] == 1:
-        return output  # empty for all queries of a batch row: its values are zeros already
+        return output  # all queries of a batch row are empty: its values are zero already
     return output.masked_fill(~attends, 0)
 
 
@@ -97,7 +98,7 @@ def _in_chunks(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None
     batch, heads = query.shape[:2]
     if query.device.type not in LIMITED_DEVICES or batch * heads <= MAX_BATCH_HEADS:
         output = functional.scaled_dot_product_attention(query, key, value, allowed, is_causal=causal)
-        return output.to(value.dtype)  # under autocast it comes in the lower precision
+        return output.to(value.dtype)  # autocast returns the lower precision
     rows = max(1, MAX_BATCH_HEADS // heads)
     masks = [None] * batch if allowed is None else allowed.expand(batch, -1, -1, -1).split(rows)
     chunks = zip(query.split(rows), key.split(rows), value.split(rows), masks, strict=False)

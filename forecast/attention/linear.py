@@ -1,4 +1,4 @@
-"""Linear attention: a feature map in place of the softmax, so that keys and values are summed once."""
+"""Linear attention: a feature map instead of the softmax, so that keys and values are summed once."""
 
 import math
 from typing import Any, ClassVar
@@ -11,28 +11,29 @@ from forecast.attention._costs import Cost, Costs, Head
 from forecast.attention._masks import Mask, allowed_pairs, masked_keys, zero_pairs
 from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
 
-# Key features carry this power of e, which cancels in the quotient: float32 then holds them from `LOWEST_KEY`
-# to 10⁴ and more. It is a constant, and not the largest key, so that no later key can touch an earlier row.
+# Key features are multiplied by e^KEY_EXPONENT, which cancels: float32 then holds keys from `LOWEST_KEY` to above 10⁴.
+# A constant, not the largest key, so that a later key never changes an earlier row.
 KEY_EXPONENT = 40.0
 
-# A lower key counts as this one. Its feature, e⁻¹¹⁰, is then no zero, so that a sum of weights never is, either.
+# Lower keys are clamped to this value. Its feature, e⁻¹¹⁰, is not zero, so neither is any sum of weights.
 LOWEST_KEY = -110.0
 
 
 class LinearAttention(Attention):
     """Weights that are products of positive features of query and key.
 
-    Equation: φ(Q)(φ(K)ᵀV) / (φ(Q) Σφ(K)), φ(x) = elu(x) + 1, Q (B, H, L, E), K (B, H, S, E),
-    V (B, H, S, V) → (B, H, L, V). Causal: both sums up to the query's own position.
+    Equation: φ(Q)(φ(K)ᵀV) / (φ(Q) Σφ(K)) with φ(x) = elu(x) + 1. The causal form sums up to the query's position.
 
-    Time O(L E²), memory O(E²) beside the output; causal in blocks of `BLOCK_LENGTH`, the products masked
-    within a block and the sums of earlier blocks carried, O(L E) for E near the length of a block.
+    Cost: time O(L E²); memory O(E²), or O(L E) if causal, without the output. The causal form works in blocks of
+    `BLOCK_LENGTH`: products are masked within a block, sums are carried across blocks.
+
+    Shapes: query (B, H, L, E), key (B, H, S, E), value (B, H, S, V), output (B, H, L, V).
 
     Notes
     -----
-    Differs from the paper in: a key below `LOWEST_KEY` counts as that. The output so stays a weighted mean
-    where float32 holds none of the features. The features of a query are divided by the largest, those of the
-    keys multiplied by a constant, and both cancel.
+    Differs from the paper in: keys below `LOWEST_KEY` are clamped, so that the output stays a weighted mean where the
+    features underflow in float32. Features of a query are divided by their maximum, those of the keys multiplied by a
+    constant; both factors cancel.
 
     References
     ----------
@@ -68,13 +69,13 @@ class LinearAttention(Attention):
         return products + (2 * head.queries + head.keys) * head.width  # Σφ(K), and φ(Q) times it
 
 
-# φ(x) = max(x, 0) + exp(min(x, 0)) is elu(x) + 1 without its cancellation: in bfloat16 that is 0 below -6,
-# and the exponential of a large x, taken or not, would give a NaN gradient.
+# φ(x) = max(x, 0) + exp(min(x, 0)) equals elu(x) + 1 without cancellation, which gives 0 below -6 in bfloat16.
+# The clamp also avoids the NaN gradient of an exponential that overflows in an unused branch.
 
 
 def _query_features(query: Tensor) -> Tensor:
     query = query.to(at_least_float32(query))
-    # Where all features of a row are small, exp(x - max) keeps them from vanishing; the factor cancels.
+    # exp(x - max) keeps a row of small features from underflowing; the factor cancels
     top = query.detach().amax(dim=-1, keepdim=True).clamp_(max=0)
     return query.clamp(max=0).sub_(top).exp_() + query.relu()
 

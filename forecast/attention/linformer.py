@@ -1,4 +1,4 @@
-"""Linformer attention: softmax over a few learned mixtures of the keys."""
+"""Linformer attention: softmax over a few learned combinations of the keys."""
 
 import math
 from typing import Any, ClassVar
@@ -14,27 +14,27 @@ from forecast.common.errors import InputError
 
 
 class LinformerAttention(Attention):
-    """Softmax over r rows that two learned projections make of the keys and of the values.
+    """Softmax over r learned combinations of the keys, applied to r learned combinations of the values.
 
-    Equation: σ(Q(PK)ᵀ/√E)(RV), P and R learned, (r, S), Q (B, H, L, E), K (B, H, S, E), V (B, H, S, V)
-    → (B, H, L, V).
+    Equation: σ(Q(PK)ᵀ/√E)(RV) with learned projections P and R, shape (r, S).
 
-    Time O(L r E), memory O(L r) written out, O(r E) fused, beside the output.
+    Cost: time O(L r E); memory O(r E), or O(L r) where no fused kernel applies, without the output.
 
-    A column of P and R belongs to a position: shorter inputs use the first columns, longer ones are refused,
-    masked keys and values are zeros. A row of PK mixes all positions, so it cannot be causal. The implied
-    weights σ(Q(PK)ᵀ/√E) R may be negative, and their sum is not 1.
+    Shapes: query (B, H, L, E), key (B, H, S, E), value (B, H, S, V), output (B, H, L, V).
+
+    Each column of P and R belongs to one position. Shorter inputs use the first columns; longer inputs are refused.
+    Masked keys and values are zeros. The mechanism cannot be causal, since a row of PK mixes all positions. The implied
+    weights σ(Q(PK)ᵀ/√E) R may be negative and do not sum to 1.
 
     Parameters
     ----------
-    rank : int
-        Rows r of the projections; `max_key_length` where that is fewer, since more would only cost.
+    rank
+        Number of rows r of the projections, at most `max_key_length`: a larger value is reduced to it.
 
     Notes
     -----
-    Differs from the paper in: nothing, of whose ways to share this is one P and one R for all heads of a
-    layer. Both begin as normal numbers of variance 1 / max_key_length, the paper's proof has 1 / r: a row of
-    PK is then about as large as a key at any r.
+    Differs from the paper in: the initial variance of P and R, 1 / max_key_length instead of 1 / r, so that rows of PK
+    have the size of keys for any r. All heads of a layer share one P and one R, one of the paper's variants.
 
     References
     ----------
@@ -48,7 +48,7 @@ class LinformerAttention(Attention):
     def __init__(self, *, rank: int, **from_the_layer: Any) -> None:
         super().__init__(**from_the_layer)
         if (max_key_length := self.max_key_length) is None:
-            raise InputError(f"attention={self.name} needs max_key_length, the longest key that the layer will bring")
+            raise InputError(f"attention={self.name} needs max_key_length, the length of the longest key")
         self.rank = min(self.positive_integer("rank", rank), max_key_length)
         size = (self.rank, max_key_length)
         self.key_projection = nn.Parameter(torch.randn(size) / math.sqrt(max_key_length))
@@ -67,14 +67,14 @@ class LinformerAttention(Attention):
 
     @classmethod
     def operations(cls, head: Head, **arguments: Any) -> float:
-        rank = min(int(arguments["rank"]), head.keys)  # PK and RV, the scores, and the weights times RV
+        rank = min(int(arguments["rank"]), head.keys)  # PK, RV, the scores, and the weights times RV
         return 2 * rank * (head.queries + head.keys) * (head.width + head.value_width)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, rank={self.rank}, max_key_length={self.max_key_length}"
 
     def _project(self, projection: Tensor, rows: Tensor) -> Tensor:
-        """Return (B, H, S, C) as (B, H, r, C)."""
+        """Project rows (B, H, S, C) to (B, H, r, C)."""
         return self._columns(projection, rows) @ rows.to(at_least_float32(rows))
 
     def _columns(self, projection: Tensor, rows: Tensor) -> Tensor:
@@ -83,6 +83,6 @@ class LinformerAttention(Attention):
         if length > longest:
             raise ValueError(
                 f"{self.name} was built for keys of at most {longest} positions, not {length}: "
-                f"build it with max_key_length={length}, or take a mechanism without a limit, as full"
+                f"build it with max_key_length={length}, or choose a mechanism without a limit, such as full"
             )
         return projection[:, :length].to(at_least_float32(rows))

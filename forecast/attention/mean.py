@@ -1,4 +1,4 @@
-"""The control of every comparison: the mean of the values, whatever the query."""
+"""The control of every comparison: the mean of the values, independent of the query."""
 
 from typing import Any, ClassVar
 
@@ -11,16 +11,19 @@ from forecast.attention.base import Attention, CausalAbility, at_least_float32, 
 
 
 class MeanAttention(Attention):
-    """Mean of the allowed values, the same for every query; the running mean when causal.
+    """Mean of the allowed values, the same for every query.
 
-    Equation: Σ_j m_j v_j / Σ_j m_j, over j ≤ i for query i when causal, V (B, H, S, V) → (B, H, L, V).
+    Equation: Σ_j m_j v_j / Σ_j m_j with mask m. The causal form is the running mean, over j ≤ i for query i.
 
-    Time O(S E), memory O(E) beside the output, O(S E) when causal. A mechanism that is no better than this one
-    did nothing.
+    Cost: time O(S E); memory O(E), or O(S E) if causal, without the output.
+
+    Shapes: query (B, H, L, E), key (B, H, S, E), value (B, H, S, V), output (B, H, L, V).
+
+    A mechanism that is not better than this control gains nothing from attention.
 
     Notes
     -----
-    Differs from the paper in: there is none; it is attention with all scores equal.
+    Differs from the paper in: nothing, since there is no paper. It is attention with all scores equal.
 
     References
     ----------
@@ -35,8 +38,8 @@ class MeanAttention(Attention):
         mean = mean_of_values(value, mask, query.shape[2], self.causal)
         if self.causal:
             return mean
-        # A row of its own for each query, so that the output may be written to. The heads of a query lie side
-        # by side: merging them is then a view, and this stays the only copy.
+        # Copied, so that the output may be written to. The heads of a query are adjacent in memory: merging them
+        # needs no second copy.
         return mean.transpose(1, 2).contiguous().transpose(1, 2)
 
     def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
@@ -48,24 +51,14 @@ class MeanAttention(Attention):
 
     @classmethod
     def elements_moved(cls, head: Head, backward: bool) -> int:
-        return (
-            head.keys * head.value_width * (1 + head.causal) * (1 + backward)
-        )  # only causal are there more rows than one
+        rows = head.keys * (1 + head.causal)  # the values, and as many means if causal
+        return rows * head.value_width * (1 + backward)
 
 
 def mean_of_values(value: Tensor, mask: Mask, num_queries: int, causal: bool) -> Tensor:
-    """Return the mean of the allowed values for each query, shape (B, H, L, V), a view where it can be.
+    """Return the mean of the allowed values for each query, shape (B, H, L, V), an expanded view unless causal.
 
-    Parameters
-    ----------
-    value : Tensor
-        Shape (B, H, S, V), zero where masked.
-    mask : Tensor or None
-        Shape (B, S), True = may be attended.
-    num_queries : int
-        L; equal to S when causal.
-    causal : bool
-        Whether the mean of query i is over the values up to i.
+    `value` (B, H, S, V) is zero where `mask` (B, S) is False. `num_queries` is L, equal to S if `causal`.
     """
     length = value.shape[2]
     with full_precision(value):

@@ -1,4 +1,4 @@
-"""ProbSparse attention: softmax for the few queries that stand out, the mean of the values for the rest."""
+"""ProbSparse attention: softmax for a few active queries, the mean of the values for the others."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -6,57 +6,61 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from forecast.attention._chunks import batch_to_reckon_with
+from forecast.attention._chunks import chunked_batch
 from forecast.attention._costs import Cost, Costs, Head
 from forecast.attention._masks import Mask
 from forecast.attention._sampling import (
     allowed_positions_of,
     fixed_fractions,
-    highest,
     log_count,
     log_counts,
-    own_scores,
+    per_query_scores,
     positions_of,
+    stable_topk,
     take_rows,
 )
 from forecast.attention.base import CausalAbility, SparseQueries, at_least_float32, full_precision
 from forecast.attention.full import fused_softmax, softmax_weights
 from forecast.attention.mean import mean_of_values, mean_weights
 
-# Numbers that scoring may hold at a time; longer inputs are scored in chunks. On a processor a chunk that
-# stays in its cache is twice as fast, an accelerator wants few launches.
+# Elements of the scores in memory at a time; longer inputs are scored in chunks. On a CPU, chunks that fit the cache
+# are twice as fast; a GPU needs few launches.
 CHUNK_ELEMENTS_CPU = 2**22
 CHUNK_ELEMENTS = 2**26
 
 
 class ProbSparseAttention(SparseQueries):
-    """Softmax over all keys for the u queries with the highest measure; the others get the mean value.
+    """Softmax over all keys for the u queries with the highest measure; mean of the values for the others.
 
-    Equation: M(q) = max_j q·k_j − mean_j q·k_j over U sampled keys; σ(q Kᵀ/√E) V for the u highest M,
-    mean(V) for the rest; U = factor·⌈ln S⌉, u = factor·⌈ln L⌉, at least 1 and at most S, L.
-    Q (B, H, L, E), K (B, H, S, E), V (B, H, S, V) → (B, H, L, V).
+    Equation: σ(q Kᵀ/√E) V for the u queries with the highest M(q) = max_j q·k_j − mean_j q·k_j over U sampled keys;
+    mean(V) for the others. U = factor·⌈ln S⌉ and u = factor·⌈ln L⌉, clipped to [1, S] and [1, L].
 
-    Time O(L log S · E), memory O(L log S). The measure carries no gradient.
+    Cost: time O(L log S · E), memory O(L log S).
 
-    With a mask, U and the sample follow each batch row's count of allowed keys, with a query mask u that of
-    its real queries. *Causal* holds for the values only: a query's measure sees sampled keys up to its own
-    position (with none it ranks last), but the ranking is over all queries, so a later key or query can
-    decide whether an earlier one is chosen. What is mixed into an output is never later than it.
+    Shapes: query (B, H, L, E), key (B, H, S, E), value (B, H, S, V), output (B, H, L, V).
+
+    The measure has no gradient. With a mask, U and the sample depend on the number of allowed keys of each batch row;
+    with a query mask, u depends on its number of queries without padding.
+
+    The causal form is causal in the values only. The measure of a query uses sampled keys up to its position; without
+    any, the query ranks last. All queries are ranked together, so a later query or key can change which earlier ones
+    are active. Later values are never mixed in.
 
     Parameters
     ----------
-    factor : int
+    factor
         Multiplies both logarithms.
-    sampling : {"shared", "per_query"}
-        One sample for all queries, as in the paper's Algorithm 1, or one for each, as in the public code.
-        Drawn anew at each call in training mode, fixed by the lengths in evaluation mode.
-    measure : {"sampled_mean", "published"}
-        Divide the mean by the number sampled, or by the number of keys, as the public code does.
+    sampling
+        "shared": one sample of keys for all queries, as in Algorithm 1 of the paper. "per_query": one for each query,
+        as in the authors' code. Each call in training mode draws a new sample; in evaluation mode the lengths fix it.
+    measure
+        "sampled_mean": divide the sum of scores by the number of sampled keys. "published": divide it by the number of
+        all keys, as in the authors' code.
 
     Notes
     -----
-    Differs from the paper in: the causal default is the running mean, not the running sum; sampling stops
-    being random where as many keys are wanted as there are.
+    Differs from the paper in: the causal form fills inactive queries with the running mean, not the running sum; where
+    U equals the number of keys, all keys are used in order.
 
     References
     ----------
@@ -79,60 +83,60 @@ class ProbSparseAttention(SparseQueries):
         output = mean_of_values(value, mask, query.shape[2], self.causal)
         allowed = self._allowed(chosen, mask, key.shape[2])
         rows = fused_softmax(take_rows(query, chosen), key, value, allowed)
-        return self._put(output, rows, chosen, query_mask)
+        return self._scatter(output, rows, chosen, query_mask)
 
     def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         chosen = self.choose_active_queries(query, key, mask, query_mask)
         weights = mean_weights(query, key, mask, self.causal)
         allowed = self._allowed(chosen, mask, key.shape[2])
         rows = softmax_weights(take_rows(query, chosen), key, allowed)
-        return self._put(weights, rows, chosen, query_mask)
+        return self._scatter(weights, rows, chosen, query_mask)
 
     def choose_active_queries(self, query: Tensor, key: Tensor, mask: Mask = None, query_mask: Mask = None) -> Tensor:
-        """Return the positions of the queries that get the softmax, best first, shape (B, H, u).
+        """Return the positions of the active queries, highest measure first, shape (B, H, u).
 
-        In a batch row with fewer real queries only as many of the first count as its own u.
+        In a batch row with padded queries, only the first of them are active, up to the u of that row.
         """
-        positions, drawn = self.sample(query.shape[2], key.shape[2], key.device, mask)
-        measure = self.measure_queries(query, key, mask, positions, drawn)
+        positions, valid = self.sample(query.shape[2], key.shape[2], key.device, mask)
+        measure = self.measure_queries(query, key, mask, positions, valid)
         if query_mask is not None:
             measure = measure.masked_fill(~query_mask[:, None], -torch.inf)
-        return highest(measure, log_count(self.factor, query.shape[2]))
+        return stable_topk(measure, log_count(self.factor, query.shape[2]))
 
     def num_active_queries(self, length: int) -> int | None:
         return None if self.causal or self.sampling != "shared" else log_count(self.factor, length)
 
     def choose_from_products(self, length: int, device: torch.device, products: Callable[[Tensor], Tensor]) -> Tensor:
         positions, _ = self.sample(length, length, device, None)
-        return highest(self._measure(products(positions[0, 0]), None, length), log_count(self.factor, length))
+        return stable_topk(self._measure(products(positions[0, 0]), None, length), log_count(self.factor, length))
 
     @classmethod
     def operations(cls, head: Head, **arguments: Any) -> float:
-        # U keys for all queries, then u queries for all keys, twice
+        # U keys for all queries; u queries for all keys, scores and weights times V
         sampled, active = (log_count(arguments["factor"], length) for length in (head.keys, head.queries))
         return 2 * head.queries * sampled * head.width + 2 * active * head.keys * (head.width + head.value_width)
 
     def sample(self, num_queries: int, num_keys: int, device: torch.device, mask: Mask) -> tuple[Tensor, Tensor | None]:
-        """Return key positions, (B or 1, L or 1, U), and which of the U count in a batch row, (B, 1, U)."""
+        """Return sampled key positions, (B or 1, L or 1, U), and which of the U are valid in a batch row, (B, 1, U)."""
         rows = 1 if self.sampling == "shared" else num_queries
         width = log_count(self.factor, num_keys)
         draw = torch.rand if self.training else fixed_fractions
         fractions = draw(rows, width, device=device)
         if mask is None:
             return positions_of(fractions, num_keys, width), None
-        wanted = log_counts(self.factor, mask.sum(dim=1))
-        drawn = torch.arange(width, device=device) < wanted[:, None, None]
-        return allowed_positions_of(fractions, mask, wanted), drawn
+        counts = log_counts(self.factor, mask.sum(dim=1))
+        valid = torch.arange(width, device=device) < counts[:, None, None]
+        return allowed_positions_of(fractions, mask, counts), valid
 
     @torch.no_grad()
     def measure_queries(
-        self, query: Tensor, key: Tensor, mask: Mask, positions: Tensor, drawn: Tensor | None
+        self, query: Tensor, key: Tensor, mask: Mask, positions: Tensor, valid: Tensor | None
     ) -> Tensor:
-        """Return M for each query given the sample, shape (B, H, L), in at least float32."""
+        """Return M of each query for the sample that `sample` returns, shape (B, H, L), at least float32."""
         heads, length, width = query.shape[1:]
         shared = positions.shape[1] == 1
-        held = batch_to_reckon_with(query) * heads * positions.shape[2] * (1 if shared else width)
-        size = max(1, (CHUNK_ELEMENTS_CPU if query.device.type == "cpu" else CHUNK_ELEMENTS) // held)
+        row_elements = chunked_batch(query) * heads * positions.shape[2] * (1 if shared else width)
+        size = max(1, (CHUNK_ELEMENTS_CPU if query.device.type == "cpu" else CHUNK_ELEMENTS) // row_elements)
         num_keys: int | Tensor = key.shape[2] if mask is None else mask.sum(dim=1)[:, None, None]
         dtype = at_least_float32(query)
         measures = []
@@ -140,17 +144,18 @@ class ProbSparseAttention(SparseQueries):
             sampled = (take_rows(key, positions) if shared else key.contiguous()).to(dtype)
             for start in range(0, length, size):
                 chunk = query[:, :, start : start + size].to(dtype)
-                at = positions if shared else positions[:, start : start + size]
-                scores = chunk @ sampled.transpose(-1, -2) if shared else own_scores(chunk, sampled, at)
-                seen = drawn
+                index = positions if shared else positions[:, start : start + size]
+                scores = chunk @ sampled.transpose(-1, -2) if shared else per_query_scores(chunk, sampled, index)
+                seen = valid
                 if self.causal:
                     steps = torch.arange(start, start + chunk.shape[2], device=query.device)
-                    seen = at <= steps[:, None] if drawn is None else drawn & (at <= steps[:, None])
+                    past = index <= steps[:, None]
+                    seen = past if valid is None else valid & past
                 measures.append(self._measure(scores, seen, num_keys))
         return torch.cat(measures, dim=2)
 
     def _measure(self, scores: Tensor, seen: Tensor | None, num_keys: int | Tensor) -> Tensor:
-        """Return M from scores (B, H, L, U), of which `seen` (B or 1, L or 1, U) count."""
+        """Return M from scores (B, H, L, U); only those where `seen` (B or 1, L or 1, U) is True count."""
         if seen is None:
             total, count = scores.sum(dim=-1), scores.shape[-1]
             return scores.amax(dim=-1) - total / (num_keys if self.measure == "published" else count)
@@ -159,7 +164,7 @@ class ProbSparseAttention(SparseQueries):
         divisor = num_keys if self.measure == "published" else counts.clamp_min(1)
         mean = scores.masked_fill(~seen, 0).sum(dim=-1) / divisor
         measure = scores.masked_fill(~seen, -torch.inf).amax(dim=-1) - mean
-        # nothing seen: behind all that saw something, before padding, which has -inf
+        # no key seen: ranked after all other queries, before padding, which has -inf
         return measure.masked_fill(counts == 0, torch.finfo(torch.float32).min)
 
     def _allowed(self, chosen: Tensor, mask: Mask, num_keys: int) -> Tensor | None:
@@ -170,10 +175,10 @@ class ProbSparseAttention(SparseQueries):
         past = torch.arange(num_keys, device=chosen.device) <= chosen[..., None]
         return past if allowed is None else past & allowed
 
-    def _put(self, output: Tensor, rows: Tensor, chosen: Tensor, query_mask: Mask) -> Tensor:
-        """Return `output` (B, H, L, C) with `rows` (B, H, u, C) in the places that were chosen."""
+    def _scatter(self, output: Tensor, rows: Tensor, chosen: Tensor, query_mask: Mask) -> Tensor:
+        """Return `output` (B, H, L, C) with `rows` (B, H, u, C) at the chosen positions."""
         if query_mask is not None:
-            wanted = log_counts(self.factor, query_mask.sum(dim=1))
-            kept = torch.arange(chosen.shape[2], device=chosen.device) < wanted[:, None]
-            rows = torch.where(kept[:, None, :, None], rows, take_rows(output, chosen))
+            counts = log_counts(self.factor, query_mask.sum(dim=1))
+            active = torch.arange(chosen.shape[2], device=chosen.device) < counts[:, None]
+            rows = torch.where(active[:, None, :, None], rows, take_rows(output, chosen))
         return output.scatter(2, chosen[..., None].expand_as(rows), rows)

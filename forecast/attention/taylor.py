@@ -1,4 +1,4 @@
-"""Taylor attention: the exponential of the softmax by its first two terms, so that keys and values are summed once."""
+"""Taylor attention: the first two terms of the softmax's exponential, so that keys and values are summed once."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -12,29 +12,30 @@ from forecast.attention._masks import Mask, allowed_pairs, zero_pairs
 from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
 from forecast.attention.mean import mean_of_values, mean_weights
 
-# A row whose weights have a mean below this has no direction to prefer that float32 could tell from rounding.
+# Below this mean weight, rounding in float32 dominates the weights of a row.
 SMALLEST_MEAN_WEIGHT = 1e-4
 
-# A vector below this length counts as zero, which has no direction.
+# Shorter vectors count as zero.
 SMALLEST_LENGTH = 1e-12
 
 
 class TaylorAttention(Attention):
-    """Weights 1 + q·k of query and key at length 1, which are never negative.
+    """Weights 1 + q·k of query and key scaled to length 1; they are never negative.
 
-    Equation: (ΣV + Q'(K'ᵀV)) / (S + Q' ΣK'), Q' = Q/‖Q‖, K' = K/‖K‖, Q (B, H, L, E), K (B, H, S, E),
-    V (B, H, S, V) → (B, H, L, V). Causal: sums up to the query's own position, and its number in place of S.
+    Equation: (ΣV + Q'(K'ᵀV)) / (S + Q' ΣK') with Q' = Q/‖Q‖ and K' = K/‖K‖. The causal form sums up to the query's
+    position i and has i in place of S.
 
-    Time O(L E²), memory O(E²) beside the output; causal in blocks, O(L E) for E near the length of a block.
+    Cost: time O(L E²); memory O(E²), or O(L E) if causal, without the output. The causal form works in blocks.
 
-    All keys may lie opposite to a query, and its weights sum to 0: where their mean is below
-    `SMALLEST_MEAN_WEIGHT` the answer is the mean of the allowed values.
+    Shapes: query (B, H, L, E), key (B, H, S, E), value (B, H, S, V), output (B, H, L, V).
+
+    If all keys are opposite to a query, its weights sum to 0. Where their mean is below `SMALLEST_MEAN_WEIGHT`, the
+    output is the mean of the allowed values.
 
     Notes
     -----
-    Differs from the paper in: that rule, and a zero vector stays zero. What is computed is the same quotient
-    as mean(V) + Q'(K'ᵀV − ΣK' mean(V)) / (S + Q' ΣK'), whose rounding does not grow as the sum of the
-    weights goes to 0 over few keys.
+    Differs from the paper in: the rule for small weights; a zero vector stays zero. The code computes the same quotient
+    as mean(V) + Q'(K'ᵀV − ΣK' mean(V)) / (S + Q' ΣK'), which is accurate for a small sum of weights as well.
 
     References
     ----------
@@ -58,7 +59,7 @@ class TaylorAttention(Attention):
 
             def mix(queries: Tensor) -> Tensor:
                 unit = _unit(queries)
-                return mean + _over(unit @ state, unit @ total, count)
+                return mean + _divide(unit @ state, unit @ total, count)
 
             return map_chunks(mix, query)
 
@@ -75,10 +76,8 @@ class TaylorAttention(Attention):
     @classmethod
     def operations(cls, head: Head, **arguments: Any) -> float:
         products = 2 * (head.queries + head.keys) * head.width * head.value_width  # K'ᵀV, and Q' times it
-        sums = (2 * head.queries + head.keys) * head.width + (
-            head.queries + head.keys
-        ) * head.value_width  # ΣK', Q' times it, ΣV
-        return products + sums
+        key_sums = (2 * head.queries + head.keys) * head.width  # ΣK', and Q' times it
+        return products + key_sums + (head.queries + head.keys) * head.value_width  # ΣV
 
 
 def _mix_causal(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Iterator[Tensor]:
@@ -89,7 +88,7 @@ def _mix_causal(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Iterat
     for products, total in causal_sums(_unit, _unit_keys, query, key, value, mask):
         here = slice(start, start + products.shape[2])
         start = here.stop
-        yield mean[:, :, here] + _over(products - total * mean[:, :, here], total, count[:, :, here])
+        yield mean[:, :, here] + _divide(products - total * mean[:, :, here], total, count[:, :, here])
 
 
 def _unit(vectors: Tensor) -> Tensor:
@@ -100,10 +99,10 @@ def _unit(vectors: Tensor) -> Tensor:
 
 
 def _unit_keys(key: Tensor, hidden: Tensor | None = None) -> Tensor:
-    return _unit(key)  # what is hidden is zero, and stays it
+    return _unit(key)  # hidden keys are zero and stay zero
 
 
-def _over(products: Tensor, total: Tensor, count: Tensor | int) -> Tensor:
-    """Divide by the sum of the weights, count + total; 0 where that is nearly 0."""
+def _divide(products: Tensor, total: Tensor, count: Tensor | int) -> Tensor:
+    """Divide by the sum of the weights, count + total; return 0 where it is nearly 0."""
     weight = total + count
     return products / weight.where(weight > SMALLEST_MEAN_WEIGHT * count, torch.inf)

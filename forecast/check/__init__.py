@@ -1,1 +1,1 @@
-"""`python -m forecast.check`: whether an attention mechanism keeps the contract, measured."""
+"""`python -m forecast.check`: measure whether attention mechanisms keep the contract."""

@@ -1,4 +1,4 @@
-"""Check every attention mechanism against what it promises: `python -m forecast.check`."""
+"""Check that attention mechanisms keep the contract: `python -m forecast.check`."""
 
 import argparse
 import sys
@@ -16,43 +16,43 @@ LEAST_LENGTH = 16
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check as the command line says; give the exit code, 1 where a promise is not kept."""
+    """Run the command line; return the exit code, 1 if a check fails."""
     parser = argparse.ArgumentParser(
         prog="python -m forecast.check",
-        description="Print what each attention mechanism declares, and measure whether it holds on this machine. "
-        "Exit code 0: all of it holds; 1: something does not, each in a line of its own; 2: unknown name.",
+        description="Print what each attention mechanism declares, and check it on this machine. "
+        "Exit code 0: all checks pass; 1: a check fails, with one line per failure; 2: invalid arguments.",
     )
-    parser.add_argument("names", nargs="*", metavar="name", help="mechanisms, as in attention=name; none: all")
+    parser.add_argument("names", nargs="*", metavar="name", help="mechanisms, as in attention=name (default: all)")
     parser.add_argument(
-        "--length", type=int, help="positions where a check leaves them free (160); memory grows with the square"
+        "--length", type=int, help="sequence length of most checks (default: 160); memory grows with its square"
     )
-    parser.add_argument("--device", choices=("cpu", "cuda"), help="where to measure (cpu)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="device of the checks (default: cpu)")
     table = parser.add_mutually_exclusive_group()
-    table.add_argument("--quiet", action="store_true", help="print nothing but what fails")
-    table.add_argument("--markdown", action="store_true", help="print what is declared as Markdown; measure nothing")
-    table.add_argument("--write", type=Path, metavar="README.md", help="put that Markdown between its marks in a file")
+    table.add_argument("--quiet", action="store_true", help="print only failures")
+    table.add_argument("--markdown", action="store_true", help="print the declarations as Markdown; check nothing")
+    table.add_argument("--write", type=Path, metavar="README.md", help="write that table between its marks in a file")
     options = parser.parse_args(arguments)
     failures: list[str] = []
     return finish(lambda: failures.extend(_run(options))) or int(bool(failures))
 
 
 def _run(options: argparse.Namespace) -> list[str]:
-    """Do what is asked and give a line for each promise that is not kept."""
-    from forecast.check import tables as declared
+    """Run one command; return a line for each failed check."""
+    from forecast.check import tables
 
     candidates = _candidates(options)
     if options.markdown:
-        print(declared.markdown(candidates))
+        print(tables.markdown(candidates))
     elif options.write:
-        declared.write_markdown(options.write, candidates)
-        print(f"{options.write}: {len(candidates)} mechanisms")
+        tables.write_markdown(options.write, candidates)
+        print(f"{options.write}: table of {len(candidates)} mechanisms written")
     else:
-        return _measure(candidates, options.quiet)
+        return _check(candidates, options.quiet)
     return []
 
 
 def _candidates(options: argparse.Namespace) -> "list[Candidate]":
-    """Return the mechanisms asked for, each once, or all of the folder."""
+    """Return the requested mechanisms, each once, or all."""
     import torch
 
     from forecast.attention import available
@@ -61,36 +61,37 @@ def _candidates(options: argparse.Namespace) -> "list[Candidate]":
 
     for name in options.names:
         if name not in available():
-            raise InputError(f"attention={name} is not known: choose from {', '.join(available())}")
+            raise InputError(f"attention={name} does not exist: choose from {', '.join(available())}")
     if (options.markdown or options.write) and (options.length is not None or options.device):
         raise InputError(
-            "--length and --device are for measuring, --markdown and --write measure nothing: leave them out"
+            "--length and --device have no effect with --markdown or --write, which check nothing: leave them out"
         )
     length = LENGTH if options.length is None else options.length
     if length < LEAST_LENGTH:
         raise InputError(f"--length {length}: must be at least {LEAST_LENGTH}")
     if options.device == "cuda" and not torch.cuda.is_available():
-        raise InputError("--device cuda: torch sees no CUDA device here: leave the option out")
+        raise InputError("--device cuda: torch finds no CUDA device: leave the option out")
     device = torch.device(options.device or "cpu")
     names = list(dict.fromkeys(options.names)) or available()
     return [Candidate(arguments, length, device) for arguments in attention_arguments(names).values()]
 
 
-def _measure(candidates: "list[Candidate]", quiet: bool) -> list[str]:
-    """Print what was found and give the lines of what fails."""
+def _check(candidates: "list[Candidate]", quiet: bool) -> list[str]:
+    """Run all checks and print the results; return a line for each failure."""
     import torch
 
     from forecast.check import suite, tables
 
-    torch.set_num_threads(1)  # thousands of tiny products: threads would wait for one another
+    torch.set_num_threads(1)  # thousands of tiny products: more threads would wait for each other
     for candidate in candidates:
-        candidate.build()  # what is refused is refused before anything is measured
+        candidate.build()  # invalid arguments are refused before any check runs
     findings = [suite.examine(candidate) for candidate in candidates]
     failures = [tables.failure(finding) for row in findings for finding in row if not finding.passed]
     if not quiet:
         tables.print_tables(candidates, findings)
         if not failures:
-            print(f"all hold: {len(suite.CHECKS)} checks of {', '.join(candidate.name for candidate in candidates)}")
+            names = ", ".join(candidate.name for candidate in candidates)
+            print(f"all {len(suite.CHECKS)} checks pass for {names}")
     for line in failures:
         print(line)
     return failures

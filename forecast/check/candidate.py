@@ -1,4 +1,4 @@
-"""A mechanism as the checks see it: what it declares, and how it and its inputs are made."""
+"""A mechanism under test: its declarations, its construction and its inputs."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,15 +12,16 @@ from forecast.attention.base import Attention
 
 NUM_HEADS = 2
 HEAD_DIM = 8
-LENGTH = 160  # two and a half pieces of the mechanisms that work by pieces
-LEAST_KEY_LENGTH = 256  # what a mechanism with parameters tied to positions is built for, at least
+LENGTH = 160  # two and a half blocks of mechanisms that work in blocks
+LEAST_KEY_LENGTH = 256  # least max_key_length of mechanisms with parameters per position
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A mechanism with the arguments of its YAML file, `name` included, as training hands them to `attention.build`.
+    """Mechanism under test.
 
-    `length` is the positions in checks of free size. Random numbers are drawn on the CPU, the same for every `device`.
+    `arguments` are the keys of its YAML file, including `name`. `length` is the sequence length of checks that do not
+    set one. Random numbers are drawn on the CPU, so that all devices get the same.
     """
 
     arguments: dict[str, Any]
@@ -29,17 +30,17 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """The word on the command line."""
+        """Name on the command line."""
         return str(self.arguments["name"])
 
     @cached_property
     def kind(self) -> type[Attention]:
-        """The class, which carries what is declared."""
+        """Class of the mechanism, with its declarations."""
         return type(self.build())
 
     @property
     def forms(self) -> tuple[bool, ...]:
-        """The values of `causal` that it declares to take."""
+        """Values of `causal` that it supports."""
         return (False,) if self.kind.causal_ability == "no" else (False, True)
 
     def build(
@@ -50,7 +51,7 @@ class Candidate:
         dtype: torch.dtype = torch.float32,
         key_length: int = LEAST_KEY_LENGTH,
     ) -> Attention:
-        """Return the mechanism in evaluation mode; its parameters, if any, are the same at each call."""
+        """Build the mechanism in evaluation mode, with the same parameters at each call."""
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
             mechanism = build(
@@ -72,7 +73,7 @@ class Candidate:
         value_width: int = HEAD_DIM,
         dtype: torch.dtype = torch.float32,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return query (B, H, L, E), key (B, H, S, E) and value (B, H, S, V), standard normal, with gradients."""
+        """Draw query (B, H, L, E), key (B, H, S, E) and value (B, H, S, V), standard normal, requiring gradients."""
         generator = torch.Generator().manual_seed(1)
         keys = length if key_length is None else key_length
 
@@ -83,11 +84,11 @@ class Candidate:
         return draw(length, HEAD_DIM), draw(keys, HEAD_DIM), draw(keys, value_width)
 
     def prefix(self, lengths: list[int], size: int) -> Tensor:
-        """Return the mask of valid lengths, shape (B, size)."""
+        """Return the prefix mask of these lengths, shape (B, size)."""
         return torch.arange(size, device=self.device) < torch.tensor(lengths, device=self.device)[:, None]
 
     def holes(self, batch: int, size: int) -> Tensor:
-        """Return a mask with holes, shape (batch, size), in which the first position is allowed."""
+        """Return a random mask, shape (batch, size), whose first position is allowed."""
         mask = torch.rand(batch, size, generator=torch.Generator().manual_seed(2)) < 0.6
         mask[:, 0] = True
         return mask.to(self.device)

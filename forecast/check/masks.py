@@ -1,4 +1,4 @@
-"""Masks, and positions that must not see one another."""
+"""Masks, causality, batch independence and repeatability."""
 
 from collections.abc import Callable
 
@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from forecast.check.candidate import HEAD_DIM, Candidate
-from forecast.check.numbers import all_finite, distance, distances, gradients, map_times_values, worst
+from forecast.check.numbers import all_finite, gradients, joint_error, oracle, relative_error, worst
 
 
 def masked_is_cut(candidate: Candidate) -> float:
-    """Make of a prefix mask what cutting the padding off gives, and zeros for padded queries."""
+    """Match the output of cutting the padding for a prefix mask, and return zeros for padded queries."""
     size = candidate.length
     errors = []
     for causal in candidate.forms:
@@ -20,13 +20,13 @@ def masked_is_cut(candidate: Candidate) -> float:
             mask = candidate.prefix([length], size)
             output = attention(*inputs, mask, mask)
             cut = attention(*(x[:, :, :length].contiguous() for x in inputs))
-            errors.append(distance(output[:, :, :length], cut))
+            errors.append(relative_error(output[:, :, :length], cut))
             errors.append(torch.inf if output[:, :, length:].any() else 0.0)
     return worst(errors)
 
 
-def mask_of_each_query(candidate: Candidate) -> float | None:
-    """Hide for each query what its row of the mask hides; rows all alike are the mask of the keys."""
+def mask_per_query(candidate: Candidate) -> float | None:
+    """Apply one mask row per query; equal rows act as a mask of the keys."""
     if not candidate.kind.accepts_pair_mask:
         return None
     length = 12
@@ -35,17 +35,17 @@ def mask_of_each_query(candidate: Candidate) -> float | None:
         attention = candidate.build(causal=causal, dtype=torch.float64)
         query, key, value = inputs = candidate.tensors(length, dtype=torch.float64)
         pairs = _pairs(candidate, length)
-        errors.append(distance(attention(*inputs, pairs), map_times_values(attention, inputs, pairs)))
+        errors.append(relative_error(attention(*inputs, pairs), oracle(attention, inputs, pairs)))
         weights = attention.attention_map(query, key, pairs)
         errors.append(float(weights.detach().masked_fill(pairs[:, None], 0).abs().max()))
         holes = candidate.holes(2, length)
         alike = holes[:, None].expand(-1, length, -1)
-        errors.append(distance(attention(query, key, value, alike), attention(query, key, value, holes)))
+        errors.append(relative_error(attention(query, key, value, alike), attention(query, key, value, holes)))
     return worst(errors)
 
 
 def empty_row(candidate: Candidate) -> float:
-    """Return a query with nothing to attend zeros, exactly, and finite gradients (inf where they are not)."""
+    """Return exact zeros for a query without a key to attend to, with finite gradients (inf if they are not)."""
     values = []
     for causal in candidate.forms:
         attention = candidate.build(causal=causal)
@@ -55,14 +55,14 @@ def empty_row(candidate: Candidate) -> float:
         output = attention(*inputs, mask)
         rows = output.detach()
         values.append(float(rows[1].abs().max()))
-        if causal:  # the first queries of the third row see nothing yet
+        if causal:  # the first queries of the third row have no key yet
             values.append(float(rows[2, :, :4].abs().max()))
         values.append(0.0 if all_finite(gradients(output, inputs, attention)) else torch.inf)
     return worst(values)
 
 
-def nothing_given(candidate: Candidate) -> float:
-    """Return zeros where there is no key, and an empty tensor where there is no row or query."""
+def empty_inputs(candidate: Candidate) -> float:
+    """Return zeros without keys, and an empty tensor without batch rows or queries."""
     values = []
     for causal in candidate.forms:
         attention = candidate.build(causal=causal)
@@ -71,13 +71,13 @@ def nothing_given(candidate: Candidate) -> float:
             batch = 0 if length == key_length > 0 else 2
             inputs = candidate.tensors(length, key_length, batch=batch)
             output = attention(*inputs)
-            sound = output.shape == (*inputs[0].shape[:3], HEAD_DIM) and not output.any()
-            values.append(0.0 if sound and all_finite(gradients(output, inputs, attention)) else torch.inf)
+            is_zero = output.shape == (*inputs[0].shape[:3], HEAD_DIM) and not output.any()
+            values.append(0.0 if is_zero and all_finite(gradients(output, inputs, attention)) else torch.inf)
     return worst(values)
 
 
-def hidden_nan(candidate: Candidate) -> float:
-    """Let NaN and infinity in masked places change neither output nor gradients, which are zero there."""
+def masked_nan(candidate: Candidate) -> float:
+    """Ignore NaN and infinity at masked positions in output and gradients, which are zero there."""
     mask = torch.tensor([[True] * 20 + [False] * 10, [True, False, True] * 10], device=candidate.device)
     hidden = ~mask[:, None, :, None]
     errors = []
@@ -89,15 +89,15 @@ def hidden_nan(candidate: Candidate) -> float:
             for x, number in zip(clean, (torch.nan, torch.inf, torch.nan), strict=True)
         ]
         expected, output = attention(*clean, mask, mask), attention(*bad, mask, mask)
-        errors.append(distance(output, expected))
-        found = gradients(output, bad)
-        errors.append(distances(found, gradients(expected, clean)))
-        errors.append(max(float(gradient.masked_fill(~hidden, 0).abs().max()) for gradient in found))
+        errors.append(relative_error(output, expected))
+        actual = gradients(output, bad)
+        errors.append(joint_error(actual, gradients(expected, clean)))
+        errors.append(max(float(gradient.masked_fill(~hidden, 0).abs().max()) for gradient in actual))
     return worst(errors)
 
 
-def granted_requests(candidate: Candidate) -> float | None:
-    """Refuse with a ValueError what is declared impossible (counted: what was granted in silence)."""
+def refusals(candidate: Candidate) -> float | None:
+    """Refuse with a ValueError whatever is declared unsupported (the value counts missing refusals)."""
     kind = candidate.kind
     requests: list[Callable[[], object]] = []
     if kind.causal_ability == "no":
@@ -106,10 +106,10 @@ def granted_requests(candidate: Candidate) -> float | None:
         requests.append(lambda: candidate.build()(*candidate.tensors(12), _pairs(candidate, 12)))
     if not kind.cross:
         requests.append(lambda: candidate.build()(*candidate.tensors(6, 12)))
-    return float(sum(map(_granted, requests))) if requests else None
+    return float(sum(map(_is_accepted, requests))) if requests else None
 
 
-def _granted(request: Callable[[], object]) -> bool:
+def _is_accepted(request: Callable[[], object]) -> bool:
     try:
         request()
     except ValueError:
@@ -118,15 +118,15 @@ def _granted(request: Callable[[], object]) -> bool:
 
 
 def _pairs(candidate: Candidate, length: int) -> Tensor:
-    """Return a mask of one row a query, shape (2, length, length), in which each may attend to itself."""
+    """Return a random mask, shape (2, length, length), in which every query may attend to its own position."""
     pairs = torch.rand(2, length, length, generator=torch.Generator().manual_seed(3)) < 0.5
     return (pairs | torch.eye(length, dtype=torch.bool)).to(candidate.device)
 
 
-def future(candidate: Candidate) -> float | None:
-    """Be causal as declared: strict, nothing later counts; values only, no later value is mixed in.
+def causality(candidate: Candidate) -> float | None:
+    """Be causal as declared: ignore all later inputs if strict, later values if "values only".
 
-    For "values only" queries and keys are fixed, so the choice among them is too.
+    For "values only" the check changes values alone.
     """
     ability = candidate.kind.causal_ability
     if ability == "no":
@@ -138,17 +138,17 @@ def future(candidate: Candidate) -> float | None:
     for step in (1, candidate.length // 2, candidate.length - 1):
         other = [_with_another_future(x, step) for x in inputs]
         changed = other if ability == "strict" else [*inputs[:2], other[2]]
-        errors.append(distance(attention(*changed)[:, :, :step], before[:, :, :step]))
+        errors.append(relative_error(attention(*changed)[:, :, :step], before[:, :, :step]))
     return worst(errors)
 
 
 def _with_another_future(tensor: Tensor, step: int) -> Tensor:
-    # far larger: a scale taken over all positions would show
+    # far larger values, so that a scale over all positions shows
     return torch.cat([tensor[:, :, :step], 30 - 7 * tensor[:, :, step:]], dim=2)
 
 
-def rest_of_batch(candidate: Candidate) -> float:
-    """Let no other row of the batch, however long or large, change a row."""
+def batch_independence(candidate: Candidate) -> float:
+    """Compute each batch row independently of the length and size of other rows."""
     size, row = candidate.length, slice(1, 2)
     errors = []
     for causal in candidate.forms:
@@ -156,21 +156,21 @@ def rest_of_batch(candidate: Candidate) -> float:
         inputs = [x.detach().clone() for x in candidate.tensors(size, batch=5)]
         mask = candidate.prefix([size, size // 2 + 3, size, 1, 0], size)
         alone = attention(*(x[row] for x in inputs), mask[row])
-        errors.append(distance(attention(*inputs, mask)[row], alone))
+        errors.append(relative_error(attention(*inputs, mask)[row], alone))
         for x in inputs:
             x[0] *= 50
             x[2] = x[2].flip(1)
-        errors.append(distance(attention(*inputs, mask)[row], alone))
+        errors.append(relative_error(attention(*inputs, mask)[row], alone))
     return worst(errors)
 
 
-def evaluation_repeats(candidate: Candidate) -> float:
-    """Return the same output for the same input in evaluation mode, bit for bit."""
+def repeatable_evaluation(candidate: Candidate) -> float:
+    """Return bitwise equal outputs for equal inputs in evaluation mode."""
     return worst(_two_passes(candidate, causal, training=False) for causal in candidate.forms)
 
 
-def training_repeats(candidate: Candidate) -> float | None:
-    """Return the same output twice in training mode too, where declared deterministic."""
+def repeatable_training(candidate: Candidate) -> float | None:
+    """Return bitwise equal outputs in training mode as well, if declared deterministic."""
     if not candidate.kind.deterministic:
         return None
     return worst(_two_passes(candidate, causal, training=True) for causal in candidate.forms)
@@ -179,4 +179,4 @@ def training_repeats(candidate: Candidate) -> float | None:
 def _two_passes(candidate: Candidate, causal: bool, training: bool) -> float:
     attention = candidate.build(causal=causal).train(training)
     inputs = candidate.tensors(candidate.length)
-    return distance(attention(*inputs), attention(*inputs))
+    return relative_error(attention(*inputs), attention(*inputs))

@@ -1,4 +1,4 @@
-"""The checks in the order of the table, each with its bound."""
+"""The checks, each with its bound, in the order of the table."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,24 +6,21 @@ from dataclasses import dataclass
 import torch
 
 from forecast.check import exactness, masks
-from forecast.check import exactness as extremes
-from forecast.check import exactness as precision
-from forecast.check import masks as independence
 from forecast.check.candidate import Candidate
 
-# Errors are shares of the largest number expected, so that no bound depends on a mechanism's scale.
-EXACT = 0.0  # the same bits, or a count
-FLOAT64 = 1e-9  # float64 rounds at 1e-16: this leaves room for sums and exponentials, for no other formula
-FLOAT32 = 1e-5  # float32 rounds at 6e-8; the design promises 1e-5 between a row alone and in a batch
-GRADIENT = 1e-4  # a gradient goes through the products twice, and large terms cancel in it
+# Errors are relative to the largest expected value, so that bounds do not depend on the scale of a mechanism.
+EXACT = 0.0  # bitwise equal, or a count
+FLOAT64 = 1e-9  # float64 rounds at 1e-16: sums and exponentials pass, another formula does not
+FLOAT32 = 1e-5  # float32 rounds at 6e-8; also the bound between a row alone and in a batch
+GRADIENT = 1e-4  # a gradient passes through the products twice, and large terms cancel
 BFLOAT16 = 2.0**-5  # eight roundings of 2⁻⁸: weights, products and output are rounded, sums are not
 FLOAT16 = 2.0**-8  # eight roundings of 2⁻¹¹
-TWO_ROUNDINGS = 2.0**-7  # the weights and the output in bfloat16, nothing between
+TWO_ROUNDINGS = 2.0**-7  # only weights and output are rounded to bfloat16
 
 
 @dataclass(frozen=True)
 class Check:
-    """A promise: how it is measured, and up to what value it is kept; None where it does not apply."""
+    """A promise of the contract: it is kept if `measure` returns at most `bound`, or None if it does not apply."""
 
     name: str
     bound: float
@@ -31,13 +28,13 @@ class Check:
 
     @property
     def promise(self) -> str:
-        """What the mechanism promises: the first line of the measure's docstring."""
+        """Text of the promise: the first line of the docstring of `measure`."""
         return (self.measure.__doc__ or "").strip().splitlines()[0]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check measured on a mechanism; an error stands in place of a value."""
+    """Result of a check on a mechanism: a value, or an error message."""
 
     mechanism: str
     check: Check
@@ -46,39 +43,39 @@ class Finding:
 
     @property
     def passed(self) -> bool:
-        """Whether the promise is kept, or not made."""
-        return self.value is None or self.value <= self.check.bound  # NaN is no value that passes
+        """Whether the promise is kept or does not apply."""
+        return self.value is None or self.value <= self.check.bound  # False for NaN
 
 
 CHECKS = (
     Check("output, float32", FLOAT32, exactness.output_error),
     Check("gradient, float32", GRADIENT, exactness.gradient_error),
-    Check("output, bfloat16", BFLOAT16, precision.error_in_bfloat16),
-    Check("output, float16", FLOAT16, precision.error_in_float16),
-    Check("long sums, half", TWO_ROUNDINGS, precision.long_sums),
+    Check("output, bfloat16", BFLOAT16, exactness.error_in_bfloat16),
+    Check("output, float16", FLOAT16, exactness.error_in_float16),
+    Check("long sums, half", TWO_ROUNDINGS, exactness.long_sums),
     Check("masked = cut", FLOAT64, masks.masked_is_cut),
-    Check("mask a query", FLOAT64, masks.mask_of_each_query),
+    Check("mask per query", FLOAT64, masks.mask_per_query),
     Check("empty row", EXACT, masks.empty_row),
-    Check("nothing given", EXACT, masks.nothing_given),
-    Check("masked NaN", FLOAT64, masks.hidden_nan),
-    Check("refusals", EXACT, masks.granted_requests),
-    Check("causal", FLOAT32, independence.future),
+    Check("empty inputs", EXACT, masks.empty_inputs),
+    Check("masked NaN", FLOAT64, masks.masked_nan),
+    Check("refusals", EXACT, masks.refusals),
+    Check("causal", FLOAT32, masks.causality),
     Check("cross lengths", FLOAT64, exactness.cross_lengths),
-    Check("rest of batch", FLOAT32, independence.rest_of_batch),
-    Check("repeats, eval", EXACT, independence.evaluation_repeats),
-    Check("repeats, train", EXACT, independence.training_repeats),
-    Check("B = H = L = 1", FLOAT64, exactness.one_of_each),
+    Check("batch rows", FLOAT32, masks.batch_independence),
+    Check("repeatable, eval", EXACT, masks.repeatable_evaluation),
+    Check("repeatable, train", EXACT, masks.repeatable_training),
+    Check("B = H = L = 1", FLOAT64, exactness.single_elements),
     Check("odd sizes", FLOAT64, exactness.odd_sizes),
-    Check("layout", FLOAT64, exactness.other_layout),
-    Check("|k| = 140", FLOAT32, extremes.far_keys),
-    Check("q = k = -20", FLOAT32, extremes.small_features),
-    Check("k' = -q'", FLOAT32, extremes.opposite_keys),
-    Check("x = 100, bfloat16", BFLOAT16, extremes.large_in_bfloat16),
+    Check("layout", FLOAT64, exactness.non_contiguous),
+    Check("|k| = 140", FLOAT32, exactness.far_keys),
+    Check("q = k = -20", FLOAT32, exactness.small_features),
+    Check("k' = -q'", FLOAT32, exactness.opposite_keys),
+    Check("x = 100, bfloat16", BFLOAT16, exactness.large_in_bfloat16),
 )
 
 
 def examine(candidate: Candidate) -> list[Finding]:
-    """Measure every promise of the mechanism; the state of torch's generators is left as it was."""
+    """Run all checks on a mechanism; the states of torch's random generators do not change."""
     on_cuda = candidate.device.type == "cuda"
     with torch.random.fork_rng(devices=[candidate.device] if on_cuda else []):
         torch.default_generator.manual_seed(0)
@@ -88,8 +85,7 @@ def examine(candidate: Candidate) -> list[Finding]:
 
 
 def _measure(check: Check, candidate: Candidate) -> Finding:
-    # The one place that catches everything: a mechanism that raises has broken this promise, and the next
-    # check, and the next mechanism, still get their turn.
+    # The only place that catches everything: a mechanism that raises fails this check, and the others still run.
     try:
         return Finding(candidate.name, check, check.measure(candidate))
     except Exception as error:

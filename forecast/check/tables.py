@@ -1,4 +1,4 @@
-"""Tables of what mechanisms declare and what was measured."""
+"""Tables of the declarations of mechanisms and of the checks."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,13 +17,13 @@ END = "<!-- /mechanisms -->"
 
 
 def declaration(candidate: Candidate) -> list[str]:
-    """Return what a mechanism declares, a cell for each of `HEADINGS`."""
+    """Return the declarations of a mechanism, one cell per heading."""
     kind = candidate.kind
     return [
         cost_text(kind.time_cost),
         cost_text(kind.memory_cost),
         kind.causal_ability,
-        "yes",  # the contract of all
+        "yes",  # required of all mechanisms
         "yes" if kind.accepts_pair_mask else "no",
         "yes" if kind.cross else "no",
         "yes" if kind.deterministic else "in evaluation",
@@ -37,7 +37,7 @@ def markdown(candidates: Sequence[Candidate]) -> str:
 
 
 def write_markdown(path: Path, candidates: Sequence[Candidate]) -> None:
-    """Put the table between the two marks in the file."""
+    """Write the table between the two marks of the file."""
     write_between(path, BEGIN, END, markdown(candidates))
 
 
@@ -45,42 +45,42 @@ NOT_PROMISED = "\N{EN DASH}"
 
 
 def print_tables(candidates: Sequence[Candidate], findings: Sequence[Sequence[Finding]]) -> None:
-    """Print both tables, wide enough wherever they go."""
+    """Print both tables, without wrapping in a narrow terminal."""
     console = Console()
     first = candidates[0]
-    for title, shown in (
-        ("what each class declares", declared_table(candidates)),
-        (f"measured on {first.device}, torch {torch.__version__}, length {first.length}", measured_table(findings)),
+    for title, content in (
+        ("declared by each class", declared_table(candidates)),
+        (f"checked on {first.device}, torch {torch.__version__}, length {first.length}", measured_table(findings)),
     ):
         print(title)
-        drawn = shown.to_terminal()
-        wanted = Console(width=10_000).measure(drawn).maximum
-        Console(width=max(console.width, wanted)).print(drawn)
-    print(f"✓ within the bound, ✗ not, {NOT_PROMISED} not promised; errors are shares of the largest number")
+        rendered = content.to_terminal()
+        width = Console(width=10_000).measure(rendered).maximum
+        Console(width=max(console.width, width)).print(rendered)
+    print(f"✓ within the bound, ✗ outside it, {NOT_PROMISED} not promised; errors are relative to the largest value")
 
 
 def declared_table(candidates: Sequence[Candidate]) -> Table:
-    """Return a row a mechanism."""
+    """Return the table of declarations, one row per mechanism."""
     cells = [[candidate.name, *declaration(candidate)] for candidate in candidates]
     return Table("", ("attention", *HEADINGS), cells, words=len(HEADINGS) + 1)
 
 
 def measured_table(findings: Sequence[Sequence[Finding]]) -> Table:
-    """Return a row a check, a column a mechanism."""
+    """Return the table of checks, one row per check and one column per mechanism."""
     headings = ("check", "bound", *(row[0].mechanism for row in findings))
     cells = [[check.name, short(check.bound), *map(_cell, row)] for check, *row in zip(CHECKS, *findings, strict=True)]
     return Table("", headings, cells)
 
 
 def failure(finding: Finding) -> str:
-    """Return the line for a promise that is not kept."""
+    """Return the line of a failed check."""
     check = finding.check
-    what = finding.error or f"{short(finding.value)} is not within {short(check.bound)}"
-    return f"fail: attention={finding.mechanism}: {check.name}: {what} (promised: {check.promise})"
+    reason = finding.error or f"{short(finding.value)} is not within {short(check.bound)}"
+    return f"fail: attention={finding.mechanism}: {check.name}: {reason} (promised: {check.promise})"
 
 
 def short(value: float | None) -> str:
-    """Return a value in seven characters at most."""
+    """Format a value in at most seven characters."""
     if value is None:
         return NOT_PROMISED
     return f"{value:.0f}" if float(value).is_integer() else f"{value:.1e}"

@@ -2,7 +2,7 @@
 
 
 class InputError(ValueError):
-    """The user's input cannot be used: one line that says what, where, and what to do."""
+    """Invalid input. The message is one line: the problem, where it is, and what to do."""
 
     exit_code = 2
 

@@ -1,1 +1,1 @@
-"""`python -m forecast.export`: a run as one file that predicts without this program."""
+"""`python -m forecast.export`: write a run as one file that forecasts without this program."""

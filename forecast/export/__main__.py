@@ -1,4 +1,4 @@
-"""Write a run's model as one file for elsewhere: `python -m forecast.export --run latest --output model.onnx`."""
+"""Write the model of a run as one file: `python -m forecast.export --run latest --output model.onnx`."""
 
 import argparse
 import sys
@@ -10,28 +10,33 @@ from forecast.common.errors import InputError, ParityError
 from forecast.common.files import check_place, replacing
 
 WINDOWS = 32
-"""Windows on which a file is compared with its run before it is written."""
+"""Number of windows on which a file is compared with its run before it is written."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Export as the command line says; return the exit code."""
+    """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m forecast.export",
-        description="Write a run's model, scaling included, as ONNX or for torch.export, and compare it with the run.",
+        description="Write the model of a run, with scaling, as an ONNX or torch.export file; compare it with the run.",
     )
     parser.add_argument(
-        "--run", default="latest", help="folder of a finished run; latest: the one begun last under outputs/"
+        "--run", default="latest", help="folder of a finished run (default: latest, the last one started in outputs/)"
     )
-    parser.add_argument("--output", required=True, type=Path, help='.onnx (pip install -e ".[export]") or .pt2')
-    parser.add_argument("--input", type=Path, help="rows to compare on; those of the run's training if not given")
+    parser.add_argument("--output", required=True, type=Path, help='.onnx (pip install -e ".[export]") or .pt2 file')
+    parser.add_argument("--input", type=Path, help="table to compare on (default: the data of the run)")
     options = parser.parse_args(arguments)
     return finish(lambda: export(options.run, options.output, options.input))
 
 
 def export(run: str, output: Path, source: Path | None = None) -> None:
-    """Write the model of `run` to `output`, after checking its forecasts against the run's, on `source` if given.
+    """Write the model of `run` to `output` after comparing its forecasts with those of the run, on `source` if given.
 
-    Nothing is written on an `InputError`, or a `ParityError`: the file's forecasts would differ.
+    Raises
+    ------
+    InputError
+        If the run, `output` or `source` cannot be used. Nothing is written.
+    ParityError
+        If the forecasts of the file differ from those of the run. Nothing is written.
     """
     from forecast.predict.exported import FORMATS, WRITING, open_bytes, require
 
@@ -49,21 +54,21 @@ def export(run: str, output: Path, source: Path | None = None) -> None:
     forecaster = Forecaster.load(folder.path)
     assert isinstance(forecaster.model, OriginalUnits)
     manifest = folder.manifest()
-    series, said = series_of(folder, forecaster, source)
+    series, origin = series_of(folder, forecaster, source)
     windows = windows_of(series, forecaster, WINDOWS)
     architecture = Architecture.from_dict(manifest["architecture"])
     captured = capture(forecaster.model, architecture, masked=forecaster.policies.masks_past)
     content = WRITERS[output.suffix](captured, facts_of(manifest, captured.batch))
     exported = open_bytes(content, output)
     difference = largest_difference(forecaster.model, exported, windows, forecaster.target_scale, captured.batch)
-    found = f"{difference:.1e} of a training deviation over {len(windows.past)} windows of {said} (bound {BOUND:.0e})"
+    result = f"{difference:.1e} standard deviations over {len(windows.past)} windows of {origin} (bound {BOUND:.0e})"
     if not difference <= BOUND:
-        raise ParityError(f"{output}: not written, it differs from {folder.path} by {found}")
+        raise ParityError(f"{output}: not written, its forecasts differ from those of {folder.path} by {result}")
     with replacing(output) as file:
         file.write(content)
-    taken = "any number of windows" if captured.batch is None else "one window"
-    print(f"{output}: takes {taken} at a time, float64 values in original units; {len(content) / 1e6:.1f} MB")
-    print(f"parity with {folder.path}: at most {found}")
+    batch = "any batch size" if captured.batch is None else "batch size 1"
+    print(f"{output}: {batch}, float64 values in original units; {len(content) / 1e6:.1f} MB")
+    print(f"largest difference from {folder.path}: {result}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Export files: capture the forecasting function, and write it as .pt2 or .onnx with what it needs."""
+"""Capture the forecasting function as a graph, and write it as a .pt2 or .onnx file with its description."""
 
 import json
 import logging
@@ -21,16 +21,16 @@ from forecast.runs.run import WEIGHTS, Architecture
 
 @dataclass(frozen=True)
 class Captured:
-    """A graph, and its batch size; None is any."""
+    """Captured graph and its batch size; None: any."""
 
     program: ExportedProgram
     batch: int | None
 
 
 def capture(model: OriginalUnits, architecture: Architecture, *, masked: bool) -> Captured:
-    """Return the graph of `model` for any number of windows, or for one where capture fails otherwise.
+    """Capture the graph of `model` for any batch size, or for batch size 1 if that fails.
 
-    `model` is in evaluation mode on the CPU; the graph takes `past_observed` if `masked`.
+    `model` is in evaluation mode on the CPU. The graph has the input `past_observed` if `masked`.
     """
     reason = ""
     for batch in (None, 1):
@@ -47,7 +47,7 @@ def capture(model: OriginalUnits, architecture: Architecture, *, masked: bool) -
 def example_of(
     model: OriginalUnits, architecture: Architecture, batch: int, *, masked: bool
 ) -> tuple[torch.Tensor, ...]:
-    """Return example inputs: the training means, since a .pt2 stores them, and no data rows."""
+    """Return example inputs. A .pt2 file stores them, so they are the training means, not rows of the data."""
     sizes, device = architecture.sizes, model.mean.device
     past = model.mean.expand(batch, sizes.context_length, -1).clone()
     context = Context(
@@ -56,23 +56,23 @@ def example_of(
         future_known=torch.zeros(batch, sizes.horizon, sizes.num_known, device=device),
         past_observed=torch.ones_like(past, dtype=torch.bool) if masked else None,
     )
-    return tuple(part for part in context if part is not None)
+    return tuple(tensor for tensor in context if tensor is not None)
 
 
 def words_of(architecture: Architecture) -> str:
-    """Return the command-line words of the architecture."""
+    """Return the architecture as command-line options."""
     mechanisms = architecture.mechanisms
-    said = f"model={architecture.preset} attention={mechanisms.encoder['name']}"
+    words = f"model={architecture.preset} attention={mechanisms.encoder['name']}"
     if mechanisms.decoder["name"] != mechanisms.encoder["name"]:
-        said += f" attention@decoder_attention={mechanisms.decoder['name']}"
-    return f"{said} attention@cross_attention={mechanisms.cross['name']}"
+        words += f" attention@decoder_attention={mechanisms.decoder['name']}"
+    return f"{words} attention@cross_attention={mechanisms.cross['name']}"
 
 
 def facts_of(manifest: Mapping[str, Any], batch: int | None) -> dict[str, Any]:
-    """Return the description of a file: the run's manifest, with the weights only of its files."""
-    kept = {key: manifest[key] for key in ("format", "architecture", "data", "scaler")}
+    """Return the description of an exported file: the manifest of the run, with the digest of its weights only."""
+    entries = {key: manifest[key] for key in ("format", "architecture", "data", "scaler")}
     return {
-        **kept,
+        **entries,
         "files": {WEIGHTS: manifest["files"][WEIGHTS]},
         "export": {"batch": batch, "torch": torch.__version__},
     }
@@ -90,23 +90,23 @@ def to_onnx(captured: Captured, facts: Mapping[str, Any]) -> bytes:
     first, *others = captured.program.graph_signature.user_inputs
     sizes = {first: {0: "batch"}, **dict.fromkeys(others)} if captured.batch is None else None
     try:
-        with _without_remarks():
+        with _without_warnings():
             written = torch.onnx.export(
                 captured.program, dynamic_shapes=sizes, output_names=[OUTPUT], verbose=False, external_data=False
             )
     except RuntimeError as error:
         cause: BaseException = error
-        while cause.__cause__ is not None:  # the last says which operation
+        while cause.__cause__ is not None:  # the last one names the operation
             cause = cause.__cause__
-        raise InputError(f"the model has no ONNX form ({first_line(cause)}): choose a name that ends in .pt2") from None
+        raise InputError(f"the model has no ONNX form ({first_line(cause)}): choose a .pt2 file") from None
     assert written is not None
     written.model.metadata_props[FACTS] = json.dumps(facts)
     return sealed(written.model_proto.SerializeToString(), ".onnx")
 
 
 @contextmanager
-def _without_remarks() -> Iterator[None]:
-    """Silence warnings of torch about a class of its own, and about torchvision, which is not needed."""
+def _without_warnings() -> Iterator[None]:
+    """Silence torch's warnings about its own deprecated class and about torchvision, which is not needed."""
     registration = logging.getLogger("torch.onnx._internal.exporter._registration")
     level = registration.level
     registration.setLevel(logging.ERROR)
@@ -119,4 +119,4 @@ def _without_remarks() -> Iterator[None]:
 
 
 WRITERS: dict[str, Callable[[Captured, Mapping[str, Any]], bytes]] = {".onnx": to_onnx, ".pt2": to_pt2}
-"""Functions that make a file's content, by suffix."""
+"""Functions that return the content of a file, by suffix."""

@@ -1,4 +1,4 @@
-"""Comparison of the exported file with the run, on the same windows."""
+"""Compare an exported file with its run on the same windows."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -21,44 +21,43 @@ from forecast.runs.resume import read_config
 from forecast.runs.run import RESULT, Run
 
 BOUND = 1e-4
-"""Largest difference that a written file may have."""
+"""Largest accepted difference, in standard deviations of the training split."""
 
-_PIECE = 8
+_CHUNK = 8
 
 
 @torch.inference_mode()
 def largest_difference(model: Model, exported: Model, windows: Context, scale: Tensor, batch: int | None) -> float:
     """Return the largest |exported - model| / `scale` over all steps, series and windows; NaN if any is NaN.
 
-    Both models map the parts of `windows` to (B, h, C_out), original units. `scale` (C_out,) is the standard deviation
-    of each target's training part. `batch` is the number of windows that `exported` takes; None: one is tried, then
-    several.
+    Both models map the fields of `windows` to (B, h, C_out), original units. `scale` (C_out,) is the standard deviation
+    of each target on the training split. `batch` is the batch size of `exported`; None: try 1, then more.
     """
     differences = []
-    for chosen in pieces(len(windows.past), batch):
-        piece = windows.rows(chosen)
-        differences.append(((exported(*piece) - model(*piece)).abs() / scale).max())
+    for rows in slices(len(windows.past), batch):
+        chunk = windows.rows(rows)
+        differences.append(((exported(*chunk) - model(*chunk)).abs() / scale).max())
     return float(torch.stack(differences).max())
 
 
-def pieces(count: int, batch: int | None) -> Iterator[slice]:
-    """Yield the windows to compute together: `batch` of them, or one and then up to eight."""
+def slices(count: int, batch: int | None) -> Iterator[slice]:
+    """Yield slices of `count` windows: of size `batch`, or if it is None one of size 1 and then of up to 8."""
     yield slice(0, batch or 1)
-    for start in range(batch or 1, count, batch or _PIECE):
-        yield slice(start, start + (batch or _PIECE))
+    for start in range(batch or 1, count, batch or _CHUNK):
+        yield slice(start, start + (batch or _CHUNK))
 
 
 SEED, RANDOM_WINDOWS, MOST_RANDOM = 0, 256, 2**15
 
 FIRST, EARLY, LAST = datetime(2024, 1, 1), datetime(1700, 1, 1), datetime(2261, 1, 1)
-"""First date of random rows, that for long steps, and the last possible date."""
+"""First date of random rows, first date for long steps, and latest possible date."""
 
 
 def series_of(run: Run, forecaster: Forecaster, source: Path | None) -> tuple[Series, str]:
-    """Return rows for the run's forecaster, and their origin as text.
+    """Return a series to compare on, and its origin as text.
 
-    They come from the file `source`, else from the run's training data: the simulation, or the file if it lies in the
-    data folder or in the run folder. Without either they are random.
+    The series is read from the file `source`, or from the data of the run: the simulation, or its file if that is in a
+    data folder or in the run folder. Otherwise it is random.
     """
     if source is not None:
         return forecaster.read(source), str(source)
@@ -71,16 +70,16 @@ def series_of(run: Run, forecaster: Forecaster, source: Path | None) -> tuple[Se
             return load_source(data).series, "the simulation"
     except (OSError, LookupError, TypeError, ValueError):
         path = None
-    why = f"{run.path} names no data that can be read here"
+    reason = f"{run.path} names no readable data"
     if path is not None:
-        why = f"the file of {run.path} is in neither data/ nor FORECAST_DATA_DIR: name it with --input to compare on it"
-    return random_series(forecaster), f"random rows ({why})"
+        reason = f"the file of {run.path} is not in data/ or FORECAST_DATA_DIR: use --input to compare on it"
+    return random_series(forecaster), f"random rows ({reason})"
 
 
 def random_series(forecaster: Forecaster) -> Series:
-    """Return seeded normal rows with training's mean and deviation, a tenth of them filled where a run masks."""
+    """Return seeded normal rows with the mean and scale of training; 10 % are unobserved if the run masks gaps."""
     if (length := forecaster.context_length + forecaster.horizon) > MOST_RANDOM:
-        raise InputError(f"windows of {length:,} steps are not compared on random rows: give rows with --input")
+        raise InputError(f"windows of {length:,} steps are too long for random rows: give rows with --input")
     dates = _dates(forecaster)
     rows = len(dates)
     generator = np.random.default_rng(SEED)
@@ -91,24 +90,24 @@ def random_series(forecaster: Forecaster) -> Series:
 
 
 def _dates(forecaster: Forecaster) -> pd.DatetimeIndex:
-    """Return the dates of the random rows: for long steps from an early date, within 64-bit time."""
+    """Return the dates of random rows; long steps start early, to stay within 64-bit time."""
     first = FIRST
     one, two = future_index(pd.Timestamp(first), forecaster.frequency, 2).to_pydatetime()
     step = two - one
     if step >= timedelta(days=7):
         first = EARLY
-    most = int((LAST - first) / step) - forecaster.horizon - 1  # the first is up to a step later
-    rows = min(forecaster.context_length + RANDOM_WINDOWS - 1, most)
+    limit = int((LAST - first) / step) - forecaster.horizon - 1  # the first date may be one step later
+    rows = min(forecaster.context_length + RANDOM_WINDOWS - 1, limit)
     while True:
         try:
             return future_index(pd.Timestamp(first), forecaster.frequency, rows)
-        except InputError:  # before version 3, pandas counts no 293 years in weeks
+        except InputError:  # pandas before version 3 fails for 293 years of weeks
             if rows <= forecaster.context_length:
                 raise
             rows = max(forecaster.context_length, rows // 2)
 
 
 def windows_of(series: Series, forecaster: Forecaster, count: int) -> Context:
-    """Return at most `count` windows, evenly spread, the one of the last rows included."""
+    """Return at most `count` evenly spaced windows, including the last."""
     stops = np.unique(np.linspace(len(series.frame), forecaster.context_length, count).astype(int))
     return stack([forecaster.context(series, int(stop))[0] for stop in stops])

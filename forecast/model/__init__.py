@@ -1,4 +1,4 @@
-"""The encoder-decoder; `build` makes one from plain values."""
+"""The encoder-decoder; `build` constructs one from plain values."""
 
 from forecast.model.presets import build
 

@@ -1,4 +1,4 @@
-"""The decoder: self-attention over the horizon's tokens, cross-attention to the encoder's."""
+"""The decoder: self-attention over tokens of the horizon, cross-attention to the encoder's tokens."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from forecast.model.multi_head import MultiHeadAttention
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention, cross-attention, feed-forward; tokens (B, M, D) and memory (B, L, D) to (B, M, D)."""
+    """Self-attention, cross-attention, feed-forward. Maps tokens (B, M, D) and memory (B, L, D) to (B, M, D)."""
 
     def __init__(
         self,
@@ -31,21 +31,21 @@ class DecoderLayer(nn.Module):
         self.transform = Residual(d_model, 0.0, norm_first=norm_first)
 
     def forward(self, tokens: Tensor, memory: Tensor) -> Tensor:
-        def look_back(tokens: Tensor) -> Tensor:
+        def cross_attend(tokens: Tensor) -> Tensor:
             attended: Tensor = self.cross_attention(tokens, memory, memory)
             return attended
 
         tokens = self.attend(tokens, lambda x: self.self_attention(x, x, x))  # norm(tokens + self_attention(tokens))
         if use_cpu_kernels(tokens):
-            summed = self.look_back.add(tokens, look_back)
+            summed = self.look_back.add(tokens, cross_attend)
             return transform_with_kernel(summed, self.look_back, self.transform, self.feed_forward)
-        tokens = self.look_back(tokens, look_back)  # norm(tokens + cross_attention(tokens, memory))
+        tokens = self.look_back(tokens, cross_attend)  # norm(tokens + cross_attention(tokens, memory))
         tokens = self.transform(tokens, self.feed_forward)  # norm(tokens + feed_forward(tokens))
         return tokens
 
 
 class Decoder(nn.Module):
-    """Layers one after the other, and a last LayerNorm."""
+    """Decoder layers in sequence, then a LayerNorm."""
 
     def __init__(self, layers: Sequence[DecoderLayer], d_model: int) -> None:
         super().__init__()

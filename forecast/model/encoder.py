@@ -1,4 +1,4 @@
-"""The encoder: self-attention layers, with or without distilling between them."""
+"""The encoder: self-attention layers, optionally with distilling between them."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,10 +15,10 @@ from forecast.model.multi_head import MultiHeadAttention
 
 
 class Distilling(nn.Module):
-    """Halves the sequence: convolution, batch norm, ELU, max-pooling; (B, L, D) to (B, ceil(L / 2), D).
+    """Convolution, batch norm, ELU and max pooling that halve the sequence: (B, L, D) to (B, ceil(L / 2), D).
 
     Source: Zhou et al. 2021, arXiv:2012.07436, section "Encoder: self-attention distilling". Differs from the paper in:
-    the ends are padded by repetition, not by wrapping round, so that the newest step does not see the oldest.
+    replicate padding, not circular, so that the newest step does not see the oldest.
     """
 
     def __init__(self, d_model: int) -> None:
@@ -30,7 +30,7 @@ class Distilling(nn.Module):
 
     @staticmethod
     def output_length(length: int) -> int:
-        """Return the number of tokens that are left of `length`."""
+        """Return the number of tokens after distilling `length` tokens."""
         return (length + 1) // 2
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -42,10 +42,10 @@ class Distilling(nn.Module):
 
 
 class Residual(nn.Module):
-    """Adds a sub-layer's output to its input, with a LayerNorm before the sub-layer or after the sum.
+    """Residual connection with a LayerNorm before the sub-layer (`norm_first`) or after the sum.
 
-    After the sum: Vaswani et al. 2017. Before the sub-layer: Xiong et al., "On Layer Normalization in the Transformer
-    Architecture", ICML 2020.
+    Sources: after the sum, Vaswani et al. 2017; before the sub-layer, Xiong et al., "On Layer Normalization in the
+    Transformer Architecture", ICML 2020.
     """
 
     def __init__(self, d_model: int, dropout: float, *, norm_first: bool) -> None:
@@ -59,13 +59,13 @@ class Residual(nn.Module):
         return summed if self.norm_first else self.norm(summed)
 
     def add(self, tokens: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return the sum, without the norm that may follow it."""
+        """Return the sum, without the LayerNorm after it."""
         added: Tensor = self.dropout(sublayer(self.norm(tokens) if self.norm_first else tokens))
         return tokens + added
 
 
 class FeedForward(nn.Sequential):
-    """Two linear maps with a GELU between, on each token by itself: (..., D) to (..., D)."""
+    """Two linear maps with a GELU between them, applied to each token: (..., D) to (..., D)."""
 
     def __init__(self, d_model: int, d_ff: int, dropout: float) -> None:
         super().__init__(
@@ -73,21 +73,21 @@ class FeedForward(nn.Sequential):
         )
 
     def forward(self, tokens: Tensor) -> Tensor:
-        *inner, end = self
-        assert isinstance(end, Dropout)
-        kept = end.draw(tokens)  # drawn first, as in the kernel
+        *inner, dropout = self
+        assert isinstance(dropout, Dropout)
+        keep = dropout.draw(tokens)  # drawn first, as in the kernel
         for layer in inner:
             tokens = layer(tokens)
-        return end.drop(tokens, kept)
+        return dropout.drop(tokens, keep)
 
 
 def transform_with_kernel(summed: Tensor, before: Residual, residual: Residual, feed_forward: FeedForward) -> Tensor:
-    """Return what `residual` makes of `feed_forward` by its kernel, with the norm that `before` has yet to do."""
-    into, _, _, out_of, end = feed_forward
+    """Apply `residual` with `feed_forward` by the CPU kernel, including the pending LayerNorm of `before`."""
+    into, _, _, out_of, dropout = feed_forward
     assert isinstance(into, nn.Linear)
     assert isinstance(out_of, nn.Linear)
-    assert isinstance(end, Dropout)
-    p = end.p if feed_forward.training else 0.0
+    assert isinstance(dropout, Dropout)
+    p = dropout.p if feed_forward.training else 0.0
     if residual.norm_first:
         return kernel.transform(summed, residual.norm, into, out_of, p, adds_normed=False)
     normed: Tensor = residual.norm(kernel.transform(summed, before.norm, into, out_of, p, adds_normed=True))
@@ -95,19 +95,19 @@ def transform_with_kernel(summed: Tensor, before: Residual, residual: Residual, 
 
 
 def run_layer(layer: nn.Module, *tokens: Tensor, checkpointing: bool) -> Tensor:
-    """Return the output of `layer`; `checkpointing` computes it again in the backward pass, with equal random numbers.
+    """Return the output of `layer`; with `checkpointing`, the backward pass recomputes it with the same random numbers.
 
     Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, arXiv:1604.06174.
     """
     if checkpointing and torch.is_grad_enabled():
-        again: Tensor = checkpoint(layer, *tokens, use_reentrant=False)
-        return again
+        recomputable: Tensor = checkpoint(layer, *tokens, use_reentrant=False)
+        return recomputable
     output: Tensor = layer(*tokens)
     return output
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then a feed-forward map; (B, L, D) to (B, L, D)."""
+    """Self-attention, then feed-forward: (B, L, D) to (B, L, D)."""
 
     def __init__(
         self, attention: MultiHeadAttention, d_model: int, d_ff: int, dropout: float, *, norm_first: bool
@@ -132,7 +132,7 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Layers one after the other, `distilling` between them, and a last LayerNorm."""
+    """Encoder layers in sequence with `distilling` between them, then a LayerNorm."""
 
     def __init__(self, layers: Sequence[EncoderLayer], distilling: Sequence[Distilling], d_model: int) -> None:
         super().__init__()

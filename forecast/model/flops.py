@@ -1,4 +1,4 @@
-"""How many operations a forecast or a training step costs, counted while one is made."""
+"""Count the floating-point operations of a forecast or a training step."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -11,24 +11,24 @@ from forecast.model.informer import Informer, in_evaluation
 
 
 def flops_per_window(network: Informer, windows: Windows) -> int:
-    """Return the operations of one window's forward pass in evaluation mode; the network's mode is left as it was."""
+    """Return the operations of one window's forward pass in evaluation mode; restore the mode afterwards."""
     batch = windows.batch(torch.zeros(1, dtype=torch.int64, device=windows.starts.device))
     with in_evaluation(network):
         return operations(lambda: network(batch.past, batch.past_known, batch.future_known, batch.past_observed))
 
 
 def operations(call: Callable[[], Any]) -> int:
-    """Return the operations of `call`, without gradients; a multiplication with its addition counts as 2.
+    """Return the operations of `call` without gradients; a multiplication and its addition are 2 operations.
 
-    Matrix products, convolutions and fused softmax attention count; elementwise work (softmax, norms, means) does not.
+    Matrix products, convolutions and fused softmax attention count. Elementwise operations, norms and means do not.
     """
     with torch.no_grad():
         return training_operations(call)
 
 
 def training_operations(call: Callable[[], Any]) -> int:
-    """Return the operations of what `call` computes, its backward pass included if it makes one; see `operations`."""
-    aten = torch.ops.aten  # torch counts the fused kernels of other devices itself
+    """Return the operations of `call`, including a backward pass that it runs; see `operations`."""
+    aten = torch.ops.aten  # torch itself counts the fused kernels of other devices
     fused = {
         aten._scaled_dot_product_flash_attention_for_cpu: _fused_softmax,
         aten._scaled_dot_product_flash_attention_for_cpu_backward: _fused_softmax_backward,
@@ -41,7 +41,7 @@ def training_operations(call: Callable[[], Any]) -> int:
 
 
 class _NoModules:
-    """Stands for torch's tracker of modules, which hooks every module: a layer that is hooked goes another way."""
+    """Replacement for torch's module tracker, whose hooks would disable the CPU kernels."""
 
     parents: ClassVar[set[str]] = {"Global"}
 
@@ -53,7 +53,7 @@ class _NoModules:
 
 
 def _fused_softmax(query: torch.Size, key: torch.Size, value: torch.Size, *_: Any, **__: Any) -> int:
-    """Return the operations of QKᵀ and of the weights times V; a causal mask saves none, as in torch's own count."""
+    """Return the operations of QKᵀ and of the weights times V; as in torch's count, a causal mask saves nothing."""
     pairs, width, value_width = _sizes(query, value)
     return 2 * pairs * (width + value_width)
 
@@ -61,13 +61,13 @@ def _fused_softmax(query: torch.Size, key: torch.Size, value: torch.Size, *_: An
 def _fused_softmax_backward(
     gradient: torch.Size, query: torch.Size, key: torch.Size, value: torch.Size, *_: Any, **__: Any
 ) -> int:
-    """Return the operations of QKᵀ, made anew, and of the four products of the gradients, as in torch's own count."""
+    """Return the operations of recomputing QKᵀ and of the four products of the gradients, as in torch's count."""
     pairs, width, value_width = _sizes(query, value)
     return 2 * pairs * (3 * width + 2 * value_width)
 
 
 def _sizes(query: torch.Size, value: torch.Size) -> tuple[int, int, int]:
-    """Return the pairs of a query and a key over all heads, and the widths of query and value."""
+    """Return the number of query-key pairs over all heads, and the widths of query and value."""
     *batch, num_queries, width = query
     num_keys, value_width = value[-2:]
     return torch.Size(batch).numel() * num_queries * num_keys, width, value_width

@@ -1,4 +1,4 @@
-"""The encoder-decoder of the Informer."""
+"""The Informer: tokens, encoder, decoder, normalization and linear path."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from forecast.model.normalization import Statistics, forward_fill
 
 
 class Tokens(Protocol):
-    """What makes tokens of a window and a forecast of tokens: `StepTokens`, `PatchTokens`."""
+    """Protocol of `StepTokens` and `PatchTokens`: a window to tokens, decoded tokens to a forecast."""
 
     def source(self, past: Tensor, past_known: Tensor) -> Tensor:
         """Return the encoder's tokens."""
@@ -22,24 +22,24 @@ class Tokens(Protocol):
         """Return the decoder's tokens."""
 
     def read_out(self, decoded: Tensor) -> Tensor:
-        """Return the forecast (B, h, C_out)."""
+        """Return the forecast (B, h, C_out) from the decoder's output."""
 
 
 class Normalization(Protocol):
-    """What takes a window's level off and puts it back."""
+    """Protocol of `WindowNormalization` and `NoNormalization`."""
 
     def normalize(self, past: Tensor, observed: Tensor | None) -> tuple[Tensor, Statistics]:
-        """Return the context as the model sees it."""
+        """Return the normalized context and its statistics."""
 
     def restore(self, forecast: Tensor, statistics: Statistics) -> Tensor:
-        """Return the forecast as z-scores of the training part."""
+        """Return the forecast as z-scores of the training split."""
 
 
 class Informer(nn.Module):
-    """Maps a context to a forecast; the future is no argument, so it cannot leak.
+    """Encoder-decoder that maps a context to a forecast. The future values are not an argument, so they cannot leak.
 
-    `tokens` makes the input of `encoder` and `decoder` and reads out the forecast. `combination` joins it with that
-    of `linear_path`, if any. `num_targets` is C_out.
+    `tokens` embeds the input of `encoder` and `decoder` and reads out the forecast. `combination` combines it with the
+    forecast of `linear_path`, if there is one. `num_targets` is C_out.
 
     Source: Zhou et al., "Informer: Beyond Efficient Transformer for Long Sequence Time-Series Forecasting", AAAI 2021,
     arXiv:2012.07436.
@@ -71,14 +71,20 @@ class Informer(nn.Module):
     def forward(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
     ) -> Tensor:
-        """Return the forecast (B, h, C_out) from `past` (B, T, C_in), targets first; z-scores of the training part.
+        """Return the forecast (B, h, C_out), z-scores of the training split.
 
-        `past_known` (B, T, F) and `future_known` (B, h, F) are known in advance. `past_observed` (B, T, C_in) is False
-        where `past` is not to be read; None reads all of it. There the encoder-decoder takes the window's mean, the
-        linear path the last value before it in the window, if any.
+        Parameters
+        ----------
+        past
+            Context, shape (B, T, C_in), z-scores of the training split, targets first.
+        past_known, future_known
+            Inputs known in advance, such as calendar features, shapes (B, T, F) and (B, h, F).
+        past_observed
+            Boolean, shape (B, T, C_in), False where a value is missing; None if no value is missing. A missing value
+            is the window's mean for the encoder-decoder, and the last value before it for the linear path.
         """
-        seen, statistics = self.normalization.normalize(past, past_observed)
-        decoded = self.normalization.restore(self._decode(seen, past_known, future_known), statistics)
+        normalized, statistics = self.normalization.normalize(past, past_observed)
+        decoded = self.normalization.restore(self._decode(normalized, past_known, future_known), statistics)
         if self.linear_path is None:
             return decoded
         linear = self.forward_linear_path(past, past_observed)
@@ -87,56 +93,56 @@ class Informer(nn.Module):
 
     @property
     def is_weighted(self) -> bool:
-        """Whether the encoder-decoder and the linear path are trained by themselves, and their mean weighted."""
+        """Whether the forecast is a weighted mean of encoder-decoder and linear path, each trained on its own loss."""
         return isinstance(self.combination, WeightedMean)
 
     @property
     def share(self) -> float | None:
-        """The encoder-decoder's weight in that mean; None where there is none."""
+        """Mixing weight of the encoder-decoder in [0, 1]; None if the forecast is not a weighted mean."""
         return round(float(self.combination.share), 6) if isinstance(self.combination, WeightedMean) else None
 
     def forward_apart(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return the forecasts of the encoder-decoder and of the linear path, (B, h, C_out) each; it must have one."""
-        seen, statistics = self.normalization.normalize(past, past_observed)
-        decoded = self._decode(seen, past_known, future_known)
+        """Return the forecasts of encoder-decoder and linear path, (B, h, C_out) each; requires a linear path."""
+        normalized, statistics = self.normalization.normalize(past, past_observed)
+        decoded = self._decode(normalized, past_known, future_known)
         return self.normalization.restore(decoded, statistics), self.forward_linear_path(past, past_observed)
 
     def learners(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        """Return the forecasts (B, h, C_out) that learn, each from its own loss.
+        """Return the forecasts (B, h, C_out) that are trained, each on its own loss.
 
-        For a weighted mean: the encoder-decoder's and, unless its weights are fixed, the linear path's.
+        A weighted mean has two: the encoder-decoder's, and the linear path's unless its weights are fixed.
         """
         if not self.is_weighted:
             return (self(past, past_known, future_known, past_observed),)
         assert self.linear_path is not None
-        apart = self.forward_apart(past, past_known, future_known, past_observed)
-        return apart if self.linear_path.weight.requires_grad else apart[:1]
+        both = self.forward_apart(past, past_known, future_known, past_observed)
+        return both if self.linear_path.weight.requires_grad else both[:1]
 
     def _decode(self, past: Tensor, past_known: Tensor, future_known: Tensor) -> Tensor:
         memory = self.encoder(self.tokens.source(past, past_known))
         queries = self.tokens.queries(past, past_known, future_known)
         return self.tokens.read_out(self.decoder(queries, memory))
 
-    def checkpoint_activations(self, wanted: bool) -> None:
-        """Have the backward pass compute each layer again, in place of holding all that it computed on its way."""
-        self.encoder.activation_checkpointing = wanted
-        self.decoder.activation_checkpointing = wanted
+    def checkpoint_activations(self, enabled: bool) -> None:
+        """Enable or disable activation checkpointing: the backward pass recomputes each layer instead of storing it."""
+        self.encoder.activation_checkpointing = enabled
+        self.decoder.activation_checkpointing = enabled
 
     def forward_linear_path(self, past: Tensor, past_observed: Tensor | None = None) -> Tensor:
-        """Return the forecast of the linear path alone (B, h, C_out); the model must have one."""
+        """Return the forecast of the linear path (B, h, C_out); requires a linear path."""
         assert self.linear_path is not None
-        whole = past if past_observed is None else forward_fill(past, past_observed)
-        forecast: Tensor = self.linear_path(whole[..., : self.num_targets])
+        filled = past if past_observed is None else forward_fill(past, past_observed)
+        forecast: Tensor = self.linear_path(filled[..., : self.num_targets])
         return forecast
 
 
 @contextmanager
 def in_evaluation(network: nn.Module) -> Iterator[None]:
-    """Put `network` in evaluation mode; each of its modules is left in the mode that it was found in."""
+    """Switch `network` to evaluation mode; restore the mode of each module afterwards."""
     modes = {module: module.training for module in network.modules()}
     network.eval()
     try:

@@ -1,14 +1,14 @@
-"""The linear path beside the encoder-decoder, and how the two are combined."""
+"""The linear path, and its combination with the encoder-decoder."""
 
 import torch
 from torch import Tensor, nn
 
 
 class LinearPath(nn.Module):
-    """Maps the centred context (B, T, C) to the horizon (B, h, C) and adds the mean back; one map for all series.
+    """Linear map from the centered context (B, T, C) to the horizon (B, h, C), plus the mean; shared by all series.
 
-    It starts at zero, which forecasts the window's mean; `start_from` sets the closed form. Source of the map:
-    Zeng et al., "Are Transformers Effective for Time Series Forecasting?", AAAI 2023.
+    Initial weights are zero, which forecasts the window's mean. `start_from` sets the closed form. Source: Zeng et al.,
+    "Are Transformers Effective for Time Series Forecasting?", AAAI 2023.
     """
 
     def __init__(self, context_length: int, horizon: int) -> None:
@@ -21,10 +21,10 @@ class LinearPath(nn.Module):
 
     @torch.no_grad()
     def start_from(self, weight: Tensor) -> None:
-        """Take over `weight` (look_back, h) for the newest steps of the context; older ones count nothing.
+        """Copy `weight` (look_back, h) to the newest steps of the context; older steps get weight 0.
 
-        Centring uses the mean of the whole context: where the map reads fewer steps, each of them also carries a
-        share of the map's own mean.
+        The context is centered by the mean of all its steps. For a shorter `weight`, a correction makes the result that
+        of centering by the mean of its own steps.
         """
         weight = weight.to(self.weight)
         look_back = weight.shape[0]
@@ -35,19 +35,18 @@ class LinearPath(nn.Module):
 
 
 class Sum(nn.Module):
-    """Adds to the linear path what `decoded` changes in its `level`: it learns what the path leaves, both as one."""
+    """Sum of the linear path and of `decoded` less its `level`; both are trained on one loss."""
 
     def forward(self, decoded: Tensor, linear: Tensor, level: Tensor) -> Tensor:
         return linear + (decoded - level)
 
 
 class WeightedMean(nn.Module):
-    """The weighted mean of two forecasts that are trained separately, except for one limit on the gradient.
+    """Weighted mean of two forecasts, each trained on its own loss; only the gradient norm is limited jointly.
 
-    The encoder-decoder's weight `share`, in [0, 1], is a fraction of the weight that is best on validation; it starts
-    at 0, the linear path alone. Errors of separate forecasts partly cancel; a model of the other's residuals learns
-    their noise as well. Source: Bates and Granger, "The Combination of Forecasts",
-    Operational Research Quarterly 20 (1969).
+    `share`, the weight of the encoder-decoder in [0, 1], is 0 at first. Training sets it to the best weight on
+    validation, shrunk towards 0. Errors of separate forecasts partly cancel, whereas a model of residuals also learns
+    their noise. Source: Bates and Granger, "The Combination of Forecasts", Operational Research Quarterly 20 (1969).
     """
 
     share: Tensor

@@ -1,4 +1,4 @@
-"""Several heads around one mechanism."""
+"""Multi-head attention around one mechanism."""
 
 from torch import Tensor, nn
 
@@ -9,17 +9,16 @@ from forecast.model.kernels.few_queries import attend_from_tokens
 
 
 class MultiHeadAttention(nn.Module):
-    """Project to heads, attend in each, merge and project back.
+    """Multi-head attention: project to heads, attend in each head, merge the heads and project back.
 
-    Only this layer splits and merges heads, by view and transpose, except for `kernels/few_queries`, which has no
-    keys and values to split. `head_dim` is the width E of a head, d_model / num_heads by default; it need not divide
-    d_model. `attention` must be built for `num_heads`.
+    Heads are split and merged only here; `kernels/few_queries` has no keys and values to split. `head_dim` is the width
+    E of a head, by default d_model / num_heads. `attention` must be built for the same `num_heads` and `head_dim`.
     """
 
     def __init__(self, d_model: int, num_heads: int, attention: Attention, head_dim: int | None = None) -> None:
         super().__init__()
         if head_dim is None and d_model % num_heads:
-            raise InputError(f"d_model {d_model} is no multiple of num_heads {num_heads}: change one, or give head_dim")
+            raise InputError(f"d_model {d_model} is not divisible by num_heads {num_heads}: set head_dim")
         self.num_heads = num_heads
         self.head_dim = d_model // num_heads if head_dim is None else head_dim
         if (attention.num_heads, attention.head_dim) != (self.num_heads, self.head_dim):
@@ -42,9 +41,9 @@ class MultiHeadAttention(nn.Module):
         mask: Tensor | None = None,
         query_mask: Tensor | None = None,
     ) -> Tensor:
-        """Attend with all heads: query (B, L, D), key and value (B, S, D), result (B, L, D).
+        """Return the output (B, L, D) for query (B, L, D), key and value (B, S, D).
 
-        The boolean masks are as in `Attention.forward`, the same for all heads.
+        Masks are as in `Attention.forward`, the same for all heads.
         """
         self.attention.check_masks(query.shape[0], query.shape[1], key.shape[1], mask, query_mask)
         if query is key and key is value and mask is None and query_mask is None:
@@ -52,7 +51,7 @@ class MultiHeadAttention(nn.Module):
             if (attended := attend_from_tokens(query, self.attention, projections)) is not None:
                 return attended
         mask = without_padded_queries(mask, query_mask)
-        # Before the projections, too: their weights would get 0 × NaN as a gradient from padding.
+        # Masked before the projections as well: NaN in padding would give their weights NaN gradients.
         query, key, value = zero_masked(query, query_mask), zero_masked(key, mask), zero_masked(value, mask)
         heads = self.attention(
             self._split(self.query_projection(query)),

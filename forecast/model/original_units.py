@@ -1,4 +1,4 @@
-"""A model in original units, and the context that it needs."""
+"""A model in original units, and its input."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -10,11 +10,10 @@ from forecast.model.informer import Informer
 
 
 class OriginalUnits(nn.Module):
-    """Maps a context in original units to a forecast in original units.
+    """Model that maps a context in original units to a forecast in original units.
 
-    Both are float64: in float32, at a level of 10⁷ with a deviation of 100, neighbouring numbers are a hundredth of the
-    deviation apart. `network` computes on float32 z-scores, as in training. `mean` and `scale` have shape (C_in,),
-    float64, original units, the targets first.
+    Input and output are float64, since float32 has a resolution of 1 at a level of 10⁷. `network` computes on float32
+    z-scores, as in training. `mean` and `scale` are float64, shape (C_in,), original units, targets first.
     """
 
     mean: Tensor
@@ -29,7 +28,7 @@ class OriginalUnits(nn.Module):
     def forward(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
     ) -> Tensor:
-        """Return the forecast (B, h, C_out), float64; `past` is (B, T, C_in), float64, the rest as the network's."""
+        """Return the forecast (B, h, C_out), float64; `past` is float64, the rest as in `Informer.forward`."""
         scaled = ((past - self.mean) / self.scale).to(torch.float32)
         forecast: Tensor = self.network(scaled, past_known, future_known, past_observed)
         targets = forecast.shape[2]
@@ -37,29 +36,28 @@ class OriginalUnits(nn.Module):
 
 
 class Context(NamedTuple):
-    """B windows of T steps with h steps after them, C_in channels, F known inputs."""
+    """Model input: B windows of T steps, C_in channels and F known inputs, before a horizon of h steps."""
 
-    past: Tensor  # (B, T, C_in), float64, original units, the targets first
+    past: Tensor  # (B, T, C_in), float64, original units, targets first
     past_known: Tensor  # (B, T, F), float32
     future_known: Tensor  # (B, h, F), float32
-    past_observed: Tensor | None  # as `past`, False where a value was filled and is not to be read; None: all are read
+    past_observed: Tensor | None  # boolean, shape of `past`, False where a value was missing; None: no value was
 
     def rows(self, chosen: slice) -> "Context":
-        """Return some of the windows."""
-        return self.each(lambda part: part[chosen])
+        """Return the windows in the slice `chosen`."""
+        return self._map(lambda tensor: tensor[chosen])
 
     def to(self, device: torch.device) -> "Context":
         """Return the same windows on `device`."""
-        return self.each(lambda part: part.to(device))
+        return self._map(lambda tensor: tensor.to(device))
 
-    def each(self, change: Callable[[Tensor], Tensor]) -> "Context":
-        """Return the same parts, each changed alike."""
-        observed = None if self.past_observed is None else change(self.past_observed)
-        return Context(change(self.past), change(self.past_known), change(self.future_known), observed)
+    def _map(self, function: Callable[[Tensor], Tensor]) -> "Context":
+        observed = None if self.past_observed is None else function(self.past_observed)
+        return Context(function(self.past), function(self.past_known), function(self.future_known), observed)
 
 
 def stack(windows: Sequence[Context]) -> Context:
-    """Return windows that all have, or all lack, `past_observed` as one."""
+    """Concatenate windows; either all or none have `past_observed`."""
     past, past_known, future_known, observed = zip(*windows, strict=True)
-    together = None if observed[0] is None else torch.cat(observed)
-    return Context(torch.cat(past), torch.cat(past_known), torch.cat(future_known), together)
+    past_observed = None if observed[0] is None else torch.cat(observed)
+    return Context(torch.cat(past), torch.cat(past_known), torch.cat(future_known), past_observed)

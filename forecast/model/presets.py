@@ -1,4 +1,4 @@
-"""The two ways in which the parts are put together, each a function of its options."""
+"""The two models, `patch_informer` and `informer`, each a function of its options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -22,12 +22,12 @@ from forecast.model.tokens import PatchTokens, Sizes, StepTokens
 __all__ = ["Mechanisms", "Sizes", "build"]
 
 MOST_DROPPED = 0.999
-"""Elements are dropped to 1 in 65,536: nearly all of them would be all."""
+"""Largest dropout probability: dropout is exact to 1 in 65,536, so a value close to 1 would be rounded to 1."""
 
 
 @dataclass(frozen=True)
 class Mechanisms:
-    """The attention of each place, as `name` and arguments."""
+    """The attention of encoder, decoder and cross-attention: `name` and arguments of each."""
 
     encoder: Mapping[str, Any]
     decoder: Mapping[str, Any]
@@ -36,7 +36,7 @@ class Mechanisms:
 
 @dataclass(frozen=True)
 class Options:
-    """What both presets ask for."""
+    """Options of both models."""
 
     d_model: int
     num_heads: int
@@ -51,10 +51,21 @@ class Options:
 class PatchInformerOptions(Options):
     """Options of `patch_informer`.
 
-    `stride` is `patch_length` where it is None. `level` is "last_patch" or "window", whose mean a window is counted
-    from; `queries` "last_patch", learned ones that carry its token, or "learned", those alone. `linear_path` is
-    "ridge", a sum with a path that starts in closed form, "zero", one that starts from nothing, "weighted", the
-    weighted mean with a path in closed form, or False.
+    Attributes
+    ----------
+    patch_length
+        Steps of a patch.
+    stride
+        Steps between the starts of two patches; None: `patch_length`.
+    channels
+        "independent": one sequence per target. "mixed": one sequence of all channels.
+    level
+        Mean that is subtracted from a window: "last_patch" or "window".
+    queries
+        Decoder queries: "learned", or "last_patch", learned plus the token of the last patch.
+    linear_path
+        "weighted": weighted mean with a closed-form linear path. "ridge": sum with a linear path that starts in closed
+        form. "zero": sum with one that starts at zero. False: no linear path.
     """
 
     patch_length: int
@@ -67,7 +78,7 @@ class PatchInformerOptions(Options):
 
 @dataclass(frozen=True)
 class InformerOptions(Options):
-    """Options of `informer`."""
+    """Options of `informer`: steps of the start token, and whether to distil between encoder layers."""
 
     start_length: int
     distil: bool
@@ -86,13 +97,13 @@ CHOICES = {
 
 
 def build(name: str, sizes: Sizes, mechanisms: Mechanisms, **options: Any) -> Informer:
-    """Make the preset `name` from plain values, the same for training and for prediction."""
+    """Build the model `name` from plain values; raise InputError if an option is unknown, missing or out of range."""
     if name not in OPTIONS:
         raise InputError(f"model {name!r} does not exist: choose one of {', '.join(OPTIONS)}")
     known = [field.name for field in fields(OPTIONS[name])]
     if set(options) != set(known):
         wrong = ", ".join(sorted(set(options) ^ set(known)))
-        raise InputError(f"model={name}: {wrong} missing or unknown: its options are {', '.join(known)}")
+        raise InputError(f"model={name}: {wrong} missing or unknown: the options are {', '.join(known)}")
     check_options(OPTIONS[name], options, "model")
     for key, value in options.items():
         if isinstance(value, int) and not isinstance(value, bool) and key not in ("start_length", "dropout"):
@@ -110,7 +121,7 @@ def build(name: str, sizes: Sizes, mechanisms: Mechanisms, **options: Any) -> In
 
 
 def patch_informer(sizes: Sizes, mechanisms: Mechanisms, options: PatchInformerOptions) -> Informer:
-    """Return the model of patches, window normalisation, learned horizon queries and a linear path."""
+    """Build the model of patches, window normalization, learned queries for the horizon and a linear path."""
     stride = options.patch_length if options.stride is None else options.stride
     _check_patches(sizes, options, stride)
     tokens = PatchTokens(
@@ -124,7 +135,7 @@ def patch_informer(sizes: Sizes, mechanisms: Mechanisms, options: PatchInformerO
     )
     path = LinearPath(sizes.context_length, sizes.horizon) if options.linear_path else None
     weighted = options.linear_path == "weighted"
-    if path is not None and not weighted:  # what it leaves is learnt from nothing: training starts at the path
+    if path is not None and not weighted:  # training starts at the forecast of the linear path
         nn.init.zeros_(tokens.head.weight)
         nn.init.zeros_(tokens.head.bias)
     lengths = [tokens.source_length] * options.encoder_layers
@@ -141,7 +152,7 @@ def patch_informer(sizes: Sizes, mechanisms: Mechanisms, options: PatchInformerO
 
 
 def informer(sizes: Sizes, mechanisms: Mechanisms, options: InformerOptions) -> Informer:
-    """Return the paper's model: a token a step, distilling, a start token, a causal decoder."""
+    """Build the model of the paper: one token per step, distilling, a start token and a causal decoder."""
     start, distil = options.start_length, options.distil
     if not 0 <= start <= sizes.context_length:
         raise InputError(f"model.start_length {start} must be between 0 and context_length {sizes.context_length}")
@@ -175,8 +186,8 @@ def _check_patches(sizes: Sizes, options: PatchInformerOptions, stride: int) -> 
             raise InputError(f"model.{key} {value!r}: choose {' or '.join(choices)}")
     if patch_length == 1 and options.level == options.queries == "last_patch":
         raise InputError(
-            "model.patch_length=1, model.level=last_patch, model.queries=last_patch: the last step less itself is "
-            "nothing to carry: add model.level=window"
+            "model.patch_length=1, model.level=last_patch, model.queries=last_patch: the last patch less its level is "
+            "always 0: add model.level=window"
         )
     if options.linear_path not in ("ridge", "zero", "weighted", False):
         raise InputError(f"model.linear_path {options.linear_path!r}: choose weighted, ridge, zero or false")
@@ -192,7 +203,7 @@ def _layers(
     causal: bool = False,
     distil: bool = False,
 ) -> tuple[Encoder, Decoder]:
-    """Return the encoder, whose layers take tokens of these `lengths`, and the decoder."""
+    """Build the encoder, whose layers have inputs of these `lengths`, and the decoder."""
     heads, d_model = partial(_heads, options), options.d_model
     layer: dict[str, Any] = {"d_model": d_model, "d_ff": options.d_ff, "dropout": options.dropout}
     layer["norm_first"] = norm_first
@@ -218,7 +229,7 @@ def _heads(
         raise InputError(f"model.d_model {d_model} is not divisible by model.num_heads {num_heads}: set model.head_dim")
     width = d_model // num_heads if options.head_dim is None else options.head_dim
     if "name" not in mechanism:
-        raise InputError(f"attention.name is not given: choose one of {', '.join(attention.available())}")
+        raise InputError(f"attention.name is missing: choose one of {', '.join(attention.available())}")
     attention.check_arguments(mechanism)
     kernel = attention.build(
         **mechanism, num_heads=num_heads, head_dim=width, causal=causal, max_key_length=max_key_length

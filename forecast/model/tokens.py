@@ -1,4 +1,4 @@
-"""Tokens: one a step, or one a patch."""
+"""Tokens: one per step, or one per patch."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from forecast.model.kernels.dropout import Dropout
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the data and the task settle: C_out, C_in - C_out, F, T and h."""
+    """Sizes that the data and the task determine: C_out, C_in - C_out, F, T and h."""
 
     num_targets: int
     num_past_covariates: int
@@ -22,14 +22,14 @@ class Sizes:
 
     @property
     def num_channels(self) -> int:
-        """C_in."""
+        """Number of channels C_in, targets and past covariates."""
         return self.num_targets + self.num_past_covariates
 
 
 def positions(length: int, d_model: int, like: Tensor) -> Tensor:
-    """Return sinusoidal positions (length, d_model) on the device and in the dtype of `like`; the angles are float32.
+    """Return sinusoidal positions (length, d_model), device and dtype of `like`; angles are float32.
 
-    Computed, not looked up: no length limit. Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.5.
+    They are computed, not stored, so there is no length limit. Source: Vaswani et al. 2017, arXiv:1706.03762, 3.5.
     """
     position = torch.arange(length, dtype=torch.float32, device=like.device)[:, None]
     pair = torch.arange((d_model + 1) // 2, dtype=torch.float32, device=like.device)
@@ -38,11 +38,10 @@ def positions(length: int, d_model: int, like: Tensor) -> Tensor:
 
 
 class StepEmbedding(nn.Module):
-    """One token a step: values by a convolution over three steps, known inputs, position.
+    """One token per step: the sum of a convolution over three values, a linear map of known inputs, and the position.
 
-    Differs from the paper in: the convolution reads the step and the two before it (the oldest step repeated), not its
-    two neighbours with the ends joined, so no step sees a later one; known inputs are the project's calendar cycles,
-    through one linear map.
+    Differs from the paper in: the convolution is causal, with the oldest step repeated, not centered and circular, so
+    that no step sees a later one; known inputs are calendar cycles, embedded by one linear map.
     """
 
     def __init__(self, num_channels: int, num_known: int, d_model: int, dropout: float) -> None:
@@ -54,7 +53,7 @@ class StepEmbedding(nn.Module):
     def forward(self, values: Tensor, known: Tensor) -> Tensor:
         padded = torch.cat([values[:, :1], values[:, :1], values], 1)  # (B, L + 2, C)
         steps = torch.cat([padded[:, :-2], padded[:, 1:-1], values], 2)  # (B, L, 3 C)
-        weight = self.values.weight.transpose(1, 2).flatten(1)  # (D, 3 C): one product in place of a convolution
+        weight = self.values.weight.transpose(1, 2).flatten(1)  # (D, 3 C): the convolution as one matrix product
         if self.known is not None:
             steps, weight = torch.cat([steps, known], 2), torch.cat([weight, self.known.weight], 1)
         tokens = functional.linear(steps, weight)  # (B, L, D)
@@ -64,12 +63,9 @@ class StepEmbedding(nn.Module):
 
 
 class StepTokens(nn.Module):
-    """Makes the encoder's tokens from the context, the decoder's from a start token and zeros.
+    """Tokens of the paper: the encoder reads the context, the decoder a start token and zeros.
 
-    Parameters
-    ----------
-    start_length
-        Last steps of the context that the decoder begins with.
+    `start_length` is the number of steps of the start token, the last steps of the context.
     """
 
     def __init__(self, sizes: Sizes, *, d_model: int, dropout: float, start_length: int) -> None:
@@ -88,7 +84,7 @@ class StepTokens(nn.Module):
         return tokens
 
     def queries(self, past: Tensor, past_known: Tensor, future_known: Tensor) -> Tensor:
-        """Return the decoder's tokens (B, start_length + h, D): known past, then zeros."""
+        """Return the decoder's tokens (B, start_length + h, D): the start token, then zeros."""
         first = past.shape[1] - self.start_length
         values = functional.pad(past[:, first:], (0, 0, 0, self.horizon))
         tokens: Tensor = self.future(values, torch.cat([past_known[:, first:], future_known], 1))
@@ -101,24 +97,24 @@ class StepTokens(nn.Module):
 
 
 class PatchTokens(nn.Module):
-    """Makes the encoder's tokens from patches of each channel, the decoder's from learned queries.
+    """Tokens of patches: the encoder reads patches of each channel, the decoder learned queries for the horizon.
 
-    With `channels="independent"` each target is a sequence of its own, (B C_out, L, D), in which the past
-    covariates' patches follow the target's; with `"mixed"` all channels are one sequence, (B, C L, D).
-    A context that the stride does not divide is lengthened at its old end by repeating the oldest step. A horizon
-    that a patch does not divide is forecast to the end of the last patch and cut. `stride` is in steps of the context.
+    The oldest step is repeated until the stride divides the context. The forecast ends with a whole patch and is cut to
+    the horizon.
+
+    Sources: Nie et al., "A Time Series is Worth 64 Words", ICLR 2023, for patches and independent channels; Kim et al.,
+    "Are Self-Attentions Effective for Time Series Forecasting?", NeurIPS 2024, for the queries.
 
     Parameters
     ----------
     patch_length, stride
-        Steps in a patch, and from one patch to the next of the context.
+        Steps of a patch, and steps between the starts of two patches of the context.
+    channels
+        "independent": each target is a separate sequence, (B C_out, L, D), its patches followed by those of the past
+        covariates. "mixed": all channels are one sequence, (B, C_in L, D).
     queries
-        "last_patch": each learned query has its target's last patch added, embedded as the context's patches are;
-        "learned": it has not, and knows of its window only what is known of the future, so that self-attention
-        between queries has little to tell.
-
-    Sources: Nie et al., "A Time Series is Worth 64 Words", ICLR 2023, for patches and independent channels; Kim et al.,
-    "Are Self-Attentions Effective for Time Series Forecasting?", NeurIPS 2024, for the queries.
+        "last_patch": the embedded last patch of the target is added to each learned query. "learned": it is not, so
+        that queries contain nothing of the window and their self-attention has little to use.
     """
 
     def __init__(
@@ -139,7 +135,7 @@ class PatchTokens(nn.Module):
         self.patch_length = patch_length
         self.stride = stride
         self.mixed = channels == "mixed"
-        self.carry = queries == "last_patch"
+        self.adds_last_patch = queries == "last_patch"
         patches = 1 + max(0, -(-(sizes.context_length - patch_length) // stride))
         self.padding = patch_length + (patches - 1) * stride - sizes.context_length
         self.num_queries = -(-sizes.horizon // patch_length)
@@ -149,8 +145,8 @@ class PatchTokens(nn.Module):
 
         self.values = nn.Linear(patch_length, d_model)
         self.known = nn.Linear(patch_length * sizes.num_known, d_model, bias=False) if sizes.num_known else None
-        marks = self.num_channels if self.mixed else sizes.num_past_covariates
-        self.channel = nn.Parameter(torch.randn(marks, d_model) * 0.02) if marks else None
+        embedded = self.num_channels if self.mixed else sizes.num_past_covariates
+        self.channel = nn.Parameter(torch.randn(embedded, d_model) * 0.02) if embedded else None
         self.query = nn.Parameter(torch.randn(self.num_queries, d_model) * 0.02)
         self.head = nn.Linear(d_model, patch_length)
         self.dropout = Dropout(dropout)
@@ -180,7 +176,7 @@ class PatchTokens(nn.Module):
             patches = padded.unflatten(2, (self.num_queries, self.patch_length))  # (B, F, M, P)
             tokens = tokens + self.known(patches.permute(0, 2, 3, 1).flatten(2))
         tokens = tokens[:, None].expand(-1, self.num_targets, -1, -1)  # (B, C_out, M, D)
-        if self.carry:
+        if self.adds_last_patch:
             newest = past[:, -self.patch_length :, : self.num_targets].transpose(1, 2)  # (B, C_out, P)
             tokens = tokens + self.values(newest)[:, :, None]
         if self.mixed:
@@ -204,6 +200,6 @@ class PatchTokens(nn.Module):
         targets = tokens[:, : self.num_targets]  # (B, C_out, N, D)
         if self.channel is not None:
             covariates = (tokens[:, self.num_targets :] + self.channel[:, None]).flatten(1, 2)  # (B, K N, D)
-            beside = covariates[:, None].expand(-1, self.num_targets, -1, -1)
-            targets = torch.cat([targets, beside], 2)
+            covariates = covariates[:, None].expand(-1, self.num_targets, -1, -1)
+            targets = torch.cat([targets, covariates], 2)
         return targets.flatten(0, 1)  # (B C_out, N (1 + K), D)

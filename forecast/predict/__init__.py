@@ -1,1 +1,1 @@
-"""`python -m forecast.predict`: forecasts from a run, an average of runs or an exported model."""
+"""`python -m forecast.predict`: forecast with a run, the mean of several runs, or an exported model."""

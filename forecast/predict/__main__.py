@@ -1,4 +1,4 @@
-"""Forecast the steps after a file: `python -m forecast.predict --run latest --input new.csv --output forecast.csv`."""
+"""Forecast the steps after a table: `python -m forecast.predict --run latest --input new.csv --output next.csv`."""
 
 import argparse
 import sys
@@ -19,34 +19,37 @@ if TYPE_CHECKING:
 FORMATS = (".csv", ".parquet")
 
 COLUMNS_SHOWN = 12
-"""Most column names in a message."""
+"""Largest number of column names in a message."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Forecast as the command line says; return the exit code."""
+    """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m forecast.predict",
-        description="Forecast the steps after a file's last row, dated and in original units, with a picture.",
+        description="Forecast the steps after the last row of a table, with dates, in original units; draw a picture.",
     )
     parser.add_argument(
         "--run",
         action="append",
         default=[],
-        help="folder of a finished run; latest, the default: the one begun last under outputs/. Several: the mean of "
-        "their forecasts",
+        help="folder of a finished run (default: latest, the finished run under outputs/ that started last); give it "
+        "several times for the mean of the forecasts",
     )
     parser.add_argument(
         "--model",
         type=Path,
-        help="a file that forecast.export wrote, in place of a run; with --run: it must be of that run. A .pt2 is a "
-        "program: take it only from somebody you trust",
+        help="file written by forecast.export, used instead of a run; with --run, it must be exported from that run. A "
+        ".pt2 file is a program: use it only from a source that you trust",
     )
-    parser.add_argument("--input", required=True, type=Path, help="CSV or Parquet with the columns of training")
+    parser.add_argument("--input", required=True, type=Path, help="CSV or Parquet file with the columns of training")
     parser.add_argument(
-        "--output", default=Path("forecast.csv"), type=Path, help=".csv or .parquet; a .png goes beside"
+        "--output",
+        default=Path("forecast.csv"),
+        type=Path,
+        help=".csv or .parquet file (default: forecast.csv); a .png file is drawn next to it",
     )
     parser.add_argument(
-        "--attention", help="run the weights under another self-attention, such as full or probsparse:factor=9"
+        "--attention", help="use the weights with another self-attention, such as full or probsparse:factor=9"
     )
     options = parser.parse_args(arguments)
     return finish(lambda: predict(options.run, options.input, options.output, options.model, options.attention))
@@ -55,18 +58,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def predict(
     runs: Sequence[str], source: Path, output: Path, model: Path | None = None, attention: str | None = None
 ) -> None:
-    """Write the forecast that follows `source` to `output`, and a picture beside it.
+    """Write the forecast of the steps after `source` to `output`, and draw a picture next to it.
 
-    `runs` are folders: without one, the newest under outputs/; of several, the mean of their forecasts. `attention` is
-    another self-attention than that of training.
+    `runs` are run folders, by default the latest under outputs/; several give the mean of their forecasts. `attention`
+    replaces the self-attention of training.
     """
     if output.suffix.lower() not in FORMATS:
         raise InputError(f"{output}: --output must end in {' or '.join(FORMATS)}")
     picture = output.with_suffix(".png")
     check_place(output, picture)
     if output.exists() and source.exists() and output.samefile(source):
-        raise InputError(f"{output}: --output is the file of --input: choose another")
-    from forecast.common.spreadsheet import write_frame  # here, since it reads pandas
+        raise InputError(f"{output}: --output and --input are the same file: choose another output")
+    from forecast.common.spreadsheet import write_frame  # imported here: needs pandas
 
     if not runs and model is None:
         runs = ["latest"]
@@ -80,19 +83,16 @@ def predict(
             write_frame(file, forecast)
         else:
             forecast.to_parquet(file)
-    from forecast.common.pictures import (  # here, since the forecast need not wait for what draws it
-        draw_forecast,
-        not_drawn,
-    )
+    from forecast.common.pictures import draw_forecast, not_drawn  # imported here: the forecast is written first
 
-    averaged = f", ensemble: the mean of {len(runs)} runs" if len(runs) > 1 else ""
+    ensemble = f", ensemble mean of {len(runs)} runs" if len(runs) > 1 else ""
     draw_forecast(
         picture,
         series.measured,
         forecast,
-        title=f"{source.name}: {len(forecast)} steps from {forecast.index[0]}{averaged}",
+        title=f"{source.name}: {len(forecast)} steps from {forecast.index[0]}{ensemble}",
     )
-    print(f"{output}: {len(forecast)} steps, {forecast.index[0]} to {forecast.index[-1]}{averaged}; picture: {picture}")
+    print(f"{output}: {len(forecast)} steps, {forecast.index[0]} to {forecast.index[-1]}{ensemble}; picture: {picture}")
     if text := not_drawn(picture, list(forecast.columns)):
         print(text)
 
@@ -103,15 +103,13 @@ def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Fo
 
     if model is not None and attention is not None:
         raise InputError(
-            f"--attention {attention}: an exported file has its attention built in: give --run in its place"
+            f"--attention {attention}: the attention of an exported file is fixed: give --run instead of --model"
         )
     if len(runs) > 1:
         if model is not None:
-            raise InputError(f"--model {model}: is of one run: give one --run, or leave out --model to average runs")
+            raise InputError(f"--model {model}: belongs to one run: give one --run, or leave out --model")
         if attention is not None:
-            raise InputError(
-                f"--attention {attention}: is for one run: give one --run, or leave it out to average runs"
-            )
+            raise InputError(f"--attention {attention}: needs one run: give one --run, or leave out --attention")
         from forecast.predict.ensemble import Ensemble
 
         return Ensemble.load([Run.open_and_say(run).path for run in runs])
@@ -122,22 +120,22 @@ def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Fo
 
 
 def _read(forecaster: "Forecaster | Ensemble", source: Path, *, chosen: bool) -> "Series":
-    """Read the input; if the program chose the run and columns are missing, add its training file to the error."""
+    """Read the input. If columns are missing and the program chose the run, add its training file to the error."""
     from forecast.predict.forecaster import Forecaster
-    from forecast.predict.input import OtherColumns
+    from forecast.predict.input import MissingColumns
 
     try:
         return forecaster.read(source)
-    except OtherColumns as error:
+    except MissingColumns as error:
         if not chosen or not isinstance(forecaster, Forecaster):
             raise
-        trained = f"the run begun last, {forecaster.path}, was trained on {_file_of(forecaster)}"
+        trained = f"the latest run, {forecaster.path}, was trained on {_file_of(forecaster)}"
         columns = ", ".join(forecaster.columns[:COLUMNS_SHOWN])
         raise InputError(f"{error}; {trained} (columns {columns}): name another run with --run") from None
 
 
 def _file_of(forecaster: "Forecaster") -> str:
-    """Return the name of the file or data set that a run was trained on."""
+    """Return the name of the file or data set of a run's training."""
     from forecast.common.files import read_json
     from forecast.runs.run import RESULT
 
@@ -147,15 +145,13 @@ def _file_of(forecaster: "Forecaster") -> str:
 
 
 def _transplanted(folder: "Run", attention: str) -> "Forecaster":
-    """Return the forecaster of a run under another attention, and print a line about it."""
+    """Return the forecaster of a run with another attention, and print a line about it."""
     from forecast.predict.forecaster import Forecaster
     from forecast.predict.transplanted import trained_attention
 
     forecaster = Forecaster.load(folder.path, attention)
-    alike = ": the forecast is the linear path's alone, and stays as it is" if folder.load_model().share == 0 else ""
-    print(
-        f"attention: {attention}, in place of {trained_attention(folder)}, which {folder.path} was trained with{alike}"
-    )
+    unchanged = "; the forecast does not change: it is the linear path alone" if folder.load_model().share == 0 else ""
+    print(f"attention: {attention} instead of {trained_attention(folder)}, used to train {folder.path}{unchanged}")
     return forecaster
 
 

@@ -1,4 +1,4 @@
-"""Exported models: opened, checked and run without a run folder."""
+"""Open, check and run exported models, without a run folder."""
 
 import hashlib
 import warnings
@@ -18,11 +18,11 @@ from forecast.common.files import check_stored, parse_json
 from forecast.runs.run import DAMAGE, FORMAT, WEIGHTS, Run
 
 OPENING, WRITING = ("onnxruntime",), ("onnx", "onnxscript", "onnxruntime")
-"""Packages for an .onnx file; a .pt2 needs torch alone."""
+"""Packages to open and to write an .onnx file; a .pt2 file needs only torch."""
 
 
 def require(path: Path, packages: tuple[str, ...] = OPENING) -> None:
-    """Refuse a file whose packages are not installed."""
+    """Raise InputError if a package that the file needs is not installed."""
     missing = [name for name in packages if path.suffix == ".onnx" and find_spec(name) is None]
     if missing:
         raise InputError(
@@ -37,18 +37,18 @@ BLANK = b"0" * 64
 """Placeholder for the digest while it is computed."""
 
 _END, _NO_COMMENT = b"PK\x05\x06", b"\0\0"
-_METADATA, _KEY, _VALUE = b"\x72", b"\x0a", b"\x12"  # fields 14, 1 and 2 of ModelProto and of its entries, as lengths
+_METADATA, _KEY, _VALUE = b"\x72", b"\x0a", b"\x12"  # fields 14 of ModelProto, 1 and 2 of its entries
 
 
 def _zip(content: bytes) -> bytes:
-    """Return the archive with a blank digest as its final comment."""
+    """Append a blank digest as the comment of a zip archive."""
     assert content[-22:-18] == _END
     assert content[-2:] == _NO_COMMENT
     return content[:-2] + len(BLANK).to_bytes(2, "little") + BLANK
 
 
 def _protobuf(content: bytes) -> bytes:
-    """Return the message with a blank digest as the last entry of its metadata."""
+    """Append a blank digest as the last metadata entry of an ONNX model."""
     name = DIGEST.encode()
     entry = _KEY + bytes([len(name)]) + name + _VALUE + bytes([len(BLANK)]) + BLANK
     return content + _METADATA + bytes([len(entry)]) + entry
@@ -59,17 +59,17 @@ BLANKED: dict[str, Callable[[bytes], bytes]] = {".onnx": _protobuf, ".pt2": _zip
 
 
 def sealed(content: bytes, suffix: str) -> bytes:
-    """Return the content with the digest of all of it at its end."""
+    """Append to the content the digest of the whole file."""
     blank = BLANKED[suffix](content)
     return blank[: -len(BLANK)] + _digest(blank)
 
 
 def check_sealed(content: bytes, path: Path) -> None:
-    """Compare the content of an exported file with the digest at its end, before any of it is run."""
+    """Compare an exported file with the digest at its end, before any of it is run."""
     if len(content) < len(BLANK) or _digest(content[: -len(BLANK)] + BLANK) != content[-len(BLANK) :]:
         raise InputError(
-            f"{path}: not a file that this version of forecast.export wrote, or a damaged one (its digest differs): "
-            "copy it again, or export it again"
+            f"{path}: damaged, or not written by this version of forecast.export (its digest differs): copy or export "
+            "it again"
         )
 
 
@@ -85,10 +85,10 @@ OUTPUT = "forecast"
 
 
 class Exported(ABC):
-    """A model in original units whose weights and arithmetic are in a file.
+    """Exported model in original units.
 
-    `facts` is a run's manifest: architecture, data, scaler, and the weights among its files. Its `export` entry has
-    `batch`, the number of windows a call takes, None for any.
+    `facts` is the manifest of the run: architecture, data, scaler and the digest of the weights. Its entry `export` has
+    `batch`, the number of windows per call; None: any.
     """
 
     facts: dict[str, Any]
@@ -96,26 +96,26 @@ class Exported(ABC):
     def __call__(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
     ) -> Tensor:
-        """Return the forecast (B, h, C_out), float64; the arguments are the parts of a `Context`."""
+        """Return the forecast (B, h, C_out), float64, original units; the arguments are the fields of a `Context`."""
         if past_observed is None:
             past_observed = torch.ones_like(past, dtype=torch.bool)
         return self.compute(dict(zip(INPUTS, (past, past_known, future_known, past_observed), strict=True)))
 
     @abstractmethod
     def compute(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Return the forecast from the inputs by name; the model may lack some of them."""
+        """Return the forecast from named inputs; a model may ignore some of them."""
 
     def check_made_from(self, run: Run) -> None:
-        """Refuse a file with weights other than those of `run`."""
+        """Raise InputError if the file does not have the weights of `run`."""
         if self.facts["files"][WEIGHTS]["sha256"] != run.manifest()["files"][WEIGHTS]["sha256"]:
             raise InputError(
-                f"--model was not exported from --run {run.path}: its weights are others: leave out --run, or export "
-                f"this run with python -m forecast.export"
+                f"--model was not exported from --run {run.path}: its weights differ: leave out --run, or export this "
+                "run with python -m forecast.export"
             )
 
 
 class ExportedProgram(Exported):
-    """A model that torch.export wrote."""
+    """Model written by torch.export."""
 
     def __init__(self, content: bytes) -> None:
         from torch.export import load
@@ -125,33 +125,33 @@ class ExportedProgram(Exported):
             (name,) = [name for name in archive.namelist() if name.endswith(f"/extra/{FACTS}")]
             self.facts = parse_json(archive.read(name))
         with warnings.catch_warnings():
-            # torch 2.11 warns of a buffer that it made itself and that nobody writes to
+            # torch 2.11 warns about a read-only buffer of its own
             warnings.filterwarnings("ignore", "The given buffer is not writable", UserWarning)
             program = load(BytesIO(content))
         self.names = [name for name in INPUTS if name in program.graph_signature.user_inputs]
         self.module = program.module()
 
     def compute(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Return the forecast, computed by torch."""
+        """Return the forecast computed by torch."""
         forecast: Tensor = self.module(*(inputs[name] for name in self.names))
         return forecast
 
 
 class OnnxModel(Exported):
-    """A model that ONNX Runtime computes."""
+    """Model run by ONNX Runtime."""
 
     def __init__(self, content: bytes) -> None:
         from onnxruntime import InferenceSession, SessionOptions
 
         options = SessionOptions()
-        options.log_severity_level = 3  # errors alone: what it remarks on a graph is nothing for a user to mend
+        options.log_severity_level = 3  # errors only: users cannot act on its warnings about a graph
         options.intra_op_num_threads = torch.get_num_threads()
         self.session = InferenceSession(content, options, providers=["CPUExecutionProvider"])
         self.facts = parse_json(self.session.get_modelmeta().custom_metadata_map[FACTS].encode())
         self.names = [entry.name for entry in self.session.get_inputs()]
 
     def compute(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Return the forecast; its inputs are on the CPU."""
+        """Return the forecast computed by ONNX Runtime, on the CPU."""
         (forecast,) = self.session.run([OUTPUT], {name: inputs[name].numpy() for name in self.names})
         return torch.from_numpy(forecast)
 
@@ -161,38 +161,38 @@ FORMATS: dict[str, Callable[[bytes], Exported]] = {".onnx": OnnxModel, ".pt2": E
 
 
 def open_exported(path: Path) -> Exported:
-    """Return the model in the file at `path`.
+    """Open the exported model at `path`.
 
-    A .pt2 is a program, and torch unpickles parts of it: trust it only if you trust its author. The digest at a file's
-    end detects damage, not forgery.
+    A .pt2 file is a program, and torch unpickles parts of it: open it only if you trust its author. The digest at the
+    end of a file detects damage, not forgery.
     """
     if path.suffix not in FORMATS:
-        raise InputError(f"{path}: --model takes a file that forecast.export wrote, {' or '.join(FORMATS)}")
+        raise InputError(f"{path}: --model takes a file written by forecast.export, {' or '.join(FORMATS)}")
     if not path.is_file():
         raise InputError(f"{path}: no such file: write it with python -m forecast.export --output {path.name}")
     return open_bytes(path.read_bytes(), path)
 
 
 def open_bytes(content: bytes, path: Path) -> Exported:
-    """Return the model with the content of a file at `path`; as `open_exported`."""
+    """Open the exported model in `content`, read from `path`; see `open_exported`."""
     require(path)
     check_sealed(content, path)
     try:
         exported = FORMATS[path.suffix](content)
         _ = exported.facts["files"][WEIGHTS]["sha256"], exported.facts["export"]["batch"]
-    except _faults(path) as error:
+    except _open_errors(path) as error:
         reason = " ".join(str(error).split())[:100] or type(error).__name__
-        raise InputError(f"{path}: no model that forecast.export wrote ({reason}): export it again") from None
+        raise InputError(f"{path}: not a model written by forecast.export ({reason}): export it again") from None
     if exported.facts.get("format") != FORMAT:
         raise InputError(f"{path}: not of format {FORMAT}, but of another version of the program: export it again")
     return exported
 
 
-def _faults(path: Path) -> tuple[type[Exception], ...]:
+def _open_errors(path: Path) -> tuple[type[Exception], ...]:
     """Return the exceptions that invalid content may raise."""
     if path.suffix != ".onnx":
         return (*DAMAGE, zipfile.BadZipFile)
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
-    named = ("Fail", "InvalidArgument", "InvalidGraph", "InvalidProtobuf", "NoModel", "NotImplemented")
-    return (*DAMAGE, *(getattr(state, name) for name in named))
+    names = ("Fail", "InvalidArgument", "InvalidGraph", "InvalidProtobuf", "NoModel", "NotImplemented")
+    return (*DAMAGE, *(getattr(state, name) for name in names))

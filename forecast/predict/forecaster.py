@@ -1,4 +1,4 @@
-"""A trained run, ready to forecast a table: no trainer, no Lightning."""
+"""Forecast a table with a trained run, without Lightning."""
 
 import os
 from collections.abc import Callable
@@ -28,14 +28,29 @@ from forecast.predict.input import Expected
 from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, Architecture, Run
 
 Model = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
-"""Maps the parts of a `Context` to the forecast (B, h, C_out), float64, original units."""
+"""Maps the fields of a `Context` to the forecast (B, h, C_out), float64, original units."""
 
 
 @dataclass(frozen=True)
 class Forecaster:
-    """A trained model with the facts of its training: roles, scaler, calendar, frequency, repairs.
+    """Trained model that forecasts tables in original units; `forecast.load` returns one.
 
-    `path` is the folder or the file that it was loaded from.
+    Attributes
+    ----------
+    targets
+        Names of the columns to forecast.
+    past_covariates
+        Names of the other columns that the model reads.
+    time_column
+        Name of the time column.
+    frequency
+        Step of the series, as a pandas frequency such as "h" or "15min".
+    context_length
+        Look-back in steps: rows that a forecast needs at least.
+    horizon
+        Number of steps of a forecast.
+    path
+        Run folder or exported file that the model was loaded from.
     """
 
     model: Model
@@ -55,12 +70,19 @@ class Forecaster:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], attention: str | None = None) -> "Forecaster":
-        """Return the forecaster of the finished run at `path`, its weights under another `attention` if one is given.
+        """Load the finished run at `path`.
+
+        Parameters
+        ----------
+        path
+            Run folder, or "latest" for the finished run under outputs/ that started last.
+        attention
+            Self-attention that replaces that of training, such as "full" or "probsparse:factor=9".
 
         Raises
         ------
         InputError
-            If `path` is no finished run, or a damaged one, or its weights do not go with `attention`.
+            If `path` is not a finished run, is damaged, or its weights do not fit `attention`.
         """
         run = Run.open(path)
         network = run.load_model() if attention is None else _transplanted(run, attention)
@@ -72,12 +94,12 @@ class Forecaster:
 
     @classmethod
     def load_exported(cls, path: Path, run: str | os.PathLike[str] | None = None) -> "Forecaster":
-        """Return the forecaster of a file that `forecast.export` wrote.
+        """Load an .onnx or .pt2 file written by `python -m forecast.export`.
 
         Raises
         ------
         InputError
-            If it is no such file, a package that opens it is missing, or it was not made from `run`.
+            If the file is invalid, a package that opens it is missing, or it was not exported from `run`.
         """
         exported = open_exported(path)
         if run is not None:
@@ -86,7 +108,7 @@ class Forecaster:
 
     @classmethod
     def _of(cls, manifest: dict[str, Any], model: Callable[[Scaler], Model], where: Path) -> "Forecaster":
-        """Return the forecaster that a manifest describes; `where` names it in messages."""
+        """Construct the forecaster that a manifest describes; `where` names it in messages."""
         try:
             sizes = Architecture.from_dict(manifest["architecture"]).sizes
             data, scaler = manifest["data"], Scaler.from_dict(manifest["scaler"])
@@ -114,60 +136,60 @@ class Forecaster:
         return forecaster
 
     def _check(self, sizes: Sizes) -> None:
-        """Refuse invalid entries of a manifest changed by hand."""
+        """Raise ValueError for inconsistent entries of a manifest, such as one edited by hand."""
         for key in ("targets", "past_covariates", "cycles"):
             if not isinstance(getattr(self, key), list):
-                raise ValueError(f"{key} is no list")
+                raise ValueError(f"{key} is not a list")
         names = [*self.columns, *self.cycles, self.time_column, self.frequency]
         if wrong := [name for name in names if not isinstance(name, str)]:
-            raise ValueError(f"{wrong[0]!r} is no name")
-        if steering := [name for name in names if not is_plain(name)]:
-            raise ValueError(f"{steering[0]!r} has control characters")
+            raise ValueError(f"{wrong[0]!r} is not a name")
+        if wrong := [name for name in names if not is_plain(name)]:
+            raise ValueError(f"{wrong[0]!r} has control characters")
         if list(self.scaler.columns) != self.columns:
-            raise ValueError("the scaler is of other columns")
+            raise ValueError("the scaler has other columns")
         mean, scale = self.scaler.mean, self.scaler.scale
         if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
-            raise ValueError("the scaler is not finite, or not above 0")
+            raise ValueError("the scaler is not finite or not positive")
         known = calendar_features(future_index(pd.Timestamp(0), self.frequency, 1), self.cycles).shape[1]
-        of_data = (len(self.targets), len(self.past_covariates), known)
-        if of_data != (sizes.num_targets, sizes.num_past_covariates, sizes.num_known):
-            raise ValueError(f"targets, past covariates and known inputs are {of_data}")
+        data_sizes = (len(self.targets), len(self.past_covariates), known)
+        if data_sizes != (sizes.num_targets, sizes.num_past_covariates, sizes.num_known):
+            raise ValueError(f"numbers of targets, past covariates and known inputs are {data_sizes}")
 
     @property
     def columns(self) -> list[str]:
-        """The columns that an input must have, in the model's order."""
+        """Columns that an input must have, in the order of the model."""
         return [*self.targets, *self.past_covariates]
 
     @property
     def target_scale(self) -> Tensor:
-        """The standard deviation of each target's training part, shape (C_out,), float64, original units."""
+        """Standard deviation of each target on the training split, shape (C_out,), float64, original units."""
         return torch.tensor(self.scaler.scale[: len(self.targets)])
 
     def read(self, path: str | os.PathLike[str]) -> Series:
-        """Read and check a CSV or Parquet file with the columns and at the frequency of training."""
+        """Read a CSV or Parquet file, checked and repaired as in training; raise InputError if it does not fit."""
         return self._checked(read_table(Path(path)), str(path))
 
     def predict(self, frame: pd.DataFrame | pd.Series | Series) -> pd.DataFrame:
-        """Forecast what follows `frame`.
+        """Forecast the steps after the last row of `frame`.
 
         Parameters
         ----------
         frame
-            At least `context_length` rows up to the forecast's origin, in original units, with the
-            columns of training (others are not looked at) and the time as index or column. A pandas Series will
-            do for a model of one column.
+            Table with at least `context_length` rows, in original units. It has the columns of training, and the time
+            as index or column; other columns are ignored. A pandas Series works if the model has one column.
 
         Returns
         -------
         pandas.DataFrame
-            `horizon` rows in original units, a column a target; the index continues the input's.
+            Shape (horizon, number of targets), original units. The index continues that of `frame`.
 
         Raises
         ------
         InputError
-            If the table is flawed, too short, out of training's range, or not of its columns or frequency.
+            If columns, frequency or time zone differ from training, values are invalid or far outside the range of
+            training, or `frame` has fewer than `context_length` rows.
         NotFiniteError
-            If the forecast is not finite.
+            If the forecast contains NaN or infinity.
         """
         series = frame if isinstance(frame, Series) else self._checked(self._table(frame), "the frame")
         context, dates = self.context(series)
@@ -177,15 +199,15 @@ class Forecaster:
         return pd.DataFrame(values, index=dates.rename(self.time_column), columns=self.targets)
 
     def context(self, series: Series, stop: int | None = None) -> tuple[Context, pd.DatetimeIndex]:
-        """Return the model's input for a forecast from row `stop` of `series` on, and the dates of the forecast.
+        """Return the model's input for a forecast that starts at row `stop` of `series`, and the dates of the forecast.
 
-        `stop` is at least `context_length`; None is the end.
+        `stop` is at least `context_length`; None: the end of `series`.
         """
         end = len(series.frame) if stop is None else stop
         rows = slice(end - self.context_length, end)
         context = series.frame[self.columns].iloc[rows]
         past = self.clock.face(pd.DatetimeIndex(context.index))
-        ahead = future_index(past, self.frequency, self.horizon)  # days are those of the clock that they are read by
+        ahead = future_index(past, self.frequency, self.horizon)  # calendar features follow the clock of training
         known = torch.from_numpy(calendar_features(pd.DatetimeIndex(past.append(ahead)), self.cycles))
         zone = pd.DatetimeIndex(context.index).tz
         dates = ahead if zone is None else ahead.tz_convert(zone)
@@ -215,18 +237,18 @@ class Forecaster:
         self.scaler.check_range(series.frame[self.columns].to_numpy(np.float64), index, source)
         return series
 
-    def _table(self, given: object) -> pd.DataFrame:
-        """Return a frame, or a series as the frame of the model's one column."""
-        if isinstance(given, pd.DataFrame):
-            return given
-        fits = isinstance(given, pd.Series) and len(self.columns) == 1 and given.name in (None, *self.columns)
+    def _table(self, data: object) -> pd.DataFrame:
+        """Return `data` as a DataFrame; a Series becomes the only column of the model."""
+        if isinstance(data, pd.DataFrame):
+            return data
+        fits = isinstance(data, pd.Series) and len(self.columns) == 1 and data.name in (None, *self.columns)
         if not fits:
             needed = ", ".join(map(repr, self.columns))
-            name = f" {given.name!r}" if isinstance(given, pd.Series) else ""
-            kind = type(given).__name__
+            name = f" {data.name!r}" if isinstance(data, pd.Series) else ""
+            kind = type(data).__name__
             raise InputError(f"predict takes a DataFrame with the columns {needed}: this is a {kind}{name}")
-        assert isinstance(given, pd.Series)
-        return given.to_frame(self.columns[0])
+        assert isinstance(data, pd.Series)
+        return data.to_frame(self.columns[0])
 
 
 def _transplanted(run: Run, attention: str) -> Informer:
@@ -236,9 +258,23 @@ def _transplanted(run: Run, attention: str) -> Informer:
 
 
 def load(path: str | os.PathLike[str]) -> Forecaster:
-    """Return the forecaster of the finished run at `path`, or of a file that `forecast.export` wrote.
+    """Load a trained model for forecasting.
 
-    "latest" is the finished run under outputs/ that started last; the forecaster's `path` says which.
+    Parameters
+    ----------
+    path
+        Folder of a finished run; "latest" for the finished run under outputs/ that started last; or an .onnx or .pt2
+        file written by `python -m forecast.export`.
+
+    Returns
+    -------
+    Forecaster
+        The model. Its `path` is the folder or file that was loaded.
+
+    Raises
+    ------
+    InputError
+        If there is no finished run or exported model at `path`, or it is damaged.
     """
     if str(path) == "latest":
         return Forecaster.load("latest")

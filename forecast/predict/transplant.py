@@ -1,4 +1,4 @@
-"""Score a run under other mechanisms or look-backs: `python -m forecast.predict.transplant --run latest`."""
+"""Score a run with other attention or look-backs: `python -m forecast.predict.transplant --run latest`."""
 
 import argparse
 import sys
@@ -13,29 +13,29 @@ from forecast.runs.run import TRANSPLANT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Score as the command line says; return the exit code."""
+    """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m forecast.predict.transplant",
-        description="Score a run's weights on its test windows under other self-attention and at other look-backs.",
+        description="Score the weights of a run on its test windows with other self-attention or look-backs.",
     )
     add = parser.add_argument
-    add("--run", default="latest", help="folder of a finished run; latest: the one begun last under outputs/")
-    add("--attention", nargs="+", default=[], help="words such as full, or probsparse:factor=9")
+    add("--run", default="latest", help="folder of a finished run (default: the last one started)")
+    add("--attention", nargs="+", default=[], help="mechanisms, such as full or probsparse:factor=9")
     add("--context-length", nargs="+", type=positive, default=[], help="look-backs, in steps")
-    add("--data", type=Path, help="the file of the run's training, where it is not in data/ or FORECAST_DATA_DIR")
-    add("--output", type=Path, help=f"a file for the scores, as JSON; {TRANSPLANT} in the run folder if not given")
-    add("--quiet", action="store_true", help="no progress")
+    add("--data", type=Path, help="data file of the run, if it is not in data/ or FORECAST_DATA_DIR")
+    add("--output", type=Path, help=f"JSON file for the scores (default: {TRANSPLANT} in the run folder)")
+    add("--quiet", action="store_true", help="show no progress")
     options = parser.parse_args(arguments)
     return finish(lambda: score_transplants(options))
 
 
 def score_transplants(options: argparse.Namespace) -> None:
-    """Score a run as trained and in every combination of the attentions and look-backs; print and write.
+    """Score a run as trained and with every combination of attention and look-back; print and write the scores.
 
-    `scored` in the file lists `forecast.predict.transplanted.Scored` entries, the run as trained first.
+    `scored` in the file is a list of `forecast.predict.transplanted.Scored`, the run as trained first.
     """
     if not options.attention and not options.context_length:
-        raise InputError("--attention, --context-length: give at least one of them: what the run is to be scored under")
+        raise InputError("--attention, --context-length: give at least one of them")
     if options.output is not None:
         check_place(options.output)
     from dataclasses import asdict
@@ -51,8 +51,8 @@ def score_transplants(options: argparse.Namespace) -> None:
     scored = score_all(folder, options.attention, options.context_length, file=options.data, quiet=options.quiet)
     show(Console(width=max(Console().width, WIDTH)), [table_of(folder, scored)])
     path = folder.path / TRANSPLANT if options.output is None else options.output
-    write_sealed(path, {"scored": [asdict(each) for each in scored]})
-    print(f"{path}: the scores, as JSON")
+    write_sealed(path, {"scored": [asdict(row) for row in scored]})
+    print(f"{path}: scores written")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The weights of a run under other mechanisms or look-backs, and their scores."""
+"""Transplant the weights of a run to other attention or look-backs, and score them."""
 
 import json
 import math
@@ -33,14 +33,14 @@ OPTION = "--attention"
 
 
 def attention_named(word: str) -> Variant:
-    """Return the mechanism that a word such as `full` or `probsparse:factor=9` names."""
+    """Parse a mechanism such as `full` or `probsparse:factor=9`."""
     return parse(word, OPTION)
 
 
 def trained_attention(run: Run) -> str:
-    """Return the self-attention of a run's training as text, with the decoder's if that differs."""
+    """Return the label of a run's self-attention, with that of the decoder if it differs."""
     mechanisms = Architecture.from_dict(run.manifest()["architecture"]).mechanisms
-    encoder, decoder = (_label(each) for each in (mechanisms.encoder, mechanisms.decoder))
+    encoder, decoder = _label(mechanisms.encoder), _label(mechanisms.decoder)
     return encoder if encoder == decoder else f"{encoder} (decoder {decoder})"
 
 
@@ -49,69 +49,68 @@ def _label(mechanism: Mapping[str, Any]) -> str:
 
 
 def changed(architecture: Architecture, attention: Variant | None, context_length: int | None) -> Architecture:
-    """Return the architecture with another self-attention, in encoder and decoder, or another look-back.
+    """Return the architecture with another self-attention in encoder and decoder, or another look-back.
 
-    None keeps the trained one; cross-attention never changes.
+    None keeps that of training. Cross-attention does not change.
     """
     mechanisms, sizes = architecture.mechanisms, architecture.sizes
     if attention is not None:
-        own = {"name": attention.name, **attention.arguments}
-        mechanisms = replace(mechanisms, encoder=own, decoder=own)
+        mechanism = {"name": attention.name, **attention.arguments}
+        mechanisms = replace(mechanisms, encoder=mechanism, decoder=mechanism)
     if context_length is not None:
         sizes = replace(sizes, context_length=context_length)
     return replace(architecture, mechanisms=mechanisms, sizes=sizes)
 
 
 def transplant(run: Run, attention: Variant | None = None, context_length: int | None = None) -> Informer:
-    """Return the run's weights in a model of another attention or look-back, on the CPU, in evaluation mode."""
+    """Return a model with the run's weights and another attention or look-back, on the CPU, in evaluation mode."""
     trained = run.load_model()
-    own = Architecture.from_dict(run.manifest()["architecture"])
-    network = changed(own, attention, context_length).build()
+    architecture = Architecture.from_dict(run.manifest()["architecture"])
+    network = changed(architecture, attention, context_length).build()
     weights = trained.state_dict()
     _check(weights, network.state_dict(), trained_attention(run), "" if attention is None else attention.label)
     network.load_state_dict(weights)
     return network.eval()
 
 
-def _check(weights: dict[str, Tensor], wanted: dict[str, Tensor], trained: str, attention: str) -> None:
-    """Refuse a model whose weights differ from the run's in name or shape."""
-    for name in sorted(wanted.keys() - weights.keys()):
+def _check(weights: dict[str, Tensor], expected: dict[str, Tensor], trained: str, attention: str) -> None:
+    """Raise InputError if names or shapes of the run's weights differ from those of the new model."""
+    for name in sorted(expected.keys() - weights.keys()):
         raise InputError(
-            f"{OPTION} {attention}: has weights of its own ({name}), which this run, trained with {trained}, has "
-            "not learned: choose a mechanism without any, or train with this one"
+            f"{OPTION} {attention}: has a weight ({name}) that this run, trained with {trained}, does not have: choose "
+            "a mechanism without weights, or train with this one"
         )
-    for name in sorted(weights.keys() - wanted.keys()):
+    for name in sorted(weights.keys() - expected.keys()):
         raise InputError(
-            f"{OPTION} {attention}: has no place for {name}, which this run has learned with {trained}: its weights "
-            "go with no other mechanism"
+            f"{OPTION} {attention}: does not have {name}, a weight of this run, trained with {trained}: its weights "
+            "fit no other mechanism"
         )
-    for name, tensor in wanted.items():
+    for name, tensor in expected.items():
         if tensor.shape != weights[name].shape:
             raise InputError(
-                f"{name} is {tuple(weights[name].shape)} in this run and would have to be {tuple(tensor.shape)}: "
-                f"{_cure(name)}"
+                f"{name} has shape {tuple(weights[name].shape)} in this run, not {tuple(tensor.shape)}: {_cure(name)}"
             )
 
 
 def _cure(name: str) -> str:
     if name.startswith("linear_path."):
         return (
-            "the linear path has a weight for each step of the look-back of training: only a run with "
-            "model.linear_path=false takes another look-back"
+            "the linear path has one weight per step of the look-back: only a run with model.linear_path=false accepts "
+            "another look-back"
         )
-    return "these weights belong to the look-back and the arguments of training: keep both"
+    return "this weight depends on the look-back and the arguments of the mechanism: keep both"
 
 
 def same_source(run: Run, file: Path | None = None) -> Source:
-    """Return the series of the run: from the user's `file`, the run's file, or the simulation.
+    """Load the series of the run from the user's `file`, the file of the run, or the simulation.
 
-    Nothing is downloaded, and no file elsewhere is read that only the run folder names.
+    Nothing is downloaded. A file that only the run folder names is read in data folders only.
     """
     config, facts = read_config(run.path)["data"], _facts(run)
     settings = DataSettings.parse(config)
     if settings.source == SYNTHETIC:
         if file is not None:
-            raise InputError(f"--data {file}: {run.path} was trained on a simulation: leave it out")
+            raise InputError(f"--data {file}: {run.path} was trained on a simulation: leave out --data")
         return load_source(settings)
 
     def command(name: str) -> str:
@@ -122,16 +121,16 @@ def same_source(run: Run, file: Path | None = None) -> Source:
         path = Path(str(facts["path"]))
         described_data({**config, "path": str(path)}, run.path, command)
     if not path.is_file():
-        raise InputError(f"{path}: the file that {run.path} was trained on is not there: put it back, or give --data")
+        raise InputError(f"{path}: the data file of {run.path} does not exist: put it back, or give --data")
     if sha256(path) != facts["sha256"]:
-        raise InputError(f"{path}: not the file that {run.path} was trained on (its sha256 differs): put it back")
+        raise InputError(f"{path}: not the data file of {run.path} (its sha256 differs): put the original back")
     return load_source(replace(settings, path=str(path), sha256=None))
 
 
 def data_at(run: Run, source: Source, context_length: int | None, device: torch.device) -> ForecastData:
-    """Return the windows of the run's series, with its split and scaling, at a look-back; None: the run's own.
+    """Return the windows of the run's series with its split and scaling, on the CPU.
 
-    They are for `device`, but not there yet.
+    `context_length` None is the look-back of the run. `device` is where the windows will be moved to.
     """
     settings, trained = Settings.parse(read_config(run.path)), run.manifest()
     data = ForecastData(
@@ -144,9 +143,9 @@ def data_at(run: Run, source: Source, context_length: int | None, device: torch.
         seed=settings.seed,
         placing=Placing(device=device, folder=run.path),
     )
-    made = json.loads(json.dumps(data.manifest()))
-    if any(value != trained.get(key) for key, value in made.items()):
-        raise InputError(f"{run.path}: its data are not those that it was trained on: train it again")
+    manifest = json.loads(json.dumps(data.manifest()))
+    if any(value != trained.get(key) for key, value in manifest.items()):
+        raise InputError(f"{run.path}: the data differ from those of training: train it again")
     return data
 
 
@@ -162,11 +161,11 @@ def _facts(run: Run) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Scored:
-    """One line of `transplant.json`: the test scores under an attention, as `full` or `probsparse factor=9`.
+    """Row of `transplant.json`: the test scores with one attention, such as `full` or `probsparse factor=9`.
 
-    `test` holds `mse` and `mae` of the test part, on z-scores, over all its windows. `seconds_per_window` is measured
-    on batches; NaN (null in the file) for a single batch. `trained` marks the trained combination, which is first.
-    `share` is the weight of the encoder-decoder in the forecast; None where it is not a weighted mean.
+    `test` has `mse` and `mae` on z-scores over all test windows. `seconds_per_window` is measured on batches; NaN (null
+    in the file) if there is only one. `trained` marks the combination of training, which is first. `share` is the
+    mixing weight of the encoder-decoder; None if the forecast is not a weighted mean.
     """
 
     attention: str
@@ -181,32 +180,29 @@ class Scored:
 def score_all(
     run: Run, attention: Sequence[str], context_lengths: Sequence[int], *, file: Path | None = None, quiet: bool
 ) -> list[Scored]:
-    """Score the run as trained, then under each attention and at each look-back, alone and together.
-
-    `file` is the user's data file.
-    """
+    """Score the run as trained, then with each combination of attention and look-back; `file` is the data file."""
     variants = [None, *(attention_named(word) for word in attention)]
     source = same_source(run, file)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    own = data_at(run, source, None, device)
-    own_length = own.sizes["context_length"]
-    lengths = [None, *(length for length in dict.fromkeys(context_lengths) if length != own_length)]
-    data = {length: own if length is None else data_at(run, source, length, device) for length in lengths}
+    trained_data = data_at(run, source, None, device)
+    trained_length = trained_data.sizes["context_length"]
+    lengths = [None, *(length for length in dict.fromkeys(context_lengths) if length != trained_length)]
+    data = {length: trained_data if length is None else data_at(run, source, length, device) for length in lengths}
     models = {length: [(variant, transplant(run, variant, length)) for variant in variants] for length in lengths}
-    own_label = trained_attention(run)
+    trained_label = trained_attention(run)
     exact_convolutions()
     scored = []
     with progress(len(lengths) * len(variants), quiet=quiet) as (say, advance):
         for length, networks in models.items():
             data[length].to(device)
             for variant, network in networks:
-                label = own_label if variant is None else variant.label
+                label = trained_label if variant is None else variant.label
                 say(f"{label}: {data[length].sizes['context_length']:,}")
                 trained = variant is None and length is None
                 scored.append(_score(network.to(device), data[length], label, trained=trained))
                 network.cpu()
                 advance(1)
-            data[length].to(torch.device("cpu"))  # a GPU has room for one table at a time, and for one network
+            data[length].to(torch.device("cpu"))  # keep one table and one network on the GPU at a time
     return scored
 
 
@@ -220,7 +216,7 @@ def _score(network: Informer, data: ForecastData, attention: str, *, trained: bo
     test = scored.sums.scaled()
     if not all(map(math.isfinite, test.values())):
         raise NotFiniteError(
-            f"the scores under {attention} are not finite: the weights of the run are damaged, or too large for it"
+            f"the scores with {attention} are not finite: the weights of the run are damaged, or too large"
         )
     return Scored(
         attention=attention,
@@ -233,29 +229,25 @@ def _score(network: Informer, data: ForecastData, attention: str, *, trained: bo
     )
 
 
-HEADINGS = ("attention", "look-back", "test windows", "MSE", "MAE", "MSE against trained", "a window")
+HEADINGS = ("attention", "look-back", "test windows", "MSE", "MAE", "MSE vs trained", "per window")
 
 
 def table_of(run: Run, scored: Sequence[Scored]) -> Table:
-    """Return the table, the run as it was trained first."""
+    """Return the table of scores, the run as trained first."""
     notes = (
-        "MSE, MAE: on z-scores, of all test windows; a window: of a batch of forecasts, measured in this process; no "
-        "weight was trained anew",
+        "MSE, MAE: on z-scores, over all test windows; per window: time in a batch, measured in this process; no "
+        "weight was retrained",
         *_share_notes(scored[0].share),
     )
-    return Table(
-        f"{run.path}: its weights, transplanted", HEADINGS, [_cells(each, scored[0]) for each in scored], notes
-    )
+    return Table(f"{run.path}: transplanted weights", HEADINGS, [_cells(row, scored[0]) for row in scored], notes)
 
 
 def _share_notes(share: float | None) -> tuple[str, ...]:
     if share is None:
         return ()
     if share == 0:
-        return ("validation gave the encoder-decoder no weight in this run: no attention has a part in its forecast",)
-    return (
-        f"the encoder-decoder is {percent(share)} of the forecast, the rest the linear path's, which has no attention",
-    )
+        return ("the mixing weight of the encoder-decoder is 0 in this run: attention does not affect the forecast",)
+    return (f"the encoder-decoder is {percent(share)} of the forecast; the rest is the linear path, without attention",)
 
 
 def _cells(scored: Scored, trained: Scored) -> list[str]:

@@ -1,4 +1,4 @@
-"""Every mechanism that has a YAML file, in each of its forms, as the contract tests take them."""
+"""Cases of the contract tests: every mechanism with a YAML file, in each of its forms."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from forecast.attention.base import Attention
 
 FOLDER = Path(__file__).parents[2] / "conf" / "attention"
 FILES = sorted(FOLDER.glob("*.yaml"))
-# Values other than those of the YAML file that take another path through the code.
+# Other values than those of the YAML file, to test other branches.
 OTHER_VALUES: dict[str, list[dict[str, Any]]] = {
     "full": [{"implementation": "explicit"}],
     "linformer": [{"rank": 4}],
@@ -47,13 +47,13 @@ def load(file: Path) -> dict[str, Any]:
 def _cases() -> list[Case]:
     cases = []
     for file in FILES:
-        usual = load(file)
+        defaults = load(file)
         for other in [{}, *OTHER_VALUES.get(file.stem, [])]:
             label = "-".join([file.stem, *map(str, other.values())])
-            case = Case(usual | other, False, label)
+            case = Case(defaults | other, False, label)
             cases.append(case)
             if case.build().causal_ability != "no":
-                cases.append(Case(usual | other, True, f"{label}-causal"))
+                cases.append(Case(defaults | other, True, f"{label}-causal"))
     return cases
 
 
@@ -70,7 +70,7 @@ def tensors(
     dtype: torch.dtype = torch.float64,
     seed: int = 1,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return query, key and value, each a leaf with a gradient."""
+    """Draw query, key and value, leaves that require gradients."""
     generator = torch.Generator().manual_seed(seed)
     key_length = length if key_length is None else key_length
     shapes = [(length, width), (key_length, width), (key_length, value_width or width)]
@@ -82,7 +82,7 @@ def tensors(
 
 
 def prefix(lengths: list[int], size: int) -> Tensor:
-    """Return the mask (B, size) of valid lengths."""
+    """Return the prefix mask (B, size) of these lengths."""
     return torch.arange(size) < torch.tensor(lengths)[:, None]
 
 

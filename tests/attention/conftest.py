@@ -6,7 +6,7 @@ import torch
 
 @pytest.fixture(scope="package", autouse=True)
 def _one_thread() -> Iterator[None]:
-    """Thousands of tiny products: threads would wait for one another most of the time."""
+    """Use one thread: with thousands of tiny products, threads would wait for each other."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -1,4 +1,4 @@
-"""Every mechanism once more, slowly: one query at a time, from the formula and not from the package."""
+"""Slow references of all mechanisms: one query at a time, from the formula."""
 
 import functools
 import itertools
@@ -46,14 +46,14 @@ def taylor(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 
 
 def over_rows(row: Callable[[int, int, int], Tensor | None], like: Tensor, value: Tensor) -> Tensor:
-    """Stack `row` of each batch row, head and query; None is a row of zeros."""
+    """Stack `row` of each batch row, head and query; None becomes zeros."""
     rows = [row(b, h, i) for b, h, i in itertools.product(*map(range, like.shape[:3]))]
-    nothing = value.new_zeros(value.shape[-1])
-    return torch.stack([nothing if x is None else x for x in rows]).reshape(*like.shape[:3], -1)
+    zeros = value.new_zeros(value.shape[-1])
+    return torch.stack([zeros if x is None else x for x in rows]).reshape(*like.shape[:3], -1)
 
 
 def one_by_one(formula: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
-    """Make of a formula for one query, its allowed keys and their values one for whole tensors."""
+    """Extend a formula for one query and its allowed keys and values to whole tensors."""
 
     def attend(
         query: Tensor,

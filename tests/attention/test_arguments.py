@@ -19,16 +19,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "conf"
 
 
-def test_in_a_checkout_the_configuration_lies_beside_the_package() -> None:
+def test_in_a_checkout_the_configuration_is_next_to_the_package() -> None:
     assert configuration_folder() == ROOT / "conf"
 
 
-def test_the_arguments_are_those_that_a_training_gets() -> None:
+def test_the_arguments_equal_those_of_a_training() -> None:
     names = attention.available()
     assert attention_arguments(names) == {name: compose(f"attention={name}")["attention"] for name in names}
 
 
-def test_the_order_is_that_of_the_names() -> None:
+def test_the_order_follows_the_names() -> None:
     assert list(attention_arguments(["mean", "full"])) == ["mean", "full"]
 
 
@@ -37,8 +37,8 @@ def test_an_argument_may_refer_to_the_root(folder: Path) -> None:
     assert attention_arguments(["mine"]) == {"mine": {"name": "mine", "reach": compose()["horizon"]}}
 
 
-def test_a_mechanism_without_a_file_is_refused_with_what_to_write(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"attention/mine\.yaml: no such file: write it, with `name: mine`"):
+def test_a_mechanism_without_a_file_is_refused_with_the_content_to_write(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"attention/mine\.yaml: no such file: create it with `name: mine`"):
         attention_arguments(["mine"])
 
 
@@ -48,7 +48,7 @@ def test_a_file_that_does_not_compose_is_refused_in_one_line(folder: Path) -> No
         attention_arguments(["mine"])
 
 
-def test_a_value_that_has_to_be_given_is_named(folder: Path) -> None:
+def test_a_missing_value_is_named(folder: Path) -> None:
     (folder / "attention" / "mine.yaml").write_text("name: mine\nreach: ???\n")
     with pytest.raises(InputError, match=r"mechanisms\.mine\.reach is not given"):
         attention_arguments(["mine"])
@@ -57,11 +57,11 @@ def test_a_value_that_has_to_be_given_is_named(folder: Path) -> None:
 @pytest.mark.parametrize("content", ["name: full\n", "reach: 3\n"])
 def test_a_file_that_names_another_mechanism_is_refused(folder: Path, content: str) -> None:
     (folder / "attention" / "mine.yaml").write_text(content)
-    with pytest.raises(InputError, match=r"mine\.yaml: must say `name: mine`"):
+    with pytest.raises(InputError, match=r"mine\.yaml: must contain `name: mine`"):
         attention_arguments(["mine"])
 
 
-def test_a_file_that_sets_what_the_model_decides_is_refused(folder: Path) -> None:
+def test_a_file_that_sets_an_argument_of_the_layer_is_refused(folder: Path) -> None:
     (folder / "attention" / "mine.yaml").write_text("name: mine\ncausal: true\n")
-    with pytest.raises(InputError, match=r"attention\.causal: the model decides it"):
+    with pytest.raises(InputError, match=r"attention\.causal: the model sets it"):
         attention_arguments(["mine"])

@@ -17,7 +17,7 @@ SIZES = {"num_heads": 2, "head_dim": 8}
 FROM_THE_LAYER = {"num_heads", "head_dim", "causal", "max_key_length", "from_the_layer"}
 
 
-def test_modules_and_yaml_files_are_the_same_words() -> None:
+def test_modules_and_yaml_files_have_the_same_names() -> None:
     assert available() == [file.stem for file in FILES]
 
 
@@ -73,7 +73,7 @@ def test_a_value_out_of_range_is_refused_by_name(arguments: dict[str, Any], mess
 
 
 class Uncausal(Attention):
-    """A mechanism of somebody's own, which cannot be causal and needs keys as long as queries."""
+    """Mechanism that cannot be causal and needs keys as long as queries."""
 
     causal_ability: ClassVar[CausalAbility] = "no"
     cross: ClassVar[bool] = False
@@ -88,7 +88,7 @@ class Uncausal(Attention):
 
 
 class Other(Uncausal):
-    """Another one, for a file that holds two."""
+    """Second mechanism, for a file with two."""
 
 
 def module_with(monkeypatch: pytest.MonkeyPatch, *classes: type[Attention]) -> None:
@@ -101,34 +101,34 @@ def module_with(monkeypatch: pytest.MonkeyPatch, *classes: type[Attention]) -> N
     monkeypatch.setitem(sys.modules, name, module)
 
 
-def test_causal_is_refused_at_construction_where_it_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_causal_is_refused_by_a_mechanism_that_cannot_be_causal(monkeypatch: pytest.MonkeyPatch) -> None:
     module_with(monkeypatch, Uncausal)
     assert isinstance(build("mean", **SIZES), Uncausal)
     with pytest.raises(InputError, match="attention=mean cannot be causal: set attention@decoder_attention=full"):
         build("mean", **SIZES, causal=True)
 
 
-class Boastful(Uncausal):
-    """Declares an ability that there is none of."""
+class UnknownAbility(Uncausal):
+    """Declares an unknown causal ability."""
 
     causal_ability = "always"  # type: ignore[assignment]
 
 
-def test_an_ability_that_there_is_none_of_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    module_with(monkeypatch, Boastful)
+def test_an_unknown_causal_ability_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    module_with(monkeypatch, UnknownAbility)
     message = "attention=mean: causal_ability must be one of strict, values only, no, not 'always'"
     with pytest.raises(InputError, match=message):
         build("mean", **SIZES)
 
 
-def test_cross_is_refused_where_it_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_different_lengths_are_refused_without_cross(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     module_with(monkeypatch, Uncausal)
     mechanism = build("mean", **SIZES)
     short, long = torch.zeros(1, 2, 3, 8), torch.zeros(1, 2, 4, 8)
     assert mechanism(long, long, long).shape == (1, 2, 4, 8)
-    with pytest.raises(ValueError, match="mean needs queries and keys of one length, not 3 and 4"):
+    with pytest.raises(ValueError, match="mean needs as many queries as keys, not 3 and 4"):
         mechanism(short, long, long)
 
 
@@ -141,7 +141,7 @@ def test_a_file_without_exactly_one_mechanism_is_refused(
         build("mean", **SIZES)
 
 
-def test_a_new_file_in_the_folder_is_all_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_file_in_the_folder_is_a_new_mechanism(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "foo.py").write_text(
         "from forecast.attention.mean import MeanAttention\n\n"
         "class FooAttention(MeanAttention):\n"

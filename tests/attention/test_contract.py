@@ -1,4 +1,4 @@
-"""What every mechanism promises, over every YAML file of conf/attention."""
+"""The contract of all mechanisms, for every YAML file of conf/attention."""
 
 import pytest
 import torch
@@ -27,7 +27,7 @@ def masks_for(batch: int, size: int) -> list[Tensor | None]:
 
 
 @every_case
-def test_output_and_gradient_are_those_of_the_map_times_the_values(case: Case) -> None:
+def test_output_and_gradient_equal_those_of_the_map_times_the_values(case: Case) -> None:
     attention = case.build()
     for length, key_length in [*shapes_of(case), (90, 90)]:
         inputs = tensors(length=length, key_length=key_length, value_width=5)
@@ -42,7 +42,7 @@ def test_output_and_gradient_are_those_of_the_map_times_the_values(case: Case) -
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.name in REFERENCES], ids=lambda case: case.label)
-def test_output_and_gradient_are_those_of_the_slow_formula(case: Case) -> None:
+def test_output_and_gradient_equal_those_of_the_slow_formula(case: Case) -> None:
     attention = case.build(head_dim=3)
     reference = REFERENCES[case.name]
     arguments = {key: value for key, value in case.arguments.items() if key != "name"}
@@ -84,12 +84,12 @@ def test_memory_layout_does_not_matter(case: Case) -> None:
 def test_half_precision_under_autocast_stays_near_float64(case: Case, dtype: torch.dtype) -> None:
     attention = case.build()
     mask = prefix([70, 33], 70)
-    for given in (dtype, torch.float32):
-        inputs = tensors(length=70, dtype=given)
+    for input_dtype in (dtype, torch.float32):
+        inputs = tensors(length=70, dtype=input_dtype)
         with torch.autocast("cpu", dtype=dtype):
             output = attention(*inputs, mask)
         exact = [x.detach().double() for x in inputs]
-        assert output.dtype == given
+        assert output.dtype == input_dtype
         torch.testing.assert_close(output.double(), attention(*exact, mask), rtol=0, atol=0.03)
         assert all(gradient.isfinite().all() for gradient in gradients(output, *inputs))
 
@@ -120,7 +120,7 @@ def test_float64_is_not_rounded_to_float32(case: Case) -> None:
 
 
 @every_case
-def test_a_prefix_mask_is_the_same_as_cutting(case: Case) -> None:
+def test_a_prefix_mask_equals_cutting(case: Case) -> None:
     attention = case.build()
     lengths = [50, 21, 7, 1]
     inputs = tensors(batch=4, length=50)
@@ -133,7 +133,7 @@ def test_a_prefix_mask_is_the_same_as_cutting(case: Case) -> None:
 
 
 @every_case
-def test_nothing_that_is_masked_reaches_output_or_gradient(case: Case) -> None:
+def test_masked_values_reach_neither_output_nor_gradient(case: Case) -> None:
     attention = case.build()
     mask = torch.tensor([[True] * 20 + [False] * 10, [False, True, True] * 10])
     inputs = tensors(length=30)
@@ -145,14 +145,14 @@ def test_nothing_that_is_masked_reaches_output_or_gradient(case: Case) -> None:
         number.requires_grad_()
     output = attention(*poisoned, mask, mask)
     torch.testing.assert_close(output, clean, rtol=0, atol=0)
-    found = gradients(output, *poisoned)
-    torch.testing.assert_close(found, gradients(clean, *inputs), rtol=0, atol=0)
-    assert not any(gradient[hidden].any() for gradient in found)
+    actual = gradients(output, *poisoned)
+    torch.testing.assert_close(actual, gradients(clean, *inputs), rtol=0, atol=0)
+    assert not any(gradient[hidden].any() for gradient in actual)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
 @every_case
-def test_a_query_with_nothing_to_attend_gives_zeros_with_finite_gradients(case: Case, dtype: torch.dtype) -> None:
+def test_a_query_without_keys_gives_zeros_with_finite_gradients(case: Case, dtype: torch.dtype) -> None:
     attention = case.build()
     inputs = tensors(batch=3, length=12, dtype=dtype)
     mask = prefix([12, 0, 12], 12)
@@ -168,7 +168,7 @@ def test_a_query_with_nothing_to_attend_gives_zeros_with_finite_gradients(case: 
 
 
 @every_case
-def test_without_rows_queries_or_keys_there_are_zeros_or_nothing(case: Case) -> None:
+def test_empty_inputs_give_zeros_or_empty_outputs(case: Case) -> None:
     attention = case.build()
     sizes = [(0, 6, 6), (2, 0, 0)]
     if not case.causal and attention.cross:
@@ -190,14 +190,14 @@ def test_the_output_may_be_written_to(case: Case) -> None:
     attention = case.build()
     for length in (1, 7, 70):
         inputs = [x.detach() for x in tensors(length=length)]
-        kept = [x.clone() for x in inputs]
+        copies = [x.clone() for x in inputs]
         expected = attention(*inputs) + 1
         assert torch.equal(attention(*inputs).add_(1), expected)
-        assert all(map(torch.equal, inputs, kept))
+        assert all(map(torch.equal, inputs, copies))
 
 
 @every_case
-def test_evaluation_repeats_itself_and_leaves_the_generator_alone(case: Case) -> None:
+def test_evaluation_is_repeatable_and_draws_no_random_numbers(case: Case) -> None:
     attention = case.build()
     inputs = tensors(length=60)
     mask = prefix([60, 30], 60)
@@ -210,7 +210,7 @@ def test_evaluation_repeats_itself_and_leaves_the_generator_alone(case: Case) ->
 
 
 @every_case
-def test_training_is_a_function_of_the_seed_and_random_only_if_declared(case: Case) -> None:
+def test_training_depends_on_the_seed_and_is_random_only_if_declared(case: Case) -> None:
     attention = case.build().train()
     inputs = tensors(length=150, dtype=torch.float32)
     torch.manual_seed(1)
@@ -248,11 +248,11 @@ def test_a_strictly_causal_output_does_not_see_the_future(case: Case, length: in
 
 @pytest.mark.parametrize("case", STRICT, ids=lambda case: case.label)
 @pytest.mark.parametrize("parts", ["one", "many"])
-def test_a_strictly_causal_output_does_not_change_by_a_bit(
+def test_a_strictly_causal_output_is_bitwise_equal_for_another_future(
     case: Case, parts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if case.name == "full":
-        pytest.skip("torch's kernel rounds as it likes")
+        pytest.skip("the rounding of torch's kernel may vary")
     if parts == "many":
         monkeypatch.setattr(_chunks, "CHUNK_ELEMENTS_CPU", 1)
     attention = case.build()
@@ -265,7 +265,7 @@ def test_a_strictly_causal_output_does_not_change_by_a_bit(
 
 @pytest.mark.parametrize("length", [1, 2, 63, 65, 127, 200])
 @pytest.mark.parametrize("case", [case for case in CASES if case.causal], ids=lambda case: case.label)
-def test_the_causal_form_is_the_masked_quadratic_one_in_float32(case: Case, length: int) -> None:
+def test_the_causal_form_equals_the_masked_quadratic_form_in_float32(case: Case, length: int) -> None:
     attention = case.build()
     inputs = tensors(length=length, value_width=5, dtype=torch.float32)
     exact = [x.detach().double() for x in inputs]
@@ -274,7 +274,7 @@ def test_the_causal_form_is_the_masked_quadratic_one_in_float32(case: Case, leng
 
 
 @every_case
-def test_working_on_a_few_positions_at_a_time_changes_nothing(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_do_not_change_the_output(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     attention = case.build()
     inputs = tensors(length=150, value_width=5)
     for mask in masks_for(2, 150):
@@ -302,7 +302,7 @@ def test_no_later_value_is_mixed_into_a_causal_output(case: Case) -> None:
 
 
 @every_case
-def test_extreme_queries_and_keys_stay_exact_with_finite_gradients(case: Case) -> None:
+def test_extreme_queries_and_keys_give_exact_outputs_and_finite_gradients(case: Case) -> None:
     attention = case.build()
     _, _, value = tensors(length=90, dtype=torch.float32)
     pattern = torch.tensor([-100.0, 0.0, 100.0]).repeat(30)[:, None].expand(2, 2, 90, 8)
@@ -337,7 +337,7 @@ def test_large_inputs_in_half_precision_have_finite_gradients(case: Case, dtype:
 
 
 @every_case
-def test_a_mask_for_each_query_is_used_or_refused(case: Case) -> None:
+def test_a_mask_per_query_is_used_or_refused(case: Case) -> None:
     attention = case.build()
     inputs = tensors(length=6)
     mask = torch.rand(2, 6, 6, generator=torch.Generator().manual_seed(0)) < 0.5
@@ -354,7 +354,7 @@ def test_a_mask_for_each_query_is_used_or_refused(case: Case) -> None:
 
 
 @every_case
-def test_what_does_not_fit_is_refused_and_named(case: Case) -> None:
+def test_inputs_that_do_not_match_are_refused_by_name(case: Case) -> None:
     attention = case.build()
     query, key, value = tensors(length=6)
     with pytest.raises(ValueError, match="boolean"):
@@ -365,12 +365,12 @@ def test_what_does_not_fit_is_refused_and_named(case: Case) -> None:
         attention(query, key, value, None, torch.ones(1, 6, dtype=torch.bool))
     with pytest.raises(ValueError, match="built for 2 heads of 8"):
         attention(query[:, :1], key[:, :1], value[:, :1])
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="do not match"):
         attention(query, key, value[:, :, :5])
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="do not match"):
         attention(query, key[..., :7], value)
     if case.causal:
-        with pytest.raises(ValueError, match="one length"):
+        with pytest.raises(ValueError, match="as many queries as keys"):
             attention(query[:, :, :5], key, value)
 
 

@@ -30,7 +30,7 @@ USUAL = {"": Cost(width=2), "causal": Cost(length=1, width=1)}
         (USUAL, "O(E²), causal O(L E)"),
     ],
 )
-def test_costs_are_printed_as_papers_write_them(cost: Costs, text: str) -> None:
+def test_costs_are_printed_in_big_o_notation(cost: Costs, text: str) -> None:
     assert cost_text(cost) == text
 
 
@@ -45,11 +45,11 @@ def test_costs_are_printed_as_papers_write_them(cost: Costs, text: str) -> None:
         (Cost(length=2), {"causal"}, Cost(length=2)),
     ],
 )
-def test_the_cost_of_the_case_counts(declared: Costs, words: set[str], cost: Cost | None) -> None:
+def test_the_cost_of_the_matching_case_is_returned(declared: Costs, words: set[str], cost: Cost | None) -> None:
     assert cost_of(declared, words) == cost
 
 
-def test_text_and_nothing_are_no_costs() -> None:
+def test_text_and_empty_mappings_are_not_costs() -> None:
     assert not any(map(is_costs, ("O(L)", None, {}, {"causal": "O(L)"})))
     assert all(map(is_costs, (Cost(), FORMS, USUAL)))
 
@@ -59,11 +59,11 @@ def test_memory_grows_no_slower_than_the_output() -> None:
     assert Cost(length=1, logarithms=1).with_output() == Cost(length=1, logarithms=1)
 
 
-def test_expected_exponents_are_those_of_a_fit() -> None:
+def test_the_expected_exponent_equals_that_of_a_fit() -> None:
     assert _expected_exponent(Cost(length=2), (256, 512, 1024)) == pytest.approx(2)
-    # close to a length L the slope of L ln L is 1 + 1 / ln L
-    found = _expected_exponent(Cost(length=1, logarithms=1), (8191, 8192, 8193))
-    assert found == pytest.approx(1 + 1 / math.log(8192), abs=1e-4)
+    # near length L the slope of L ln L is 1 + 1 / ln L
+    exponent = _expected_exponent(Cost(length=1, logarithms=1), (8191, 8192, 8193))
+    assert exponent == pytest.approx(1 + 1 / math.log(8192), abs=1e-4)
 
 
 def test_growth_is_the_ratio_of_two_costs() -> None:

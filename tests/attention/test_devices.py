@@ -1,4 +1,4 @@
-"""Shapes alone: nothing may be read back from the device, nothing be made on another one."""
+"""Devices without data: no value may be read back, and no tensor created on another device."""
 
 import pytest
 import torch
@@ -26,13 +26,13 @@ def run(case: Case, device: str) -> None:
 
 
 @every_case
-def test_it_runs_without_data(case: Case) -> None:
+def test_a_mechanism_runs_on_the_meta_device(case: Case) -> None:
     run(case, "meta")
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="a CUDA device can be imagined only where there is one")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="a fake CUDA device needs a real one")
 @every_case
-def test_it_runs_on_an_imagined_cuda_device(case: Case) -> None:
+def test_a_mechanism_runs_on_a_fake_cuda_device(case: Case) -> None:
     with FakeTensorMode():
         run(case, "cuda")
 
@@ -40,7 +40,7 @@ def test_it_runs_on_an_imagined_cuda_device(case: Case) -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @every_case
-def test_cuda_and_processor_agree(case: Case, dtype: torch.dtype) -> None:
+def test_cuda_and_cpu_agree(case: Case, dtype: torch.dtype) -> None:
     attention = case.build()
     inputs = [torch.randn(3, 2, 200, 8).to(dtype) for _ in range(3)]
     mask = torch.arange(200) < torch.tensor([[200], [77], [0]])

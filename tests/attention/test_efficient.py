@@ -14,14 +14,14 @@ def built(causal: bool = False) -> torch.nn.Module:
 
 
 def quadratic(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Write out a softmax over the positions so far for each query and each feature."""
+    """Compute the softmax over past positions for each query and feature."""
     future = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool).triu(1)[..., None]
     weights = key[:, :, None].masked_fill(future, -torch.inf).softmax(dim=3)  # (B, H, L, S, E)
     return torch.einsum("bhie,bhije,bhjv->bhiv", query.softmax(dim=-1), weights, value)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, SIZE - 1, SIZE, SIZE + 1, 2 * SIZE, 3 * SIZE + 1])
-def test_the_form_in_blocks_is_the_quadratic_one(length: int) -> None:
+def test_the_blocked_form_equals_the_quadratic_form(length: int) -> None:
     inputs = tensors(length=length, value_width=5)
     output, expected = built(causal=True)(*inputs), quadratic(*inputs)
     torch.testing.assert_close(output, expected)
@@ -34,7 +34,7 @@ PATTERNS = {
     "mixed": [-100.0, 0.0, 100.0],
     "rising": [-100.0, -50.0, 0.0, 50.0, 100.0],
     "falling": [100.0, 50.0, 0.0, -50.0, -100.0],
-    "a step in the middle of a piece": [-100.0] * (SIZE // 2 + 3) + [100.0] * SIZE,
+    "a step in the middle of a block": [-100.0] * (SIZE // 2 + 3) + [100.0] * SIZE,
     "thousands": [-3000.0, 2000.0, 2001.0],
 }
 
@@ -42,7 +42,7 @@ PATTERNS = {
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("parts", ["one", "many"])
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_keys_of_any_size_side_by_side_neither_overflow_nor_vanish(
+def test_adjacent_keys_of_any_size_neither_overflow_nor_underflow(
     pattern: str, parts: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if parts == "many":
@@ -56,13 +56,13 @@ def test_keys_of_any_size_side_by_side_neither_overflow_nor_vanish(
     exact = [x.detach().double().requires_grad_() for x in inputs]
     output, expected = built(causal=True)(*inputs), quadratic(*exact)
     torch.testing.assert_close(output.double(), expected, rtol=0, atol=1e-5)
-    for found, right in zip(gradients(output, *inputs), gradients(expected, *exact), strict=True):
-        torch.testing.assert_close(found.double(), right, rtol=1e-4, atol=1e-5)
+    for actual, gradient in zip(gradients(output, *inputs), gradients(expected, *exact), strict=True):
+        torch.testing.assert_close(actual.double(), gradient, rtol=1e-4, atol=1e-5)
 
 
 def test_keys_are_masked_before_their_softmax() -> None:
     query, key, value = tensors(length=6)
-    key = torch.cat([key[:, :, :4], key[:, :, 4:] + 1e4], dim=2)  # zeroed after it they would weigh it all
+    key = torch.cat([key[:, :, :4], key[:, :, 4:] + 1e4], dim=2)  # masked afterwards, they would have all the weight
     output = built()(query, key, value, prefix([4, 4], 6))
     torch.testing.assert_close(output, built()(query, key[:, :, :4], value[:, :, :4]))
     assert output.abs().sum(dim=-1).all()
@@ -73,12 +73,12 @@ def test_query_features_are_not_scaled() -> None:
     torch.testing.assert_close(built().attention_map(query, key).sum(dim=-1), torch.ones(2, 2, 6, dtype=torch.float64))
 
 
-def test_the_last_causal_row_is_the_one_without_causality() -> None:
+def test_the_last_causal_row_equals_the_row_without_causality() -> None:
     inputs = tensors(length=2 * SIZE + 5)
     torch.testing.assert_close(built(causal=True)(*inputs)[:, :, -1], built()(*inputs)[:, :, -1])
 
 
-def test_the_causal_form_holds_no_state_for_each_position() -> None:
+def test_the_causal_form_stores_no_state_per_position() -> None:
     length, width = 16 * SIZE, 32
     inputs = [torch.randn(1, 1, length, width) for _ in range(3)]
     largest = largest_tensor(lambda: build("efficient", num_heads=1, head_dim=width, causal=True)(*inputs))
@@ -86,6 +86,6 @@ def test_the_causal_form_holds_no_state_for_each_position() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 63, 65, 130])
-def test_the_causal_output_lies_in_one_piece(length: int) -> None:
+def test_the_causal_output_is_contiguous(length: int) -> None:
     inputs = tensors(length=length)
     assert build("efficient", num_heads=2, head_dim=8, causal=True)(*inputs).is_contiguous()

@@ -32,7 +32,7 @@ def test_each_implementation_takes_its_own_path(monkeypatch: pytest.MonkeyPatch)
         built("fused")(*tensors())
 
 
-def test_no_kernel_is_given_a_row_without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_kernel_gets_a_row_without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     fused = torch.nn.functional.scaled_dot_product_attention
     masks = []
 
@@ -45,12 +45,12 @@ def test_no_kernel_is_given_a_row_without_keys(monkeypatch: pytest.MonkeyPatch) 
     built("fused")(*tensors(), mask)
     built("fused", causal=True)(*tensors(), ~mask)
     built("fused")(*tensors(), mask[:, None].expand(2, 9, 9) & torch.eye(9, dtype=torch.bool))
-    assert all(given.any(dim=-1).all() for given in masks)
+    assert all(mask.any(dim=-1).all() for mask in masks)
     assert len(masks) == 3
 
 
 @pytest.mark.parametrize("implementation", ["fused", "explicit"])
-def test_masked_softmax_by_valid_lengths_one_for_each_row_or_each_query(implementation: str) -> None:
+def test_masked_softmax_accepts_lengths_per_row_or_per_query(implementation: str) -> None:
     query, key, value = tensors(length=3, key_length=5)
     lengths = torch.tensor([[1, 5, 0], [4, 2, 3]])
     mask = torch.arange(5) < lengths[..., None]
@@ -66,9 +66,7 @@ def test_masked_softmax_by_valid_lengths_one_for_each_row_or_each_query(implemen
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
-def test_batches_too_large_for_a_kernel_are_cut_into_chunks(
-    monkeypatch: pytest.MonkeyPatch, causal: bool, masked: bool
-) -> None:
+def test_batches_too_large_for_a_kernel_are_split(monkeypatch: pytest.MonkeyPatch, causal: bool, masked: bool) -> None:
     inputs = tensors(batch=5, length=6)
     mask = prefix([6, 3, 0, 5, 1], 6) if masked else None
     whole = built("fused", causal)(*inputs, mask)
@@ -87,7 +85,7 @@ def test_batches_too_large_for_a_kernel_are_cut_into_chunks(
 
 
 @pytest.mark.parametrize("implementation", ["fused", "explicit"])
-def test_what_only_a_padded_query_may_attend_reaches_neither_output_nor_gradient(implementation: str) -> None:
+def test_keys_of_padded_queries_alone_reach_neither_output_nor_gradient(implementation: str) -> None:
     query, key, value = tensors(length=6)
     query_mask = prefix([6, 4], 6)
     mask = torch.ones(6, 6, dtype=torch.bool).tril().expand(2, 6, 6)  # one a query, as lengths 1 to 6 make it

@@ -1,4 +1,4 @@
-"""A mechanism costs what it declares: memory as the allocator sees it, and no form that goes step by step."""
+"""Memory grows as declared, and no form loops over positions."""
 
 import pytest
 import torch
@@ -42,13 +42,13 @@ def test_memory_grows_no_faster_than_declared(case: Case, backward: bool) -> Non
     words = {value for value in case.arguments.values() if isinstance(value, str)}
     cost = cost_of(case.build().memory_cost, words | ({"causal"} if case.causal else set()))
     assert cost is not None
-    # parameters of Linformer belong to the length, so that each length has a mechanism of its own
+    # the parameters of Linformer depend on the length: build one mechanism per length
     short, long = (peak(case.build(max_key_length=length), length, backward) for length in (SHORT, LONG))
     assert 0 < long <= 1.05 * cost.with_output().between(SHORT, LONG) * short
 
 
 @every_case
-def test_no_form_goes_position_by_position(case: Case) -> None:
+def test_no_form_loops_over_positions(case: Case) -> None:
     attention = case.build(max_key_length=LONG)
     assert number_of_steps(lambda: attention(*inputs_of(LONG))) < LONG / 2
 
@@ -63,7 +63,7 @@ def test_no_form_goes_position_by_position(case: Case) -> None:
         ("efficient", True, 1.9),
     ],
 )
-def test_a_forecast_holds_its_output_and_one_part_of_the_way_to_it(
+def test_a_forward_pass_stores_its_output_and_one_chunk(
     name: str, causal: bool, outputs: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heads, length, width = 2, 2048, 8

@@ -5,12 +5,12 @@ from forecast.attention import build, mask_from_lengths
 from tests.attention.cases import tensors
 
 
-def test_one_length_for_each_batch_row() -> None:
+def test_one_length_per_batch_row_gives_a_key_mask() -> None:
     mask = mask_from_lengths(torch.tensor([2, 0, 3]), 3)
     assert mask.tolist() == [[True, True, False], [False] * 3, [True] * 3]
 
 
-def test_one_length_for_each_query() -> None:
+def test_one_length_per_query_gives_a_pair_mask() -> None:
     lengths = torch.tensor([[1, 2], [3, 0]])
     mask = mask_from_lengths(lengths, 3)
     assert mask.tolist() == [[[True, False, False], [True, True, False]], [[True] * 3, [False] * 3]]
@@ -21,7 +21,7 @@ def test_one_length_for_each_query() -> None:
 
 
 @pytest.mark.parametrize("name", ["linear", "efficient", "taylor", "mean"])
-def test_a_mechanism_takes_the_first_and_refuses_the_second(name: str) -> None:
+def test_a_mechanism_without_pair_masks_accepts_only_a_key_mask(name: str) -> None:
     attention = build(name, num_heads=2, head_dim=8)
     query, key, value = tensors(length=4)
     cut = attention(query[1:], key[1:, :, :2], value[1:, :, :2])
@@ -39,6 +39,6 @@ def test_a_mechanism_takes_the_first_and_refuses_the_second(name: str) -> None:
         (torch.ones(1, 1, 1, dtype=torch.int64), r"not \(1, 1, 1\)"),
     ],
 )
-def test_what_is_no_length_is_refused(lengths: torch.Tensor, message: str) -> None:
+def test_invalid_lengths_are_refused(lengths: torch.Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         mask_from_lengths(lengths, 3)

@@ -16,7 +16,7 @@ def built(max_key_length: int | None = 30, rank: int = 6, **arguments: Any) -> L
     return mechanism.double()
 
 
-def test_it_is_the_softmax_over_projected_keys_and_values() -> None:
+def test_the_output_is_the_softmax_over_projected_keys_and_values() -> None:
     query, key, value = tensors(length=12, key_length=30, value_width=5)
     attention = built()
     keys, values = attention.key_projection @ key, attention.value_projection @ value
@@ -35,7 +35,7 @@ def test_a_shorter_input_uses_the_first_columns() -> None:
     torch.testing.assert_close(attention(query, key[:, :, :11], value[:, :, :11]), output)
 
 
-def test_masked_keys_are_zeros_before_they_are_projected() -> None:
+def test_masked_keys_are_zero_before_the_projection() -> None:
     query, key, value = tensors(length=30)
     mask = prefix([30, 11], 30)
     zeroed = [x * mask[:, None, :, None] for x in (key, value)]
@@ -57,19 +57,19 @@ def test_causal_is_refused_with_the_cure() -> None:
         built(causal=True)
 
 
-def test_a_layer_without_a_length_is_refused() -> None:
+def test_a_missing_max_key_length_is_refused() -> None:
     with pytest.raises(InputError, match="attention=linformer needs max_key_length"):
         built(max_key_length=None)
 
 
-def test_a_rank_above_the_longest_input_is_the_longest_input() -> None:
+def test_a_rank_above_the_longest_input_is_reduced_to_it() -> None:
     attention = built(rank=31)
     assert attention.rank == 30
     assert attention.key_projection.shape == attention.value_projection.shape == (30, 30)
     assert "rank=30" in repr(attention)
 
 
-def test_projections_begin_apart_and_make_rows_as_large_as_keys() -> None:
+def test_initial_projections_differ_and_keep_the_size_of_keys() -> None:
     attention = built(max_key_length=1000, rank=200)
     key = torch.randn(1, 2, 1000, 8, dtype=torch.float64)
     for projection in attention.parameters():

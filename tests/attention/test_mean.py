@@ -8,7 +8,7 @@ def built(causal: bool = False) -> torch.nn.Module:
     return build("mean", num_heads=2, head_dim=8, causal=causal)
 
 
-def test_query_and_key_say_nothing() -> None:
+def test_the_mean_ignores_query_and_key() -> None:
     query, key, value = tensors(length=6)
     assert torch.equal(built()(query, key, value), built()(key * 9, query - 3, value))
 
@@ -31,7 +31,7 @@ def test_merging_the_heads_of_the_mean_copies_nothing() -> None:
     assert output.transpose(1, 2).flatten(2).data_ptr() == output.data_ptr()
 
 
-def test_the_causal_mean_runs_and_does_not_sum() -> None:
+def test_the_causal_mean_is_a_running_mean() -> None:
     value = torch.tensor([1.0, 2.0, 6.0, 100.0]).reshape(1, 1, 4, 1).repeat(2, 2, 1, 1)
     query = torch.zeros(2, 2, 4, 8)
     mask = torch.tensor([[True] * 4, [False, True, True, False]])

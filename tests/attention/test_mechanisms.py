@@ -10,15 +10,13 @@ from forecast.attention._parsing import choose, parse, reference_label
 from forecast.common.errors import InputError
 
 
-def test_every_mechanism_of_the_folder_is_measured_and_full_in_both_forms() -> None:
+def test_every_mechanism_is_measured_and_full_in_both_forms() -> None:
     labels = [variant.label for variant in choose([])]
     assert labels[0] == reference_label() == "full"
     assert sorted(labels) == sorted([*attention.available(), "full explicit"])
 
 
-def test_a_new_mechanism_is_measured_once_its_two_files_are_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_mechanism_is_measured_when_its_two_files_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "attention").mkdir()
     for name in attention.available():
         (tmp_path / "attention" / f"{name}.yaml").write_text(
@@ -40,7 +38,7 @@ def test_a_new_mechanism_is_measured_once_its_two_files_are_there(
 
 
 @pytest.mark.parametrize("content", ["reach: ${horizon}\n", "defaults: [mine_before, _self_]\n"])
-def test_a_file_that_refers_to_others_says_what_it_says_for_a_training(
+def test_a_file_with_references_is_composed_as_for_a_training(
     content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(words.configuration_folder(), tmp_path / "conf")
@@ -51,12 +49,12 @@ def test_a_file_that_refers_to_others_says_what_it_says_for_a_training(
     assert words.configured("attention", "mine") == {"reach": 96}
 
 
-def test_the_fused_softmax_comes_first_whatever_is_chosen_and_nothing_twice() -> None:
+def test_the_fused_softmax_comes_first_and_no_variant_twice() -> None:
     assert [variant.label for variant in choose(["mean"])] == ["full", "mean"]
     assert [variant.label for variant in choose(["mean", "full", "mean:"])] == ["full", "mean"]
 
 
-def test_a_label_says_what_differs_from_the_file() -> None:
+def test_a_label_names_values_that_differ_from_the_file() -> None:
     variant = parse("probsparse:factor=3,sampling=per_query,measure=sampled_mean")
     assert variant.label == "probsparse factor=3 per_query"
     assert variant.arguments == {"factor": 3, "sampling": "per_query", "measure": "sampled_mean"}
@@ -66,16 +64,16 @@ def test_a_label_says_what_differs_from_the_file() -> None:
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("softmax", "--mechanisms softmax: 'softmax' is none of "),
+        ("softmax", "--mechanisms softmax: 'softmax' does not exist: choose one of "),
         ("full:explicit", "--mechanisms full:explicit: 'explicit' is not key=value"),
         ("full:implementation=", "'implementation=' is not key=value"),
         ("probsparse:factor=[", "factor must be an integer of at least 1, not '['"),
         ("probsparse:factor=0", "factor must be an integer of at least 1, not 0"),
         ("linear:factor=3", "attention=linear has no argument factor"),
-        ("linear:num_heads=3", "attention.num_heads: the model decides it"),
+        ("linear:num_heads=3", "attention.num_heads: the model sets it"),
     ],
 )
-def test_a_word_that_means_nothing_is_refused(word: str, message: str) -> None:
+def test_an_invalid_word_is_refused(word: str, message: str) -> None:
     with pytest.raises(InputError) as refused:
         choose([word])
     assert message in str(refused.value)

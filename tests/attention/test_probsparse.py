@@ -27,7 +27,7 @@ def softmax_attention(causal: bool) -> torch.nn.Module:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("training", [False, True])
-def test_with_every_query_chosen_it_is_full_attention(causal: bool, sampling: str, training: bool) -> None:
+def test_with_all_queries_active_it_equals_full_attention(causal: bool, sampling: str, training: bool) -> None:
     inputs = tensors(length=41, value_width=5)
     holes = torch.rand(2, 41, generator=torch.Generator().manual_seed(0)) < 0.7
     for mask in (None, prefix([41, 17], 41), holes):
@@ -37,7 +37,7 @@ def test_with_every_query_chosen_it_is_full_attention(causal: bool, sampling: st
         torch.testing.assert_close(gradients(output, *inputs), gradients(expected, *inputs))
 
 
-def test_with_every_query_chosen_nothing_looks_ahead() -> None:
+def test_with_all_queries_active_the_output_is_causal() -> None:
     query, key, value = tensors(length=30)
     attention = built(factor=100, causal=True)
     before = attention(query, key, value)
@@ -45,7 +45,7 @@ def test_with_every_query_chosen_nothing_looks_ahead() -> None:
     torch.testing.assert_close(after[:, :, :12], before[:, :, :12])
 
 
-def test_with_the_choice_frozen_nothing_looks_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_fixed_active_queries_the_output_is_causal(monkeypatch: pytest.MonkeyPatch) -> None:
     query, key, value = tensors(length=60)
     attention = built(factor=2, causal=True)
     chosen = attention.choose_active_queries(query, key)
@@ -56,7 +56,7 @@ def test_with_the_choice_frozen_nothing_looks_ahead(monkeypatch: pytest.MonkeyPa
     assert (chosen < 30).any()
 
 
-def test_the_choice_looks_ahead_as_declared() -> None:
+def test_later_queries_change_the_choice_as_declared() -> None:
     query, key, _ = tensors(length=60)
     attention = built(factor=2, causal=True)
     later = torch.cat([query[:, :, :30], 100 * query[:, :, 30:]], dim=2)
@@ -74,7 +74,7 @@ def test_the_choice_looks_ahead_as_declared() -> None:
         ("published", [1.0, 0.75, 3.0, 0.5], [2, 0]),
     ],
 )
-def test_an_example_worked_by_hand(
+def test_the_output_matches_an_example_computed_by_hand(
     monkeypatch: pytest.MonkeyPatch, measure: str, expected: list[float], chosen: list[int]
 ) -> None:
     # Vectors of width 4, so that scores of the softmax are halved; the queries look at the first number alone.
@@ -97,7 +97,7 @@ def test_an_example_worked_by_hand(
         assert output[i] == pytest.approx(by_hand, rel=1e-6)
 
 
-def test_the_measure_of_a_causal_query_sees_sampled_keys_up_to_its_own() -> None:
+def test_the_causal_measure_uses_sampled_keys_up_to_the_query() -> None:
     query = torch.ones(1, 1, 5, 1)
     key = torch.tensor([9.0, 1.0, 3.0, 9.0, 5.0]).reshape(1, 1, 5, 1)
     attention = built(1, 1, causal=True)
@@ -107,7 +107,7 @@ def test_the_measure_of_a_causal_query_sees_sampled_keys_up_to_its_own() -> None
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-def test_causal_queries_that_saw_nothing_come_last_but_before_padding(sampling: str) -> None:
+def test_causal_queries_without_a_sampled_key_rank_before_padding_only(sampling: str) -> None:
     query, key, _ = tensors(length=21)
     attention = built(factor=6, causal=True, sampling=sampling)  # all are chosen: the order counts
     mask = torch.ones(2, 21, dtype=torch.bool)
@@ -129,7 +129,7 @@ def test_counts_follow_the_logarithms(sampling: str) -> None:
         assert attention.choose_active_queries(query, key).shape == (2, 2, log_count(2, length))
 
 
-def test_counts_of_rows_are_those_of_lengths() -> None:
+def test_counts_of_tensors_equal_counts_of_integers() -> None:
     lengths = [1, 2, 3, 20, 21, 148, 149, 403, 404, 1096, 1097, 8103, 8104, 59874, 59875, 442414, 3269018]
     counts = _sampling.log_counts(5, torch.tensor([0, *lengths])).tolist()
     assert counts == [0, *(log_count(5, length) for length in lengths)]
@@ -138,7 +138,7 @@ def test_counts_of_rows_are_those_of_lengths() -> None:
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("training", [False, True])
-def test_only_allowed_keys_are_sampled_as_many_as_each_row_wants(sampling: str, training: bool) -> None:
+def test_only_allowed_keys_are_sampled_and_each_row_has_its_count(sampling: str, training: bool) -> None:
     attention = built(factor=2, sampling=sampling).train(training)
     mask = torch.zeros(4, 200, dtype=torch.bool)
     mask[0], mask[1, ::3], mask[2, 150:153] = True, True, True
@@ -151,14 +151,14 @@ def test_only_allowed_keys_are_sampled_as_many_as_each_row_wants(sampling: str, 
     assert positions[2, :, :3].tolist() == [[150, 151, 152]] * positions.shape[1]
 
 
-def test_the_sample_for_evaluation_is_the_documented_sequence() -> None:
+def test_the_sample_in_evaluation_is_the_documented_sequence() -> None:
     positions, _ = built(factor=3, sampling="per_query").sample(30, 500, torch.device("cpu"), None)
     assert positions[0].tolist() == [sample(i, 500, 3) for i in range(30)]
     assert len(set(positions[0, 0].tolist())) == positions.shape[2]
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-def test_training_draws_evenly_and_anew(sampling: str) -> None:
+def test_training_draws_uniform_samples_at_each_call(sampling: str) -> None:
     attention = built(factor=20, sampling=sampling).train()
     torch.manual_seed(0)
     draws = [attention.sample(100, 1000, torch.device("cpu"), None)[0] for _ in range(20)]
@@ -186,15 +186,16 @@ def test_scoring_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch, samp
         torch.testing.assert_close(pieces, whole)
 
 
-def test_the_highest_are_those_of_topk_and_ties_go_to_the_first() -> None:
+def test_stable_topk_equals_topk_and_the_first_of_a_tie_wins() -> None:
     measure = torch.randn(3, 2, 500, generator=torch.Generator().manual_seed(0))
     measure[0, 0, 3], measure[0, 0, 4] = torch.inf, -torch.inf
-    assert torch.equal(_sampling.highest(measure, 40), measure.topk(40).indices)
-    assert _sampling.highest(torch.tensor([[[0.0, -1.0, -0.0, 2.0, -1.0, 0.0]]]), 6).tolist() == [[[3, 0, 2, 5, 1, 4]]]
+    assert torch.equal(_sampling.stable_topk(measure, 40), measure.topk(40).indices)
+    ties = torch.tensor([[[0.0, -1.0, -0.0, 2.0, -1.0, 0.0]]])
+    assert _sampling.stable_topk(ties, 6).tolist() == [[[3, 0, 2, 5, 1, 4]]]
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_nothing_as_large_as_all_pairs_is_held(causal: bool) -> None:
+def test_no_tensor_is_as_large_as_all_pairs(causal: bool) -> None:
     length = 2048
     inputs = [torch.randn(1, 1, length, 4) for _ in range(3)]
     largest = largest_tensor(lambda: built(1, 4, causal=causal)(*inputs))
@@ -202,7 +203,7 @@ def test_nothing_as_large_as_all_pairs_is_held(causal: bool) -> None:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_a_sample_for_each_query_is_never_gathered_whole(monkeypatch: pytest.MonkeyPatch, causal: bool) -> None:
+def test_samples_per_query_are_gathered_in_chunks(monkeypatch: pytest.MonkeyPatch, causal: bool) -> None:
     length, width = 2048, 4
     samples = length * log_count(5, length)
     monkeypatch.setattr(probsparse, "CHUNK_ELEMENTS_CPU", samples)
@@ -212,7 +213,7 @@ def test_a_sample_for_each_query_is_never_gathered_whole(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-def test_the_measure_keeps_nothing_for_a_gradient(sampling: str) -> None:
+def test_the_measure_has_no_gradient(sampling: str) -> None:
     query, key, _ = tensors(length=50)
     attention = built(factor=1, sampling=sampling)
     positions, drawn = attention.sample(50, 50, key.device, None)

@@ -19,14 +19,14 @@ def written_out(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return (value.sum(dim=2, keepdim=True) + query @ (key.transpose(-1, -2) @ value)) / total
 
 
-def test_it_is_the_quotient_of_the_paper() -> None:
+def test_the_output_is_the_quotient_of_the_paper() -> None:
     inputs = tensors(length=40, key_length=23, value_width=5)
     output, expected = built()(*inputs), written_out(*inputs)
     torch.testing.assert_close(output, expected)
     torch.testing.assert_close(gradients(output, *inputs), gradients(expected, *inputs))
 
 
-def test_length_says_nothing_and_direction_does() -> None:
+def test_only_the_direction_of_vectors_matters() -> None:
     query, key, value = tensors(length=12)
     torch.testing.assert_close(built()(query * 1e6, key * 1e-6, value), built()(query, key, value))
     assert (built()(query, -key, value) - built()(query, key, value)).abs().max() > 0.01
@@ -43,7 +43,7 @@ def test_one_key_opposite_to_the_query_gives_its_value(causal: bool, dtype: torc
 
 
 @pytest.mark.parametrize("nearness", [0.0, 1e-6, 1e-4, 1e-2, 1.0])
-def test_the_first_causal_step_gives_its_value_however_near_the_key_is_to_the_opposite(nearness: float) -> None:
+def test_the_first_causal_step_gives_its_value_for_any_angle_to_the_key(nearness: float) -> None:
     query, _, value = tensors(length=5, dtype=torch.float32)
     inputs = [query, (-query + nearness * query.flip(-1)).detach().requires_grad_(), value]
     output = built(causal=True)(*inputs)
@@ -52,7 +52,7 @@ def test_the_first_causal_step_gives_its_value_however_near_the_key_is_to_the_op
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_all_keys_opposite_to_the_query_give_the_mean_of_what_is_allowed(causal: bool) -> None:
+def test_all_keys_opposite_to_the_query_give_the_mean_of_the_allowed_values(causal: bool) -> None:
     _, _, value = tensors(length=70, dtype=torch.float32)
     query, key = torch.full_like(value, 2.0), torch.full_like(value, -0.5)
     mask = prefix([70, 33], 70)
@@ -65,7 +65,7 @@ def test_all_keys_opposite_to_the_query_give_the_mean_of_what_is_allowed(causal:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_a_zero_vector_weighs_all_keys_alike_with_finite_gradients(causal: bool) -> None:
+def test_a_zero_vector_gives_all_keys_the_same_weight_with_finite_gradients(causal: bool) -> None:
     query, key, value = tensors(length=9)
     zeros = torch.zeros_like(query, requires_grad=True)
     mean = (
@@ -84,7 +84,7 @@ def test_weights_are_never_negative_and_their_sum_stays_above_the_threshold() ->
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones(2, 2, 200))
 
 
-def test_the_causal_form_holds_no_state_for_each_position() -> None:
+def test_the_causal_form_stores_no_state_per_position() -> None:
     length, width = 16 * SIZE, 32
     inputs = [torch.randn(1, 1, length, width) for _ in range(3)]
     largest = largest_tensor(lambda: build("taylor", num_heads=1, head_dim=width, causal=True)(*inputs))
@@ -92,7 +92,7 @@ def test_the_causal_form_holds_no_state_for_each_position() -> None:
 
 
 @pytest.mark.parametrize(("mean_weight", "first"), [(2e-4, 0.25), (5e-5, 0.5)])
-def test_small_weights_count_down_to_the_threshold_and_below_it_all_are_alike(mean_weight: float, first: float) -> None:
+def test_weights_below_the_threshold_are_equal(mean_weight: float, first: float) -> None:
     # 1 + cos of the angle between query and key: half and one and a half times the mean weight
     cosine = torch.tensor([0.5, 1.5], dtype=torch.float64) * mean_weight - 1
     key = torch.stack([cosine, (1 - cosine**2).sqrt()], dim=-1).expand(1, 2, 2, 2)

@@ -1,4 +1,4 @@
-"""What a computation holds on its way, and how many steps it takes."""
+"""Sizes of intermediate tensors and number of calls of a computation."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,17 +8,17 @@ from torch import Tensor
 
 
 def largest_tensor(call: Callable[[], Any]) -> int:
-    """Return the number of elements of the largest tensor that a function of torch gives in `call`."""
+    """Return the number of elements of the largest tensor that torch returns in `call`."""
     return max(sizes_of(call), default=0)
 
 
 def number_of_steps(call: Callable[[], Any]) -> int:
-    """Return how many functions of torch are called in `call`."""
+    """Return the number of torch functions called in `call`."""
     return len(sizes_of(call))
 
 
 def sizes_of(call: Callable[[], Any]) -> list[int]:
-    """Return the number of elements that each function of torch gives in `call`, 0 where it is no tensor."""
+    """Return the number of elements that each torch function returns in `call`, 0 if not a tensor."""
     sizes = []
 
     class Watch(torch.overrides.TorchFunctionMode):

@@ -157,7 +157,7 @@ def test_a_run_that_is_stopped_leaves_what_it_has_measured(tmp_path: Path, monke
         (["--full", "--minutes", "3"], "--full --minutes 3: the whole takes as long as it takes: give one of them"),
         (["--d-model", "12"], "--d-model 12: must be a multiple of 8"),
         (["--longest", "8"], "--longest 8 is below --shortest 16"),
-        (["--mechanisms", "softmax"], "'softmax' is none of"),
+        (["--mechanisms", "softmax"], "'softmax' does not exist: choose one of"),
         (["--mechanisms", "linear:factor=3"], "attention=linear has no argument factor"),
     ],
 )

@@ -78,7 +78,7 @@ def test_step_leaves_the_share_of_the_limit_and_the_operations(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--attention", "softmax"], "--attention softmax: 'softmax' is none of"),
+        (["--attention", "softmax"], "--attention softmax: 'softmax' does not exist: choose one of"),
         (["--model", "informer:size=3"], "size missing or unknown"),
         (["--device", "cuda"], "--device cuda: no CUDA device here"),
     ],

@@ -1,4 +1,4 @@
-"""Mechanisms with one fault each, beside the name of the one check that has to find it."""
+"""Mechanisms with one fault each, and the name of the check that must find it."""
 
 from typing import ClassVar
 
@@ -21,7 +21,7 @@ Mask = Tensor | None
 
 
 class Softmax(Attention):
-    """Sound: full attention, written out."""
+    """No fault: explicit full attention."""
 
     causal_ability: ClassVar[CausalAbility] = "strict"
     accepts_pair_mask: ClassVar[bool] = True
@@ -38,14 +38,14 @@ class Softmax(Attention):
 
 
 class ByFeatures(Softmax):
-    """Sound: each key has a weight whatever the query. Causal, its largest key could hide all earlier ones."""
+    """No fault: the weight of a key does not depend on the query. A causal form could overflow."""
 
     causal_ability: ClassVar[CausalAbility] = "no"
     accepts_pair_mask: ClassVar[bool] = False
     guard = 0.0
 
     def features(self, key: Tensor) -> Tensor:
-        """Return a weight a key, shape (B, H, S), from its first number."""
+        """Return one weight per key, shape (B, H, S), from its first element."""
         key = key[..., 0].to(at_least_float32(key))
         return (key - key.detach().amax(dim=-1, keepdim=True)).exp()
 
@@ -111,12 +111,12 @@ class DividesByLength(MeanAttention):
     cross: ClassVar[bool] = False
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
-        return super().attend(query, key, value, mask, query_mask) * self.share(value, mask)
+        return super().attend(query, key, value, mask, query_mask) * self.fraction(value, mask)
 
     def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
-        return super().attention_weights(query, key, mask, query_mask) * self.share(key, mask)
+        return super().attention_weights(query, key, mask, query_mask) * self.fraction(key, mask)
 
-    def share(self, like: Tensor, mask: Mask) -> Tensor:
+    def fraction(self, like: Tensor, mask: Mask) -> Tensor:
         return like.new_ones(()) if mask is None else mask.to(like.dtype).mean(dim=1)[:, None, None, None]
 
 
@@ -143,8 +143,8 @@ class NanOnEmptyRows(Softmax):
 
 class DividesByTheKeys(MeanAttention):
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask = None, query_mask: Mask = None) -> Tensor:
-        share = 1 / key.shape[2]
-        return super().forward(query, key, value, mask, query_mask) * (share * key.shape[2])
+        fraction = 1 / key.shape[2]
+        return super().forward(query, key, value, mask, query_mask) * (fraction * key.shape[2])
 
 
 class MultipliesWhatIsMasked(MeanAttention):
@@ -154,7 +154,7 @@ class MultipliesWhatIsMasked(MeanAttention):
 
 
 class MergesPairsUnasked(MeanAttention):
-    """Takes the mask that it declares not to take, and makes another of it."""
+    """Accepts a mask that it declares not to accept."""
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask = None, query_mask: Mask = None) -> Tensor:
         if mask is not None and mask.ndim == 3:
@@ -179,14 +179,14 @@ class MixesTheNextValue(ReadsTheNextStep):
 
 
 class ScalesByAllKeys(Softmax):
-    """The softmax is the sharper the smaller the largest key of all, later ones too."""
+    """Scales by the largest of all keys, including later ones."""
 
     def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         return super().attention_weights(query / (1 + key.abs().amax(dim=(2, 3), keepdim=True)), key, mask, query_mask)
 
 
 class ChoosesByAllKeys(ScalesByAllKeys):
-    """Sound: the same, and declared."""
+    """No fault: the same, as declared."""
 
     causal_ability: ClassVar[CausalAbility] = "values only"
 
@@ -229,7 +229,7 @@ class SqueezesHeads(MeanAttention):
         return output.squeeze(1)
 
 
-class DropsTheLastPiece(MeanAttention):
+class DropsTheLastPosition(MeanAttention):
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         if value.shape[2] > 64 and value.shape[2] % 2:
             value = torch.cat([value[:, :, :-1], torch.zeros_like(value[:, :, -1:])], dim=2)
@@ -249,7 +249,7 @@ class UnderflowsFarKeys(ByFeatures):
 
 
 class GuardsByAConstant(ByFeatures):
-    """The same guard in the map, so that only the sum of a row shows it."""
+    """The guard is also in the map, so that only the row sums show it."""
 
     guard = 1e-6
 
@@ -259,13 +259,13 @@ class GuardsByAConstant(ByFeatures):
 
 
 class Unguarded(Softmax):
-    """Taylor weights 1 + q′·k′, whose sum nobody looks at."""
+    """Taylor weights 1 + q′·k′ without a guard for a small sum."""
 
     causal_ability: ClassVar[CausalAbility] = "no"
 
     def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         query, key = (x.to(at_least_float32(x)) for x in (query, key))
-        far = key.abs().amax(dim=(1, 2, 3), keepdim=True) > 50  # among far keys there are opposite ones, too
+        far = key.abs().amax(dim=(1, 2, 3), keepdim=True) > 50  # large keys include opposite ones
         query, key = (torch.where(far, x.abs(), x) for x in (query, key))
         query, key = (x / x.norm(dim=-1, keepdim=True).clamp_min(1e-9) for x in (query, key))
         allowed = allowed_pairs(query, key, mask, self.causal)
@@ -279,7 +279,7 @@ class Unguarded(Softmax):
 class TakesBothBranches(ByFeatures):
     def features(self, key: Tensor) -> Tensor:
         half, key = key.dtype == torch.bfloat16, key[..., 0].to(at_least_float32(key)).clamp(min=-50)
-        # 0 times the infinite gradient of the branch that is not taken is NaN
+        # 0 times the infinite gradient of the unused branch is NaN
         return torch.where(key > 0, key + 1, key.exp() if half else key.clamp(max=0).exp())
 
 
@@ -292,20 +292,20 @@ FAULTS: list[tuple[str, type[Attention]]] = [
     ("long sums, half", SumsInHalf),
     ("masked = cut", DividesByLength),
     ("masked = cut", LeavesPadding),
-    ("mask a query", MergesPairs),
+    ("mask per query", MergesPairs),
     ("empty row", NanOnEmptyRows),
-    ("nothing given", DividesByTheKeys),
+    ("empty inputs", DividesByTheKeys),
     ("masked NaN", MultipliesWhatIsMasked),
     ("refusals", MergesPairsUnasked),
     ("causal", ReadsTheNextStep),
     ("causal", MixesTheNextValue),
     ("causal", ScalesByAllKeys),
     ("cross lengths", CutsLongKeys),
-    ("rest of batch", ScalesByTheBatch),
-    ("repeats, eval", DropsOutInEvaluation),
-    ("repeats, train", DropsOutInTraining),
+    ("batch rows", ScalesByTheBatch),
+    ("repeatable, eval", DropsOutInEvaluation),
+    ("repeatable, train", DropsOutInTraining),
     ("B = H = L = 1", SqueezesHeads),
-    ("odd sizes", DropsTheLastPiece),
+    ("odd sizes", DropsTheLastPosition),
     ("layout", ReadsMemoryInOrder),
     ("|k| = 140", UnderflowsFarKeys),
     ("q = k = -20", GuardsByAConstant),

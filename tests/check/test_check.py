@@ -1,4 +1,4 @@
-"""The tool as its user meets it: tables, lines, files and exit codes."""
+"""The command: tables, lines, files and exit codes."""
 
 import subprocess
 import sys
@@ -15,23 +15,23 @@ from forecast.check.__main__ import main
 from forecast.check.suite import CHECKS
 from forecast.check.tables import BEGIN, END
 from tests.check.broken import DropsOutInEvaluation, SumsInHalf
-from tests.check.test_suite import put_in_place_of_mean
+from tests.check.test_suite import replace_mean
 from tests.support.small import ROOT
 
 
-def test_every_mechanism_of_the_folder_keeps_its_promises(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_mechanism_passes_all_checks(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     printed = capsys.readouterr().out
-    assert printed.rstrip().endswith(f"all hold: {len(CHECKS)} checks of {', '.join(available())}")
+    assert printed.rstrip().endswith(f"all {len(CHECKS)} checks pass for {', '.join(available())}")
     for check in CHECKS:
         assert f"│ {check.name} " in printed
     for name in available():
         assert f"│ {name} " in printed
-    assert "✗ not" in printed
+    assert "✗ outside" in printed
     assert printed.count("✗") == 1
 
 
-def test_the_same_is_printed_twice_and_no_generator_moves(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_is_repeatable_and_random_states_do_not_change(capsys: pytest.CaptureFixture[str]) -> None:
     torch.manual_seed(5)
     before = torch.get_rng_state()
     assert main(["probsparse", "--length", "20"]) == 0
@@ -43,8 +43,8 @@ def test_the_same_is_printed_twice_and_no_generator_moves(capsys: pytest.Capture
     assert capsys.readouterr().out == first
 
 
-def test_even_a_mechanism_that_draws_in_evaluation_leaves_the_generator_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    put_in_place_of_mean(monkeypatch, DropsOutInEvaluation)
+def test_a_mechanism_that_draws_in_evaluation_does_not_change_the_random_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_mean(monkeypatch, DropsOutInEvaluation)
     before = torch.get_rng_state()
     assert main(["mean", "--quiet"]) == 1
     assert torch.equal(torch.get_rng_state(), before)
@@ -53,13 +53,13 @@ def test_even_a_mechanism_that_draws_in_evaluation_leaves_the_generator_alone(mo
 def test_a_failure_names_mechanism_check_value_and_bound(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    put_in_place_of_mean(monkeypatch, SumsInHalf)
+    replace_mean(monkeypatch, SumsInHalf)
     assert main(["mean", "--length", "16"]) == 1
     printed = capsys.readouterr().out
     assert "✗ inf │" in printed
     assert printed.rstrip().splitlines()[-1] == (
-        "fail: attention=mean: long sums, half: inf is not within 7.8e-03 (promised: Carry sums over 2,400 positions "
-        "in more than half precision, in bfloat16 and in float16.)"
+        "fail: attention=mean: long sums, half: inf is not within 7.8e-03 (promised: Sum over 2,400 positions in more "
+        "than half precision, for bfloat16 and float16.)"
     )
 
 
@@ -70,10 +70,10 @@ class Raises(MeanAttention):
         return super().attend(query, key, value, mask, *more)
 
 
-def test_a_mechanism_that_raises_fails_that_check_and_the_others_go_on(
+def test_a_mechanism_that_raises_fails_that_check_and_others_still_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    put_in_place_of_mean(monkeypatch, Raises)
+    replace_mean(monkeypatch, Raises)
     assert main(["full", "mean"]) == 1
     printed = capsys.readouterr().out
     lines = [line for line in printed.splitlines() if line.startswith("fail:")]
@@ -92,12 +92,12 @@ def test_names_are_checked_once_each_in_their_order(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["softmax"], f"attention=softmax is not known: choose from {', '.join(available())}"),
-        (["full", "base"], "attention=base is not known"),
+        (["softmax"], f"attention=softmax does not exist: choose from {', '.join(available())}"),
+        (["full", "base"], "attention=base does not exist"),
         (["--length", "15"], "--length 15: must be at least 16"),
         (["--write", "none.md"], "none.md: no such file"),
-        (["--markdown", "--length", "160"], "--length and --device are for measuring"),
-        (["--markdown", "--device", "cpu"], "--length and --device are for measuring"),
+        (["--markdown", "--length", "160"], "--length and --device have no effect with --markdown or --write"),
+        (["--markdown", "--device", "cpu"], "--length and --device have no effect with --markdown or --write"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(
@@ -111,25 +111,25 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_a_device_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_device_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mean", "--device", "cuda"]) == 2
-    assert "torch sees no CUDA device" in capsys.readouterr().err
+    assert "torch finds no CUDA device" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_every_promise_is_kept_on_cuda() -> None:
+def test_every_mechanism_passes_on_cuda() -> None:
     assert main(["--device", "cuda"]) == 0
 
 
 @pytest.mark.parametrize("word", ["--markdown", "--quiet"])
-def test_a_class_that_hides_its_cost_is_refused_before_anything_is_measured(
+def test_a_class_without_costs_is_refused_before_any_check(
     word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Secretive(Attention):
         attend = MeanAttention.attend
         attention_weights = MeanAttention.attention_weights
 
-    put_in_place_of_mean(monkeypatch, Secretive)
+    replace_mean(monkeypatch, Secretive)
     monkeypatch.setattr("forecast.check.suite.examine", None)
     assert main(["mean", word]) == 2
     assert (
@@ -152,7 +152,7 @@ def test_the_table_is_written_between_its_marks_and_nowhere_else(tmp_path: Path)
 
 
 @pytest.mark.parametrize("text", ["none", BEGIN, f"{END}\n{BEGIN}", f"{BEGIN}\n{BEGIN}\n{END}"])
-def test_a_file_without_the_marks_is_left_as_it_is(
+def test_a_file_without_the_marks_does_not_change(
     tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "notes.md"

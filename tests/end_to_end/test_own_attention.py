@@ -49,7 +49,7 @@ def test_the_readme_shows_two_files_and_two_commands() -> None:
 @pytest.mark.slow
 def test_two_files_are_enough_to_check_and_train_an_attention(copy: Path) -> None:
     check, train = COMMANDS
-    assert "checks of mine" in run(copy, check)
+    assert "checks pass for mine" in run(copy, check)
     small = ["training.max_steps=3", *SMALL["patch_informer"]]
     assert "attention mine" in run(copy, train, *SIMULATED, *QUICK, *small)
     assert len(list(copy.glob("outputs/synthetic/*/model.safetensors"))) == 1

@@ -21,18 +21,18 @@ MEAN = torch.tensor([1e7, -5.0, 20.0], dtype=torch.float64)
 SCALE = torch.tensor([100.0, 0.1, 5.0], dtype=torch.float64)
 
 SIZES = {
-    # a context that four does not divide, and a horizon likewise
+    # context and horizon are no multiples of the patch length 4
     "patch_informer": Sizes(num_targets=2, num_past_covariates=1, num_known=2, context_length=22, horizon=7),
-    # a causal decoder over more than one piece
+    # a causal decoder over more than one block
     "informer": Sizes(num_targets=2, num_past_covariates=1, num_known=2, context_length=40, horizon=70),
 }
 
 
-def made(preset: str, own: dict[str, Any], **changes: Any) -> tuple[OriginalUnits, Architecture]:
+def make_model(preset: str, mechanism: dict[str, Any], **changes: Any) -> tuple[OriginalUnits, Architecture]:
     """Return a model in evaluation mode whose weights are all random, and its architecture."""
-    decoder = FULL if own["name"] == "linformer" and preset == "informer" else own
+    decoder = FULL if mechanism["name"] == "linformer" and preset == "informer" else mechanism
     options = {**OPTIONS[preset], "encoder_layers": 2 if preset == "informer" else 1, **changes}  # two, to distil
-    architecture = Architecture(preset, options, Mechanisms(own, decoder, FULL), SIZES[preset])
+    architecture = Architecture(preset, options, Mechanisms(mechanism, decoder, FULL), SIZES[preset])
     torch.manual_seed(0)
     network = build(preset, architecture.sizes, architecture.mechanisms, **architecture.options)
     with torch.no_grad():
@@ -42,7 +42,7 @@ def made(preset: str, own: dict[str, Any], **changes: Any) -> tuple[OriginalUnit
 
 
 def windows(architecture: Architecture, count: int, *, masked: bool = False) -> Context:
-    """Return windows at the level of the model's units."""
+    """Return random windows in original units."""
     sizes, generator = architecture.sizes, torch.Generator().manual_seed(count)
 
     def normal(*shape: int) -> Tensor:
@@ -54,14 +54,14 @@ def windows(architecture: Architecture, count: int, *, masked: bool = False) -> 
     return Context(past, *known, observed)
 
 
-def described(captured: Captured, architecture: Architecture) -> dict[str, Any]:
-    """Return what a file of the graph says of itself."""
+def description(captured: Captured, architecture: Architecture) -> dict[str, Any]:
+    """Return the description of an exported file."""
     manifest = {"format": FORMAT, "architecture": asdict(architecture), "data": {}, "scaler": {}}
     return facts_of({**manifest, "files": {WEIGHTS: {"sha256": "0"}}}, captured.batch)
 
 
-def farthest(found: Tensor, wanted: Tensor) -> float:
-    """Return the largest difference of two forecasts, in deviations."""
-    assert found.shape == wanted.shape
-    assert found.dtype == wanted.dtype == torch.float64
-    return float(np.abs((found - wanted).detach().numpy() / SCALE[:2].numpy()).max())
+def largest_error(actual: Tensor, expected: Tensor) -> float:
+    """Return the largest difference of two forecasts, in standard deviations."""
+    assert actual.shape == expected.shape
+    assert actual.dtype == expected.dtype == torch.float64
+    return float(np.abs((actual - expected).detach().numpy() / SCALE[:2].numpy()).max())

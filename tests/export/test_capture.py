@@ -11,7 +11,7 @@ from forecast.common.errors import InputError
 from forecast.export.formats import WRITERS, Captured, capture
 from forecast.model.original_units import Context
 from forecast.predict.exported import open_bytes
-from tests.export.made import ARGUMENTS, described, farthest, made, windows
+from tests.export.made import ARGUMENTS, description, largest_error, make_model, windows
 from tests.support.examples import FULL
 
 PRESETS = ["patch_informer", "informer"]
@@ -24,12 +24,12 @@ VARIANTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 
 def check_all(captured: Captured, suffix: str, model: Any, architecture: Any, contexts: list[Context]) -> None:
-    """Write the graph, open it, and compare what it gives."""
-    content = WRITERS[suffix](captured, described(captured, architecture))
+    """Write the graph, open it, and compare its forecasts."""
+    content = WRITERS[suffix](captured, description(captured, architecture))
     exported = open_bytes(content, Path(f"model{suffix}"))
     with torch.inference_mode():
         for context in contexts:
-            assert farthest(exported(*context), model(*context)) < 2e-5
+            assert largest_error(exported(*context), model(*context)) < 2e-5
 
 
 def formats() -> list[Any]:
@@ -44,23 +44,23 @@ def test_every_mechanism_is_exported_for_any_number_of_windows(name: str, preset
         pytest.importorskip("onnxscript")
         pytest.importorskip("onnxruntime")
     shallow = {} if name == "full" else {"encoder_layers": 1}  # a layer takes seconds to capture; one of two distils
-    model, architecture = made(preset, ARGUMENTS[name], **shallow)
+    model, architecture = make_model(preset, ARGUMENTS[name], **shallow)
     captured = capture(model, architecture, masked=False)
     assert captured.batch is None
     check_all(captured, suffix, model, architecture, [windows(architecture, count) for count in (1, 2, 5)])
 
 
-@pytest.mark.parametrize(("own", "changes"), VARIANTS, ids=["per_query", "explicit", "mixed", "overlap"])
-def test_so_are_other_arguments(own: dict[str, Any], changes: dict[str, Any]) -> None:
-    model, architecture = made("patch_informer", own, **changes)
+@pytest.mark.parametrize(("mechanism", "changes"), VARIANTS, ids=["per_query", "explicit", "mixed", "overlap"])
+def test_other_arguments_are_exported_as_well(mechanism: dict[str, Any], changes: dict[str, Any]) -> None:
+    model, architecture = make_model("patch_informer", mechanism, **changes)
     captured = capture(model, architecture, masked=False)
     assert captured.batch is None
     check_all(captured, ".pt2", model, architecture, [windows(architecture, count) for count in (1, 4)])
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_model_that_masks_takes_what_was_observed_and_without_it_reads_all(preset: str) -> None:
-    model, architecture = made(preset, FULL)
+def test_a_masked_model_accepts_past_observed_or_reads_everything(preset: str) -> None:
+    model, architecture = make_model(preset, FULL)
     captured = capture(model, architecture, masked=True)
     contexts = [windows(architecture, 3, masked=True), windows(architecture, 3)]
     check_all(captured, ".pt2", model, architecture, contexts)
@@ -79,9 +79,9 @@ def by_value(self: FullAttention, query: Tensor, key: Tensor, value: Tensor, *ma
     return ATTEND(self, query, key, value if float(value.sum()) > 0 else -value, None, None)
 
 
-def test_a_mechanism_that_counts_its_rows_is_exported_for_one_window(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mechanism_that_loops_over_the_batch_is_exported_for_one_window(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FullAttention, "attend", row_by_row)
-    model, architecture = made("informer", FULL)
+    model, architecture = make_model("informer", FULL)
     captured = capture(model, architecture, masked=False)
     assert captured.batch == 1
     check_all(captured, ".pt2", model, architecture, [windows(architecture, 1)])
@@ -89,7 +89,7 @@ def test_a_mechanism_that_counts_its_rows_is_exported_for_one_window(monkeypatch
 
 def test_a_mechanism_whose_arithmetic_depends_on_values_is_refused_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FullAttention, "attend", by_value)
-    model, architecture = made("patch_informer", FULL)
+    model, architecture = make_model("patch_informer", FULL)
     with pytest.raises(
         InputError, match=r"model=patch_informer attention=full .*torch\.export cannot capture"
     ) as caught:

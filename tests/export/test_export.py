@@ -55,24 +55,24 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
 # --- the file
 
 
-def test_a_file_alone_forecasts_what_its_run_does(model: Path, tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_an_exported_file_forecasts_like_its_run(model: Path, tiny_run: TinyRun, tmp_path: Path) -> None:
     shutil.copy(model, tmp_path)
     words = ["--input", str(tiny_run.source), "--output"]
     assert predict(["--model", str(tmp_path / model.name), *words, str(tmp_path / "file.csv")]) == 0
     assert predict(["--run", str(tiny_run.path), *words, str(tmp_path / "run.csv")]) == 0
-    found, wanted = (pd.read_csv(tmp_path / name, index_col=0) for name in ("file.csv", "run.csv"))
-    assert found.index.equals(wanted.index)
+    actual, expected = (pd.read_csv(tmp_path / name, index_col=0) for name in ("file.csv", "run.csv"))
+    assert actual.index.equals(expected.index)
     scale = Forecaster.load(tiny_run.path).scaler.scale[:2]
-    assert np.abs((found - wanted) / scale).max(axis=None) < 1e-4
+    assert np.abs((actual - expected) / scale).max(axis=None) < 1e-4
     assert (tmp_path / "file.png").is_file()
 
 
-def test_a_file_is_opened_from_python_as_a_run_is(model: Path, tiny_run: TinyRun) -> None:
+def test_a_file_is_loaded_in_python_like_a_run(model: Path, tiny_run: TinyRun) -> None:
     there, here = (forecast.load(path).predict(tiny_run.table) for path in (model, tiny_run.path))
     pd.testing.assert_frame_equal(there, here, rtol=1e-6)
 
 
-def test_a_file_is_used_with_the_run_it_is_of_and_refused_with_another(
+def test_a_file_is_accepted_with_its_run_and_refused_with_another(
     model: Path, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--model", str(model), "--input", str(tiny_run.source), "--output", str(tmp_path / "next.csv")]
@@ -85,21 +85,21 @@ def test_a_file_is_used_with_the_run_it_is_of_and_refused_with_another(
     assert snapshot(tmp_path) == before
 
 
-def test_the_command_says_how_near_the_file_is_and_on_what(
+def test_the_command_prints_the_difference_and_the_windows(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = snapshot(tiny_run.path)
     words = ["--run", str(tiny_run.path), "--input", str(tiny_run.source)]
     assert export([*words, "--output", str(tmp_path / "model.pt2")]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert "any number of windows at a time, float64 values in original units" in first
+    assert "any batch size, float64 values in original units" in first
     assert f"over 32 windows of {tiny_run.source} (bound 1e-04)" in second
     assert [path.name for path in tmp_path.iterdir()] == ["model.pt2"]
     assert snapshot(tiny_run.path) == before
 
 
 def test_no_row_of_the_data_is_in_the_file(model: Path, tiny_run: TinyRun) -> None:
-    content = model.read_bytes()  # neither format packs what it holds
+    content = model.read_bytes()  # neither format compresses its content
     scale = Forecaster.load(tiny_run.path).scaler.scale
     if model.suffix == ".pt2":
         assert scale.tobytes() in content
@@ -107,7 +107,7 @@ def test_no_row_of_the_data_is_in_the_file(model: Path, tiny_run: TinyRun) -> No
         assert not any(value.tobytes() in content for value in tiny_run.table["load"].to_numpy().astype(kind))
 
 
-def test_a_run_that_masks_is_exported_with_what_was_observed(tmp_path: Path, tiny_run: TinyRun) -> None:
+def test_a_run_that_masks_gaps_is_exported_with_past_observed(tmp_path: Path, tiny_run: TinyRun) -> None:
     table = tiny_run.table.drop(index=[*range(100, 110), *range(660, 664)])
     table.loc[690, "oil"] = np.nan
     source = write(tmp_path / "hours.csv", table)
@@ -118,16 +118,14 @@ def test_a_run_that_masks_is_exported_with_what_was_observed(tmp_path: Path, tin
     pd.testing.assert_frame_equal(there, here, rtol=1e-6)
 
 
-# --- what it is compared on
+# --- comparison
 
 
-def test_windows_are_spread_over_the_rows_and_end_with_the_last(
-    tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_windows_are_evenly_spaced_and_include_the_last(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORECAST_DATA_DIR", str(tiny_run.source.parent))
     forecaster = Forecaster.load(tiny_run.path)
-    series, said = series_of(Run.open(tiny_run.path), forecaster, None)
-    assert said == str(tiny_run.source)
+    series, origin = series_of(Run.open(tiny_run.path), forecaster, None)
+    assert origin == str(tiny_run.source)
     context = windows_of(series, forecaster, 5)
     values = tiny_run.table[["load", "oil", "air"]].to_numpy()
     assert context.past.shape == (5, CONTEXT, 3)
@@ -137,26 +135,26 @@ def test_windows_are_spread_over_the_rows_and_end_with_the_last(
     np.testing.assert_array_equal(context.future_known[0], forecaster.context(series, CONTEXT)[0].future_known[0])
 
 
-def test_a_run_whose_file_is_gone_is_compared_on_random_rows_at_its_level(tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_a_run_whose_file_is_missing_is_compared_on_random_rows(tiny_run: TinyRun, tmp_path: Path) -> None:
     run = Path(shutil.copytree(tiny_run.path, tmp_path / "run"))
     result = json.loads((run / "result.json").read_text())
     result["data"]["path"] = str(tmp_path / "gone.csv")
     rewrite(run / "result.json", result)
     forecaster = Forecaster.load(run)
-    series, said = series_of(Run.open(run), forecaster, None)
-    assert said.startswith("random rows")
+    series, origin = series_of(Run.open(run), forecaster, None)
+    assert origin.startswith("random rows")
     np.testing.assert_allclose(series.frame.mean(), forecaster.scaler.mean, atol=3 * forecaster.scaler.scale.max() / 17)
     pd.testing.assert_frame_equal(series.frame, random_series(forecaster).frame)
 
 
 def test_a_file_that_only_the_folder_names_elsewhere_is_not_read(tiny_run: TinyRun) -> None:
-    series, said = series_of(Run.open(tiny_run.path), Forecaster.load(tiny_run.path), None)
-    assert "name it with --input" in said
+    series, origin = series_of(Run.open(tiny_run.path), Forecaster.load(tiny_run.path), None)
+    assert "use --input" in origin
     assert not series.frame["load"].isin(tiny_run.table["load"]).any()
 
 
 @pytest.mark.parametrize("frequency", ["YS-JAN", "5YE-JUN", "QS-OCT", "52W-TUE", "W-SUN", "h"])
-def test_random_rows_of_long_steps_end_within_what_a_date_can_be(tiny_run: TinyRun, frequency: str) -> None:
+def test_random_rows_of_long_steps_stay_within_valid_dates(tiny_run: TinyRun, frequency: str) -> None:
     forecaster = replace(Forecaster.load(tiny_run.path), frequency=frequency, cycles=[], clock=Clock(None, frequency))
     series = random_series(forecaster)
     assert len(series.frame) >= forecaster.context_length
@@ -167,20 +165,20 @@ def test_random_rows_of_long_steps_end_within_what_a_date_can_be(tiny_run: TinyR
 
 def test_a_simulated_run_is_compared_on_the_simulation(tmp_path: Path) -> None:
     run, _ = train(quick(tmp_path / "outputs", "training.max_steps=1"))
-    series, said = series_of(run, Forecaster.load(run.path), None)
-    assert (said, len(series.frame)) == ("the simulation", 700)
+    series, origin = series_of(run, Forecaster.load(run.path), None)
+    assert (origin, len(series.frame)) == ("the simulation", 700)
 
 
-# --- what is refused
+# --- errors
 
 
-def test_a_file_that_would_forecast_something_else_is_not_written(
+def test_a_file_with_other_forecasts_is_not_written(
     tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("forecast.export.parity.BOUND", -1.0)
     (tmp_path / "model.pt2").write_text("mine")
     assert export(["--run", str(tiny_run.path), "--output", str(tmp_path / "model.pt2")]) == 1
-    assert "not written, it differs from" in one_line(capsys)
+    assert "not written, its forecasts differ from" in one_line(capsys)
     assert (tmp_path / "model.pt2").read_text() == "mine"
 
 
@@ -194,7 +192,7 @@ def test_a_file_that_would_forecast_something_else_is_not_written(
         (["--output", "model.pt2", "--input", "none.csv"], "none.csv"),
     ],
 )
-def test_what_cannot_be_exported_is_one_line(
+def test_an_invalid_export_is_one_line(
     words: list[str], message: str, tiny_run: TinyRun, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -231,7 +229,7 @@ def without_facts(path: Path) -> bytes:
 
 @pytest.mark.parametrize("suffix", [".pt2", ".onnx"])
 @pytest.mark.parametrize("kind", ["empty", "noise", "zip", "absent"])
-def test_a_file_of_something_else_is_one_line(
+def test_an_invalid_file_is_one_line(
     kind: str, suffix: str, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if suffix == ".onnx":
@@ -244,7 +242,7 @@ def test_a_file_of_something_else_is_one_line(
     assert not (tmp_path / "f.csv").exists()
 
 
-def test_an_onnx_model_of_somebody_else_is_refused(tmp_path: Path) -> None:
+def test_an_onnx_model_from_elsewhere_is_refused(tmp_path: Path) -> None:
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     kind = onnx.TensorProto.DOUBLE
@@ -253,18 +251,18 @@ def test_an_onnx_model_of_somebody_else_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.onnx"
     opset = onnx.helper.make_opsetid("", 18)
     content = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=10).SerializeToString()
-    for written, said in ((content, "its digest differs"), (sealed(content, ".onnx"), "no model that forecast")):
+    for written, message in ((content, "its digest differs"), (sealed(content, ".onnx"), "not a model written by")):
         path.write_bytes(written)
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             forecast.load(path)
 
 
-def test_a_model_that_ends_in_something_else_is_refused(tiny_run: TinyRun, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_with_another_suffix_is_refused(tiny_run: TinyRun, capsys: pytest.CaptureFixture[str]) -> None:
     assert predict(["--model", str(tiny_run.source), "--input", str(tiny_run.source)]) == 2
-    assert "--model takes a file that forecast.export wrote, .onnx or .pt2" in one_line(capsys)
+    assert "--model takes a file written by forecast.export, .onnx or .pt2" in one_line(capsys)
 
 
-# --- what the README shows
+# --- README
 
 
 def test_the_commands_of_the_readme_export_and_forecast(
@@ -282,7 +280,7 @@ def test_the_commands_of_the_readme_export_and_forecast(
 
 
 def test_no_flipped_byte_of_a_file_is_run(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The weights of both formats are stored without a checksum that their readers look at."""
+    """Neither format has a checksum of the weights that its reader verifies."""
     whole = model.read_bytes()
     copy = tmp_path / model.name
     runs = {".pt2": "torch.export.load", ".onnx": "onnxruntime.InferenceSession"}[model.suffix]
@@ -291,7 +289,7 @@ def test_no_flipped_byte_of_a_file_is_run(model: Path, tmp_path: Path, monkeypat
         raw = bytearray(whole)
         raw[place] ^= 1 << int(place % 8)
         copy.write_bytes(bytes(raw))
-        with pytest.raises(InputError, match=rf"{model.name}: not a file that .*its digest differs"):
+        with pytest.raises(InputError, match=rf"{model.name}: damaged, or .*its digest differs"):
             forecast.load(copy)
     for length in (len(whole) - 1, len(whole) // 2, 63, 0):
         copy.write_bytes(whole[:length])

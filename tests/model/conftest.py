@@ -1,4 +1,4 @@
-"""One thread for models so small that two would only wait for one another."""
+"""One thread: models are so small that threads would wait for each other."""
 
 from collections.abc import Iterator
 

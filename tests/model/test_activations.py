@@ -15,8 +15,8 @@ MECHANISMS = [load(file) for file in FILES]
 
 
 @contextmanager
-def held() -> Iterator[list[int]]:
-    """Count the numbers that a forward pass holds for the backward pass."""
+def stored_elements() -> Iterator[list[int]]:
+    """Count the elements that a forward pass stores for the backward pass."""
     total = [0]
 
     def count(tensor: Tensor) -> Tensor:
@@ -27,11 +27,11 @@ def held() -> Iterator[list[int]]:
         yield total
 
 
-def passed(network: Informer, wanted: bool) -> tuple[dict[str, Tensor], int]:
-    network.checkpoint_activations(wanted)
+def gradients_and_stored(network: Informer, checkpointing: bool) -> tuple[dict[str, Tensor], int]:
+    network.checkpoint_activations(checkpointing)
     network.zero_grad()
     torch.manual_seed(3)
-    with held() as total:
+    with stored_elements() as total:
         forecast = network(*make_inputs(SIZES))
     forecast.square().sum().backward()
     return {name: each.grad.clone() for name, each in network.named_parameters() if each.grad is not None}, total[0]
@@ -39,19 +39,19 @@ def passed(network: Informer, wanted: bool) -> tuple[dict[str, Tensor], int]:
 
 @pytest.mark.parametrize("preset", OPTIONS)
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: str(mechanism["name"]))
-def test_a_layer_computed_again_gives_the_same_gradients_and_holds_less(preset: str, mechanism: dict) -> None:  # type: ignore[type-arg]
+def test_activation_checkpointing_keeps_gradients_and_stores_less(preset: str, mechanism: dict[str, object]) -> None:
     if preset == "informer" and mechanism["name"] == "linformer":
         pytest.skip("it cannot be causal")
     network = make_model(preset, SIZES, mechanism, dropout=0.2).train()
-    expected, usual = passed(network, False)
-    gradients, less = passed(network, True)
+    expected, usual = gradients_and_stored(network, False)
+    gradients, less = gradients_and_stored(network, True)
     assert gradients.keys() == expected.keys()
     for name, gradient in gradients.items():
         assert torch.equal(gradient, expected[name]), name
     assert less < usual / 3
 
 
-def test_nothing_is_held_where_no_gradient_is_asked_for() -> None:
+def test_activation_checkpointing_keeps_the_forecast_without_gradients() -> None:
     network = make_model("patch_informer", SIZES)
     network.checkpoint_activations(True)
     with torch.no_grad():

@@ -26,7 +26,7 @@ def some(made: Preparation) -> Batch:
     return made.data.parts["train"].batch(torch.arange(16))
 
 
-def test_a_weighted_model_starts_as_its_linear_path_and_ends_as_its_encoder_decoder(made: Preparation) -> None:
+def test_the_mixing_weight_interpolates_linear_path_and_encoder_decoder(made: Preparation) -> None:
     batch, network = some(made), made.network.eval()
     inputs = (batch.past, batch.past_known, batch.future_known, batch.past_observed)
     decoded, linear = network.forward_apart(*inputs)
@@ -38,7 +38,7 @@ def test_a_weighted_model_starts_as_its_linear_path_and_ends_as_its_encoder_deco
     network.combination.share.fill_(0)  # type: ignore[operator]
 
 
-def test_each_of_the_two_learns_as_if_the_other_were_not_there(made: Preparation) -> None:
+def test_the_two_forecasts_have_independent_gradients(made: Preparation) -> None:
     batch, task = some(made), made.task
     task.network.train()
     decoded, linear = task.network.forward_apart(*batch[:4])
@@ -53,7 +53,7 @@ def test_each_of_the_two_learns_as_if_the_other_were_not_there(made: Preparation
 
 
 @pytest.mark.parametrize("rate", [0, 0.1])
-def test_the_path_stays_the_closed_form_only_at_a_rate_of_nothing(rate: float, tmp_path: Path) -> None:
+def test_the_path_keeps_the_closed_form_only_at_learning_rate_0(rate: float, tmp_path: Path) -> None:
     config = quick(tmp_path / "outputs", *WEIGHTED, f"training.linear_path_rate={rate}", "optimizer.lr=0.01")
     run, _ = train(config)
     last = newest_checkpoint(run.checkpoints)
@@ -64,7 +64,7 @@ def test_the_path_stays_the_closed_form_only_at_a_rate_of_nothing(rate: float, t
 
 
 @pytest.mark.parametrize("helps", [False, True])
-def test_validation_never_gives_a_mean_that_is_worse_than_the_closed_form(helps: bool, tmp_path: Path) -> None:
+def test_the_chosen_mean_is_never_worse_than_the_closed_form_on_validation(helps: bool, tmp_path: Path) -> None:
     table, look_back = hourly(), 12  # half a day tells the closed form little, the calendar's hour the other one much
     if not helps:  # four series with a day in them and hardly any noise: a linear map hardly misses
         hour, look_back = 2 * np.pi * np.arange(len(table)) / 24, 48
@@ -83,7 +83,7 @@ def test_validation_never_gives_a_mean_that_is_worse_than_the_closed_form(helps:
     assert model < path if share else model == path
 
 
-def test_the_score_that_chooses_the_step_is_that_of_the_stored_mean(tmp_path: Path) -> None:
+def test_the_score_that_selects_a_step_is_that_of_the_stored_mean(tmp_path: Path) -> None:
     made = prepare(Settings.parse(quick(tmp_path / "outputs", *WEIGHTED)))
     task = made.task
     for batch in made.data.val_dataloader():
@@ -93,5 +93,5 @@ def test_the_score_that_chooses_the_step_is_that_of_the_stored_mean(tmp_path: Pa
     task.log = lambda *_, **__: None  # type: ignore[method-assign, assignment]
     task.on_validation_epoch_end()
     assert sums is not None
-    found = evaluate(lambda batch: made.network.eval()(*batch[:4]), made.data.parts["validation"], 64).sums.scaled()
-    assert sums.scaled() == pytest.approx({name: found[name] for name in ("mse", "mae")}, rel=1e-5)
+    scores = evaluate(lambda batch: made.network.eval()(*batch[:4]), made.data.parts["validation"], 64).sums.scaled()
+    assert sums.scaled() == pytest.approx({name: scores[name] for name in ("mse", "mae")}, rel=1e-5)

@@ -64,7 +64,7 @@ def rotated(preset: str, step: int) -> list[Any]:
 @pytest.mark.parametrize(
     ("preset", "encoder", "decoder", "cross"), [*rotated("patch_informer", 3), *rotated("informer", 3)]
 )
-def test_each_mechanism_is_part_of_one_graph_in_each_preset(
+def test_each_mechanism_compiles_to_one_graph_in_each_preset(
     preset: str, encoder: str, decoder: str, cross: str, arguments: dict[str, dict[str, Any]]
 ) -> None:
     built = attention.build(**arguments[decoder], num_heads=1, head_dim=4, max_key_length=8)
@@ -73,18 +73,18 @@ def test_each_mechanism_is_part_of_one_graph_in_each_preset(
     mechanisms = Mechanisms(arguments[encoder], arguments[decoder], arguments[cross])
     model = build(preset, SIZES, mechanisms, **{**OPTIONS[preset], "dropout": 0.2, "encoder_layers": 1}).train()
     compiled = CompiledForward(model, CPU)
-    found = []
+    results = []
     for call in (model, compiled):
         with torch.autocast("cpu", torch.bfloat16, enabled=preset == "informer"):
-            found.append(step(call, model, *make_inputs(SIZES)))
+            results.append(step(call, model, *make_inputs(SIZES)))
     assert compiled.recompiles == 1  # of the whole: in more than one piece it would have been refused
-    torch.testing.assert_close(found[1], found[0])
+    torch.testing.assert_close(results[1], results[0])
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
-def test_a_compiled_layer_draws_what_the_eager_one_draws(arguments: dict[str, dict[str, Any]]) -> None:
+def test_a_compiled_layer_draws_the_random_numbers_of_the_eager_layer(arguments: dict[str, dict[str, Any]]) -> None:
     mechanism = attention.build(**{**arguments["probsparse"], "factor": 1}, num_heads=2, head_dim=8)
     layer = EncoderLayer(MultiHeadAttention(16, 2, mechanism), 16, 32, dropout=0.2, norm_first=True)
     encoder = Encoder([layer], [], 16)
@@ -113,16 +113,16 @@ def eager(config: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     return train(changed(config, **PLAIN))
 
 
-def assert_same(found: tuple[Any, dict[str, Any]], eager: tuple[Any, dict[str, Any]]) -> None:
+def assert_same(results: tuple[Any, dict[str, Any]], eager: tuple[Any, dict[str, Any]]) -> None:
     # Not the weights: AdamW magnifies the rounding that is all the gradient of a bias of keys.
-    errors = [pd.read_parquet(run.path / "errors.parquet") for run, _ in (found, eager)]
+    errors = [pd.read_parquet(run.path / "errors.parquet") for run, _ in (results, eager)]
     pd.testing.assert_frame_equal(errors[0], errors[1], rtol=1e-3)
-    assert found[1]["test"]["scaled"] == pytest.approx(eager[1]["test"]["scaled"], rel=1e-4)
-    assert found[1]["model"] == eager[1]["model"]
+    assert results[1]["test"]["scaled"] == pytest.approx(eager[1]["test"]["scaled"], rel=1e-4)
+    assert results[1]["model"] == eager[1]["model"]
 
 
 @pytest.mark.usefixtures("traced")
-def test_a_compiled_run_learns_what_an_eager_one_does(
+def test_a_compiled_run_matches_an_eager_run(
     config: dict[str, Any], eager: tuple[Any, dict[str, Any]], tmp_path: Path
 ) -> None:
     options = {f"training__{name}": True for name in ("compile", "profile")}
@@ -154,15 +154,16 @@ def test_a_mechanism_that_cannot_be_compiled_is_refused_with_the_reason(
     monkeypatch.setattr(FullAttention, "attend", deciding)
     with pytest.raises(InputError) as refused:
         train(quick(tmp_path, "training.compile=true"))
-    said = str(refused.value)
-    assert re.fullmatch(r"training.compile=true: this model cannot be compiled here \(.+\): train with .*=false", said)
+    message = str(refused.value)
+    pattern = r"training.compile=true: this model cannot be compiled here \(.+\): train with .*=false"
+    assert re.fullmatch(pattern, message)
 
 
 # --- what it cost
 
 
 @pytest.mark.usefixtures("traced")
-def test_a_new_shape_is_counted_and_making_ready_leaves_no_trace() -> None:
+def test_a_new_shape_counts_as_recompile_and_warming_up_changes_no_weight() -> None:
     network = nn.BatchNorm1d(2)
     before = {name: value.clone() for name, value in network.state_dict().items()}
     compiled = CompiledForward(network, CPU)  # type: ignore[arg-type]
@@ -179,7 +180,7 @@ def test_a_new_shape_is_counted_and_making_ready_leaves_no_trace() -> None:
 
 
 @pytest.mark.usefixtures("traced")
-def test_many_runs_of_one_process_compile_one_after_the_other() -> None:
+def test_many_runs_compile_in_one_process() -> None:
     for width in range(2, 14):  # more than torch compiles one function for
         network = nn.Linear(width, 1)
         compiled = CompiledForward(network, CPU)  # type: ignore[arg-type]
@@ -187,8 +188,8 @@ def test_many_runs_of_one_process_compile_one_after_the_other() -> None:
 
 
 @pytest.mark.usefixtures("traced")
-def test_a_network_that_talks_to_other_processes_on_its_way_is_refused(config: dict[str, Any]) -> None:
+def test_a_network_that_communicates_with_other_processes_is_refused(config: dict[str, Any]) -> None:
     config = changed(config, training__compile=True)
-    with pytest.raises(InputError, match=r"batch norm talks to all 2 processes.*model.distil=false"):
+    with pytest.raises(InputError, match=r"communicates with all 2 processes.*model.distil=false"):
         prepare(Settings.parse(config), Group(Place(size=2, local_size=2)))
     prepare(Settings.parse(changed(config, model__distil=False)), Group(Place(size=2, local_size=2)))

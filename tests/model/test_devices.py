@@ -1,8 +1,7 @@
-"""Each preset with each mechanism on a device that is not there: a tensor made on the wrong one is found.
+"""Each preset with each mechanism on a fake device, to detect tensors on the wrong device.
 
-Where there is a GPU the device is an imagined one: a backward pass through imagined tensors asks CUDA for a
-context. Everywhere it is "meta", which has shapes and no data, and every operation is watched for a tensor from
-elsewhere.
+The device "meta" has shapes but no data; every operation is checked for tensors from other devices. With a GPU, a fake
+CUDA device is tested as well: a backward pass through fake tensors needs a CUDA context.
 """
 
 from collections.abc import Callable
@@ -35,7 +34,7 @@ SHAPES = [tensor.shape for tensor in make_inputs(SIZES)]
 
 
 class OnlyOn(TorchDispatchMode):
-    """Refuses an operation that reads or makes a tensor elsewhere; single numbers may come from the processor."""
+    """Raise for an operation with a tensor on another device; scalars may be on the CPU."""
 
     def __init__(self, device: str) -> None:
         super().__init__()
@@ -51,9 +50,9 @@ class OnlyOn(TorchDispatchMode):
         return result
 
 
-def imagined(device: str) -> Any:
+def fake(device: str) -> Any:
     if device == "cuda" and not torch.cuda.is_available():
-        pytest.skip("a CUDA device can be imagined only where there is one")
+        pytest.skip("a fake CUDA device needs a real one")
     return FakeTensorMode() if device == "cuda" else nullcontext()
 
 
@@ -62,14 +61,14 @@ def imagined(device: str) -> Any:
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("mechanism", sorted(NODES))
 def test_a_training_step_stays_on_its_device(mechanism: str, preset: str, masked: bool, device: str) -> None:
-    name, own = preset.split()[0], NODES[mechanism]
-    mode = imagined(device)
+    name, node = preset.split()[0], NODES[mechanism]
+    mode = fake(device)
     with mode, torch.device(device):
         options = {**OPTIONS[name], **PRESETS[preset], "dropout": 0.1}
         try:
-            model = build(name, SIZES, Mechanisms(encoder=own, decoder=own, cross=own), **options)
+            model = build(name, SIZES, Mechanisms(encoder=node, decoder=node, cross=node), **options)
         except InputError:  # it cannot be causal, or cannot cross: what it can do is still tried
-            model = build(name, SIZES, Mechanisms(encoder=own, decoder=FULL, cross=FULL), **options)
+            model = build(name, SIZES, Mechanisms(encoder=node, decoder=FULL, cross=FULL), **options)
         past, past_known, future_known = map(torch.empty, SHAPES)
         observed = torch.ones(past.shape, dtype=torch.bool) if masked else None
         future = torch.empty(2, 6, 2)
@@ -84,8 +83,8 @@ def test_a_training_step_stays_on_its_device(mechanism: str, preset: str, masked
 
 
 @pytest.mark.parametrize("device", ["meta", "cuda"])
-def test_a_tensor_made_on_the_processor_is_found(device: str) -> None:
-    with imagined(device):
+def test_a_tensor_on_the_wrong_device_is_detected(device: str) -> None:
+    with fake(device):
         table = torch.empty(3, 4, device=device)
         with OnlyOn(device), pytest.raises(RuntimeError, match="device"):
             table.index_select(0, torch.zeros(1, dtype=torch.int64))
@@ -93,7 +92,7 @@ def test_a_tensor_made_on_the_processor_is_found(device: str) -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_real_gpu_forecasts_what_the_processor_does(preset: str) -> None:
+def test_gpu_and_cpu_forecasts_agree(preset: str) -> None:
     name = preset.split()[0]
     torch.manual_seed(0)
     model = build(name, SIZES, Mechanisms(FULL, FULL, FULL), **{**OPTIONS[name], **PRESETS[preset]}).eval()

@@ -9,13 +9,13 @@ from forecast.model.multi_head import MultiHeadAttention
 
 
 @pytest.mark.parametrize("length", range(1, 21))
-def test_distilling_leaves_the_number_of_tokens_that_it_says(length: int) -> None:
+def test_distilling_returns_output_length_tokens(length: int) -> None:
     distilled = Distilling(4).eval()(torch.randn(2, length, 4))
     assert distilled.shape == (2, Distilling.output_length(length), 4)
     assert Distilling.output_length(length) == -(-length // 2)
 
 
-def test_distilling_does_not_join_the_newest_step_to_the_oldest() -> None:
+def test_distilling_does_not_connect_the_newest_and_the_oldest_step() -> None:
     torch.manual_seed(0)
     distilling = Distilling(4).eval()
     tokens = torch.randn(1, 16, 4)
@@ -31,14 +31,14 @@ def test_distilling_does_not_join_the_newest_step_to_the_oldest() -> None:
     assert min(moved) >= 7
 
 
-def test_distilling_in_evaluation_keeps_the_rows_of_a_batch_apart() -> None:
+def test_distilling_in_evaluation_treats_batch_rows_independently() -> None:
     torch.manual_seed(0)
     distilling = Distilling(4).eval()
     tokens = torch.randn(3, 9, 4)
     torch.testing.assert_close(distilling(tokens)[1:2], distilling(tokens[1:2]))
 
 
-def test_a_residual_adds_to_its_input_before_the_norm_or_after_it() -> None:
+def test_a_residual_normalizes_before_the_sublayer_or_after_the_sum() -> None:
     tokens = torch.randn(2, 5, 8)
 
     def sublayer(x: torch.Tensor) -> torch.Tensor:
@@ -51,7 +51,7 @@ def test_a_residual_adds_to_its_input_before_the_norm_or_after_it() -> None:
     torch.testing.assert_close(after, norm(tokens + sublayer(tokens), (8,)))
 
 
-def test_a_feed_forward_map_reads_each_token_by_itself() -> None:
+def test_a_feed_forward_map_treats_tokens_independently() -> None:
     feed_forward = FeedForward(6, 12, 0.0)
     tokens = torch.randn(2, 5, 6)
     torch.testing.assert_close(feed_forward(tokens)[:, 3], feed_forward(tokens[:, 3]))
@@ -61,28 +61,29 @@ def layer(kind: str, *, norm_first: bool) -> torch.nn.Module:
     torch.manual_seed(0)
     one, other = (MultiHeadAttention(8, 2, build("linear", num_heads=2, head_dim=4)) for _ in range(2))
     sizes = {"d_model": 8, "d_ff": 12, "dropout": 0.3, "norm_first": norm_first}
-    made = EncoderLayer(one, **sizes) if kind == "encoder" else DecoderLayer(one, other, **sizes)
-    for parameter in made.parameters():
+    built = EncoderLayer(one, **sizes) if kind == "encoder" else DecoderLayer(one, other, **sizes)
+    for parameter in built.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
-    return made.double()
+    return built.double()
 
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
-def test_a_layer_with_its_kernel_is_the_one_that_is_written(
+def test_a_layer_with_its_kernel_equals_the_plain_layer(
     kind: str, norm_first: bool, training: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = layer(kind, norm_first=norm_first).train(training)
+    built = layer(kind, norm_first=norm_first).train(training)
     generator = torch.Generator().manual_seed(1)
     tokens = [torch.randn(2, length, 8, dtype=torch.float64, generator=generator) for length in (5, 7)]
-    given = [each.requires_grad_() for each in tokens[: 1 if kind == "encoder" else 2]]
-    found = []
+    inputs = [each.requires_grad_() for each in tokens[: 1 if kind == "encoder" else 2]]
+    results = []
     for kernels in (True, False):
         for module in (encoder, decoder):
             monkeypatch.setattr(module, "use_cpu_kernels", lambda _, kernels=kernels: kernels)
         torch.manual_seed(2)
-        output = made(*given)
+        output = built(*inputs)
         weights = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).view_as(output)
-        found.append([output.detach(), *torch.autograd.grad((output * weights).sum(), [*given, *made.parameters()])])
-    torch.testing.assert_close(*found)
+        gradients = torch.autograd.grad((output * weights).sum(), [*inputs, *built.parameters()])
+        results.append([output.detach(), *gradients])
+    torch.testing.assert_close(*results)

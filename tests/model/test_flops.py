@@ -1,4 +1,4 @@
-"""Operations counted by the program, and by hand."""
+"""Operations counted by the program and by hand."""
 
 from dataclasses import replace
 from typing import Any
@@ -33,7 +33,7 @@ def kernel(name: str, *, causal: bool = False, **changes: Any) -> Any:
     return lambda: built(query, key, value)
 
 
-def test_a_small_model_costs_what_its_layers_cost_by_hand() -> None:
+def test_the_operations_of_a_small_model_match_a_count_by_hand() -> None:
     """Width 16, feed-forward 32, two encoder layers, one decoder layer, patches of 4 steps and 2 known inputs."""
     tokens, queries, width, wide, patch = 4, 2, 16, 32, 4
 
@@ -55,22 +55,22 @@ def test_a_small_model_costs_what_its_layers_cost_by_hand() -> None:
 
 @pytest.mark.parametrize("implementation", ["fused", "explicit"])
 @pytest.mark.parametrize("causal", [False, True])
-def test_softmax_attention_costs_its_two_products(implementation: str, causal: bool) -> None:
+def test_softmax_attention_costs_two_products(implementation: str, causal: bool) -> None:
     keys = QUERIES if causal else KEYS
-    wanted = 2 * HEADS * QUERIES * keys * 2 * WIDTH
-    assert operations(kernel("full", causal=causal, implementation=implementation)) == wanted
+    expected = 2 * HEADS * QUERIES * keys * 2 * WIDTH
+    assert operations(kernel("full", causal=causal, implementation=implementation)) == expected
 
 
-def test_linear_attention_costs_its_state_and_the_reading_of_it() -> None:
-    wanted = 2 * HEADS * WIDTH * (KEYS * WIDTH + QUERIES * WIDTH + QUERIES)
-    assert operations(kernel("linear")) == wanted
+def test_linear_attention_costs_its_state_and_its_readout() -> None:
+    expected = 2 * HEADS * WIDTH * (KEYS * WIDTH + QUERIES * WIDTH + QUERIES)
+    assert operations(kernel("linear")) == expected
 
 
 @pytest.mark.parametrize("sampling", ["shared", "per_query"])
-def test_probsparse_attention_costs_its_measure_and_the_chosen_rows(sampling: str) -> None:
+def test_probsparse_attention_costs_its_measure_and_its_active_queries(sampling: str) -> None:
     drawn, chosen = 5 * 4, 5 * 4  # factor · ⌈ln 50⌉, factor · ⌈ln 30⌉
-    wanted = 2 * HEADS * (QUERIES * drawn * WIDTH + chosen * KEYS * 2 * WIDTH)
-    assert operations(kernel("probsparse", sampling=sampling, factor=5)) == wanted
+    expected = 2 * HEADS * (QUERIES * drawn * WIDTH + chosen * KEYS * 2 * WIDTH)
+    assert operations(kernel("probsparse", sampling=sampling, factor=5)) == expected
 
 
 def test_the_mean_multiplies_nothing() -> None:
@@ -93,7 +93,7 @@ def test_full_attention_grows_with_the_square_and_linear_attention_does_not(pres
     assert full[2] > linear[2]
 
 
-def test_counting_leaves_the_mode_and_the_random_state_as_they_were() -> None:
+def test_counting_keeps_the_mode_and_the_random_state() -> None:
     windows = make_windows(40, context_length=16, horizon=8, num_targets=1, num_covariates=0)
     model = make_model("patch_informer", SIZES, FULL, dropout=0.5)
     model.train()
@@ -108,7 +108,7 @@ def test_counting_leaves_the_mode_and_the_random_state_as_they_were() -> None:
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_what_is_counted_goes_the_way_that_is_taken_without_counting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counting_does_not_disable_the_sparse_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = {**compose("attention=probsparse")["attention"], "factor": 1}
     heads = MultiHeadAttention(32, 2, attention.build(**arguments, num_heads=2, head_dim=16))
     tokens = torch.randn(1, 200, 32)
@@ -117,7 +117,7 @@ def test_what_is_counted_goes_the_way_that_is_taken_without_counting(monkeypatch
     assert few < operations(lambda: heads(tokens, tokens, tokens))
 
 
-def test_a_layer_s_training_step_costs_its_forward_pass_three_times() -> None:
+def test_a_training_step_of_a_layer_costs_three_forward_passes() -> None:
     layer = torch.nn.Linear(WIDTH, 3 * WIDTH)
     inputs = torch.randn(QUERIES, WIDTH, requires_grad=True)
     forward = 2 * QUERIES * WIDTH * 3 * WIDTH
@@ -126,11 +126,9 @@ def test_a_layer_s_training_step_costs_its_forward_pass_three_times() -> None:
 
 
 @pytest.mark.parametrize(("implementation", "products"), [("fused", 7), ("explicit", 6)])
-def test_softmax_attention_in_training_costs_its_products_and_the_scores_once_more_where_fused(
-    implementation: str, products: int
-) -> None:
+def test_training_fused_attention_costs_one_more_product_than_explicit(implementation: str, products: int) -> None:
     node = {**compose("attention=full")["attention"], "implementation": implementation}
     built = attention.build(**node, num_heads=HEADS, head_dim=WIDTH, max_key_length=KEYS)
     query, key, value = (torch.randn(1, HEADS, length, WIDTH, requires_grad=True) for length in (QUERIES, KEYS, KEYS))
-    found = training_operations(lambda: built(query, key, value).sum().backward())
-    assert found == products * 2 * HEADS * QUERIES * KEYS * WIDTH
+    actual = training_operations(lambda: built(query, key, value).sum().backward())
+    assert actual == products * 2 * HEADS * QUERIES * KEYS * WIDTH

@@ -27,13 +27,13 @@ def changed_at(before: Tensor, after: Tensor, axis: int) -> list[int]:
     return [int(place) for place in differs.nonzero().flatten()]
 
 
-def test_the_future_is_no_argument() -> None:
+def test_the_future_is_not_an_argument() -> None:
     names = list(inspect.signature(Informer.forward).parameters)
     assert names == ["self", "past", "past_known", "future_known", "past_observed"]
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_values_past_the_origin_cannot_change_the_forecast(preset: str) -> None:
+def test_values_after_the_origin_do_not_change_the_forecast(preset: str) -> None:
     model = make_model(preset, sizes(context=8, horizon=3, known=2))
     windows = make_windows()
     batch = windows.batch(torch.tensor([5]))
@@ -70,7 +70,7 @@ def test_a_forecast_has_a_value_for_every_step_and_target(
 
 @pytest.mark.parametrize("channels", ["independent", "mixed"])
 @pytest.mark.parametrize("series", [0, 1, 2])
-def test_only_mixed_channels_see_one_another(channels: str, series: int) -> None:
+def test_only_mixed_channels_interact(channels: str, series: int) -> None:
     shape = sizes(targets=3, covariates=0)
     model = make_model("patch_informer", shape, channels=channels, linear_path="zero")
     past, *known = make_inputs(shape)
@@ -91,7 +91,7 @@ def test_every_target_sees_every_past_covariate(channels: str) -> None:
         assert changed_at(model(past, *known), model(other, *known), axis=2) == [0, 1]
 
 
-def test_two_past_covariates_are_told_apart() -> None:
+def test_swapping_two_past_covariates_changes_the_forecast() -> None:
     shape = sizes(targets=1, covariates=2)
     model = make_model("patch_informer", shape)
     past, *known = make_inputs(shape)
@@ -99,7 +99,7 @@ def test_two_past_covariates_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize(("preset", "options"), [("patch_informer", {"channels": "mixed"}), ("informer", {})])
-def test_a_batch_is_forecast_row_by_row(preset: str, options: dict[str, object]) -> None:
+def test_a_forecast_does_not_depend_on_other_rows_of_the_batch(preset: str, options: dict[str, object]) -> None:
     model = make_model(preset, SIZES, **options)
     inputs = make_inputs(SIZES, batch=5)
     whole = model(*inputs)
@@ -110,7 +110,7 @@ def test_a_batch_is_forecast_row_by_row(preset: str, options: dict[str, object])
 
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_every_input_matters(preset: str, place: int) -> None:
+def test_every_input_changes_the_forecast(preset: str, place: int) -> None:
     model = make_model(preset, SIZES)
     inputs = list(make_inputs(SIZES))
     expected = model(*inputs)
@@ -118,8 +118,8 @@ def test_every_input_matters(preset: str, place: int) -> None:
     assert (model(*inputs) - expected).abs().max() > 1e-4
 
 
-def test_a_context_is_lengthened_at_its_old_end_by_its_oldest_step() -> None:
-    """With mean and deviation put back, only the tokens can tell: they are those of the longer context."""
+def test_a_context_is_padded_with_its_oldest_step() -> None:
+    """Compare the tokens, since normalization hides the padding: they equal those of the longer context."""
     short, long = sizes(context=14), sizes(context=16)
     first, second = (make_model("patch_informer", shape).tokens for shape in (short, long))
     second.load_state_dict(first.state_dict())
@@ -132,7 +132,7 @@ def test_a_context_is_lengthened_at_its_old_end_by_its_oldest_step() -> None:
     ("context", "patch_length", "stride", "patches", "padding"),
     [(16, 4, 4, 4, 0), (17, 4, 4, 5, 3), (16, 4, 2, 7, 0), (17, 4, 2, 8, 1), (5, 5, 3, 1, 0), (6, 5, 3, 2, 2)],
 )
-def test_patches_are_as_few_as_cover_the_context(
+def test_the_fewest_patches_cover_the_context(
     context: int, patch_length: int, stride: int, patches: int, padding: int
 ) -> None:
     shape = sizes(targets=1, covariates=0, context=context)
@@ -142,7 +142,7 @@ def test_patches_are_as_few_as_cover_the_context(
     assert tokens.source(*make_inputs(shape)[:2]).shape[1] == patches
 
 
-def test_a_patch_token_is_made_of_its_own_steps() -> None:
+def test_a_patch_token_depends_on_its_own_steps_only() -> None:
     shape = sizes(targets=1, covariates=0, context=17)
     tokens = make_model("patch_informer", shape, patch_length=4, stride=2).tokens
     past, known, _ = make_inputs(shape)
@@ -155,8 +155,8 @@ def test_a_patch_token_is_made_of_its_own_steps() -> None:
         assert moved == covers
 
 
-def test_a_horizon_is_forecast_to_the_end_of_the_last_patch_and_cut() -> None:
-    """The last known input is repeated to the end of the patch; the steps asked for come first."""
+def test_the_last_patch_is_cut_to_the_horizon() -> None:
+    """The last known input is repeated to the end of the patch; the first steps are the forecast."""
     short, whole = sizes(horizon=6), sizes(horizon=8)
     first, second = (make_model("patch_informer", shape) for shape in (short, whole))
     second.load_state_dict(first.state_dict())
@@ -165,7 +165,7 @@ def test_a_horizon_is_forecast_to_the_end_of_the_last_patch_and_cut() -> None:
     torch.testing.assert_close(first(past, past_known, future_known), second(past, past_known, longer)[:, :6])
 
 
-def test_every_query_carries_the_last_patch_of_its_own_target_and_nothing_older() -> None:
+def test_a_query_contains_the_last_patch_of_its_target_and_nothing_older() -> None:
     shape = sizes(targets=2, covariates=1, horizon=8)
     carrying, learned = (make_model("patch_informer", shape, queries=queries) for queries in ("last_patch", "learned"))
     learned.load_state_dict(carrying.state_dict())
@@ -180,7 +180,7 @@ def test_every_query_carries_the_last_patch_of_its_own_target_and_nothing_older(
     assert torch.equal(learned.tokens.queries(older + 1, *known), learned.tokens.queries(past, *known))
 
 
-def test_a_forecast_moves_with_the_level_of_the_whole_window_and_starts_from_that_of_the_last_patch() -> None:
+def test_a_forecast_moves_with_the_window_and_starts_from_the_chosen_level() -> None:
     shape = sizes(targets=2, covariates=0, horizon=8)
     past, *known = make_inputs(shape)
     for level, steps in (("last_patch", 4), ("window", past.shape[1])):
@@ -193,7 +193,7 @@ def test_a_forecast_moves_with_the_level_of_the_whole_window_and_starts_from_tha
     torch.testing.assert_close(drawn(past + 3, *known), drawn(past, *known) + 3, atol=1e-3, rtol=1e-3)
 
 
-def test_a_known_future_input_reaches_its_own_patch_of_the_horizon_first() -> None:
+def test_a_known_future_input_changes_the_query_of_its_patch_only() -> None:
     shape = sizes(targets=1, covariates=0, horizon=8)
     tokens = make_model("patch_informer", shape).tokens
     past, past_known, future_known = make_inputs(shape)
@@ -204,7 +204,7 @@ def test_a_known_future_input_reaches_its_own_patch_of_the_horizon_first() -> No
         assert changed_at(expected, tokens.queries(past, past_known, other), axis=1) == [step // 4]
 
 
-def test_patches_of_the_horizon_are_read_out_in_order_each_for_its_own_series() -> None:
+def test_patches_of_the_horizon_are_read_out_in_order_per_series() -> None:
     shape = sizes(targets=2, covariates=0, horizon=8)
     for channels in ("independent", "mixed"):
         tokens = make_model("patch_informer", shape, channels=channels).tokens
@@ -228,7 +228,7 @@ def test_a_scaled_and_shifted_window_gives_the_scaled_and_shifted_forecast(
 
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("hidden", [torch.nan, torch.inf, 1e30])
-def test_what_was_not_observed_reaches_neither_the_forecast_nor_a_gradient(preset: str, hidden: float) -> None:
+def test_unobserved_values_reach_neither_forecast_nor_gradient(preset: str, hidden: float) -> None:
     options = {"linear_path": "zero"} if preset == "patch_informer" else {}
     model = make_model(preset, SIZES, **options)
     past, *known = make_inputs(SIZES)
@@ -249,7 +249,7 @@ def test_what_was_not_observed_reaches_neither_the_forecast_nor_a_gradient(prese
 
 @pytest.mark.parametrize("attention", [FULL, LINEAR, {"name": "mean"}], ids=lambda node: node["name"])
 @pytest.mark.parametrize("step", [0, 3, 5])
-def test_the_informers_forecast_of_a_step_sees_no_later_known_input(attention: dict[str, object], step: int) -> None:
+def test_an_informer_forecast_ignores_later_known_inputs(attention: dict[str, object], step: int) -> None:
     model = make_model("informer", SIZES, attention)
     past, past_known, future_known = make_inputs(SIZES)
     other = future_known.clone()
@@ -259,7 +259,7 @@ def test_the_informers_forecast_of_a_step_sees_no_later_known_input(attention: d
 
 
 @pytest.mark.parametrize("attention", [FULL, LINEAR], ids=lambda node: node["name"])
-def test_the_informers_decoder_sees_its_start_token_forwards_only(attention: dict[str, object]) -> None:
+def test_the_informer_decoder_is_causal(attention: dict[str, object]) -> None:
     model = make_model("informer", SIZES, attention)
     torch.manual_seed(2)
     memory, queries = torch.randn(1, 8, 16), torch.randn(1, 10, 16)
@@ -270,7 +270,7 @@ def test_the_informers_decoder_sees_its_start_token_forwards_only(attention: dic
         assert changed_at(expected, model.decoder(other, memory), axis=1) == list(range(place, 10))
 
 
-def test_the_informers_decoder_begins_with_the_last_steps_and_zeros() -> None:
+def test_the_informer_decoder_reads_the_last_steps_and_zeros() -> None:
     model = make_model("informer", SIZES, start_length=4)
     past, past_known, future_known = make_inputs(SIZES)
     known = torch.cat([past_known[:, 12:], future_known], 1)
@@ -287,7 +287,7 @@ def test_the_horizon_queries_are_not_causal() -> None:
     assert changed_at(model(past, past_known, future_known), model(past, past_known, other), axis=1)[0] == 0
 
 
-def test_a_new_model_with_a_ridge_path_forecasts_as_the_ridge_does() -> None:
+def test_a_new_model_with_a_ridge_path_forecasts_like_the_ridge() -> None:
     train = make_windows(300, targets=range(200))
     validation = make_windows(300, targets=range(200, 300))
     ridge = fit_ridge(train, validation)
@@ -304,7 +304,7 @@ def test_a_new_model_with_a_ridge_path_forecasts_as_the_ridge_does() -> None:
     assert alone.tolist() == pytest.approx(expected.tolist(), abs=1e-4)
 
 
-def test_a_model_whose_path_starts_the_forecast_still_learns() -> None:
+def test_a_model_that_starts_at_its_linear_path_still_learns() -> None:
     torch.manual_seed(0)
     options = {**OPTIONS["patch_informer"], "linear_path": "zero"}
     model = build("patch_informer", SIZES, Mechanisms(encoder=FULL, decoder=FULL, cross=FULL), **options)
@@ -322,13 +322,13 @@ def test_a_model_whose_path_starts_the_forecast_still_learns() -> None:
         assert parameter.grad is not None, name
 
 
-def test_the_linear_path_adds_to_what_the_rest_gives() -> None:
+def test_the_linear_path_is_added_to_the_encoder_decoder() -> None:
     model = make_model("patch_informer", SIZES, linear_path="zero")
     without = make_model("patch_informer", SIZES)
     state = {name: value for name, value in model.state_dict().items() if not name.startswith("linear_path")}
     without.load_state_dict(state)
     past, *known = make_inputs(SIZES)
-    level = past[:, -4:, :2].mean(1, keepdim=True)  # of the last patch: each of the two gives it
+    level = past[:, -4:, :2].mean(1, keepdim=True)  # of the last patch; both forecasts contain it
     path = model.forward_linear_path(past) - level
     torch.testing.assert_close(model(past, *known), without(past, *known) + path, atol=1e-4, rtol=1e-4)
 
@@ -339,7 +339,7 @@ def test_the_linear_path_adds_to_what_the_rest_gives() -> None:
     [FULL, {"name": "probsparse", "factor": 1, "sampling": "per_query", "measure": "sampled_mean"}],
     ids=str,
 )
-def test_evaluation_gives_the_same_forecast_again(preset: str, attention: dict[str, object]) -> None:
+def test_evaluation_is_repeatable(preset: str, attention: dict[str, object]) -> None:
     model = make_model(preset, SIZES, attention, dropout=0.5)
     inputs = make_inputs(SIZES)
     expected = model(*inputs)
@@ -368,7 +368,7 @@ def test_contexts_beyond_5000_steps_are_forecast(preset: str) -> None:
 
 
 @pytest.mark.parametrize("channels", ["independent", "mixed"])
-def test_a_patch_of_known_inputs_means_the_same_before_the_origin_and_after_it(channels: str) -> None:
+def test_known_inputs_are_embedded_alike_before_and_after_the_origin(channels: str) -> None:
     shape = sizes(targets=1, covariates=0, horizon=8)
     tokens = make_model("patch_informer", shape, channels=channels).tokens
     past, past_known, future_known = make_inputs(shape)

@@ -8,7 +8,7 @@ from tests.support.examples import make_model, make_windows
 
 
 @pytest.mark.parametrize("look_back", [8, 5, 1])
-def test_a_path_that_starts_from_the_ridge_forecasts_as_the_ridge_does(look_back: int) -> None:
+def test_a_path_that_starts_from_the_ridge_forecasts_like_it(look_back: int) -> None:
     windows = make_windows()
     batch = windows.batch(torch.tensor([0, 21, 40]))
     torch.manual_seed(1)

@@ -17,7 +17,7 @@ def layer(case: Case, d_model: int = 12, num_heads: int = 3, head_dim: int | Non
 
 @pytest.mark.parametrize(("d_model", "num_heads", "head_dim"), [(12, 3, 5), (512, 2, 32)])
 @every_case
-def test_it_equals_each_head_by_itself_in_a_loop(case: Case, d_model: int, num_heads: int, head_dim: int) -> None:
+def test_all_heads_together_equal_a_loop_over_heads(case: Case, d_model: int, num_heads: int, head_dim: int) -> None:
     heads = layer(case, d_model, num_heads, head_dim)
     query = torch.randn(2, 7, d_model, dtype=torch.float64)
     key, value = (query, query) if case.causal else torch.randn(2, 2, 9, d_model, dtype=torch.float64)
@@ -39,7 +39,7 @@ def test_it_equals_each_head_by_itself_in_a_loop(case: Case, d_model: int, num_h
     torch.testing.assert_close(heads(query, key, value, mask), expected)
 
 
-def test_the_width_of_a_head_is_free_of_the_model() -> None:
+def test_the_width_of_a_head_need_not_divide_the_model() -> None:
     attention = build("mean", num_heads=2, head_dim=32)
     heads = MultiHeadAttention(512, 2, attention, head_dim=32)
     assert heads.query_projection.weight.shape == (64, 512)
@@ -48,7 +48,7 @@ def test_the_width_of_a_head_is_free_of_the_model() -> None:
 
 
 def test_a_width_that_heads_do_not_divide_is_refused() -> None:
-    with pytest.raises(InputError, match="d_model 10 is no multiple of num_heads 4"):
+    with pytest.raises(InputError, match="d_model 10 is not divisible by num_heads 4"):
         MultiHeadAttention(10, 4, build("mean", num_heads=4, head_dim=2))
 
 
@@ -64,17 +64,17 @@ def test_masked_nan_reaches_neither_output_nor_weights(case: Case) -> None:
     mask = prefix([6, 3], 6)
     clean = torch.randn(2, 6, 12, dtype=torch.float64)
     poisoned = clean.masked_fill(~mask[..., None], torch.nan)
-    found = []
+    results = []
     for x in (clean, poisoned):
         heads.zero_grad()
         output = heads(x, x, x, mask, mask)
         output[mask].pow(2).sum().backward()
-        found.append([output[mask].detach(), *(p.grad.clone() for p in heads.parameters() if p.grad is not None)])
-    assert all(x.isfinite().all() for x in found[1])
-    torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
+        results.append([output[mask].detach(), *(p.grad.clone() for p in heads.parameters() if p.grad is not None)])
+    assert all(x.isfinite().all() for x in results[1])
+    torch.testing.assert_close(results[0], results[1], rtol=0, atol=0)
 
 
-def test_what_only_a_padded_query_may_attend_reaches_neither_output_nor_weights() -> None:
+def test_keys_of_padded_queries_alone_reach_neither_output_nor_weights() -> None:
     heads = layer(next(case for case in CASES if case.name == "full"))
     query_mask = prefix([6, 4], 6)
     mask = torch.ones(6, 6, dtype=torch.bool).tril().expand(2, 6, 6)
@@ -94,7 +94,7 @@ def test_what_only_a_padded_query_may_attend_reaches_neither_output_nor_weights(
         (torch.ones(2, 6, dtype=torch.int64), "mask must be boolean"),
     ],
 )
-def test_a_mask_that_does_not_fit_is_refused_as_the_mechanism_does(mask: torch.Tensor, message: str) -> None:
+def test_a_mask_that_does_not_match_is_refused(mask: torch.Tensor, message: str) -> None:
     heads = MultiHeadAttention(8, 2, build("linear", num_heads=2, head_dim=4))
     x = torch.randn(2, 6, 8)
     with pytest.raises(ValueError, match=message):
@@ -103,7 +103,7 @@ def test_a_mask_that_does_not_fit_is_refused_as_the_mechanism_does(mask: torch.T
         heads(x, x, x, None, mask)
 
 
-def test_the_mechanism_is_part_of_the_module() -> None:
+def test_the_mechanism_is_a_submodule() -> None:
     class Weighted(type(build("mean", num_heads=1, head_dim=1))):  # type: ignore[misc]
         pass
 

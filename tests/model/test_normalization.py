@@ -4,24 +4,24 @@ import torch
 from forecast.model.normalization import EPSILON, NoNormalization, WindowNormalization
 
 
-def test_a_window_loses_its_own_mean_and_deviation_channel_by_channel() -> None:
+def test_each_channel_is_normalized_by_its_mean_and_scale() -> None:
     torch.manual_seed(0)
     past = torch.randn(3, 50, 2) * torch.tensor([1.0, 20.0]) + torch.tensor([5.0, -300.0])
     normal, statistics = WindowNormalization().normalize(past, None)
     torch.testing.assert_close(normal.mean(1), torch.zeros(3, 2), atol=1e-4, rtol=0)
     torch.testing.assert_close(normal.square().mean(1), torch.ones(3, 2), atol=1e-3, rtol=0)
     torch.testing.assert_close(statistics.level[:, 0], past.mean(1))
-    torch.testing.assert_close(statistics.deviation[:, 0], (past.var(1, correction=0) + EPSILON).sqrt())
+    torch.testing.assert_close(statistics.scale[:, 0], (past.var(1, correction=0) + EPSILON).sqrt())
 
 
-def test_what_was_taken_off_the_targets_is_put_back_on_their_forecast() -> None:
+def test_restoring_inverts_the_normalization_of_targets() -> None:
     past = torch.randn(3, 50, 4) * 7 + 2
     normalization = WindowNormalization()
     normal, statistics = normalization.normalize(past, None)
     torch.testing.assert_close(normalization.restore(normal[..., :2], statistics), past[..., :2])
 
 
-def test_statistics_are_those_of_the_observed_steps_alone() -> None:
+def test_statistics_use_observed_steps_only() -> None:
     torch.manual_seed(0)
     past = torch.randn(1, 20, 2)
     observed = torch.ones(1, 20, 2, dtype=torch.bool)
@@ -29,7 +29,7 @@ def test_statistics_are_those_of_the_observed_steps_alone() -> None:
     normal, statistics = WindowNormalization().normalize(torch.where(observed, past, torch.nan), observed)
     short, expected = WindowNormalization().normalize(past[:, 13:, :1], None)
     torch.testing.assert_close(statistics.level[..., :1], expected.level)
-    torch.testing.assert_close(statistics.deviation[..., :1], expected.deviation)
+    torch.testing.assert_close(statistics.scale[..., :1], expected.scale)
     torch.testing.assert_close(normal[:, 13:, :1], short)
     assert (normal[:, :13, 0] == 0).all()
 
@@ -41,16 +41,16 @@ def test_a_mask_that_hides_nothing_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("observed", [None, torch.zeros(1, 9, 2, dtype=torch.bool)])
-def test_a_constant_or_unseen_window_stays_finite_with_its_gradient(observed: torch.Tensor | None) -> None:
+def test_a_constant_or_unobserved_window_has_finite_values_and_gradients(observed: torch.Tensor | None) -> None:
     past = torch.full((1, 9, 2), 4.0, requires_grad=True)
     normal, statistics = WindowNormalization().normalize(past, observed)
-    (normal.sum() + statistics.level.sum() + statistics.deviation.sum()).backward()
+    (normal.sum() + statistics.level.sum() + statistics.scale.sum()).backward()
     assert (normal == 0).all()
     assert past.grad is not None
     assert past.grad.isfinite().all()
 
 
-def test_no_normalization_leaves_values_and_forecasts_and_hides_the_unobserved() -> None:
+def test_no_normalization_only_replaces_unobserved_values() -> None:
     past = torch.randn(2, 9, 3)
     observed = torch.rand(2, 9, 3) > 0.4
     plain, statistics = NoNormalization().normalize(past, None)
@@ -62,17 +62,17 @@ def test_no_normalization_leaves_values_and_forecasts_and_hides_the_unobserved()
     assert torch.equal(NoNormalization().restore(forecast, statistics), forecast)
 
 
-def test_the_level_of_the_newest_steps_is_taken_off_and_the_deviation_is_of_the_whole_window() -> None:
+def test_the_level_is_of_the_newest_steps_and_the_scale_of_the_window() -> None:
     past = torch.randn(3, 50, 4) * 7 + torch.linspace(0, 30, 50)[:, None]
     whole, newest = WindowNormalization(), WindowNormalization(newest=6)
     normal, statistics = newest.normalize(past, None)
     torch.testing.assert_close(statistics.level, past[:, -6:].mean(1, keepdim=True))
-    torch.testing.assert_close(statistics.deviation, whole.normalize(past, None)[1].deviation)
-    torch.testing.assert_close(normal, (past - statistics.level) / statistics.deviation)
+    torch.testing.assert_close(statistics.scale, whole.normalize(past, None)[1].scale)
+    torch.testing.assert_close(normal, (past - statistics.level) / statistics.scale)
     torch.testing.assert_close(newest.restore(normal[..., :2], statistics), past[..., :2])
 
 
-def test_the_newest_level_is_that_of_the_last_steps_that_were_observed() -> None:
+def test_the_newest_level_uses_the_last_observed_steps() -> None:
     past = torch.randn(1, 20, 3)
     observed = torch.ones(1, 20, 3, dtype=torch.bool)
     observed[0, -5:-2, 0] = observed[0, -5:, 1] = observed[0, 3:, 2] = False
@@ -80,7 +80,7 @@ def test_the_newest_level_is_that_of_the_last_steps_that_were_observed() -> None
     torch.testing.assert_close(statistics.level[0, 0, 0], past[0, [12, 13, 14, 18, 19], 0].mean())
     torch.testing.assert_close(statistics.level[0, 0, 1], past[0, 10:15, 1].mean())
     torch.testing.assert_close(statistics.level[0, 0, 2], past[0, :3, 2].mean())  # fewer than five: all of them
-    back = (normal * statistics.deviation + statistics.level)[0]
+    back = (normal * statistics.scale + statistics.level)[0]
     torch.testing.assert_close(back[:-5, :2], past[0, :-5, :2])
     mean = past[0, :, 0][observed[0, :, 0]].mean()
     torch.testing.assert_close(back[-5:-2, 0], mean.expand(3))  # hidden: the window's mean, not the level

@@ -1,4 +1,4 @@
-"""Values are held over what was not observed, whatever stands there."""
+"""Unobserved values are filled, whatever their content."""
 
 import pandas as pd
 import pytest
@@ -14,20 +14,20 @@ SIZES = Sizes(num_targets=2, num_past_covariates=1, num_known=2, context_length=
 
 @pytest.mark.parametrize("length", [1, 2, 7, 33])
 @pytest.mark.parametrize("hidden", [torch.nan, torch.inf, 1e30])
-def test_it_is_pandas_forward_fill_with_the_mean_before_the_first_value(length: int, hidden: float) -> None:
+def test_forward_fill_equals_pandas_with_the_mean_before_the_first_value(length: int, hidden: float) -> None:
     generator = torch.Generator().manual_seed(length)
     past = torch.randn(3, length, 4, generator=generator, dtype=torch.float64)
     observed = torch.rand(3, length, 4, generator=generator) > 0.6
     observed[0, :, 0] = False
-    found = forward_fill(torch.where(observed, past, hidden), observed)
-    for window, seen, filled in zip(past, observed, found, strict=True):
+    actual = forward_fill(torch.where(observed, past, hidden), observed)
+    for window, seen, filled in zip(past, observed, actual, strict=True):
         frame = pd.DataFrame(window.numpy()).where(seen.numpy())
         expected = frame.ffill().fillna(frame.mean()).fillna(0)
         torch.testing.assert_close(filled, torch.from_numpy(expected.to_numpy()))
 
 
 @pytest.mark.parametrize("path", ["ridge", "weighted"])
-def test_with_gaps_the_path_forecasts_as_the_map_that_it_starts_from(path: str) -> None:
+def test_with_gaps_the_path_forecasts_like_its_initial_map(path: str) -> None:
     generator = torch.Generator().manual_seed(0)
     observed = torch.rand(60, 3, generator=generator) > 0.5
     observed[:21:20] = observed[40] = True  # the first rows of the windows below

@@ -10,21 +10,21 @@ SIZES = Sizes(num_targets=2, num_past_covariates=1, num_known=2, context_length=
 SCALER = Scaler(np.array([1e7, -5.0, 20.0]), np.array([100.0, 0.1, 5.0]), ["load", "oil", "air"])
 
 
-def test_forecasts_are_those_of_the_network_between_scaling_and_unscaling_whatever_the_level() -> None:
+def test_forecasts_equal_the_scaled_network_at_any_level() -> None:
     network = make_model("patch_informer", SIZES)
     past, past_known, future_known = make_inputs(SIZES)
     model = OriginalUnits(network, torch.tensor(SCALER.mean), torch.tensor(SCALER.scale))
     original = torch.tensor(SCALER.inverse(past.numpy()))
-    found = model(original, past_known, future_known).detach().numpy()
+    actual = model(original, past_known, future_known).detach().numpy()
     scaled = torch.tensor(SCALER.transform(original.numpy()).astype(np.float32))
-    wanted = network(scaled, past_known, future_known).detach().double().numpy()
-    assert found.dtype == np.float64
-    np.testing.assert_array_equal(found, SCALER.inverse(wanted, ["load", "oil"]))
+    expected = network(scaled, past_known, future_known).detach().double().numpy()
+    assert actual.dtype == np.float64
+    np.testing.assert_array_equal(actual, SCALER.inverse(expected, ["load", "oil"]))
     direct = network(past, past_known, future_known).detach().numpy()
-    np.testing.assert_allclose((found - SCALER.mean[:2]) / SCALER.scale[:2], direct, atol=1e-4)
+    np.testing.assert_allclose((actual - SCALER.mean[:2]) / SCALER.scale[:2], direct, atol=1e-4)
 
 
-def test_what_is_not_observed_is_not_read() -> None:
+def test_unobserved_values_are_not_read() -> None:
     model = OriginalUnits(make_model("informer", SIZES), torch.tensor(SCALER.mean), torch.tensor(SCALER.scale))
     past, past_known, future_known = make_inputs(SIZES)
     observed = torch.ones_like(past, dtype=torch.bool)

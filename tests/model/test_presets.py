@@ -20,7 +20,7 @@ def make(preset: str, **changes: object) -> Informer:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_file_of_a_model_has_the_options_of_its_function_and_builds_it(path: object) -> None:
+def test_a_model_file_has_the_options_of_its_preset_and_builds_it(path: object) -> None:
     node = OmegaConf.to_container(OmegaConf.load(path))
     assert isinstance(node, dict)
     name = node.pop("name")
@@ -39,7 +39,7 @@ def test_a_preset_that_does_not_exist_is_refused_with_those_that_do() -> None:
 
 
 @pytest.mark.parametrize("preset", OPTIONS)
-def test_an_option_too_many_or_too_few_is_refused_by_name(preset: str) -> None:
+def test_an_unknown_or_missing_option_is_refused_by_name(preset: str) -> None:
     with pytest.raises(InputError, match="colour"):
         make(preset, colour="blue")
     fewer = {key: value for key, value in OPTIONS[preset].items() if key != "d_ff"}
@@ -94,7 +94,7 @@ def test_a_value_out_of_range_for_one_preset_is_refused_by_name(preset: str, key
         make(preset, **{key: value})
 
 
-def test_queries_that_would_carry_nothing_are_refused_with_the_cure() -> None:
+def test_queries_that_are_always_zero_are_refused_with_the_cure() -> None:
     with pytest.raises(InputError, match=r"patch_length=1.*add model\.level=window"):
         make("patch_informer", patch_length=1, stride=1, level="last_patch", queries="last_patch")
     past = torch.randn(2, 96, 3)
@@ -109,11 +109,11 @@ def test_queries_that_would_carry_nothing_are_refused_with_the_cure() -> None:
 
 @pytest.mark.parametrize("preset", OPTIONS)
 @pytest.mark.parametrize(("key", "value"), [("dropout", 0), ("dropout", 0.9), ("head_dim", 3), ("d_ff", 1)])
-def test_a_value_at_the_edge_of_its_range_is_taken(preset: str, key: str, value: object) -> None:
+def test_a_value_at_the_edge_of_its_range_is_accepted(preset: str, key: str, value: object) -> None:
     make(preset, **{key: value})
 
 
-def test_the_start_token_may_be_nothing_or_the_whole_context() -> None:
+def test_the_start_token_may_be_empty_or_the_whole_context() -> None:
     make("informer", start_length=0)
     make("informer", start_length=96)
 
@@ -148,7 +148,7 @@ def test_each_place_gets_its_own_mechanism_and_only_the_informers_decoder_is_cau
         ("informer", {"distil": False}, [96, 96], 10, 96),
     ],
 )
-def test_each_layer_is_told_the_longest_key_that_it_will_meet(
+def test_each_layer_gets_the_length_of_its_longest_key(
     preset: str, changes: dict[str, object], encoder: list[int], decoder: int, cross: int
 ) -> None:
     model = make(preset, **changes)
@@ -183,11 +183,11 @@ def test_projections_fit_the_length_that_distilling_leaves_to_each_layer(preset:
 
 @pytest.mark.parametrize("preset", OPTIONS)
 @pytest.mark.parametrize("key", ["num_heads", "head_dim", "causal", "max_key_length"])
-def test_what_the_model_decides_is_refused_among_the_arguments_of_a_mechanism(preset: str, key: str) -> None:
-    with pytest.raises(InputError, match=f"attention.{key}: the model decides it"):
+def test_arguments_of_the_layer_are_refused_among_those_of_a_mechanism(preset: str, key: str) -> None:
+    with pytest.raises(InputError, match=f"attention.{key}: the model sets it"):
         build(preset, SIZES, Mechanisms({**FULL, key: 2}, FULL, FULL), **OPTIONS[preset])
 
 
 def test_a_mechanism_without_its_name_is_refused() -> None:
-    with pytest.raises(InputError, match=r"attention\.name is not given: choose one of efficient, full"):
+    with pytest.raises(InputError, match=r"attention\.name is missing: choose one of efficient, full"):
         build("patch_informer", SIZES, Mechanisms({"implementation": "fused"}, FULL, FULL), **OPTIONS["patch_informer"])

@@ -36,7 +36,7 @@ def test_a_mechanism_that_does_not_take_an_override_is_left_out_with_the_reason(
     [
         (["attention=full"], ["linear"], "attention=full, --mechanisms linear: give one of the two"),
         (["attention=fulll"], [], "attention=fulll: choose from efficient, full"),
-        ([], ["fulll"], "--mechanisms fulll: 'fulll' is none of efficient, full"),
+        ([], ["fulll"], "--mechanisms fulll: 'fulll' does not exist: choose one of efficient, full"),
         (["data=nowhere"], ["full"], "data=nowhere: no such choice: choose csv, "),
         (["resume=auto"], ["full"], "resume=auto: a plan is of a training from its beginning"),
         (["trainer.devices=2"], ["full"], "trainer.devices=2: a plan is measured in one process"),

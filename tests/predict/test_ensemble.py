@@ -20,24 +20,24 @@ pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
 
 def words(output: Path, source: Path, *runs: Path) -> list[str]:
-    given = [word for run in runs for word in ("--run", str(run))]
-    return [*given, "--input", str(source), "--output", str(output)]
+    options = [word for run in runs for word in ("--run", str(run))]
+    return [*options, "--input", str(source), "--output", str(output)]
 
 
-def test_the_forecast_of_several_runs_is_the_mean_and_is_called_one(
+def test_the_forecast_of_several_runs_is_their_mean(
     tiny_run: TinyRun, second_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert predict(words(tmp_path / "next.csv", tiny_run.source, tiny_run.path, second_run)) == 0
-    assert ", ensemble: the mean of 2 runs; picture: " in capsys.readouterr().out
+    assert ", ensemble mean of 2 runs; picture: " in capsys.readouterr().out
     first, second = (load(run).predict(tiny_run.table) for run in (tiny_run.path, second_run))
     assert float((first - second).abs().to_numpy().max()) > 1e-3
-    found = pd.read_csv(tmp_path / "next.csv", index_col=0, parse_dates=True)
-    np.testing.assert_allclose(found.to_numpy(), (first.to_numpy() + second.to_numpy()) / 2, rtol=1e-12)
-    assert list(found.index) == list(first.index)
+    actual = pd.read_csv(tmp_path / "next.csv", index_col=0, parse_dates=True)
+    np.testing.assert_allclose(actual.to_numpy(), (first.to_numpy() + second.to_numpy()) / 2, rtol=1e-12)
+    assert list(actual.index) == list(first.index)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["next.csv", "next.png"]
 
 
-def test_a_forecast_of_one_run_is_called_no_ensemble(
+def test_the_forecast_of_one_run_is_not_called_an_ensemble(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert predict(words(tmp_path / "next.csv", tiny_run.source, tiny_run.path)) == 0
@@ -53,15 +53,15 @@ def other_level(manifest: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "difference"),
     [
-        (other_time, "its time column is when, there date"),
-        (other_level, "its training part has another mean or deviation"),
+        (other_time, "its time column is when, not date"),
+        (other_level, "its training split has another mean or standard deviation"),
     ],
 )
 def test_runs_of_other_data_are_refused_in_one_line(
     change: Callable[[dict[str, Any]], None],
-    said: str,
+    difference: str,
     tiny_run: TinyRun,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -72,25 +72,25 @@ def test_runs_of_other_data_are_refused_in_one_line(
     change(manifest)
     rewrite(other / "manifest.json", manifest)
     assert predict(words(tmp_path / "next.csv", tiny_run.source, tiny_run.path, other)) == 2
-    line = f"error: {other}: cannot be averaged with {tiny_run.path}: {said}: give runs of the same data"
+    line = f"error: {other}: cannot be averaged with {tiny_run.path}: {difference}: give runs of the same data"
     assert capsys.readouterr().err.startswith(line)
     assert not (tmp_path / "next.csv").exists()
 
 
-def test_a_run_that_would_weigh_double_and_a_file_beside_runs_are_refused(
+def test_a_run_given_twice_and_a_model_with_several_runs_are_refused(
     tiny_run: TinyRun, second_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     again = tiny_run.path / ".." / tiny_run.path.name
     assert predict(words(tmp_path / "next.csv", tiny_run.source, tiny_run.path, second_run, again)) == 2
-    assert "is given twice" in capsys.readouterr().err
+    assert "given twice" in capsys.readouterr().err
     both = words(tmp_path / "next.csv", tiny_run.source, tiny_run.path, second_run)
     assert predict([*both, "--model", "model.pt2"]) == 2
-    assert "error: --model model.pt2: is of one run" in capsys.readouterr().err
+    assert "error: --model model.pt2: belongs to one run" in capsys.readouterr().err
 
 
 @dataclass
 class Reader:
-    """Stands in for a forecaster that reads a file of `rows` rows."""
+    """Fake forecaster that reads a file of `rows` rows."""
 
     context_length: int
     rows: int = 100
@@ -101,7 +101,7 @@ class Reader:
         return f"{path} for {self.context_length}"
 
 
-def test_every_member_checks_the_file_and_the_longest_look_back_gives_the_notes() -> None:
+def test_every_member_checks_the_file_and_the_longest_look_back_is_returned() -> None:
     members = [Reader(10), Reader(60), Reader(20)]
     assert cast(Any, Ensemble(cast(list[Forecaster], members)).read("file")) == "file for 60"
     with pytest.raises(InputError, match="too short"):

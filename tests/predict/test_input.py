@@ -1,4 +1,4 @@
-"""The step at which a table to forecast from is read."""
+"""The frequency of an input table."""
 
 import numpy as np
 import pandas as pd
@@ -19,20 +19,18 @@ def expected(frequency: str, shown: str | None, missing: str = "ffill") -> Expec
 
 
 @pytest.mark.parametrize(
-    ("trained", "shown", "given", "rows"),
+    ("trained", "shown", "step", "rows"),
     [("D", "B", "B", 54), ("D", None, "B", 54), ("h", "2h", "2h", 79), ("h", "2h", "h", 40)],
 )
-def test_rows_that_training_kept_are_read_at_the_step_that_was_named_for_them(
-    trained: str, shown: str | None, given: str, rows: int
-) -> None:
-    series = expected(trained, shown).check(table(given), "mine")
+def test_rows_at_the_step_of_training_rows_are_accepted(trained: str, shown: str | None, step: str, rows: int) -> None:
+    series = expected(trained, shown).check(table(step), "mine")
     assert (series.frequency, len(series.frame)) == (trained, rows)
 
 
 @pytest.mark.parametrize(
-    ("trained", "shown", "given", "missing"),
+    ("trained", "shown", "step", "missing"),
     [("h", None, "2h", "ffill"), ("h", "2h", "4h", "ffill"), ("D", None, "B", "error"), ("D", "B", "W-MON", "ffill")],
 )
-def test_rows_at_another_step_are_no_gaps(trained: str, shown: str | None, given: str, missing: str) -> None:
-    with pytest.raises(InputError, match=rf"^mine: its frequency is {given}, the model was trained at {trained}"):
-        expected(trained, shown, missing).check(table(given), "mine")
+def test_rows_at_another_step_are_refused(trained: str, shown: str | None, step: str, missing: str) -> None:
+    with pytest.raises(InputError, match=rf"^mine: its frequency is {step}, the model was trained at {trained}"):
+        expected(trained, shown, missing).check(table(step), "mine")

@@ -1,4 +1,4 @@
-"""A run's weights under another attention and at other look-backs: forecasts, scores, refusals."""
+"""Transplanted weights: forecasts, scores and errors."""
 
 import json
 import shutil
@@ -21,18 +21,18 @@ from tests.support.small import CONTEXT, quick, rewrite
 pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
 EVERY_QUERY = "probsparse:factor=50"
-"""So many that all queries are computed in full."""
+"""A factor large enough for all queries to be active."""
 
 
 @pytest.fixture(autouse=True)
 def data_folder(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the runs' file in the data folder: elsewhere their folders may not name it."""
+    """Put the data file in the data folder, where run folders may name it."""
     monkeypatch.setenv("FORECAST_DATA_DIR", str(tiny_run.source.parent))
 
 
 @pytest.fixture(scope="module")
 def pointwise(tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a run of the paper's model on the same data, whose weights belong to no look-back."""
+    """Train the paper's model on the same data; its weights do not depend on the look-back."""
     folder = tmp_path_factory.mktemp("pointwise")
     data = ["data=csv", f"data.path={tiny_run.source}", "data.past_covariates=[air]"]
     run, _ = train(quick(folder, *data, "training.max_steps=2", model="informer"))
@@ -52,34 +52,34 @@ def rows_of(path: Path) -> list[dict[str, object]]:
 # --- forecasts
 
 
-def test_the_trained_attention_in_its_own_place_gives_the_same_bytes(
+def test_replacing_attention_by_itself_gives_the_same_bytes(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert forecast(tiny_run, tmp_path / "own.csv") == 0
+    assert forecast(tiny_run, tmp_path / "trained.csv") == 0
     assert forecast(tiny_run, tmp_path / "full.csv", "--attention", "full") == 0
-    assert (tmp_path / "own.csv").read_bytes() == (tmp_path / "full.csv").read_bytes()
+    assert (tmp_path / "trained.csv").read_bytes() == (tmp_path / "full.csv").read_bytes()
     out = capsys.readouterr().out
-    assert f"attention: full, in place of full, which {tiny_run.path} was trained with\n" in out
+    assert f"attention: full instead of full, used to train {tiny_run.path}\n" in out
 
 
-def test_probsparse_that_computes_every_query_forecasts_as_full_and_others_do_not(tiny_run: TinyRun) -> None:
-    own = load(tiny_run.path).predict(tiny_run.table)
-    scale = own.std()
-    every = Forecaster.load(tiny_run.path, EVERY_QUERY).predict(tiny_run.table)
-    assert float(((every - own) / scale).abs().to_numpy().max()) < 1e-5
+def test_probsparse_with_all_queries_active_forecasts_like_full(tiny_run: TinyRun) -> None:
+    trained = load(tiny_run.path).predict(tiny_run.table)
+    scale = trained.std()
+    all_active = Forecaster.load(tiny_run.path, EVERY_QUERY).predict(tiny_run.table)
+    assert float(((all_active - trained) / scale).abs().to_numpy().max()) < 1e-5
     mean = Forecaster.load(tiny_run.path, "mean").predict(tiny_run.table)
-    assert float(((mean - own) / scale).abs().to_numpy().max()) > 1e-5
+    assert float(((mean - trained) / scale).abs().to_numpy().max()) > 1e-5
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--attention", "linformer"], "key_projection), which this run, trained with full, has not learned"),
-        (["--attention", "nothing"], "--attention nothing: 'nothing' is none of efficient, full"),
-        (["--attention", "full", "--model", "m.pt2"], "an exported file has its attention built in: give --run"),
+        (["--attention", "linformer"], "key_projection) that this run, trained with full, does not have"),
+        (["--attention", "nothing"], "--attention nothing: 'nothing' does not exist: choose one of efficient"),
+        (["--attention", "full", "--model", "m.pt2"], "the attention of an exported file is fixed: give --run"),
     ],
 )
-def test_an_attention_that_cannot_be_is_one_line_and_nothing_is_written(
+def test_an_unsuitable_attention_is_one_line_and_nothing_is_written(
     words: list[str], message: str, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert forecast(tiny_run, tmp_path / "next.csv", *words) == 2
@@ -92,34 +92,34 @@ def test_an_attention_that_cannot_be_is_one_line_and_nothing_is_written(
 # --- scores
 
 
-def test_the_run_as_trained_is_scored_as_its_result_says_and_the_others_beside_it(
+def test_the_run_as_trained_is_scored_first_and_matches_its_result(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--run", str(tiny_run.path), "--attention", "full", EVERY_QUERY, "mean"]
     assert transplant([*words, "--output", str(tmp_path / "scores.json")]) == 0
-    own, full, every, mean = rows_of(tmp_path / "scores.json")
-    assert set(own) == {"attention", "context_length", "test", "windows", "seconds_per_window", "trained", "share"}
-    assert [row["trained"] for row in (own, full, every, mean)] == [True, False, False, False]
-    assert (every["attention"], every["context_length"]) == ("probsparse factor=50", CONTEXT)
-    assert own["test"] == pytest.approx(tiny_run.result["test"]["scaled"], rel=1e-6)
-    assert own["windows"] == tiny_run.result["data"]["windows"]["test"]
-    assert full["test"] == own["test"]
-    assert every["test"] == pytest.approx(own["test"], rel=1e-5)
-    assert mean["test"] != pytest.approx(own["test"], rel=1e-5)
+    trained, full, all_active, mean = rows_of(tmp_path / "scores.json")
+    assert set(trained) == {"attention", "context_length", "test", "windows", "seconds_per_window", "trained", "share"}
+    assert [row["trained"] for row in (trained, full, all_active, mean)] == [True, False, False, False]
+    assert (all_active["attention"], all_active["context_length"]) == ("probsparse factor=50", CONTEXT)
+    assert trained["test"] == pytest.approx(tiny_run.result["test"]["scaled"], rel=1e-6)
+    assert trained["windows"] == tiny_run.result["data"]["windows"]["test"]
+    assert full["test"] == trained["test"]
+    assert all_active["test"] == pytest.approx(trained["test"], rel=1e-5)
+    assert mean["test"] != pytest.approx(trained["test"], rel=1e-5)
     printed = capsys.readouterr().out
     assert "full (trained)" in printed
-    assert own["share"] == tiny_run.result["model"]["share"]
+    assert trained["share"] == tiny_run.result["model"]["share"]
     assert not (tiny_run.path / "transplant.json").exists()
 
 
-def test_where_the_encoder_decoder_has_no_weight_it_is_said() -> None:
+def test_a_mixing_weight_of_0_is_noted() -> None:
     scored = Scored("full", 96, {"mse": 0.4, "mae": 0.5}, 9, 0.1, True, 0.0)
-    assert "validation gave the encoder-decoder no weight" in table_of(Run(Path("run")), [scored]).notes[-1]
+    assert "the mixing weight of the encoder-decoder is 0" in table_of(Run(Path("run")), [scored]).notes[-1]
     assert "is 30% of the forecast" in table_of(Run(Path("run")), [replace(scored, share=0.3)]).notes[-1]
     assert len(table_of(Run(Path("run")), [replace(scored, share=None)]).notes) == 1
 
 
-def test_the_trained_attention_is_named_with_the_arguments_that_are_its_own(tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_the_trained_attention_is_named_with_its_arguments(tiny_run: TinyRun, tmp_path: Path) -> None:
     folder = shutil.copytree(tiny_run.path, tmp_path / "run")
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["architecture"]["mechanisms"]["encoder"] = {"name": "probsparse", "factor": 9}
@@ -145,14 +145,14 @@ def test_a_pointwise_run_is_scored_at_other_look_backs_on_the_same_windows(point
     ("words", "message"),
     [
         ([], "--attention, --context-length: give at least one of them"),
-        (["--context-length", "96"], "only a run with model.linear_path=false takes another look-back"),
-        (["--attention", "mean", "linformer"], "key_projection), which this run, trained with full, has not learned"),
+        (["--context-length", "96"], "only a run with model.linear_path=false accepts another look-back"),
+        (["--attention", "mean", "linformer"], "key_projection) that this run, trained with full, does not have"),
         (["--context-length", "6"], "1 <= stride <= patch_length <= context_length must hold"),
         (["--context-length", "9000"], "context_length 9000 + horizon 12: the train part needs at least 9012 rows"),
         (["--attention", "mean", "--output", "{folder}/none/t.json"], "{folder}/none: no such folder: make it"),
     ],
 )
-def test_what_cannot_be_scored_is_one_line_and_nothing_is_written(
+def test_an_invalid_request_is_one_line_and_nothing_is_written(
     words: list[str], message: str, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert transplant(["--run", str(tiny_run.path), *(word.format(folder=tmp_path) for word in words)]) == 2
@@ -162,14 +162,14 @@ def test_what_cannot_be_scored_is_one_line_and_nothing_is_written(
     assert not (tiny_run.path / "transplant.json").exists()
 
 
-def test_a_causal_decoder_takes_no_attention_that_cannot_be_causal(
+def test_a_causal_decoder_refuses_attention_that_cannot_be_causal(
     pointwise: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert transplant(["--run", str(pointwise), "--attention", "linformer"]) == 2
     assert "attention=linformer cannot be causal" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("gone", "message"), [(True, "is not there: put it back"), (False, "its sha256 differs")])
+@pytest.mark.parametrize(("gone", "message"), [(True, "does not exist: put it back"), (False, "its sha256 differs")])
 def test_other_data_are_refused(
     gone: bool,
     message: str,
@@ -205,20 +205,20 @@ def test_a_file_that_only_the_folder_names_elsewhere_is_given_by_the_user(
     assert transplant([*words, "--data", str(tiny_run.source)]) == 0
 
 
-def test_weights_of_a_mechanism_of_its_own_go_with_no_other_and_with_no_other_look_back(
+def test_weights_of_a_mechanism_fit_no_other_mechanism_or_look_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own = ["attention=linformer", "model.linear_path=false", "training.max_steps=1"]
-    run, _ = train(quick(tmp_path, *own))
+    trained = ["attention=linformer", "model.linear_path=false", "training.max_steps=1"]
+    run, _ = train(quick(tmp_path, *trained))
     capsys.readouterr()
     assert transplant(["--run", str(run.path), "--attention", "full"]) == 2
-    assert "--attention full: has no place for decoder.layers.0" in capsys.readouterr().err
+    assert "--attention full: does not have decoder.layers.0" in capsys.readouterr().err
     assert transplant(["--run", str(run.path), "--context-length", "24"]) == 2
-    assert "these weights belong to the look-back and the arguments of training" in capsys.readouterr().err
+    assert "this weight depends on the look-back and the arguments of the mechanism" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("key", ["time_zone", "duplicates", "missing"])
-def test_a_run_whose_manifest_says_less_is_refused_with_the_cure(
+def test_a_run_with_an_incomplete_manifest_is_refused_with_the_cure(
     key: str, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = Path(shutil.copytree(tiny_run.path, tmp_path / "run"))
@@ -245,7 +245,7 @@ def test_a_manifest_without_its_model_is_one_line(
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, None])
-def test_predict_says_where_another_attention_changes_nothing(
+def test_predict_notes_when_another_attention_changes_nothing(
     share: float | None,
     tiny_run: TinyRun,
     tmp_path: Path,
@@ -254,4 +254,4 @@ def test_predict_says_where_another_attention_changes_nothing(
 ) -> None:
     monkeypatch.setattr("forecast.model.informer.Informer.share", share)
     assert forecast(tiny_run, tmp_path / "next.csv", "--attention", "mean") == 0
-    assert ("the forecast is the linear path's alone, and stays as it is" in capsys.readouterr().out) == (share == 0)
+    assert ("the forecast does not change: it is the linear path alone" in capsys.readouterr().out) == (share == 0)

@@ -1,12 +1,12 @@
-"""Hand-written forward and backward passes: faster on a CPU, or smaller; tests compare each with its plain layer."""
+"""Hand-written forward and backward passes that save time or memory; tests compare each with plain torch."""
 
 import torch
 from torch import Tensor
 
 
 def use_cpu_kernels(tokens: Tensor) -> bool:
-    """Return whether a layer takes its kernel, which saves memory and fits a CPU's cache: on a CPU, in one arithmetic.
+    """Return whether layers use their kernel: on a CPU, without autocast, not compiled.
 
-    A compiler fuses the plain form itself, a GPU wants few launches.
+    A compiler fuses the plain layers itself; a GPU needs few launches.
     """
     return tokens.device.type == "cpu" and not torch.is_autocast_enabled("cpu") and not torch.compiler.is_compiling()

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from forecast.attention._sampling import highest
+from forecast.attention._sampling import stable_topk
 from forecast.attention.base import Attention, SparseQueries, at_least_float32, sparse_queries
 from forecast.attention.full import softmax_weights
 from forecast.training.probe.capture import Captured
@@ -113,7 +113,7 @@ def query_recall(mechanism: SparseQueries, call: Captured, budget: int = BUDGET)
     chosen = chosen_queries(mechanism, call)  # (B, H, L)
     count = int(chosen[0, 0].sum())
     ranked = torch.arange(0, length, step, device=chosen.device)
-    best = highest(exact_measure(call, ranked, mechanism.causal), max(1, round(count * len(ranked) / length)))
+    best = stable_topk(exact_measure(call, ranked, mechanism.causal), max(1, round(count * len(ranked) / length)))
     recall = chosen[:, :, ranked].gather(2, best).double().mean((0, 2))
     return recall, count / length
 

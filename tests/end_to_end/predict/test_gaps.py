@@ -111,11 +111,11 @@ def test_an_input_that_ends_in_a_gap_is_forecast_with_a_note(
     source = write(tmp_path / "open.csv", table)
     assert forecast(repaired.path, source, tmp_path / "next.csv") == 0
     masked = repaired.config["data"]["missing"] == "mask"
-    taken = "the encoder-decoder takes the window's mean there, a target's linear path the value before them"
-    reason = taken if masked else "the value before them is held"
+    taken = "the encoder-decoder uses the window's mean there, the linear path the last value before"
+    repair = taken if masked else "filled with the last value before"
     (note,) = [line for line in capsys.readouterr().out.splitlines() if "ends in a gap" in line]
-    gap = "'oil' has no value in the last 3 rows, nor do 1 more columns in the last"
-    assert note == f"{source}: ends in a gap: {gap}: {reason}"
+    text = f"'oil' has no value in the last 3 rows (1 more end in a gap): {repair}"
+    assert note == f"{source}: ends in a gap: {text}"
     expected = load(repaired.path).predict(table.ffill())
     forecasts = dated(tmp_path / "next.csv")
     assert forecasts.index.equals(expected.index)

@@ -1,4 +1,4 @@
-"""In one process it is torch's own; over several, tests/training/parallel/test_ranks.py trains with it."""
+"""Batch norm in one process equals torch's; tests/training/parallel/test_ranks.py trains with several."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from forecast.model.kernels.batch_norm import BatchNorm
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_in_one_process_it_is_torchs_own_digit_for_digit(training: bool) -> None:
+def test_in_one_process_batch_norm_equals_torch_exactly(training: bool) -> None:
     torch.manual_seed(0)
     features = torch.randn(5, 4, 9)
     ours, torchs = BatchNorm(4).train(training), nn.BatchNorm1d(4).train(training)
@@ -19,21 +19,21 @@ def test_in_one_process_it_is_torchs_own_digit_for_digit(training: bool) -> None
         assert torch.equal(tensor, torchs.state_dict()[name])
 
 
-def test_over_a_batch_of_all_it_gives_and_learns_what_torch_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two processes with the same half each are one process with that half twice."""
+def test_over_two_processes_batch_norm_equals_torch_on_the_joint_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes with the same half each equal one process with that half twice."""
     torch.manual_seed(0)
     half = torch.randn(5, 4, 9)
     ours, torchs = BatchNorm(4), nn.BatchNorm1d(4)
-    monkeypatch.setattr("forecast.model.kernels.batch_norm._several", lambda: True)
+    monkeypatch.setattr("forecast.model.kernels.batch_norm._is_distributed", lambda: True)
     monkeypatch.setattr("torch.distributed.get_world_size", lambda: 2)
     monkeypatch.setattr("torch.distributed.all_reduce", lambda tensor: tensor.mul_(2))
     mine, whole = half.clone().requires_grad_(), torch.cat([half, half]).requires_grad_()
-    given, expected = ours(mine), torchs(whole)
-    torch.testing.assert_close(given, expected[:5])
+    actual, expected = ours(mine), torchs(whole)
+    torch.testing.assert_close(actual, expected[:5])
     for name, tensor in ours.state_dict().items():
         torch.testing.assert_close(tensor, torchs.state_dict()[name])
-    wanted = torch.randn(5, 4, 9)
-    (given * wanted).sum().backward()
-    (expected * torch.cat([wanted, wanted])).sum().backward()
+    weights = torch.randn(5, 4, 9)
+    (actual * weights).sum().backward()
+    (expected * torch.cat([weights, weights])).sum().backward()
     torch.testing.assert_close(mine.grad, whole.grad[:5])
     torch.testing.assert_close(2 * ours.weight.grad, torchs.weight.grad)

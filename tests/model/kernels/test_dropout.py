@@ -9,16 +9,16 @@ def keep_mask(count: int, p: float) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("p", [0.05, 0.1, 0.3, 0.5, 0.9])
-def test_the_share_that_is_kept_and_the_mean_are_those_asked_for(p: float) -> None:
+def test_dropout_keeps_the_requested_fraction_and_the_mean(p: float) -> None:
     torch.manual_seed(0)
     mask = keep_mask(400_000, p)
     assert float((mask > 0).float().mean()) == pytest.approx(1 - p, abs=0.004)
     assert float(mask.mean()) == pytest.approx(1, abs=0.02)
-    kept = mask[mask > 0].unique()
-    assert kept.tolist() == pytest.approx([1 / (1 - p)], rel=2**-12)
+    scales = mask[mask > 0].unique()
+    assert scales.tolist() == pytest.approx([1 / (1 - p)], rel=2**-12)
 
 
-def test_the_four_elements_of_a_random_word_fall_independently() -> None:
+def test_the_four_elements_of_a_random_word_are_dropped_independently() -> None:
     torch.manual_seed(0)
     dropped = (keep_mask(400_000, 0.5) == 0).view(-1, 4).long()
     patterns = torch.bincount((dropped * torch.tensor([1, 2, 4, 8])).sum(1), minlength=16)
@@ -26,11 +26,11 @@ def test_the_four_elements_of_a_random_word_fall_independently() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 7, 1001])
-def test_a_mask_has_as_many_elements_as_asked_for(count: int) -> None:
+def test_a_mask_has_the_requested_number_of_elements(count: int) -> None:
     assert keep_mask(count, 0.3).shape == (count,)
 
 
-def test_evaluation_changes_nothing_and_draws_nothing() -> None:
+def test_evaluation_keeps_values_and_draws_no_random_numbers() -> None:
     values = torch.randn(5, 7)
     state = torch.get_rng_state()
     assert torch.equal(Dropout(0.5).eval()(values), values)
@@ -38,7 +38,7 @@ def test_evaluation_changes_nothing_and_draws_nothing() -> None:
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_a_seed_gives_the_same_mask_again_and_the_next_call_another() -> None:
+def test_a_seed_repeats_the_mask_and_the_next_call_changes_it() -> None:
     layer, values = Dropout(0.5), torch.ones(1000)
     torch.manual_seed(3)
     first, second = layer(values), layer(values)
@@ -47,7 +47,7 @@ def test_a_seed_gives_the_same_mask_again_and_the_next_call_another() -> None:
     assert not torch.equal(first, second)
 
 
-def test_the_gradient_passes_where_the_value_did_and_by_the_same_factor() -> None:
+def test_the_gradient_has_the_factors_of_the_forward_pass() -> None:
     torch.manual_seed(0)
     values = torch.ones(500, requires_grad=True)
     dropped = Dropout(0.3)(values)
@@ -58,16 +58,16 @@ def test_the_gradient_passes_where_the_value_did_and_by_the_same_factor() -> Non
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
-def test_shape_and_dtype_stay_and_a_view_is_taken_as_it_is(dtype: torch.dtype) -> None:
+def test_dropout_keeps_shape_and_dtype_of_a_view(dtype: torch.dtype) -> None:
     values = torch.ones(3, 5, 4, dtype=dtype).transpose(1, 2)
     dropped = Dropout(0.5)(values)
     assert dropped.shape == (3, 4, 5)
     assert dropped.dtype == dtype
 
 
-def test_a_byte_an_element_is_held_for_the_gradient() -> None:
-    held = []
+def test_one_byte_per_element_is_stored_for_the_gradient() -> None:
+    stored = []
     values = torch.ones(1000, requires_grad=True)
-    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: held.append(tensor.nbytes), lambda _: None):
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: stored.append(tensor.nbytes), lambda _: None):
         Dropout(0.5)(values)
-    assert sum(held) == 1000
+    assert sum(stored) == 1000

@@ -1,4 +1,4 @@
-"""The kernel beside the plain formula; with dropout, whose masks are its own, beside differences."""
+"""The kernel compared with the plain formula; with dropout, compared with finite differences."""
 
 from collections.abc import Callable
 
@@ -34,36 +34,34 @@ def plainly(transform: FeedForward, norm: nn.LayerNorm, tokens: Tensor, *, adds_
 
 @pytest.mark.parametrize("rows", [4, 8, 20, 100])
 @pytest.mark.parametrize("adds_normed", [False, True])
-def test_forward_and_gradients_are_those_of_the_plain_formula(
+def test_output_and_gradients_equal_those_of_the_plain_formula(
     rows: int, adds_normed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed_forward, "CHUNK_ELEMENTS", 10 * rows)
     transform, norm, tokens = parts()
     weights = [tokens, *norm.parameters(), *transform.parameters()]
     expected = plainly(transform, norm, tokens, adds_normed=adds_normed)
-    given = by_kernel(transform, norm, tokens, adds_normed=adds_normed)
-    wanted = torch.randn_like(tokens)
-    torch.testing.assert_close(given, expected)
-    actual = torch.autograd.grad(given, weights, wanted)
-    torch.testing.assert_close(actual, torch.autograd.grad(expected, weights, wanted))
+    output = by_kernel(transform, norm, tokens, adds_normed=adds_normed)
+    grad_output = torch.randn_like(tokens)
+    torch.testing.assert_close(output, expected)
+    actual = torch.autograd.grad(output, weights, grad_output)
+    torch.testing.assert_close(actual, torch.autograd.grad(expected, weights, grad_output))
 
 
-def test_chunks_draw_what_the_plain_formula_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that a compiler took learns what it would have learnt without."""
+def test_chunks_draw_the_random_numbers_of_the_plain_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiled model, which uses the plain form, learns the same."""
     monkeypatch.setattr(feed_forward, "CHUNK_ELEMENTS", 40)
     transform, norm, tokens = parts(dropout=0.4)
-    found = []
+    results = []
     for way in (by_kernel, plainly):
         torch.manual_seed(1)
-        given = way(transform, norm, tokens, adds_normed=True)
-        found.append([given, *torch.autograd.grad(given.square().sum(), [tokens, *transform.parameters()])])
-    torch.testing.assert_close(*found)
+        output = way(transform, norm, tokens, adds_normed=True)
+        results.append([output, *torch.autograd.grad(output.square().sum(), [tokens, *transform.parameters()])])
+    torch.testing.assert_close(*results)
 
 
 @pytest.mark.parametrize("adds_normed", [False, True])
-def test_with_dropout_the_gradients_are_those_that_differences_give(
-    adds_normed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gradients_with_dropout_match_finite_differences(adds_normed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed_forward, "CHUNK_ELEMENTS", 40)
     transform, norm, tokens = parts(dropout=0.4)
 
@@ -74,7 +72,7 @@ def test_with_dropout_the_gradients_are_those_that_differences_give(
     assert torch.autograd.gradcheck(again, (tokens[:1, :6], *norm.parameters(), *transform.parameters()))
 
 
-def test_both_dropouts_fall_with_their_probability_and_keep_the_mean() -> None:
+def test_both_dropouts_have_their_probability_and_keep_the_mean() -> None:
     transform, norm, _ = parts(dropout=0.3, d_ff=6)
     with torch.no_grad():
         transform[0].weight.zero_()
@@ -88,17 +86,17 @@ def test_both_dropouts_fall_with_their_probability_and_keep_the_mean() -> None:
     assert len(kept) / added.numel() == pytest.approx(0.7**2, abs=0.01)
 
 
-def test_evaluation_drops_nothing_and_draws_nothing() -> None:
+def test_evaluation_drops_nothing_and_draws_no_random_numbers() -> None:
     transform, norm, tokens = parts(dropout=0.5)
     transform.eval()
     state = torch.get_rng_state()
-    given = by_kernel(transform, norm, tokens, adds_normed=False)
-    torch.testing.assert_close(given, tokens + transform(norm(tokens)))
+    output = by_kernel(transform, norm, tokens, adds_normed=False)
+    torch.testing.assert_close(output, tokens + transform(norm(tokens)))
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def held_by(call: Callable[[], object]) -> int:
-    """Return the numbers that are held for the gradient, each once."""
+def stored_by(call: Callable[[], object]) -> int:
+    """Return the number of elements stored for the gradient, each counted once."""
     storages: dict[int, int] = {}
 
     def look(tensor: Tensor) -> Tensor:
@@ -111,8 +109,8 @@ def held_by(call: Callable[[], object]) -> int:
     return sum(storages.values())
 
 
-def test_the_tokens_and_what_comes_before_the_gelu_is_all_that_is_held() -> None:
+def test_only_tokens_and_the_input_of_the_gelu_are_stored() -> None:
     transform, norm, tokens = parts(d_ff=60)
     weights = sum(each.numel() for each in (*norm.parameters(), transform[0].weight, transform[3].weight))
-    held = held_by(lambda: by_kernel(transform, norm, tokens, adds_normed=True))
-    assert held == tokens.numel() + 21 * 60 + weights
+    stored = stored_by(lambda: by_kernel(transform, norm, tokens, adds_normed=True))
+    assert stored == tokens.numel() + 21 * 60 + weights

@@ -1,4 +1,4 @@
-"""The way round by the few queries, beside the usual way through all keys and values."""
+"""The sparse kernel compared with the usual form through all keys and values."""
 
 from collections.abc import Callable
 
@@ -22,50 +22,50 @@ def layer(causal: bool = False, **changes: object) -> MultiHeadAttention:
     return heads.eval()
 
 
-def given(heads: MultiHeadAttention, tokens: Tensor) -> tuple[Tensor, ...]:
+def output_and_gradients(heads: MultiHeadAttention, tokens: Tensor) -> tuple[Tensor, ...]:
     torch.manual_seed(3)
     output = heads(tokens, tokens, tokens)
     weights = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).view_as(output)
-    found = torch.autograd.grad((output * weights).sum(), [tokens, *heads.parameters()])
-    return output.detach(), *found
+    gradients = torch.autograd.grad((output * weights).sum(), [tokens, *heads.parameters()])
+    return output.detach(), *gradients
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Count how often the way round is taken."""
-    taken: list[int] = []
+    """Count how often the sparse kernel is used."""
+    used: list[int] = []
     attend: Callable[..., Tensor] = few_queries.attend_few
 
     def counted(*arguments: object) -> Tensor:
-        taken.append(1)
+        used.append(1)
         return attend(*arguments)
 
     monkeypatch.setattr(few_queries, "attend_few", counted)
-    return taken
+    return used
 
 
 @pytest.mark.parametrize("measure", ["sampled_mean", "published"])
 @pytest.mark.parametrize("training", [False, True])
-def test_output_and_gradients_are_those_of_the_usual_way(
+def test_output_and_gradients_equal_those_of_the_usual_form(
     measure: str, training: bool, calls: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heads = layer(measure=measure).train(training)
     tokens = torch.randn(2, 61, 10, dtype=torch.float64, requires_grad=True)
-    actual = given(heads, tokens)
+    actual = output_and_gradients(heads, tokens)
     assert len(calls) == 1
     monkeypatch.setattr(few_queries, "is_cheaper", lambda *_: False)
-    torch.testing.assert_close(actual, given(heads, tokens))
+    torch.testing.assert_close(actual, output_and_gradients(heads, tokens))
     assert len(calls) == 1
 
 
-def test_as_a_compiler_sees_it_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_compiled_form_gives_the_same_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     heads, tokens = layer(), torch.randn(2, 61, 10, dtype=torch.float64, requires_grad=True)
-    expected = given(heads, tokens)
+    expected = output_and_gradients(heads, tokens)
     monkeypatch.setattr("torch.compiler.is_compiling", lambda: True)
-    torch.testing.assert_close(given(heads, tokens), expected)
+    torch.testing.assert_close(output_and_gradients(heads, tokens), expected)
 
 
-def test_it_is_taken_for_long_unmasked_self_attention_alone(calls: list[int]) -> None:
+def test_only_long_unmasked_self_attention_uses_the_kernel(calls: list[int]) -> None:
     short, tokens = torch.randn(2, 5, 10, dtype=torch.float64), torch.randn(2, 61, 10, dtype=torch.float64)
     mask = torch.ones(2, 61, dtype=torch.bool)
     layer()(short, short, short)
@@ -80,15 +80,15 @@ def test_it_is_taken_for_long_unmasked_self_attention_alone(calls: list[int]) ->
     assert calls == []
 
 
-def test_of_the_gradient_only_the_shares_are_held() -> None:
+def test_only_softmax_weights_are_stored_for_the_gradient() -> None:
     heads, tokens = layer(), torch.randn(2, 61, 10, dtype=torch.float64, requires_grad=True)
-    held: dict[int, int] = {}
+    stored: dict[int, int] = {}
 
     def look(tensor: Tensor) -> Tensor:
-        held[tensor.data_ptr()] = tensor.numel()
+        stored[tensor.data_ptr()] = tensor.numel()
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(look, lambda tensor: tensor):
         heads(tokens, tokens, tokens)
     few = 2 * 3 * 10  # B·H·u, u = 2 ⌈ln 61⌉
-    assert sum(held.values()) == tokens.numel() + few + few * 61 + sum(each.numel() for each in heads.parameters())
+    assert sum(stored.values()) == tokens.numel() + few + few * 61 + sum(each.numel() for each in heads.parameters())

@@ -1,4 +1,4 @@
-"""The way round by the few queries is taken only where a call of the layers would change nothing."""
+"""The sparse kernel is used only where calling the layers would give the same result."""
 
 import copy
 from collections.abc import Callable
@@ -31,20 +31,20 @@ def tokens(batch: int = 2) -> Tensor:
     return torch.randn(batch, LENGTH, 10, generator=generator, dtype=torch.float64)
 
 
-def usual(heads: MultiHeadAttention, given: Tensor) -> Tensor:
-    """Return the output of the way through all keys and values: three tensors are no self-attention to the layer."""
-    output: Tensor = heads(given, given.clone(), given.clone())
+def usual_form(heads: MultiHeadAttention, x: Tensor) -> Tensor:
+    """Return the output of the usual form: with three different tensors the layer sees no self-attention."""
+    output: Tensor = heads(x, x.clone(), x.clone())
     return output
 
 
 @pytest.fixture
 def general(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Return what makes every layer take the usual way."""
+    """Return a function that makes every layer use the usual form."""
     return lambda: monkeypatch.setattr(few_queries, "is_cheaper", lambda *_: False)
 
 
 class LowRank(nn.Linear):
-    """A linear layer with a product of two narrow matrices beside its weight."""
+    """Linear layer with a low-rank update."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__(layer.in_features, layer.out_features, dtype=layer.weight.dtype)
@@ -104,14 +104,14 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_what_is_put_on_or_in_place_of_a_part_acts(change: Callable[[MultiHeadAttention], None]) -> None:
-    heads, given = layer(), tokens()
-    plain = heads(given, given, given)
+def test_modified_layers_are_called(change: Callable[[MultiHeadAttention], None]) -> None:
+    heads, x = layer(), tokens()
+    plain = heads(x, x, x)
     change(heads)
-    for _ in range(2):  # pruned weights belong to one backward pass
-        output = heads(given, given, given)
+    for _ in range(2):  # pruned weights are recomputed for each backward pass
+        output = heads(x, x, x)
         output.sum().backward()
-    torch.testing.assert_close(output, usual(heads, given), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(output, usual_form(heads, x), rtol=1e-12, atol=1e-12)
     assert not torch.allclose(output, plain)
 
 
@@ -120,11 +120,11 @@ def test_what_is_put_on_or_in_place_of_a_part_acts(change: Callable[[MultiHeadAt
     [nn.modules.module.register_module_forward_hook, nn.modules.module.register_module_forward_pre_hook],
     ids=lambda register: register.__name__,
 )
-def test_a_hook_on_every_module_is_called_for_each_part(register: Callable[..., Any]) -> None:
-    heads, given, seen = layer(), tokens(), set()
+def test_a_global_hook_is_called_for_every_module(register: Callable[..., Any]) -> None:
+    heads, x, seen = layer(), tokens(), set()
     handle = register(lambda module, *_: seen.add(module))
     try:
-        heads(given, given, given)
+        heads(x, x, x)
     finally:
         handle.remove()
     assert set(heads.modules()) <= seen
@@ -135,114 +135,114 @@ def test_a_hook_on_every_module_is_called_for_each_part(register: Callable[..., 
 def test_a_hook_on_gradients_is_called(name: str, kind: str) -> None:
     heads, seen = layer(), []
     getattr(getattr(heads, name), kind)(lambda module, *_: seen.append(module))
-    given = tokens().requires_grad_()
-    heads(given, given, given).sum().backward()
+    x = tokens().requires_grad_()
+    heads(x, x, x).sum().backward()
     assert seen == [getattr(heads, name)]
 
 
 class Twice(ProbSparseAttention):
-    """Attends in its own way and inherits what ProbSparse says of the few."""
+    """Changes `attend` and inherits the choice of active queries."""
 
     def attend(self, *arguments: Any) -> Tensor:
         return 2 * super().attend(*arguments)
 
 
-def test_a_subclass_that_attends_in_its_own_way_is_called() -> None:
-    heads, given = layer(Twice(num_heads=3, head_dim=16, **ARGUMENTS)), tokens()
-    torch.testing.assert_close(heads(given, given, given), usual(heads, given))
+def test_a_subclass_with_another_attend_is_called() -> None:
+    heads, x = layer(Twice(num_heads=3, head_dim=16, **ARGUMENTS)), tokens()
+    torch.testing.assert_close(heads(x, x, x), usual_form(heads, x))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:torch.quantize_per_tensor:UserWarning")
 def test_a_quantized_layer_is_called() -> None:
-    heads, given = layer().float(), tokens().float()
+    heads, x = layer().float(), tokens().float()
     quantized = torch.ao.quantization.quantize_dynamic(copy.deepcopy(heads), {nn.Linear}, torch.qint8)
     assert type(quantized.value_projection) is not nn.Linear
-    output = quantized(given, given, given)
-    torch.testing.assert_close(output, usual(quantized, given), rtol=1e-4, atol=1e-4)
-    assert not torch.equal(output, heads(given, given, given))
+    output = quantized(x, x, x)
+    torch.testing.assert_close(output, usual_form(quantized, x), rtol=1e-4, atol=1e-4)
+    assert not torch.equal(output, heads(x, x, x))
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
-def test_gradients_of_each_sample_are_those_of_the_sample_alone() -> None:
-    heads, given = layer(), tokens(3)
+def test_per_sample_gradients_equal_those_of_single_samples() -> None:
+    heads, x = layer(), tokens(3)
     weights = {name: each.detach() for name, each in heads.named_parameters()}
 
     def loss(weights: dict[str, Tensor], sample: Tensor) -> Tensor:
         one = sample[None]
         return torch.func.functional_call(heads, weights, (one, one, one)).square().sum()  # type: ignore[no-any-return]
 
-    found = torch.func.vmap(torch.func.grad(loss), (None, 0))(weights, given)
+    gradients = torch.func.vmap(torch.func.grad(loss), (None, 0))(weights, x)
     for row in range(3):
-        one = given[row : row + 1]
+        one = x[row : row + 1]
         alone = torch.autograd.grad(heads(one, one, one).square().sum(), list(heads.parameters()))
-        torch.testing.assert_close([each[row] for each in found.values()], list(alone))
+        torch.testing.assert_close([gradient[row] for gradient in gradients.values()], list(alone))
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
-def test_forward_mode_gives_the_change_of_the_output() -> None:
-    heads, given = layer(), tokens()
+def test_forward_mode_differentiation_matches_finite_differences() -> None:
+    heads, x = layer(), tokens()
     torch.manual_seed(2)
-    direction = torch.randn_like(given)
+    direction = torch.randn_like(x)
     with sdpa_kernel(SDPBackend.MATH), torch.autograd.forward_ad.dual_level():
-        dual = torch.autograd.forward_ad.make_dual(given, direction)
-        found = torch.autograd.forward_ad.unpack_dual(heads(dual, dual, dual)).tangent
+        dual = torch.autograd.forward_ad.make_dual(x, direction)
+        tangent = torch.autograd.forward_ad.unpack_dual(heads(dual, dual, dual)).tangent
     step = 1e-6
-    moved = [heads(each, each, each) for each in (given + step * direction, given - step * direction)]
-    torch.testing.assert_close(found, (moved[0] - moved[1]) / (2 * step), rtol=1e-6, atol=1e-8)
+    moved = [heads(each, each, each) for each in (x + step * direction, x - step * direction)]
+    torch.testing.assert_close(tangent, (moved[0] - moved[1]) / (2 * step), rtol=1e-6, atol=1e-8)
 
 
-def of_second_order(heads: MultiHeadAttention, given: Tensor) -> list[Tensor]:
-    """Return the gradients of the squared length of a gradient."""
-    output = given + heads(given, given, given)
-    leaves = [given, *heads.parameters()]
+def second_derivatives(heads: MultiHeadAttention, x: Tensor) -> list[Tensor]:
+    """Return the gradients of a function of the gradients."""
+    output = x + heads(x, x, x)
+    leaves = [x, *heads.parameters()]
     first = torch.autograd.grad(output.square().sum(), leaves, create_graph=True)
-    weights = torch.linspace(-1, 1, given.numel(), dtype=given.dtype).view_as(given)
+    weights = torch.linspace(-1, 1, x.numel(), dtype=x.dtype).view_as(x)
     measure = first[0].square().sum() + (weights * first[0]).sum() + sum(each.square().sum() for each in first[1:])
     return [first[0].detach(), *torch.autograd.grad(measure, leaves)]
 
 
 @pytest.mark.parametrize("tied", [False, True])
-def test_gradients_of_gradients_are_those_of_the_usual_way(tied: bool, general: Callable[[], None]) -> None:
+def test_second_derivatives_equal_those_of_the_usual_form(tied: bool, general: Callable[[], None]) -> None:
     heads = layer()
     if tied:
         heads.key_projection.weight = heads.query_projection.weight
-    given = tokens().requires_grad_()
-    actual = of_second_order(heads, given)
+    x = tokens().requires_grad_()
+    actual = second_derivatives(heads, x)
     general()
     with sdpa_kernel(SDPBackend.MATH):  # the fused kernel has no second derivative
-        torch.testing.assert_close(actual, of_second_order(heads, given), rtol=1e-8, atol=1e-8)
+        torch.testing.assert_close(actual, second_derivatives(heads, x), rtol=1e-8, atol=1e-8)
 
 
-def test_gradients_of_gradients_are_those_of_finite_differences() -> None:
+def test_second_derivatives_match_finite_differences() -> None:
     torch.manual_seed(0)
     heads = MultiHeadAttention(3, 2, build("probsparse", num_heads=2, head_dim=2, **ARGUMENTS), head_dim=2)
-    given = torch.randn(2, 5, 3, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(2, 5, 3, dtype=torch.float64, requires_grad=True)
     weights = [each.detach().double().requires_grad_() for each in heads.parameters()]
     chosen = torch.tensor([[[1, 3], [3, 2]], [[4, 0], [0, 1]]])
 
-    def attend(given: Tensor, *weights: Tensor) -> Tensor:
-        return few_queries.attend_few(given, few_queries.Projections(*weights), chosen)
+    def attend(x: Tensor, *weights: Tensor) -> Tensor:
+        return few_queries.attend_few(x, few_queries.Projections(*weights), chosen)
 
-    assert torch.autograd.gradcheck(attend, (given, *weights))
-    assert torch.autograd.gradgradcheck(attend, (given, *weights))
+    assert torch.autograd.gradcheck(attend, (x, *weights))
+    assert torch.autograd.gradgradcheck(attend, (x, *weights))
 
 
-def test_gradients_of_gradients_leave_out_what_needs_none() -> None:
-    heads, given = layer(), tokens().requires_grad_()
-    expected = of_second_order(heads, given)[1]
+def test_second_derivatives_skip_tensors_without_gradient() -> None:
+    heads, x = layer(), tokens().requires_grad_()
+    expected = second_derivatives(heads, x)[1]
     for projection in (heads.key_projection, heads.value_projection):
         projection.requires_grad_(False)
-    output = given + heads(given, given, given)
-    (first,) = torch.autograd.grad(output.square().sum(), [given], create_graph=True)
+    output = x + heads(x, x, x)
+    (first,) = torch.autograd.grad(output.square().sum(), [x], create_graph=True)
     assert first.requires_grad
-    assert expected.shape == torch.autograd.grad(first.square().sum(), [given])[0].shape
+    assert expected.shape == torch.autograd.grad(first.square().sum(), [x])[0].shape
 
 
-def test_an_empty_batch_and_an_empty_sequence_pass() -> None:
+def test_an_empty_batch_and_an_empty_sequence_are_accepted() -> None:
     heads = layer()
     for shape in ((0, LENGTH, 10), (2, 0, 10)):
-        given = torch.zeros(shape, dtype=torch.float64, requires_grad=True)
-        output = heads(given, given, given)
+        x = torch.zeros(shape, dtype=torch.float64, requires_grad=True)
+        output = heads(x, x, x)
         assert output.shape == shape
         output.sum().backward()
-        assert given.grad is not None
+        assert x.grad is not None
