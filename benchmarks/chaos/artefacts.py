@@ -139,8 +139,8 @@ def _wrong(scene: Scene, ended: Ended, changed: list[str], asked: int) -> str | 
         return "leaked: the secret of the environment"
     if ended.growth is not None and ended.growth > GROWTH:
         return f"grew by {ended.growth / 2**30:.1f} GiB"
-    if "a fault of the program" in ended.text:
-        return f"a fault of the program: {ended.error.strip().splitlines()[-1][:300]}"
+    if "a program error" in ended.text:
+        return f"a program error: {ended.error.strip().splitlines()[-1][:300]}"
     if ended.code == 1 and "error: attention-full: " in ended.error and "Traceback" not in ended.text:
         return None  # a sweep, whose other job went on
     return complaint(ended)

@@ -256,8 +256,8 @@ def judged(ended: Ended, path: Path, reader: Reader | None, is_equal: Callable[[
     tells = reader is not None and reader.tells
     names = [name for name in (path.name, path.parent.name, path.parent.parent.name) if len(name) > 2]
     told = any(name in line for line in ended.text.splitlines() for name in names if _is_about_damage(line))
-    if "a fault of the program" in ended.text:
-        return f"a fault of the program: {ended.error.strip().splitlines()[-1][:300]}", ""
+    if "a program error" in ended.text:
+        return f"a program error: {ended.error.strip().splitlines()[-1][:300]}", ""
     if tells and ended.code == 1 and told and "Traceback" not in ended.text and not ended.late:
         return None, "told"
     if (wrong := complaint(ended)) is not None:

@@ -94,7 +94,7 @@ def made_twice(done: Interrupted) -> str | None:
     """Say which job was made again though a command before had finished it; None if there is none."""
     finished: set[str] = set()
     for there, ended in zip(done.finished, done.ends, strict=True):
-        begun = set(re.findall(r"(\S+) (?:starts|goes on)", ended.text))
+        begun = set(re.findall(r"(\S+) (?:starts|resumes)", ended.text))
         if again := sorted(begun & finished):
             return f"{again[0]} was finished, and was made again"
         finished |= there

@@ -19,8 +19,8 @@ from forecast.common.files import look_up
 from forecast.common.place import started_place
 from forecast.runs.summary import print_next_commands, print_table
 from forecast.training.sweep.overrides import (
+    allow_data_path_on_resume,
     compose_first,
-    own_file_of_a_folder,
     read_command_line,
     sweep_configuration,
 )
@@ -44,7 +44,7 @@ def _run() -> None:
         return
     composed: list[DictConfig] = []
     typed = [word for word in arguments.overrides if not word.lstrip("+~").startswith(("hydra.", "hydra/"))]
-    with own_file_of_a_folder(arguments):
+    with allow_data_path_on_resume(arguments):
         _compose_and_call(composed.append)
     for config in composed:  # none where Hydra only answered a question, as to --cfg
         _train_and_print(config, typed)
