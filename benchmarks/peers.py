@@ -16,7 +16,7 @@ from forecast.benchmark.machine import choose_device, facts_of
 from forecast.benchmark.measure import WARM_UP
 from forecast.benchmark.models import BEFORE, NUM_KNOWN, SEED, Drawn, Preset, Task, build_ours, our_peer, parse_preset
 from forecast.benchmark.options import add_run_options, open_folder
-from forecast.benchmark.report import CASES, heading_of, tell, write_record, write_unfinished
+from forecast.benchmark.report import CASES, heading_of, print_report, write_record, write_unfinished
 from forecast.common.cli import ran_out_of_memory
 from forecast.common.errors import InputError
 from forecast.common.memory import peak_bytes
@@ -331,7 +331,7 @@ def run(options: argparse.Namespace, arguments: Sequence[str]) -> None:
     tables = list(peer_tables(rows, differences_of(preset, theirs[0], configured("optimizer", "adamw"))))
     said = f"{options.pairs} pairs of passes, strictly in turn, their order turned with each round."
     write_record(folder, heading_of("Peers: the same model elsewhere", facts, said), tables, {CASES: rows})
-    tell(folder, tables, quiet=options.quiet)
+    print_report(folder, tables, quiet=options.quiet)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

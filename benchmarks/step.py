@@ -17,7 +17,7 @@ from forecast.benchmark.machine import choose_device, facts_of, product_rate
 from forecast.benchmark.measure import WARM_UP
 from forecast.benchmark.models import Preset, Task, build_ours, our_peer, parse_preset
 from forecast.benchmark.options import add_run_options, open_folder
-from forecast.benchmark.report import CASES, OPERATIONS, heading_of, tell, write_record, write_unfinished
+from forecast.benchmark.report import CASES, OPERATIONS, heading_of, print_report, write_record, write_unfinished
 from forecast.common.options import positive
 from forecast.common.progress import progress
 from forecast.common.tables import Row, Table
@@ -320,7 +320,7 @@ def run(options: argparse.Namespace, arguments: Sequence[str]) -> None:
     tables = [limit_table(rows), *operation_tables(operations, options.top)]
     head = heading_of("A training step: the matrix limit, and the rest", facts, f"{options.model}, {attention.label}.")
     write_record(folder, head, tables, {CASES: rows, OPERATIONS: operations})
-    tell(folder, tables, quiet=options.quiet)
+    print_report(folder, tables, quiet=options.quiet)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
