@@ -1,10 +1,10 @@
-"""Show that a machine's load becomes no verdict: `python -m benchmarks.load --pairs 10 --output load.csv`.
+"""Show that a machine's load does not change verdicts: `python -m benchmarks.load --pairs 10 --output load.csv`.
 
-Each pair is two sweeps of the same mechanisms. While one of them runs, a process of its own uses a core all the time;
-the order of the two alternates. The reports' verdicts on training and inference stand side by side in the CSV. At the
-end comes one sweep at a long look-back, in which `probsparse` has to be called faster than `full`.
+Each pair is two sweeps of the same mechanisms, one on a quiet machine and one while another process uses a core. The
+order of the two alternates. The CSV has the reports' verdicts on training and inference from both. The last sweep is at
+a long look-back, where the report must call `probsparse` faster than `full`.
 
-Run it on a machine that does nothing else. An interrupted command goes on where it was.
+Run it on an idle machine. Run an interrupted command again to continue.
 """
 
 import argparse
@@ -29,7 +29,7 @@ TIMES = ("train", "inference")
 FASTER, SLOWER = "faster", "slower"
 
 FACTS = ("against_full", "against_full_times", "against_full_low", "against_full_high", "against_full_basis", "cost")
-"""Of each time, columns of a report's CSV; `cost` is that of the job alone, in milliseconds a window."""
+"""Columns of a report's CSV for each time; `cost` is the time of the job in ms per window."""
 
 COLUMNS = (
     *("pair", "mechanism", "look_back", "opposite"),
@@ -39,40 +39,40 @@ COLUMNS = (
 )
 
 LONG = "long"
-"""In the place of a pair: the quiet sweep at the long look-back."""
+"""Value of `pair` for the quiet sweep at the long look-back."""
 
 SPIN = "import os\nstarter = os.getppid()\nwhile os.getppid() == starter:\n    sum(range(10**6))"
-"""The program that uses a core, until who started it has gone."""
+"""Program that uses a core until its parent process ends."""
 
 Row = dict[str, str]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the pairs that the file has not, print what all of them say, and return 1 if two reports contradict."""
+    """Run the pairs that are missing in the file, print a summary, and return 1 if two reports contradict."""
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # what was started ends too
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends child processes too
     options.output.parent.mkdir(parents=True, exist_ok=True)
     for number in range(1, options.pairs + 1):
         if not any(row["pair"] == str(number) for row in _read(options.output)):
             _append(options.output, _pair(number, options))
     if options.long and not any(row["pair"] == LONG for row in _read(options.output)):
         _append(options.output, _long(options))
-    return _tell(_read(options.output), long=options.long)
+    return _print_summary(_read(options.output), long=options.long)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--pairs", type=int, default=10, help="pairs of sweeps (%(default)s)")
-    add("--output", type=Path, required=True, help="the CSV: a row for each pair, mechanism and look-back")
-    add("--work", type=Path, default=Path("outputs/load"), help="folder of the sweeps (%(default)s)")
-    add("--data", default="synthetic", help="the word for data= (%(default)s)")
-    add("--mechanisms", default="full,probsparse,linear", help="the word for attention= (%(default)s)")
-    add("--look-backs", default="96,720", help="the word for context_length= (%(default)s)")
-    add("--steps", type=int, default=30, help="training steps of each job (%(default)s)")
-    add("--seconds", type=float, default=2.0, help="of sweep.repeat_timing (%(default)s)")
-    add("--long-look-back", type=int, default=2880, help="of the last sweep (%(default)s)")
-    add("--long", action=argparse.BooleanOptionalAction, default=True, help="make the sweep at the long look-back")
+    add("--pairs", type=int, default=10, help="number of pairs of sweeps (default: %(default)s)")
+    add("--output", type=Path, required=True, help="CSV file with a row per pair, mechanism and look-back")
+    add("--work", type=Path, default=Path("outputs/load"), help="folder of the sweeps (default: %(default)s)")
+    add("--data", default="synthetic", help="value of data= (default: %(default)s)")
+    add("--mechanisms", default="full,probsparse,linear", help="value of attention= (default: %(default)s)")
+    add("--look-backs", default="96,720", help="value of context_length= (default: %(default)s)")
+    add("--steps", type=int, default=30, help="training steps of each job (default: %(default)s)")
+    add("--seconds", type=float, default=2.0, help="value of sweep.repeat_timing in seconds (default: %(default)s)")
+    add("--long-look-back", type=int, default=2880, help="look-back of the last sweep (default: %(default)s)")
+    add("--long", action=argparse.BooleanOptionalAction, default=True, help="run the sweep at the long look-back")
     add("--keep", action="store_true", help="keep the folders of the sweeps")
     return parser
 
@@ -100,10 +100,10 @@ def _pair(number: int, options: argparse.Namespace) -> list[Row]:
 def _long(options: argparse.Namespace) -> list[Row]:
     """Run the sweep at the long look-back and return its row."""
     began = time.monotonic()
-    found = {QUIET: _sweep(LONG, "full,probsparse", str(options.long_look_back), options)}
+    reports = {QUIET: _sweep(LONG, "full,probsparse", str(options.long_look_back), options)}
     facts = {f"{QUIET}_seconds": f"{time.monotonic() - began:.1f}"}
     print(f"{LONG}: {facts[f'{QUIET}_seconds']} s", flush=True)
-    return [_row(LONG, key, found, facts) for key in found[QUIET] if key[0] == "probsparse"]
+    return [_row(LONG, key, reports, facts) for key in reports[QUIET] if key[0] == "probsparse"]
 
 
 def _row(pair: str, key: tuple[str, str], reports: dict[str, dict[tuple[str, str], Row]], facts: Row) -> Row:
@@ -140,7 +140,7 @@ def _sweep(name: str, mechanisms: str, look_backs: str, options: argparse.Namesp
 
 @contextmanager
 def _core_in_use(wanted: bool) -> Iterator[list[float]]:
-    """Keep a core in use meanwhile, if that is wanted; the list then holds the processor time that it took."""
+    """Keep a core busy within the `with` block if `wanted`; the list then has the processor time used, in seconds."""
     used = [0.0]
     if not wanted:
         yield used
@@ -149,11 +149,11 @@ def _core_in_use(wanted: bool) -> Iterator[list[float]]:
     try:
         yield used
         if process.poll() is not None:
-            sys.exit("the process that was to use a core has ended")
+            sys.exit("the process that uses a core ended early")
     finally:
         process.kill()
         _, _, usage = os.wait4(process.pid, 0)
-        process.returncode = 0  # it has been waited for
+        process.returncode = 0  # wait4 has already reaped it
         used[0] = usage.ru_utime + usage.ru_stime
 
 
@@ -170,29 +170,29 @@ def _append(path: Path, rows: Sequence[Row]) -> None:
         file.write(content)
 
 
-def _tell(rows: Sequence[Row], *, long: bool) -> int:
-    """Print what the reports called each mechanism, and return the exit code."""
+def _print_summary(rows: Sequence[Row], *, long: bool) -> int:
+    """Print the verdicts of the reports on each mechanism, and return the exit code."""
     pairs = [row for row in rows if row["pair"] != LONG]
     widths = "{:<12}{:>10}  {:<10}{:<44}{:<44}{:>8}"
-    print(widths.format("mechanism", "look-back", "time", "quiet: what the reports say", "busy", "opposite"))
+    print(widths.format("mechanism", "look-back", "time", "verdicts when quiet", "verdicts when busy", "opposite"))
     for mechanism, look_back in dict.fromkeys((row["mechanism"], row["look_back"]) for row in pairs):
-        alike = [row for row in pairs if (row["mechanism"], row["look_back"]) == (mechanism, look_back)]
+        setting = [row for row in pairs if (row["mechanism"], row["look_back"]) == (mechanism, look_back)]
         for name in TIMES:
-            told = [_counts(row[f"{load}_{name}_against_full"] for row in alike) for load in (QUIET, BUSY)]
-            opposite = sum(name in row["opposite"].split() for row in alike)
-            print(widths.format(mechanism, look_back, name, *told, opposite))
+            counts = [_counts(row[f"{load}_{name}_against_full"] for row in setting) for load in (QUIET, BUSY)]
+            opposite = sum(name in row["opposite"].split() for row in setting)
+            print(widths.format(mechanism, look_back, name, *counts, opposite))
     opposite = sum(len(row["opposite"].split()) for row in pairs)
     decided = sum(row[f"{QUIET}_{name}_against_full"] in (FASTER, SLOWER) for row in pairs for name in TIMES)
     count = len({row["pair"] for row in pairs})
     print(f"{count} pairs: {opposite} opposite verdicts; the quiet reports decide {decided} of {2 * len(pairs)}")
     failed = opposite > 0
     if pairs and not decided:
-        print("no quiet report decides anything: the machine was not quiet", file=sys.stderr)
+        print("no quiet report has a verdict: the machine was not idle", file=sys.stderr)
         failed = True
     for row in (row for row in rows if long and row["pair"] == LONG):
         verdict = row[f"{QUIET}_train_against_full"]
         times = row[f"{QUIET}_train_against_full_times"]
-        print(f"{row['mechanism']} at look-back {row['look_back']}: {verdict} to train than full, {times} times")
+        print(f"{row['mechanism']} at look-back {row['look_back']}: training {verdict} than full, time ratio {times}")
         failed |= verdict != FASTER
     return int(failed)
 

@@ -1,4 +1,4 @@
-"""Our Informer beside the one of `transformers`, in one run: `python -m benchmarks.peers`."""
+"""Compare our Informer with the Informer of `transformers`: `python -m benchmarks.peers`."""
 
 import argparse
 import gc
@@ -16,7 +16,7 @@ from forecast.benchmark.machine import choose_device, facts_of
 from forecast.benchmark.measure import WARM_UP
 from forecast.benchmark.models import BEFORE, NUM_KNOWN, SEED, Drawn, Preset, Task, build_ours, our_peer, parse_preset
 from forecast.benchmark.options import add_run_options, open_folder
-from forecast.benchmark.report import CASES, heading_of, tell, write_record, write_unfinished
+from forecast.benchmark.report import CASES, heading_of, print_report, write_record, write_unfinished
 from forecast.common.cli import ran_out_of_memory
 from forecast.common.errors import InputError
 from forecast.common.memory import peak_bytes
@@ -28,17 +28,11 @@ from forecast.common.timing import Spread, interleave, seconds_of
 from forecast.training.steps import Peer, inference, training_step
 
 LAG = BEFORE
-"""Their tokens carry earlier values; with a lag of 0 the decoder would read what it is to forecast."""
+"""Lag of the values in their tokens; with a lag of 0 the decoder would read its targets."""
 
 
 def version() -> str:
-    """Return the version of transformers.
-
-    Raises
-    ------
-    InputError
-        If it is not installed.
-    """
+    """Return the version of transformers; raise `InputError` if it is not installed."""
     try:
         import transformers
     except ModuleNotFoundError as error:
@@ -49,19 +43,17 @@ def version() -> str:
 
 
 def configuration_of(preset: Preset, factor: int, task: Task) -> dict[str, Any]:
-    """Return the values of their configuration that stand for ours; what ours has not is off, or as small as it goes.
+    """Return their configuration that matches ours; features that ours lacks are off or minimal.
 
-    Raises
-    ------
-    InputError
-        If theirs cannot have those sizes.
+    Raise `InputError` if their model cannot have these sizes.
     """
     options = preset.options
     if preset.name != "informer":
-        raise InputError(f"--model {preset.name}: transformers has the paper's model: choose informer")
+        raise InputError(f"--model {preset.name}: transformers has only the paper's model: choose informer")
     if options["head_dim"] is not None:
         raise InputError(
-            f"--model informer:head_dim={options['head_dim']}: theirs shares out d_model: leave head_dim null"
+            f"--model informer:head_dim={options['head_dim']}: transformers divides d_model by the number of heads: "
+            "leave head_dim null"
         )
     return {
         "context_length": task.context_length,
@@ -70,7 +62,7 @@ def configuration_of(preset: Preset, factor: int, task: Task) -> dict[str, Any]:
         "num_time_features": NUM_KNOWN,
         "lags_sequence": [LAG],
         "scaling": None,  # the windows are z-scores
-        "distribution_output": "normal",  # two parameters, the fewest of the three that it has
+        "distribution_output": "normal",  # two parameters, the fewest of its three distributions
         "attention_type": "prob",
         "sampling_factor": factor,
         "distil": options["distil"],
@@ -90,7 +82,7 @@ def configuration_of(preset: Preset, factor: int, task: Task) -> dict[str, Any]:
 
 
 def build_theirs(configuration: Mapping[str, Any]) -> nn.Module:
-    """Return the model on the CPU, its weights the same at each call."""
+    """Return the model on the CPU, with the same weights at each call."""
     from transformers import InformerConfig, InformerForPrediction
 
     torch.manual_seed(SEED)
@@ -102,22 +94,22 @@ def build_theirs(configuration: Mapping[str, Any]) -> nn.Module:
 def their_peer(model: nn.Module, drawn: Drawn) -> Peer:
     """Return the model with its windows, on their device, and torch's AdamW with the settings of our optimizer.
 
-    Without the future values their `forward` decodes a single step, so the forecast is given them too; it is
+    The forecast also gets the future values, since without them their `forward` decodes a single step. It consists of
     the parameters of a distribution for each step.
     """
-    device, seen = drawn.values.device, BEFORE + drawn.task.context_length
+    device, past = drawn.values.device, BEFORE + drawn.task.context_length
     model.to(device)
     inputs = {
-        "past_values": drawn.values[:, :seen],
-        "past_time_features": drawn.known[:, :seen],
-        "past_observed_mask": torch.ones_like(drawn.values[:, :seen]),
+        "past_values": drawn.values[:, :past],
+        "past_time_features": drawn.known[:, :past],
+        "past_observed_mask": torch.ones_like(drawn.values[:, :past]),
         "future_values": drawn.future,
         "future_time_features": drawn.future_known,
     }
 
     def loss() -> Tensor:
-        found: Tensor = model(**inputs).loss
-        return found
+        value: Tensor = model(**inputs).loss
+        return value
 
     def forecast() -> object:
         return model(**inputs).params
@@ -133,12 +125,12 @@ TRAINING, INFERENCE = "training step", "inference"
 PASSES: Mapping[str, Callable[[Peer, str], Callable[[], object]]] = {TRAINING: training_step, INFERENCE: inference}
 
 COMPARED = (("fp32", "fp32"), ("bf16", "bf16"), ("bf16", "fp32"))
-"""The arithmetic of ours and of theirs in each comparison."""
+"""Precisions of ours and of theirs in each comparison."""
 
 
 @dataclass(frozen=True)
 class Contest:
-    """What the passes took: the seconds of each round and the peak bytes, by model and precision."""
+    """Measured passes: the seconds of each round and the peak bytes, by model and precision."""
 
     task: Task
     passes: str
@@ -148,12 +140,9 @@ class Contest:
 
 
 def hold(task: Task, passes: str, peers: tuple[Peer, Peer], precisions: Sequence[str], rounds: int) -> Contest:
-    """Warm up, take the memory, then time one pass of each model in each precision a round, models in turn.
+    """Warm up, measure memory, then time one pass per model, precision and round, with the models in turn.
 
-    Raises
-    ------
-    InputError
-        If the device has not enough memory.
+    Raise `InputError` if the device does not have enough memory.
     """
     device = peers[0].device
     try:
@@ -161,8 +150,8 @@ def hold(task: Task, passes: str, peers: tuple[Peer, Peer], precisions: Sequence
         for run in runs.values():
             for _ in range(WARM_UP[device.type]):
                 run()
-        held = {peer.label: peer.held_bytes(training=passes == TRAINING) for peer in peers}
-        peaks = {key: held[key[0]] + _clean_peak(run, device) for key, run in runs.items()}
+        base = {peer.label: peer.held_bytes(training=passes == TRAINING) for peer in peers}
+        peaks = {key: base[key[0]] + _clean_peak(run, device) for key, run in runs.items()}
         gc.collect()
         named = {" ".join(key): key for key in runs}
         times = interleave(
@@ -171,12 +160,12 @@ def hold(task: Task, passes: str, peers: tuple[Peer, Peer], precisions: Sequence
     except RuntimeError as error:
         if not ran_out_of_memory(error):
             raise
-        raise InputError(f"{task.label}, batch {task.batch}: the device has not enough memory: lower --batch") from None
+        raise InputError(f"{task.label}, batch {task.batch}: the device ran out of memory: lower --batch") from None
     return Contest(task, passes, peers, {key: times[name] for name, key in named.items()}, peaks)
 
 
 def rows_of(contest: Contest) -> list[Row]:
-    """Return a row for each comparison that was measured; times in milliseconds, ratios pair by pair."""
+    """Return a row for each measured comparison, with times in ms and ratios of pairs."""
     measured = {precision for _, precision in contest.seconds}
     return [_row(contest, *pair) for pair in COMPARED if measured.issuperset(pair)]
 
@@ -186,7 +175,7 @@ def _row(contest: Contest, our_precision: str, their_precision: str) -> Row:
     keys = {"ours": (ours.label, our_precision), "theirs": (theirs.label, their_precision)}
     seconds = {side: contest.seconds[key] for side, key in keys.items()}
     ratios = [other / own for own, other in zip(seconds["ours"], seconds["theirs"], strict=True)]
-    spreads = {side: Spread.of(taken) for side, taken in seconds.items()}
+    spreads = {side: Spread.of(times) for side, times in seconds.items()}
     ratio = Spread.of(ratios)
     row: Row = {
         "passes": contest.passes,
@@ -220,63 +209,63 @@ def _timed(run: Callable[[], object], device: torch.device) -> Callable[[], floa
 
 
 def _clean_peak(run: Callable[[], object], device: torch.device) -> int:
-    """Return the peak of a pass in which nothing that was there before is thrown away."""
+    """Return the peak bytes of a pass after garbage collection, so that no earlier object is freed in it."""
     gc.collect()
     return peak_bytes(run, device)
 
 
 HEADINGS = (
-    "windows", "arithmetic", "windows/s", "theirs", "times as fast", "least to most", "peak MiB", "theirs", "share",
+    "windows", "precision", "windows/s", "theirs", "speedup", "min to max", "peak MiB", "theirs", "peak ratio",
 )  # fmt: skip
 
 
 def peer_tables(rows: Sequence[Row], differences: Sequence[str]) -> Iterator[Table]:
-    """Yield a table of training steps and one of inference; what differs stands beneath the first."""
+    """Yield a table of training steps and one of inference; the differences are notes of the first."""
     notes = {
         TRAINING: (
-            "training step: forward, loss, backward and the update, without clipping; medians of the pairs, the least "
-            "and most of their ratios; arithmetic: of ours, of theirs",
-            "peak: weights, buffers and the optimizer's state, and what a pass allocates above them",
+            "training step: forward, loss, backward and update, without gradient clipping; medians over pairs; min to "
+            "max: of the speedups of pairs; precision: ours, theirs",
+            "peak: weights, buffers and optimizer state, plus the allocations of a pass",
             *differences,
         ),
         INFERENCE: (
-            "inference: one batch under inference_mode, in evaluation mode; theirs is `forward`, handed the future "
-            "values, without which it decodes one step; it gives a distribution for each step and the loss",
-            "a forecast of theirs is `generate`, which decodes step after step for each of its samples: not measured",
+            "inference: one batch with inference_mode, in evaluation mode; theirs is `forward` with the future values, "
+            "without which it decodes one step; it returns a distribution for each step and the loss",
+            "not measured: `generate`, their forecast, which decodes step by step for each of its samples",
         ),
     }
-    for passes, said in notes.items():
+    for passes, lines in notes.items():
         shown = [row for row in rows if row["passes"] == passes]
         if shown:
             title = (
-                f"{passes.capitalize()}, batch {shown[0]['batch']}: ours beside the Informer of transformers "
+                f"{passes.capitalize()}, batch {shown[0]['batch']}: ours and the Informer of transformers "
                 f"{shown[0]['transformers']}"
             )
-            yield Table(title, HEADINGS, [_cells(row) for row in shown], said)
+            yield Table(title, HEADINGS, [_cells(row) for row in shown], lines)
 
 
 def differences_of(preset: Preset, theirs: Mapping[str, Any], optimizer: Mapping[str, Any]) -> list[str]:
-    """Say what the two do not have in common, and what was set so that they have more."""
+    """Return lines on the common sizes, the differences of the two models, and the settings that reduce them."""
     factor, start = theirs["sampling_factor"], preset.options["start_length"]
     settings = ", ".join(f"{key} {value}" for key, value in optimizer.items() if not key.startswith("_"))
     return [
         f"sizes of both: d_model {theirs['d_model']}, {theirs['encoder_attention_heads']} heads, "
         f"d_ff {theirs['encoder_ffn_dim']}, {theirs['encoder_layers']} encoder and {theirs['decoder_layers']} decoder "
         f"layers, distilling {'on' if theirs['distil'] else 'off'}, dropout {theirs['dropout']}",
-        f"scoring: theirs takes the product of every query with as many sampled keys as there are keys, L² of them; "
-        f"ours with {factor}·⌈ln L⌉ keys; queries computed in full: theirs {factor}·⌈ln(L + 1)⌉, ours {factor}·⌈ln L⌉",
-        "cross-attention: theirs writes its scores out, ours uses torch's fused softmax",
-        "head and loss: theirs gives a normal distribution (the smallest of its heads) and takes its negative "
-        "log-likelihood, ours a number and its square error",
+        f"query selection: theirs multiplies every query with L sampled keys, L² products; ours with "
+        f"{factor}·⌈ln L⌉ keys; active queries: theirs {factor}·⌈ln(L + 1)⌉, ours {factor}·⌈ln L⌉",
+        "cross-attention: theirs computes explicit scores, ours uses torch's fused softmax",
+        "head and loss: theirs predicts a normal distribution (its smallest head) with its negative log-likelihood, "
+        "ours a number with its squared error",
         f"decoder: ours reads {start} steps of the past, then zeros; theirs has no start token and reads the true "
-        f"value of the step before each (its lag {theirs['lags_sequence'][0]}); "
+        f"value of the previous step (lag {theirs['lags_sequence'][0]}); "
         + ("both decode the horizon" if start == 0 else f"ours decodes {start} steps more than theirs"),
-        "input of a step: ours three steps' values through a convolution, and the known inputs; theirs the value of "
-        "the step before, the known inputs and the logarithms of its location and scale, through one linear map and "
-        "a LayerNorm; positions computed (ours), a table (theirs)",
-        "set so in theirs: no scaling of its own (the windows are z-scores), one lag, no layerdrop, no dropout of "
-        "attention weights, dropout after the activation as in ours",
-        f"the optimizer of both: AdamW with {settings}; theirs is torch's; bf16 is torch's autocast for both",
+        "input of a step: ours is a convolution over three steps, plus the known inputs; theirs is the previous value, "
+        "the known inputs and the logarithms of location and scale, through a linear map and a LayerNorm; positions: "
+        "ours are computed, theirs come from a table",
+        "settings of theirs: no scaling (the windows are z-scores), one lag, no layerdrop, no dropout of attention "
+        "weights, dropout after the activation as in ours",
+        f"optimizer of both: AdamW with {settings}; theirs is torch's class; bf16: torch's autocast for both",
     ]
 
 
@@ -295,20 +284,14 @@ def _cells(row: Row) -> list[str]:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command line."""
+    """Add the options of the command line."""
     add_task_options(parser)
-    parser.add_argument("--pairs", type=positive, default=7, help="passes of each model (%(default)s)")
+    parser.add_argument("--pairs", type=positive, default=7, help="passes of each model (default: %(default)s)")
     add_run_options(parser)
 
 
 def run(options: argparse.Namespace, arguments: Sequence[str]) -> None:
-    """Measure, write and print as the options say.
-
-    Raises
-    ------
-    InputError
-        If they do not go together, or transformers is not installed; nothing is written then.
-    """
+    """Measure, write and print; raise `InputError` before any output if an option is wrong."""
     if options.threads:
         torch.set_num_threads(options.threads)
     device = choose_device(options.device, torch.float32)
@@ -329,13 +312,13 @@ def run(options: argparse.Namespace, arguments: Sequence[str]) -> None:
                 write_unfinished(folder, rows)
                 advance(1)
     tables = list(peer_tables(rows, differences_of(preset, theirs[0], configured("optimizer", "adamw"))))
-    said = f"{options.pairs} pairs of passes, strictly in turn, their order turned with each round."
-    write_record(folder, heading_of("Peers: the same model elsewhere", facts, said), tables, {CASES: rows})
-    tell(folder, tables, quiet=options.quiet)
+    design = f"{options.pairs} pairs of passes in turn, with alternating order."
+    write_record(folder, heading_of("Peers: the same model in transformers", facts, design), tables, {CASES: rows})
+    print_report(folder, tables, quiet=options.quiet)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure as the command line says; return the exit code."""
+    """Run the benchmark for the command line; return the exit code."""
     return call("benchmarks.peers", __doc__, add_options, run, arguments)
 
 

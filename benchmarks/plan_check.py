@@ -1,7 +1,7 @@
-"""A plan held against real trainings, both in turn: `python -m benchmarks.plan_check data=etth1 --rounds 5`.
+"""Compare a plan with real trainings: `python -m benchmarks.plan_check data=etth1 --rounds 5`.
 
-Each round measures a mechanism as `python -m forecast.plan` does and trains it beside that, in a process of its own.
-The tables have the ratios of plan and training, and whether the plan ranks the mechanisms as the trainings do.
+Each round measures a mechanism as `python -m forecast.plan` does, and trains it in a separate process. The tables show
+the ratio of plan to training, and whether both rank the mechanisms alike.
 """
 
 import argparse
@@ -29,46 +29,44 @@ from forecast.plan.tables import plan_table
 from forecast.training.sweep.isolated import JobFailed, train_apart
 
 WITHIN = 0.25
-"""Largest distance from 1 of the median ratio of a plan that passes."""
+"""Maximum deviation of the median ratio from 1 for a plan that passes."""
 
 TIME, PEAK = "seconds", "peak_mib"
 QUIET = {"progress": False, "profile": False}
-"""Options of `training` that show or record something beside it."""
+"""Options of `training` that turn off displays and records."""
 
-HEADINGS = ("mechanism", "what", "plan", "training", "plan / training", "of each pair")
+HEADINGS = ("mechanism", "figure", "plan", "training", "plan / training", "by pair")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Plan, train and compare as the command line says; return the exit code."""
+    """Plan, train and compare for the command line; return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = options_of("benchmarks.plan_check", "Make a plan and real trainings in turn, and compare the two.")
-    parser.add_argument(
-        "--check-steps", type=positive, help="of each training; as many as the configuration has if not given"
-    )
+    parser.add_argument("--check-steps", type=positive, help="steps of each training (default: as configured)")
     options = parser.parse_intermixed_args(given)
     return finish(lambda: run(options, given))
 
 
 def run(options: argparse.Namespace, arguments: Sequence[str]) -> None:
-    """Plan and train, print both tables, and write the plan and the check where a file is named."""
+    """Plan and train, print both tables, and write the plan and the check to `--output`."""
     check = Check(options.check_steps)
     rows, facts = plan(options, arguments, measure=check.measure, module="benchmarks.plan_check")
     result = check.result(options.rounds)
     content = {**facts, "mechanisms": rows, "check": result}
-    checked = [check_table(result)] if result["mechanisms"] else []  # none where none fits
+    checked = [check_table(result)] if result["mechanisms"] else []  # no table if no mechanism fits
     publish([plan_table(rows, facts), *checked], content, options.output)
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A plan and the training beside it: the seconds of the training's steps and validations, and its peak."""
+    """Figures of a plan and of the real training: time of steps and validations, and peak memory."""
 
     planned: Mapping[str, float]
     real: Mapping[str, float]
 
     @classmethod
     def of(cls, plan: Answer, result: Mapping[str, Any]) -> "Pair":
-        """Return the pair of a plan and a training's result; the plan's time is that of the steps of the training."""
+        """Return the pair of a plan and a training's result, for the training's number of steps."""
         assert plan.pace is not None
         assert plan.length is not None
         assert plan.peak_mib is not None
@@ -78,9 +76,9 @@ class Pair:
 
 
 class Check:
-    """Measurements of a plan with a training beside each, after it and before it in turn.
+    """Measurements of a plan, each with a training, alternately after and before it.
 
-    A training has `steps` steps, or as many as its configuration has if that is None.
+    A training has `steps` steps, or its configured number if `steps` is None.
     """
 
     def __init__(self, steps: int | None) -> None:
@@ -88,26 +86,26 @@ class Check:
         self.pairs: dict[str, list[Pair]] = {}
 
     def measure(
-        self, candidate: Candidate, put: estimates.Put, seconds: float, memory: int, first: Answer | None = None
+        self, candidate: Candidate, send: estimates.Send, seconds: float, memory: int, first: Answer | None = None
     ) -> Answer:
-        """Measure a mechanism as the planner does, and keep the pair."""
+        """Measure a mechanism as the planner does, train it, and store the pair."""
         pairs = self.pairs.setdefault(candidate.label, [])
         before = self._train(candidate) if len(pairs) % 2 else None
-        answer = estimates.measure(candidate, put, seconds, memory, first)
+        answer = estimates.measure(candidate, send, seconds, memory, first)
         if not answer.why:
             pairs.append(Pair.of(answer, before or self._train(candidate)))
         return answer
 
     def result(self, rounds: int) -> dict[str, Any]:
-        """Return the ratios of each mechanism, and how plans and trainings rank them."""
+        """Return the ratios of each mechanism, and the rankings by plans and by trainings."""
         compared = {
             label: {what: compare(made, what) for what in (TIME, PEAK)} for label, made in self.pairs.items() if made
         }
-        ranking = {what: rank({label: each[what] for label, each in compared.items()}) for what in (TIME, PEAK)}
+        ranking = {what: rank({label: ratios[what] for label, ratios in compared.items()}) for what in (TIME, PEAK)}
         return {"pairs": rounds, "mechanisms": compared, "ranking": ranking}
 
     def _train(self, candidate: Candidate) -> dict[str, Any]:
-        """Train into a folder that is not kept, and return the result."""
+        """Train into a temporary folder, and return the result."""
         assert candidate.config is not None
         training = candidate.config["training"] | QUIET
         if self.steps is not None:
@@ -118,11 +116,11 @@ class Check:
         except JobFailed as failed:
             raise InputError(f"{candidate.label}: a training ended without a result: {failed}") from None
         except (Interrupted, SystemExit):
-            raise KeyboardInterrupt from None  # the planner says what is kept
+            raise KeyboardInterrupt from None  # the planner prints the message
 
 
 def compare(pairs: Sequence[Pair], what: str) -> dict[str, Any]:
-    """Return the ratios of a mechanism's pairs, their median, and whether it is near enough to 1."""
+    """Return the ratios of a mechanism's pairs, their median, and whether it is close to 1."""
     ratios = [pair.planned[what] / pair.real[what] for pair in pairs]
     planned, reals = [pair.planned[what] for pair in pairs], [pair.real[what] for pair in pairs]
     return {
@@ -137,17 +135,17 @@ def compare(pairs: Sequence[Pair], what: str) -> dict[str, Any]:
 
 
 def rank(compared: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the mechanisms by rising medians, as planned and as they were, and the pairs that are not in order.
+    """Return the mechanisms by increasing median, planned and real, and the pairs that the plan orders wrongly.
 
-    Of such a pair `apart` is by how much the real medians differ, as a share of the smaller, `alike` in how many of the
-    `turns` the trainings stood as their medians do (where that is about half, they were not told apart either), and
-    `claimed` whether the plans had them apart, each of the one below each of the other.
+    For such a pair, `apart` is the relative difference of the real medians. `alike` counts the trainings, out of
+    `turns`, in the order of their medians; about half means that the trainings do not differ either. `claimed` is True
+    if all plans have the wrong order.
     """
     swapped = []
     for pair in combinations(compared, 2):
-        low, high = sorted((compared[label] for label in pair), key=lambda each: float(each["real"]))
+        low, high = sorted((compared[label] for label in pair), key=lambda figures: float(figures["real"]))
         if low["real"] < high["real"] and low["planned"] > high["planned"]:
-            turns = list(zip(low["reals"], high["reals"], strict=False))  # one that failed in a turn has no more
+            turns = list(zip(low["reals"], high["reals"], strict=False))  # a failed mechanism has fewer
             swapped.append(
                 {
                     "mechanisms": list(pair),
@@ -162,31 +160,31 @@ def rank(compared: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def check_table(check: Mapping[str, Any]) -> Table:
-    """Return the table of a plan held against trainings."""
+    """Return the table that compares a plan with trainings."""
     cells = [
         [
             label,
             what,
-            show(each["planned"]),
-            show(each["real"]),
-            decimals(each["median"]),
-            " ".join(map(decimals, each["ratios"])),
+            show(figures["planned"]),
+            show(figures["real"]),
+            decimals(figures["median"]),
+            " ".join(map(decimals, figures["ratios"])),
         ]
         for label, compared in check["mechanisms"].items()
         for what, key, show in (("time", TIME, duration), ("peak MiB", PEAK, three_digits))
-        for each in (compared[key],)
+        for figures in (compared[key],)
     ]
-    notes = [f"ratios: the median of {check['pairs']} pairs, plan and training in turn; wanted: 1 ± {WITHIN:g}"]
+    notes = [f"plan / training: median of {check['pairs']} pairs, measured in turn; passes within 1 ± {WITHIN:g}"]
     for what, key in (("time", TIME), ("peak", PEAK)):
         ranks = check["ranking"][key]
-        notes.append(f"by {what}, trained: {' < '.join(ranks['real'])}; planned: {' < '.join(ranks['planned'])}")
+        notes.append(f"order by {what}, trained: {' < '.join(ranks['real'])}; planned: {' < '.join(ranks['planned'])}")
         notes += [
-            f"by {what} out of order: {' and '.join(swap['mechanisms'])}, {swap['apart']:.1%} apart in the trainings, "
-            f"which stood so in {swap['alike']} of {swap['turns']} turns; the plans "
-            + ("all stood the other way" if swap["claimed"] else "did not tell them apart")
+            f"wrong order by {what}: {' and '.join(swap['mechanisms'])}, {100 * swap['apart']:.1f} % apart in the "
+            f"trainings, in this order in {swap['alike']} of {swap['turns']} rounds; "
+            + ("all plans had the wrong order" if swap["claimed"] else "the plans marked the order as uncertain")
             for swap in ranks["swapped"]
         ]
-    return Table("The plan beside real trainings of as many steps", HEADINGS, cells, tuple(notes))
+    return Table("The plan compared with real trainings of the same number of steps", HEADINGS, cells, tuple(notes))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Our training step beside the matrix product of its layers: `python -m benchmarks.step`."""
+"""Compare our training step with the matrix products of its layers: `python -m benchmarks.step`."""
 
 import argparse
 import os
@@ -17,7 +17,7 @@ from forecast.benchmark.machine import choose_device, facts_of, product_rate
 from forecast.benchmark.measure import WARM_UP
 from forecast.benchmark.models import Preset, Task, build_ours, our_peer, parse_preset
 from forecast.benchmark.options import add_run_options, open_folder
-from forecast.benchmark.report import CASES, OPERATIONS, heading_of, tell, write_record, write_unfinished
+from forecast.benchmark.report import CASES, OPERATIONS, heading_of, print_report, write_record, write_unfinished
 from forecast.common.options import positive
 from forecast.common.progress import progress
 from forecast.common.tables import Row, Table
@@ -35,14 +35,14 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     ),
     "optimizer": ("Optimizer.", "aten::_fused_adam", "aten::_foreach"),
 }  # fmt: skip
-"""How the names of operations begin; all others are the rest."""
+"""Prefixes of operation names by kind; all other operations are `rest`."""
 
 REST = "rest"
 
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation by its name: how often it ran and the seconds spent in itself, what it calls left out."""
+    """An operation: its name, kind, number of calls, and seconds without nested operations."""
 
     name: str
     kind: str
@@ -51,8 +51,8 @@ class Operation:
 
 
 def breakdown(run: Callable[[], object], device: torch.device) -> list[Operation]:
-    """Return the operations of one pass, the longest first; on CUDA the time is that of the kernels they launch."""
-    # The profiler's library announces each start and stop on the error stream, whatever is asked of it.
+    """Return the operations of one pass, the slowest first; on CUDA the time is of the launched kernels."""
+    # the profiler's library otherwise prints each start and stop to stderr
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     on_gpu = device.type == "cuda"
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
@@ -61,25 +61,25 @@ def breakdown(run: Callable[[], object], device: torch.device) -> list[Operation
         if on_gpu:
             torch.cuda.synchronize(device)
     del result
-    found = []
+    operations = []
     for event in recorded.key_averages():
-        # a kernel's own line would count what stands with the operation that launched it once more
+        # events of kernels would count the time of their operation twice
         if event.device_type.name == "CPU":
             microseconds = event.self_device_time_total if on_gpu else event.self_cpu_time_total
-            found.append(Operation(event.key, kind_of(event.key), event.count, microseconds / 1e6))
-    return sorted(found, key=lambda operation: -operation.seconds)
+            operations.append(Operation(event.key, kind_of(event.key), event.count, microseconds / 1e6))
+    return sorted(operations, key=lambda operation: -operation.seconds)
 
 
 def kind_of(name: str) -> str:
-    """Return what an operation is for: a product, the optimizer, or the rest."""
+    """Return the kind of an operation: `products`, `optimizer` or `rest`."""
     return next((kind for kind, beginnings in KINDS.items() if name.startswith(beginnings)), REST)
 
 
 @dataclass(frozen=True)
 class StepFigures:
-    """Seconds of a step and of its parts, each timed by itself; the operations counted, and what a product reaches.
+    """Seconds of a step and of its parts, each timed separately, with operation counts and rates.
 
-    `products` are the operations a second of the encoder layer's own products, before the steps and after.
+    `products` are the operations per second of the encoder layer's matrix products, before and after the steps.
     """
 
     step: Spread
@@ -91,29 +91,29 @@ class StepFigures:
 
     @property
     def product_rate(self) -> float:
-        """The limit: the higher of the two."""
+        """The limit: the higher rate of the two."""
         return max(self.products)
 
     @property
     def share(self) -> float:
-        """The step's operations a second as a share of the limit."""
+        """Operations per second of the step, as a fraction of the limit."""
         return self.operations / self.step.median / self.product_rate
 
     @property
     def share_without_update(self) -> float:
-        """The same of forward and backward alone."""
+        """The same fraction for forward and backward only."""
         return self.operations / (self.forward.median + self.backward.median) / self.product_rate
 
     @property
     def update_share(self) -> float:
-        """The optimizer's part of the step's time."""
+        """Fraction of the step's time in the optimizer."""
         return self.update.median / (self.forward.median + self.backward.median + self.update.median)
 
 
 def measure_step(
     network: Informer, peer: Peer, preset: Preset, precision: str, *, repetitions: int
 ) -> tuple[StepFigures, Callable[[], object]]:
-    """Time a step and its parts, in turn, between two measurements of the limit; give the figures and the step."""
+    """Time a step and its parts in turn, between two measurements of the limit; return the figures and the step."""
     step, device = training_step(peer, precision), peer.device
     rows = encoder_rows(network, step)
     for _ in range(WARM_UP[device.type]):
@@ -121,33 +121,33 @@ def measure_step(
     counted = training_operations(step)
     before = layer_product_rate(preset, rows, precision, device)
     parts = _parts(peer, precision)
-    taken: dict[str, list[float]] = {name: [] for name in parts}
+    times: dict[str, list[float]] = {name: [] for name in parts}
 
     def whole() -> float:
         return seconds_of(step, device)
 
-    def apart() -> float:
+    def separate() -> float:
         for name, part in parts.items():
-            taken[name].append(seconds_of(part, device))
+            times[name].append(seconds_of(part, device))
         return 0.0
 
-    total = interleave({"whole": whole, "apart": apart}, least=repetitions, most=repetitions, seconds=0)["whole"]
+    total = interleave({"whole": whole, "separate": separate}, least=repetitions, most=repetitions, seconds=0)["whole"]
     after = layer_product_rate(preset, rows, precision, device)
-    spreads = {name: Spread.of(seconds) for name, seconds in {"step": total, **taken}.items()}
+    spreads = {name: Spread.of(seconds) for name, seconds in {"step": total, **times}.items()}
     return StepFigures(operations=counted, products=(before, after), **spreads), step
 
 
 def encoder_rows(network: Informer, run: Callable[[], object]) -> int:
-    """Return the tokens of all windows that come to the encoder when `run` runs the network."""
-    seen: list[int] = []
+    """Return the number of encoder tokens of all windows when `run` runs the network."""
+    counts: list[int] = []
 
-    def look(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        seen.append(inputs[0].shape[:-1].numel())
+    def count(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        counts.append(inputs[0].shape[:-1].numel())
 
-    hook = network.encoder.register_forward_pre_hook(look)
+    hook = network.encoder.register_forward_pre_hook(count)
     run()
     hook.remove()
-    return seen[0]
+    return counts[0]
 
 
 def layer_product_rate(preset: Preset, rows: int, precision: str, device: torch.device) -> float:
@@ -158,7 +158,7 @@ def layer_product_rate(preset: Preset, rows: int, precision: str, device: torch.
 
 
 def _parts(peer: Peer, precision: str) -> dict[str, Callable[[], object]]:
-    """Return the parts of a step, to be run one after the other."""
+    """Return the parts of a step, in the order in which they must run."""
     losses: list[Tensor] = []
 
     def forward() -> object:
@@ -179,15 +179,15 @@ def _parts(peer: Peer, precision: str) -> dict[str, Callable[[], object]]:
 
 
 LIMIT_HEADINGS = (
-    "windows", "in", "windows/s", "step ms", "forward", "backward", "update", "% update", "GFLOP", "limit GFLOP/s",
+    "windows", "dtype", "windows/s", "step ms", "forward", "backward", "update", "% update", "GFLOP", "limit GFLOP/s",
     "% limit", "% without update",
 )  # fmt: skip
 OUTSIDE = "outside of operations"
-"""What no operation explains: Python, launches, waiting."""
+"""Time outside of operations: Python, kernel launches, waiting."""
 
 
 def figures_row(task: Task, precision: str, figures: StepFigures) -> Row:
-    """Return a step's row; times in milliseconds."""
+    """Return a step's row, with times in ms."""
     row: Row = {
         "look_back": task.context_length,
         "horizon": task.horizon,
@@ -198,9 +198,9 @@ def figures_row(task: Task, precision: str, figures: StepFigures) -> Row:
         "windows_per_s": task.batch / figures.step.median,
     }
     for name in ("step", "forward", "backward", "update"):
-        taken = getattr(figures, name)
-        row |= {f"{name}_median_ms": 1e3 * taken.median}
-        row |= {f"{name}_lower_ms": 1e3 * taken.lower, f"{name}_upper_ms": 1e3 * taken.upper}
+        times = getattr(figures, name)
+        row |= {f"{name}_median_ms": 1e3 * times.median}
+        row |= {f"{name}_lower_ms": 1e3 * times.lower, f"{name}_upper_ms": 1e3 * times.upper}
     return row | {
         "operations": figures.operations,
         "product_gflops_before": figures.products[0] / 1e9,
@@ -211,9 +211,9 @@ def figures_row(task: Task, precision: str, figures: StepFigures) -> Row:
     }
 
 
-def operation_rows(task: Task, precision: str, found: Sequence[Operation], step_seconds: float) -> list[Row]:
-    """Return a row for each operation, with its share of the step, and one for what no operation explains."""
-    outside = max(0.0, step_seconds - sum(operation.seconds for operation in found))
+def operation_rows(task: Task, precision: str, operations: Sequence[Operation], step_seconds: float) -> list[Row]:
+    """Return a row per operation with its fraction of the step, and a row for the time outside of operations."""
+    outside = max(0.0, step_seconds - sum(operation.seconds for operation in operations))
     return [
         {
             "look_back": task.context_length,
@@ -226,26 +226,26 @@ def operation_rows(task: Task, precision: str, found: Sequence[Operation], step_
             "ms": 1e3 * operation.seconds,
             "share_of_step": operation.seconds / step_seconds,
         }
-        for operation in [*found, Operation(OUTSIDE, REST, 0, outside)]
+        for operation in [*operations, Operation(OUTSIDE, REST, 0, outside)]
         if operation.seconds > 0
     ]
 
 
 def limit_table(rows: Sequence[Row]) -> Table:
-    """Return the table of the steps beside the limit."""
+    """Return the table of the steps and their limit."""
     notes = (
-        "limit: the fastest of the encoder layer's own products (projection, into d_ff, out of it) in the same "
-        "arithmetic, timed right before the steps and right after; the higher of the two counts",
-        "GFLOP: products, convolutions and attention of a step, forward and backward, a multiplication with its "
-        "addition as 2; forward, backward and update are timed by themselves, in turn with whole steps",
+        "limit: the fastest matrix product of the encoder layer (projection, into d_ff, out of d_ff) in the same "
+        "dtype; the higher rate of two measurements, right before and right after the steps",
+        "GFLOP: products, convolutions and attention of a step, forward and backward; a multiplication with its "
+        "addition counts as 2; forward, backward and update are timed separately, in turn with whole steps",
     )
-    title = f"Our training step beside the matrix product, batch {rows[0]['batch']}"
+    title = f"Our training step and the matrix product, batch {rows[0]['batch']}"
     return Table(title, LIMIT_HEADINGS, [_limit_cells(r) for r in rows], notes)
 
 
 def operation_tables(rows: Sequence[Row], top: int) -> Iterator[Table]:
-    """Yield for each step the `top` operations and, beneath, what the kinds come to."""
-    headings = ("operation", "kind", "calls", "ms", "% of the step")
+    """Yield a table per step with the `top` operations and a note on the totals by kind."""
+    headings = ("operation", "kind", "calls", "ms", "% of step")
     for key in dict.fromkeys(_step_of(row) for row in rows):
         shown = [row for row in rows if _step_of(row) == key]
         longest = sorted(shown, key=lambda row: -row["ms"])[:top]
@@ -255,8 +255,8 @@ def operation_tables(rows: Sequence[Row], top: int) -> Iterator[Table]:
         ]
         kinds = {kind: sum(row["share_of_step"] for row in shown if row["kind"] == kind) for kind in (*KINDS, REST)}
         note = ", ".join(f"{kind} {per_cent(share)} %" for kind, share in kinds.items())
-        said = (f"in all: {note}; by torch's profiler, which itself takes time, against the median of unwatched steps",)
-        yield Table(f"Where a step's time goes, {key}", headings, cells, said)
+        lines = (f"total: {note}; from torch's profiler, which adds time, relative to the median step without it",)
+        yield Table(f"Time of a step by operation, {key}", headings, cells, lines)
 
 
 def _step_of(row: Row) -> str:
@@ -279,23 +279,17 @@ def _limit_cells(row: Row) -> list[str]:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command line."""
+    """Add the options of the command line."""
     add_task_options(parser)
     add = parser.add_argument
-    add("--attention", default="probsparse", help="a word such as linear, or probsparse:factor=3 (%(default)s)")
-    add("--repetitions", type=positive, default=7, help="steps that are timed (%(default)s)")
-    add("--top", type=positive, default=12, help="operations that are shown (%(default)s)")
+    add("--attention", default="probsparse", help="such as linear or probsparse:factor=3 (default: %(default)s)")
+    add("--repetitions", type=positive, default=7, help="number of timed steps (default: %(default)s)")
+    add("--top", type=positive, default=12, help="number of operations in the table (default: %(default)s)")
     add_run_options(parser)
 
 
 def run(options: argparse.Namespace, arguments: Sequence[str]) -> None:
-    """Measure, write and print as the options say.
-
-    Raises
-    ------
-    InputError
-        If they do not go together; nothing is written then.
-    """
+    """Measure, write and print; raise `InputError` before any output if an option is wrong."""
     if options.threads:
         torch.set_num_threads(options.threads)
     device = choose_device(options.device, torch.float32)
@@ -313,18 +307,17 @@ def run(options: argparse.Namespace, arguments: Sequence[str]) -> None:
                 say(f"{task.label}, {precision}")
                 figures, step = measure_step(network, peer, preset, precision, repetitions=options.repetitions)
                 rows.append(figures_row(task, precision, figures) | facts)
-                found = breakdown(step, device)
-                operations += operation_rows(task, precision, found, figures.step.median)
+                operations += operation_rows(task, precision, breakdown(step, device), figures.step.median)
                 write_unfinished(folder, rows)
                 advance(1)
     tables = [limit_table(rows), *operation_tables(operations, options.top)]
-    head = heading_of("A training step: the matrix limit, and the rest", facts, f"{options.model}, {attention.label}.")
+    head = heading_of("A training step and its matrix-product limit", facts, f"{options.model}, {attention.label}.")
     write_record(folder, head, tables, {CASES: rows, OPERATIONS: operations})
-    tell(folder, tables, quiet=options.quiet)
+    print_report(folder, tables, quiet=options.quiet)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure as the command line says; return the exit code."""
+    """Run the benchmark for the command line; return the exit code."""
     return call("benchmarks.step", __doc__, add_options, run, arguments)
 
 

@@ -1,4 +1,4 @@
-"""What the benchmarks of whole models have in common: their options, and how a command line runs one."""
+"""Shared options and command line of the benchmarks of whole models."""
 
 import argparse
 import sys
@@ -13,13 +13,13 @@ PAPER = "informer:start_length=0"
 
 
 def add_task_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the model, its windows and its precisions."""
+    """Add the options of the model, its windows and its precisions."""
     add = parser.add_argument
-    add("--windows", nargs="+", type=window, default=WINDOWS, help="look-back:horizon (96:24 336:168)")
-    add("--model", default=PAPER, help="a preset and what differs from its file (%(default)s)")
-    add("--dtypes", nargs="+", choices=PRECISIONS, default=list(PRECISIONS), help="bf16: under autocast; both")
-    add("--batch", type=positive, default=32, help="windows in a step (%(default)s)")
-    add("--channels", type=positive, default=7, help="series in a window (%(default)s)")
+    add("--windows", nargs="+", type=window, default=WINDOWS, help="look-back:horizon (default: 96:24 336:168)")
+    add("--model", default=PAPER, help="a preset, with changes to its options (default: %(default)s)")
+    add("--dtypes", nargs="+", choices=PRECISIONS, default=list(PRECISIONS), help="bf16: with autocast (default: both)")
+    add("--batch", type=positive, default=32, help="windows per step (default: %(default)s)")
+    add("--channels", type=positive, default=7, help="series per window (default: %(default)s)")
 
 
 def call(
@@ -29,7 +29,7 @@ def call(
     run: Callable[[argparse.Namespace, Sequence[str]], None],
     arguments: Sequence[str] | None,
 ) -> int:
-    """Run the benchmark of `python -m <module>` as its command line says; return the exit code."""
+    """Run the benchmark of `python -m <module>` with its command line; return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=about)
     add_options(parser)

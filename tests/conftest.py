@@ -1,4 +1,4 @@
-"""What several tests share: one small finished run, and the real data where they lie beside the project."""
+"""Shared fixtures: one small finished run, and the real data if they are available."""
 
 import gc
 import signal
@@ -19,13 +19,13 @@ from tests.support.small import ROOT, hourly, quick, write
 LIGHTNING = [
     "ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated",
 ]
-"""Warnings of third parties that a training gives and that are not ours to mend, as pytest's filters."""
+"""Warnings of third-party code during training, as pytest filters."""
 
 
 settings.register_profile(
     "suite",
-    derandomize=True,  # the same examples each time: a failure is a change's, not a draw's
-    deadline=None,  # two cores share the suite
+    derandomize=True,  # the same examples each time, so that a failure is due to a change
+    deadline=None,  # the suite runs in parallel on two cores
     max_examples=50,
     suppress_health_check=[HealthCheck.too_slow],
 )
@@ -33,12 +33,12 @@ settings.load_profile("suite")
 
 
 MANY_OBJECTS = 50_000
-"""Of them a collection takes a hundredth of a second; with all that a training imports it would take a fifth."""
+"""Objects for which garbage collection takes 0.01 s; with all imports of a training it takes 0.2 s."""
 
 
 @dataclass(frozen=True)
 class TinyRun:
-    """A finished run on a CSV file: where it is, what it was made of, what it gave; `words` beside those of `quick`."""
+    """A finished run on a CSV file: folder, data, configuration and result; `words` extend the overrides of `quick`."""
 
     path: Path
     source: Path
@@ -49,12 +49,12 @@ class TinyRun:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let Lightning's warnings pass where a run may be made; begin with the longest tests; leave records to `-m`."""
-    if "record" not in config.option.markexpr:  # any other -m would put an option in pyproject.toml out of force
+    """Ignore Lightning's warnings, run slow tests first, and deselect `record` tests unless `-m` selects them."""
+    if "record" not in config.option.markexpr:  # another -m would override an option in pyproject.toml
         by_hand = [item for item in items if item.get_closest_marker("record")]
         config.hook.pytest_deselected(items=by_hand)
         items[:] = [item for item in items if item not in by_hand]
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # no process is left with one in the end
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # so that no worker ends with a slow test
     for item in items:
         for text in LIGHTNING:
             item.add_marker(pytest.mark.filterwarnings(text))
@@ -62,13 +62,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> None:
-    """Compute in one thread: with models this small, threads mostly wait for one another."""
+    """Compute in one thread: with such small models, threads mostly wait."""
     torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def imports_are_no_garbage() -> None:
-    """Leave what has been imported out of later collections: each run makes one before it measures its memory."""
+    """Exclude imported objects from later garbage collections, which each run does before it measures memory."""
     if len(gc.get_objects()) > MANY_OBJECTS:
         gc.collect()
         gc.freeze()
@@ -76,7 +76,7 @@ def imports_are_no_garbage() -> None:
 
 @pytest.fixture
 def signals_and_threads() -> Iterator[None]:
-    """Undo what a tool that is called in the tests' own process changes in it."""
+    """Restore the signal handlers and threads that a tool changes in the test process."""
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     threads = torch.get_num_threads()
     yield
@@ -87,12 +87,12 @@ def signals_and_threads() -> Iterator[None]:
 
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave a run's pictures blank: for tests that look at none."""
+    """Leave a run's pictures blank, for tests that do not use them."""
     leave_blank(monkeypatch)
 
 
 def leave_blank(patch: pytest.MonkeyPatch) -> None:
-    """Leave a run's pictures blank, two fifths of the time of a small one."""
+    """Leave a run's pictures blank, which saves 40 % of the time of a small run."""
     from forecast.training import outcome
     from forecast.training import train as training
     from forecast.training.callbacks import figures
@@ -111,7 +111,7 @@ def leave_blank(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def traced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compile as a training does, but let torch run what it has captured: no half a minute, no C++ compiler."""
+    """Compile with the eager backend, which saves half a minute and needs no C++ compiler."""
     from forecast.model import compiling
 
     monkeypatch.setattr(compiling, "compiler_for", lambda _: {"backend": "eager"})
@@ -119,14 +119,14 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
-    """Train once on 700 hours: targets load and oil at levels far from 0 and from each other, covariate air."""
+    """Train once on 700 hours: targets load and oil at very different levels, covariate air."""
     from forecast.training.train import train
 
     folder = tmp_path_factory.mktemp("tiny")
     table = hourly()
     source = write(folder / "hours.csv", table)
-    learnt = ["model.linear_path=zero", "training.max_steps=40", "optimizer.lr=0.01"]
-    words = ["data=csv", f"data.path={source}", "data.past_covariates=[air]", *learnt]
+    learning = ["model.linear_path=zero", "training.max_steps=40", "optimizer.lr=0.01"]
+    words = ["data=csv", f"data.path={source}", "data.past_covariates=[air]", *learning]
     config = quick(folder / "outputs", *words)
     run, result = train(config)
     return TinyRun(run.path, source, table, config, result, words)
@@ -134,7 +134,7 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
 
 @pytest.fixture(scope="session")
 def second_run(tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train once more, from another seed alone, and give the folder."""
+    """Train again with another seed only, and return the folder."""
     from forecast.training.train import train
 
     run, _ = train({**tiny_run.config, "seed": 2, "output_dir": str(tmp_path_factory.mktemp("second"))})
@@ -146,5 +146,5 @@ def etth1_path() -> Path:
     """Return the real ETTh1.csv beside the project."""
     path = ROOT.parent / "shared" / "data" / "ETTh1.csv"
     if not path.is_file():
-        pytest.skip("ETTh1.csv is not beside the project")
+        pytest.skip("ETTh1.csv is not available")
     return path

@@ -1,23 +1,22 @@
-"""Attack the program, seed by seed, and count what held.
+"""Attack the program with random trials, and count the trials in which it kept its promises ("held").
 
 interruption
-    A training or a sweep gets SIGKILL, SIGTERM, SIGINT or SIGUSR1 at one to three random moments, and the same command
-    finishes it. Held: weights, scores and errors have the bytes of the uninterrupted run. Else it is lost.
+    A training or a sweep receives SIGKILL, SIGTERM, SIGINT or SIGUSR1 at one to three random moments, and the same
+    command finishes it. Held: weights, scores and errors equal the uninterrupted run byte for byte. Otherwise: lost.
 corruption
     One file of a finished run, an unfinished run or an export is damaged (bits, length, numbers), and a command reads
-    it. Held: one line and exit code 2, or exit code 0 with what the undamaged one gives. Silent: another result, exit
-    code 0, no word.
+    it. Held: one line and exit code 2, or exit code 0 with the result of the undamaged file. Silent: another result
+    with exit code 0 and no message.
 artefact
-    A run folder or an exported file is made to attack its reader. Held: nothing of it is imported or executed, no file
-    outside the command's own is written, no address is asked, no secret is read, and the command ends within 20 s and
-    2 GiB without a traceback.
+    A run folder or an exported file attacks its reader. Held: the command imports and executes nothing of it, writes
+    only its own files, contacts no address, reads no secret, and ends within 20 s and 2 GiB without a traceback.
 table
     A table is mutated, and predict or train reads it. Held: a finite forecast with exit code 0, or one line. Silent:
-    a planted flaw changes values, and no line says so.
+    a flaw changes values without a message.
 disk
-    The disk is full, read-only or fails at one operation. Held: exit code 4 and one line, nothing half-written, and
+    The disk is full, read-only or fails at one operation. Held: exit code 4 and one line, no half-written file, and
     the same command finishes once there is space.
 not_finite
-    NaN, infinity or an enormous number is put in tables, weights, gradients or optimizer states. Held: exit code 2
-    or 3 and one line, and nothing that is not finite is written.
+    Tables, weights, gradients or optimizer states get NaN, infinity or an enormous number. Held: exit code 2 or 3 and
+    one line, and only finite numbers are written.
 """

@@ -1,4 +1,4 @@
-"""Attack the program and print what held: `python -m benchmarks.chaos --minutes 10`."""
+"""Attack the program and count its failures: `python -m benchmarks.chaos --minutes 10`."""
 
 import argparse
 import math
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def main() -> int:
-    """Run the campaign as the command line says; return 1 if anything failed."""
+    """Run the campaign of the command line; return 1 if a trial failed."""
     from benchmarks.chaos import __doc__ as definitions
 
     os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported: a forked thread pool would hang
@@ -19,30 +19,30 @@ def main() -> int:
         prog="python -m benchmarks.chaos", description=definitions, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--minutes", type=float, default=None, help="begin no trial after so many (10, or no limit with --counts)")
-    add("--counts", help="trials of each kind: interruption=30,table=50")
-    add("--full", action="store_true", help="the long campaign: 300 interruptions, 600 corruptions, …")
-    add("--kinds", nargs="+", help="only these kinds")
-    add("--seed", type=int, default=0, help="the seed of the first trial of each kind; the next ones count up (0)")
-    add("--trial", help="repeat one trial, such as corruption:1234, and show all that its commands print")
-    add("--record", type=Path, help="a file of JSON lines; trials that it holds already are not made again")
-    add("--workers", type=int, default=os.cpu_count() or 1, help="trials at a time (all cores)")
-    add("--patience", type=float, default=20.0, help="seconds that a command may take (20)")
+    add("--minutes", type=float, default=None, help="time limit for new trials (default: 10; with --counts: none)")
+    add("--counts", help="number of trials by kind, such as interruption=30,table=50")
+    add("--full", action="store_true", help="run the long campaign: 300 interruptions, 600 corruptions, …")
+    add("--kinds", nargs="+", help="run only these kinds")
+    add("--seed", type=int, default=0, help="seed of the first trial of each kind, increased by 1 each (default: 0)")
+    add("--trial", help="repeat one trial, such as corruption:1234, and print the output of its commands")
+    add("--record", type=Path, help="file of JSON lines for the results; skip trials that it already has")
+    add("--workers", type=int, default=os.cpu_count() or 1, help="number of parallel trials (default: all cores)")
+    add("--patience", type=float, default=20.0, help="time limit of a command in seconds (default: 20)")
     add("--keep", action="store_true", help="keep the folders of the trials")
-    add("--quick", action="store_true", help="fewer and smaller fixtures, for a test; trials are then others")
+    add("--quick", action="store_true", help="use fewer and smaller fixtures, for tests; this changes the trials")
     options = parser.parse_args()
     from benchmarks.chaos.campaign import FULL, KINDS, Campaign, planned, table
     from benchmarks.chaos.command import import_all
 
     kinds = options.kinds or list(KINDS)
     if unknown := [kind for kind in kinds if kind not in KINDS]:
-        parser.error(f"--kinds {unknown[0]}: choose among {', '.join(KINDS)}")
+        parser.error(f"--kinds {unknown[0]}: choose from {', '.join(KINDS)}")
     counts = dict(FULL)
     if options.counts:
         try:
             counts = {kind: int(number) for kind, number in (word.split("=") for word in options.counts.split(","))}
         except ValueError:
-            parser.error(f"--counts {options.counts}: give kind=number, with commas between them")
+            parser.error(f"--counts {options.counts}: must be kind=number, separated by commas")
     counts = {kind: number for kind, number in counts.items() if kind in kinds}
     limited = options.minutes is not None or not (options.counts or options.full)
     began = time.monotonic()
@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def _repeat(trial: str, folder: Path, patience: float, quick: bool) -> int:
-    """Make one trial alone and show its commands."""
+    """Run one trial and print its commands."""
     from benchmarks.chaos.campaign import make
     from benchmarks.chaos.fixtures import Fixtures
 
@@ -78,7 +78,7 @@ def _repeat(trial: str, folder: Path, patience: float, quick: bool) -> int:
         print(f"$ {' '.join(ended.command)}\n{ended.text.rstrip()}")
         print(f"exit code {ended.code} after {ended.seconds:.2f} s, growth {(ended.growth or 0) / 2**20:.0f} MiB")
         for event, about in ended.seen:
-            print(f"seen: {event} {about}")
+            print(f"observed: {event} {about}")
     print(f"{trial}{' (new processes)' if fresh else ''}: {verdict.what}")
     print(f"{'held' if verdict.held else 'FAILED'}: {verdict.came}")
     return 0 if verdict.held else 1

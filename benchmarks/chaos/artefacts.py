@@ -1,4 +1,4 @@
-"""Open what a stranger made: a run folder or an exported file that attacks its reader."""
+"""Open a run folder or an exported file that attacks its reader."""
 
 import random
 import shutil
@@ -12,7 +12,7 @@ from benchmarks.chaos.scene import EVIL, SECRET, Attack, Scene, Server, forge, i
 from benchmarks.chaos.trial import Place, Verdict, complaint
 
 FORGED = 0.93
-"""Share of the attacks behind right hashes and digests, as the maker of the folder would put them there."""
+"""Fraction of the attacks with correct hashes and digests, as an attacker would write them."""
 
 RESUME = (*("resume",) * 9, "sweep")
 WEIGHTS = ("predict", "predict", "attention", "latest", "transplant", "export")
@@ -30,16 +30,16 @@ READERS: dict[Attack, tuple[float, tuple[str, ...], tuple[str, ...]]] = {
     attacks_files.errors_table: (1.0, ("report", "report", "sweep", "resume"), RESUME),
     attacks_files.weights: (1.0, (*WEIGHTS, *ALL), RESUME),
 }
-"""Of each attack: how often the folder is a finished run, and the commands that read it, finished or not."""
+"""By attack: the probability of a finished run, and the commands that read a finished and an unfinished run."""
 
 
 def prepare(fixtures: Fixtures) -> None:
-    """Make the runs that strangers change."""
+    """Make the runs that the attacks change."""
     _ = fixtures.table, fixtures.sweep, fixtures.unfinished, fixtures.exported
 
 
 def trial(place: Place) -> Verdict:
-    """Make one attack, let one command read it, and look at all that it did."""
+    """Make one attack, let one command read it, and check all effects."""
     rng = place.random
     attack = _drawn(rng)
     finished = rng.random() < READERS[attack][0]
@@ -55,8 +55,8 @@ def trial(place: Place) -> Verdict:
         reader, command, writable = _reader(scene, place, attack)
         ended, changed = _opened(scene, place, command, writable)
     finally:
-        asked = server.requests()
-    wrong = _wrong(scene, ended, changed, asked)
+        requests = server.requests()
+    wrong = _wrong(scene, ended, changed, requests)
     came = {0: "went on", 1: "job refused"}.get(ended.code, "refused")
     return Verdict(wrong is None, f"{what}, then {reader}", wrong or came, [ended])
 
@@ -68,7 +68,7 @@ def _drawn(rng: random.Random) -> Attack:
 
 
 def _reader(scene: Scene, place: Place, attack: Attack) -> tuple[str, list[str], list[Path]]:
-    """Return a command that reads what the attack changed, and what it may write."""
+    """Return the name of a command that reads the attack, the command, and the paths that it may write."""
     out = scene.work / "out"
     predict = ["predict", "--input", TABLE, "--output", "out/forecast.csv"]
     for path in scene.work.glob("evil.*"):
@@ -100,7 +100,7 @@ def _of_run(name: str, predict: list[str], out: Path, folder: Path) -> tuple[lis
 
 
 def _opened(scene: Scene, place: Place, command: list[str], writable: list[Path]) -> tuple[Ended, list[str]]:
-    """Run the command under the guard; return how it ended, and what it changed elsewhere."""
+    """Run the command under the guard; return its outcome and the paths that it changed without permission."""
     temporary, home = place.folder / "tmp", place.folder / "home"
     free = [*writable, place.logs, temporary, place.folder / "asked", place.folder / "trial.json"]
     before = snapshot(place.folder, free)
@@ -124,33 +124,33 @@ def _opened(scene: Scene, place: Place, command: list[str], writable: list[Path]
     return ended, [path for path in changed if "__pycache__" not in path]
 
 
-def _wrong(scene: Scene, ended: Ended, changed: list[str], asked: int) -> str | None:
-    """Say what the attack reached; None if nothing."""
+def _wrong(scene: Scene, ended: Ended, changed: list[str], requests: int) -> str | None:
+    """Return what the attack achieved, None if nothing."""
     if scene.mark.exists():
         return "executed: the payload ran"
-    if asked:
-        return f"asked: {asked} requests reached the server"
+    if requests:
+        return f"contacted: {requests} requests reached the server"
     if ended.seen:
-        told = "; ".join(f"{event} {about}" for event, about in ended.seen[:4])
-        return f"seen: {told[:400]}"
+        events = "; ".join(f"{event} {about}" for event, about in ended.seen[:4])
+        return f"observed: {events[:400]}"
     if changed:
         return f"changed outside: {', '.join(path.removeprefix(str(scene.folder)) for path in changed[:4])}"
     if scene.secret in ended.text or any(scene.secret in text for text in _texts(scene.folder)):
         return "leaked: the secret of the environment"
     if ended.growth is not None and ended.growth > GROWTH:
         return f"grew by {ended.growth / 2**30:.1f} GiB"
-    if "a fault of the program" in ended.text:
-        return f"a fault of the program: {ended.error.strip().splitlines()[-1][:300]}"
+    if "a program error" in ended.text:
+        return f"a program error: {ended.error.strip().splitlines()[-1][:300]}"
     if ended.code == 1 and "error: attention-full: " in ended.error and "Traceback" not in ended.text:
-        return None  # a sweep, whose other job went on
+        return None  # the other job of the sweep ran
     return complaint(ended)
 
 
 def _texts(folder: Path) -> list[str]:
-    """Return the names of all files below the folder, and the content of those that hold text."""
-    found = []
+    """Return the names of all files below the folder, and the contents of small files."""
+    texts = []
     for path in folder.rglob("*"):
-        found.append(path.name)
+        texts.append(path.name)
         if path.is_file() and not path.is_symlink() and path.stat().st_size < 2**22:
-            found.append(path.read_bytes().decode("latin-1"))
-    return found
+            texts.append(path.read_bytes().decode("latin-1"))
+    return texts

@@ -1,4 +1,4 @@
-"""Attacks by what config.json says: targets, addresses, paths, interpolations, sizes, kinds."""
+"""Attacks through config.json: targets, addresses, paths, interpolations, sizes, types."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ NODES = (
     ("data",),
     ("training",),
 )
-"""Where a configuration may name something to be made."""
+"""Nodes of a configuration that may have a `_target_`."""
 
 OWN_CODE = ("outputs.evil.payload.X", "payload.X", "evil_module.X", "evil_package.X", "outputs.evil.payload:X")
 
@@ -73,10 +73,10 @@ CALLS: tuple[tuple[str, list[Any]], ...] = (
     ("numpy.fromfile", ["{outside}/secret.csv"]),
     ("builtins.bytearray", [2**40]),
 )
-"""What a target names, with its arguments."""
+"""Targets with their arguments."""
 
 RARE = ("antigravity", "this", "pty", "turtledemo", "idlelib", "wandb", "mlflow", "comet_ml", "neptune", "webbrowser")
-"""Modules that the program itself never imports: an import of one is of the attack's making."""
+"""Modules that the program never imports: an import of one is an effect of the attack."""
 
 
 def own_code(scene: Scene) -> str:
@@ -102,7 +102,7 @@ def call(scene: Scene) -> str:
 
 
 def nested(scene: Scene) -> str:
-    """Name a function below arguments of something that may be made."""
+    """Name a function in the arguments of an allowed target."""
     scene.plant()
     name, arguments = scene.choose(*CALLS)
     inner = {"_target_": name, "_args_": _filled(arguments, scene)}
@@ -113,7 +113,7 @@ def nested(scene: Scene) -> str:
 
 
 def word(scene: Scene) -> str:
-    """Name a module or a path where a mechanism, a preset, a loss or a source is named."""
+    """Use a module or a path as the name of a mechanism, a preset, a loss or a source."""
     scene.plant()
     scene.modules |= set(RARE)
     node = scene.choose(
@@ -130,7 +130,7 @@ def word(scene: Scene) -> str:
 
 
 def address(scene: Scene) -> str:
-    """Name an address to fetch, and a place outside to put it."""
+    """Set an address to download, and a file name outside the data folder."""
     url = scene.choose(
         scene.url(), scene.url("https"), scene.url("ftp"), f"file://{scene.outside}/secret.csv", "//127.0.0.1/x",
         f"http://127.0.0.1:{scene.port}@127.0.0.1:{scene.port}/", scene.url().upper(), "gopher://127.0.0.1:1/",
@@ -146,7 +146,7 @@ def address(scene: Scene) -> str:
 
 
 def data_path(scene: Scene) -> str:
-    """Name a file of the user's, a device or an address as the table."""
+    """Use a private file, a device or an address as the table."""
     path = scene.choose(
         str(scene.outside / "secret.csv"), "../../../../outside/secret.csv", "/dev/zero", "/dev/stdin",
         "/proc/self/environ", scene.url(), "s3://bucket/x.csv", "memory://x.csv", f"file://{scene.outside}/secret.csv",
@@ -157,7 +157,7 @@ def data_path(scene: Scene) -> str:
 
 
 def logger(scene: Scene) -> str:
-    """Let a logger write elsewhere."""
+    """Let a logger write to another folder."""
     name, known = scene.choose(
         ("lightning.pytorch.loggers.CSVLogger", ["name", "version", "prefix"]),
         ("lightning.pytorch.loggers.CSVLogger", ["name"]),
@@ -173,7 +173,7 @@ def logger(scene: Scene) -> str:
 
 
 def interpolation(scene: Scene) -> str:
-    """Have a value resolved: from the environment, from another key, from itself."""
+    """Use an interpolation: from the environment, from another key, from itself."""
     value = scene.choose(
         f"${{oc.env:{SECRET}}}", f"x${{oc.env:{SECRET}}}x", "${oc.env:ABSENT}", "${oc.env:HOME}/x", "${data.name}",
         "${oc.decode:'[1,2]'}", "${oc.create:{a:1}}", "${hydra:runtime.cwd}", "${.}", "${..}", "${", "${a:b:c}",
@@ -190,7 +190,7 @@ def interpolation(scene: Scene) -> str:
 
 
 def place_of_writing(scene: Scene) -> str:
-    """Name another folder to write to."""
+    """Set another folder for the output."""
     node, value = scene.choose(
         (("output_dir",), scene.escape()),
         (("resume",), scene.escape()),
@@ -208,7 +208,7 @@ def place_of_writing(scene: Scene) -> str:
 
 
 def callback(scene: Scene) -> str:
-    """Take a callback of Lightning's own that writes where it is told to."""
+    """Use a Lightning callback that writes to a given path."""
     name = scene.choose(
         *("ModelCheckpoint", "OnExceptionCheckpoint", "DeviceStatsMonitor", "ModelSummary", "BatchSizeFinder"),
         *("StochasticWeightAveraging", "LearningRateFinder", "GarbageCollection", "BasePredictionWriter", "Callback"),
@@ -220,7 +220,7 @@ def callback(scene: Scene) -> str:
 
 
 def trainer_option(scene: Scene) -> str:
-    """Hand the trainer what it would take from a program."""
+    """Set options of the trainer that only code should set."""
     key, value = scene.choose(
         *(("plugins", [{"_target_": "os.abort"}]), ("strategy", "ddp_spawn"), ("devices", 10**6), ("devices", -1)),
         *(("num_nodes", 10**6), ("log_every_n_steps", 0), ("log_every_n_steps", -1), ("accelerator", "tpu")),
@@ -236,15 +236,15 @@ SIZES: tuple[Any, ...] = (
     *(10**5, 10**6, 10**9, 2**31, 2**40, 2**63, 2**70, 10**30, -1, 0, -(10**9), 1.5, 1e9, 1e300, "64", True, None),
     *([], {}, float("nan"), float("inf"), "1e9", [10**9], 2**20),
 )
-"""What stands where a size should."""
+"""Values in place of a size."""
 
 
 ENORMOUS = (10**5, 10**6, 10**9, 2**31, 2**40, 2**70) * 3
-"""What takes all memory, or all time, of who believes it."""
+"""Sizes that would use all memory or time."""
 
 
 def size(scene: Scene) -> str:
-    """Ask for an enormous or an impossible size."""
+    """Set an enormous or an impossible size."""
     node = scene.choose(
         ("model", "encoder_layers"), ("model", "decoder_layers"), ("model", "d_model"), ("model", "d_ff"),
         ("model", "num_heads"), ("model", "patch_length"), ("model", "stride"), ("model", "head_dim"),
@@ -266,11 +266,11 @@ ATTACKS = {
     own_code: 3, call: 5, nested: 2, word: 3, address: 4, data_path: 3, logger: 3, interpolation: 3,
     place_of_writing: 2, callback: 2, trainer_option: 2, size: 5,
 }  # fmt: skip
-"""Each attack by config.json, with how often it is drawn."""
+"""Attacks through config.json, with their weights."""
 
 
 def _filled(node: Any, scene: Scene) -> Any:
-    """Put the paths of the scene into the strings of `node`."""
+    """Insert the paths of the scene into the strings of `node`."""
     if isinstance(node, str):
         for name, value in (("mark", scene.mark), ("outside", scene.outside), ("url", scene.url())):
             node = node.replace(f"{{{name}}}", str(value))

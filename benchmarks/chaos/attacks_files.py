@@ -1,4 +1,4 @@
-"""Attacks by the other files of a run folder and by exported files: checkpoints, weights, tables, links, bombs."""
+"""Attacks through the other files of a run folder and exported files: checkpoints, weights, tables, links, bombs."""
 
 import hashlib
 import io
@@ -18,11 +18,11 @@ from benchmarks.chaos.scene import Scene
 MAGIC, DIGITS = b"forecast checkpoint 1\n", 64
 
 BOMB = 1 << 30
-"""Bytes that a compressed file grows to."""
+"""Bytes of a decompressed file."""
 
 
 class _Runs:
-    """Makes a file when it is unpickled."""
+    """Creates a file when it is unpickled."""
 
     def __init__(self, mark: Path, how: int) -> None:
         self.mark, self.how = str(mark), how
@@ -36,7 +36,7 @@ class _Runs:
 
 
 def checkpoint(scene: Scene) -> str:
-    """Put content into a checkpoint that no run writes, behind a right hash."""
+    """Write impossible content to a checkpoint, with a correct hash."""
     import torch
 
     path = _newest(scene)
@@ -113,7 +113,7 @@ def _put(node: Any, path: list[Any], value: Any) -> None:
 
 
 def pickled(scene: Scene) -> str:
-    """Put a pickle that runs code where tensors are read."""
+    """Write a pickle that runs code in place of tensors."""
     import torch
 
     code = _Runs(scene.mark, scene.choose(0, 1, 2))
@@ -133,7 +133,7 @@ def pickled(scene: Scene) -> str:
 
 
 def bomb(scene: Scene) -> str:
-    """Put a file where it is read that is small and becomes enormous."""
+    """Write a small file that decompresses to an enormous one."""
     what = scene.choose("checkpoint", "checkpoint", "export", "onnx", "parquet", "gzip")
     if what == "checkpoint":
         seal(_newest(scene), _deflated(_newest(scene).read_bytes()[len(MAGIC) + DIGITS + 1 :]))
@@ -156,7 +156,7 @@ def bomb(scene: Scene) -> str:
 
 
 def _deflated(raw: bytes) -> bytes:
-    """Return a checkpoint whose parts are compressed, one of them grown to `BOMB`."""
+    """Return a compressed checkpoint with one entry of `BOMB` bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(raw)) as old, zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as new:
         names = old.namelist()
@@ -183,7 +183,7 @@ def _big_parquet(path: Path) -> None:
 
 
 def weights(scene: Scene) -> str:
-    """Write a header of weights that lies about what follows."""
+    """Write weights with a false header."""
     name = scene.choose(*("model.safetensors",) * 5, "calibration.safetensors")
     if not scene.finished:
         (scene.run / name).write_bytes(b"")
@@ -200,7 +200,7 @@ def weights(scene: Scene) -> str:
         ("a negative shape", {**entry, "shape": [-1]}),
         ("an empty shape", {**entry, "shape": [0]}),
         ("offsets beyond the end", {**entry, "data_offsets": [0, 2**40]}),
-        ("offsets turned round", {**entry, "data_offsets": [8, 0]}),
+        ("reversed offsets", {**entry, "data_offsets": [8, 0]}),
         ("another type", {**entry, "dtype": scene.choose("F64", "BOOL", "I8", "X", None)}),
         ("no entry", "drop"),
         ("deep braces", b"[" * 10**5 + b"]" * 10**5),
@@ -228,7 +228,7 @@ def weights(scene: Scene) -> str:
 
 
 def place_taken(scene: Scene) -> str:
-    """Put a link, a pipe, a folder or a device where a file is read or written."""
+    """Replace a file by a link, a pipe, a folder or a device."""
     names = ["config.json", "forecast.png", "checkpoints", ".x.tmp", "checkpoints/step-999999999.ckpt", "result.json"]
     names += ["model.safetensors", "manifest.json", "errors.parquet", "calibration.safetensors", "transplant.json"]
     name = scene.choose(*names, "forecast.csv", "job.json", "report.html", "report.csv")
@@ -243,15 +243,15 @@ def place_taken(scene: Scene) -> str:
     elif kind == "folder":
         path.mkdir()
     else:
-        own = scene.outside if name == "checkpoints" else scene.outside / "secret.csv"
+        private = scene.outside if name == "checkpoints" else scene.outside / "secret.csv"
         path.symlink_to(
-            {"link out": own, "link to zeros": "/dev/zero", "link to itself": path.name}.get(kind, "nothing")
+            {"link out": private, "link to zeros": "/dev/zero", "link to itself": path.name}.get(kind, "nothing")
         )
     return f"{name} is a {kind}"
 
 
 def errors_table(scene: Scene) -> str:
-    """Write the table of errors with other columns, kinds or lengths."""
+    """Write the table of errors with other columns, types or lengths."""
     import pandas as pd
 
     frame = pd.read_parquet(scene.run / "errors.parquet") if scene.finished else pd.DataFrame({"mse": [1.0]})
@@ -271,7 +271,7 @@ def errors_table(scene: Scene) -> str:
 
 
 def export(scene: Scene) -> str:
-    """Hand over an exported file that was changed after it was written."""
+    """Write an exported file with changed content."""
     name = scene.choose(*(path.name for path in scene.work.glob("model.*")))
     path = scene.work / f"evil{Path(name).suffix}"
     raw = (scene.work / name).read_bytes()
@@ -292,14 +292,14 @@ def export(scene: Scene) -> str:
         raw = b"import os; os.abort()"
     else:
         raw = raw.replace(b"torch.ops.aten", b"os.system  .xyz", 3)
-    if path.suffix == ".onnx":  # a .pt2 with a right digest is a program, and nothing is promised of it
+    if path.suffix == ".onnx":  # a .pt2 file with a correct digest is a program, without promises
         raw = raw[:-64] + hashlib.sha256(raw[:-64] + b"0" * 64).hexdigest().encode()
     path.write_bytes(raw)
     return f"{name}: {what}"
 
 
 ATTACKS = {checkpoint: 7, pickled: 3, bomb: 2, weights: 4, place_taken: 5, errors_table: 2, export: 2}
-"""Each attack by a file, with how often it is drawn."""
+"""Attacks through files, with their weights."""
 
 
 def _newest(scene: Scene) -> Path:
@@ -307,5 +307,5 @@ def _newest(scene: Scene) -> Path:
 
 
 def seal(path: Path, raw: bytes) -> None:
-    """Write a checkpoint of these bytes, with their hash before them."""
+    """Write a checkpoint of these bytes with their hash."""
     path.write_bytes(MAGIC + hashlib.sha256(raw).hexdigest().encode() + b"\n" + raw)

@@ -1,4 +1,4 @@
-"""Attacks by what manifest.json and result.json say, and by JSON itself."""
+"""Attacks through manifest.json, result.json and the JSON format."""
 
 import json
 from typing import Any
@@ -11,11 +11,11 @@ NAMES = (
     *("<script>alert(1)</script>", "x" * 10**5, "", " ", "‮txt", "../../x", "${oc.env:CHAOS_SECRET}", "$(touch x)"),
     *('"; rm -rf x', "nan", "{{7*7}}", "%s%s%n", "\ud800"),
 )
-"""Names that a spreadsheet, a terminal, a browser or a shell would take for more than a name."""
+"""Names that a spreadsheet, a terminal, a browser or a shell would interpret."""
 
 
 def architecture(scene: Scene) -> str:
-    """Ask for an enormous or an impossible model."""
+    """Set an enormous or an impossible model size."""
     node = scene.choose(
         *(("options", "encoder_layers"),) * 3, *(("options", "decoder_layers"),) * 3, *(("sizes", "horizon"),) * 3,
         ("options", "encoder_layers"), ("options", "decoder_layers"), ("options", "d_model"), ("options", "d_ff"),
@@ -35,7 +35,7 @@ def architecture(scene: Scene) -> str:
 
 
 def mechanism(scene: Scene) -> str:
-    """Name a module where a mechanism or a preset is named."""
+    """Use a module as the name of a mechanism or a preset."""
     scene.plant()
     scene.modules |= {"antigravity", "this", "pty"}
     node = scene.choose(("mechanisms", "encoder", "name"), ("mechanisms", "decoder", "name"), ("preset",))
@@ -74,7 +74,7 @@ def data_facts(scene: Scene) -> str:
 
 
 def scaler(scene: Scene) -> str:
-    """Put numbers into the scaler that leave nothing of a forecast."""
+    """Write scaler values that destroy a forecast."""
     key = scene.choose("mean", "scale")
     value = scene.choose(float("nan"), float("inf"), 1e308, -1.0, 0.0, 1e-320, 2**70, "1", None, [], True, 1e38, 1e30)
     if scene.random.random() < 0.7:
@@ -85,7 +85,7 @@ def scaler(scene: Scene) -> str:
 
 
 def listed_file(scene: Scene) -> str:
-    """List files that lie elsewhere, so that a check of hashes reads them."""
+    """List files outside the folder, which a check of hashes would read."""
     name = scene.choose(
         str(scene.outside / "secret.csv"), "../../../../../outside/secret.csv", "/dev/zero", "/dev/stdin", "..", "",
         "checkpoints", "x\0", "model.safetensors/x", "~/x", "/proc/self/mem", "x" * 5000,
@@ -99,7 +99,7 @@ def listed_file(scene: Scene) -> str:
 
 
 def result(scene: Scene) -> str:
-    """Let the result name files, or hold what a report must not repeat as it is."""
+    """Write file names, or text that a report must escape, to the result."""
     node, value = scene.choose(
         (
             ("data", "path"),
@@ -128,7 +128,7 @@ def result(scene: Scene) -> str:
 
 
 def text(scene: Scene) -> str:
-    """Write JSON that is hard to read: deep, long, huge numbers, broken."""
+    """Write JSON that is hard to parse: deeply nested, long, with huge numbers, or invalid."""
     name = scene.choose("config.json", "manifest.json", "result.json") if scene.finished else "config.json"
     whole = (scene.run / name).read_text(encoding="utf-8")
     deep = 10**5
@@ -156,10 +156,10 @@ def text(scene: Scene) -> str:
 
 
 def kinds(scene: Scene) -> str:
-    """Put a value of another kind at a random place."""
+    """Write a value of another type at a random path."""
     name = scene.choose("config.json", "manifest.json", "result.json") if scene.finished else "config.json"
     content = scene.read(name)
-    told = []
+    changes = []
     for _ in range(scene.choose(1, 1, 2, 5)):
         node: Any = content
         path: list[Any] = []
@@ -174,10 +174,10 @@ def kinds(scene: Scene) -> str:
             *scene.random.sample(NAMES, 2),
         )
         parent[path[-1]] = value
-        told.append(f"{'.'.join(map(str, path))}={str(value)[:20]!r}")
+        changes.append(f"{'.'.join(map(str, path))}={str(value)[:20]!r}")
     scene.write(name, json.dumps(content, indent=1))
-    return f"{name}: {', '.join(told)}"
+    return f"{name}: {', '.join(changes)}"
 
 
 ATTACKS = {architecture: 5, mechanism: 3, data_facts: 4, scaler: 2, listed_file: 2, result: 5, text: 3, kinds: 6}
-"""Each attack by manifest.json or result.json, with how often it is drawn."""
+"""Attacks through manifest.json or result.json, with their weights."""

@@ -1,4 +1,4 @@
-"""The place of a mutation: a sound table, and what may come of the malformed one."""
+"""Input of a mutation: a valid table, and the allowed outcomes of the malformed one."""
 
 import random
 from dataclasses import dataclass
@@ -8,21 +8,22 @@ from typing import Any
 import pandas as pd
 
 REFUSE, SAME, NOTE, FINITE = "refuse", "same", "note", "finite"
-"""What may come of a table.
+"""Allowed outcomes of a table.
 
-REFUSE: one line alone, since the flaw changes values or leaves their meaning open. SAME: what the sound table gives, or
-one line. NOTE: a forecast with a line that says what was done, or one line. FINITE: any finite forecast, or one line.
+REFUSE: only a one-line error, since the flaw changes values or makes them ambiguous. SAME: the result of the valid
+table, or a one-line error. NOTE: a forecast with a line about the repair, or a one-line error. FINITE: any finite
+forecast, or a one-line error.
 """
 
 
 @dataclass(frozen=True)
 class Malformed:
-    """A file, and what may come of it.
+    """A malformed file, and its allowed outcome.
 
     Attributes
     ----------
     origin
-        The time of the last row with a value, where the forecast must begin after it; None: not looked at.
+        Time of the last row with a value, after which the forecast must begin; None: not checked.
     """
 
     path: Path
@@ -33,12 +34,12 @@ class Malformed:
 
 @dataclass
 class Bench:
-    """Where a mutation works: a sound table, random numbers, a folder, and how many rows at the end count.
+    """Input of a mutation: a valid table, random numbers and a folder.
 
     Attributes
     ----------
     look_back
-        Rows at the end that the command looks at: of a training all.
+        Number of last rows that the command uses; a training uses all.
     """
 
     folder: Path
@@ -48,15 +49,15 @@ class Bench:
 
     @property
     def text(self) -> str:
-        """The sound table as CSV."""
+        """The valid table as CSV."""
         return self.frame.to_csv(index=False)
 
     def row(self) -> int:
-        """Return a row that the command looks at, not the last."""
+        """Return a row that the command uses, except the last."""
         return self.random.randrange(len(self.frame) - self.look_back, len(self.frame) - 1)
 
     def column(self) -> str:
-        """Return a column of values that the model was trained on."""
+        """Return a column that the model was trained on."""
         return self.random.choice(["load", "oil", "air"])
 
     def write(self, content: str | bytes, what: str, expected: str, name: str = "bad.csv", **more: Any) -> Malformed:

@@ -1,4 +1,4 @@
-"""Plan the trials, run them side by side, keep each result as a line of a file, and print the table."""
+"""Plan the trials, run them in parallel, write each result as a line of a file, and make the table."""
 
 import json
 import os
@@ -33,15 +33,15 @@ FULL = {"interruption": 300, "corruption": 600, "artefact": 600, "table": 500, "
 """Trials of the long campaign."""
 
 TRIAL_SECONDS = 400
-"""After which a trial is given up."""
+"""Seconds after which a trial is killed."""
 
 FRESH = {"interruption": 50, "corruption": 40, "artefact": 40, "table": 50}
-"""Every n-th trial of a kind uses new Python processes in place of forks, so that a fork hides nothing."""
+"""Every n-th trial of a kind uses new Python processes instead of forks, which could hide errors."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the record: a trial and what it came to."""
+    """One line of the record: a trial and its outcome."""
 
     kind: str
     seed: int
@@ -57,7 +57,7 @@ class Row:
 
 
 def program() -> str:
-    """Return a short digest of the program and the campaign: results of another version are not this one's."""
+    """Return a short digest of the program and the campaign, to recognise results of other versions."""
     digest = sha256()
     for folder in ("forecast", "conf", "benchmarks/chaos"):
         for path in sorted((ROOT / folder).rglob("*")):
@@ -67,26 +67,26 @@ def program() -> str:
 
 
 def planned(counts: Mapping[str, int], first: int) -> Iterator[tuple[str, int]]:
-    """Yield kinds and seeds so that a campaign that is stopped has made about the same share of each kind."""
+    """Yield kinds and seeds in an order in which a stopped campaign has run about the same fraction of each kind."""
     places = [((n + 0.5) / count, kind, first + n) for kind, count in counts.items() for n in range(count)]
     yield from ((kind, seed) for _, kind, seed in sorted(places))
 
 
 def is_fresh(kind: str, seed: int) -> bool:
-    """Return whether the commands of a trial are new Python processes."""
+    """Return whether the commands of a trial run in new Python processes."""
     every = FRESH.get(kind)
     return every is not None and seed % every == every // 2
 
 
 def make(kind: str, seed: int, folder: Path, fixtures: Fixtures, patience: float) -> tuple[Verdict, bool]:
-    """Make one trial in `folder`, and say whether its commands were new processes."""
+    """Run one trial in `folder`; return its verdict and whether its commands ran in new processes."""
     fresh = is_fresh(kind, seed)
     folder.mkdir(parents=True)
     place = Place(folder, random.Random(f"{kind}:{seed}"), fixtures, fresh=fresh, patience=patience)
     try:
         return KINDS[kind].trial(place), fresh
-    except Exception:  # a trial that breaks is a fault of the campaign, and is reported as one
-        return Verdict(False, "the trial itself broke", traceback.format_exc()[-1500:]), fresh
+    except Exception:  # an error of the campaign, which is reported as a failed trial
+        return Verdict(False, "the trial raised an exception", traceback.format_exc()[-1500:]), fresh
 
 
 def row_of(kind: str, seed: int, verdict: Verdict, fresh: bool, seconds: float) -> Row:
@@ -98,7 +98,7 @@ def row_of(kind: str, seed: int, verdict: Verdict, fresh: bool, seconds: float) 
         verdict.held,
         verdict.what,
         verdict.came,
-        _said(verdict),
+        _last_error(verdict),
         fresh,
         round(seconds, 2),
         round(max((ended.seconds for ended in verdict.commands), default=0.0), 2),
@@ -107,29 +107,29 @@ def row_of(kind: str, seed: int, verdict: Verdict, fresh: bool, seconds: float) 
     )
 
 
-def _said(verdict: Verdict) -> str:
-    """Return the last line of errors of the command that was put to the test."""
+def _last_error(verdict: Verdict) -> str:
+    """Return the last error line of the tested command."""
     lines = [line for ended in verdict.commands[:1] for line in ended.error.splitlines() if line.strip()]
     return lines[-1][:300] if lines else ""
 
 
 class Campaign:
-    """Trials side by side, each in a process of its own.
+    """Parallel trials, each in a separate process.
 
     Parameters
     ----------
     folder
-        For temporary files.
+        Folder for temporary files.
     record
-        The file that gets a line of JSON for each trial.
+        File with a line of JSON per trial.
     workers
-        Trials at a time.
+        Number of parallel trials.
     patience
-        Seconds that a command may take.
+        Time limit of a command in seconds.
     quick
         Make fewer fixtures.
     keep
-        Leave the folders of the trials.
+        Keep the folders of the trials.
     """
 
     def __init__(
@@ -150,11 +150,11 @@ class Campaign:
         self.fixtures = Fixtures(folder / "fixtures", quick)
 
     def run(self, trials: Sequence[tuple[str, int]], until: float) -> list[Row]:
-        """Make the trials that the record does not hold yet, until the clock shows `until`; return all rows."""
+        """Run the trials that the record does not have, until the monotonic time `until`; return all rows."""
         wanted = set(trials)
         rows = [row for row in read(self.record) if (row.kind, row.seed) in wanted]
-        there = {(row.kind, row.seed) for row in rows}
-        missing = [trial for trial in trials if trial not in there]
+        recorded = {(row.kind, row.seed) for row in rows}
+        missing = [trial for trial in trials if trial not in recorded]
         self._prepare({kind for kind, _ in missing})
         running: dict[int, tuple[str, int, float]] = {}
         queue = iter(missing)
@@ -171,7 +171,7 @@ class Campaign:
                 os.killpg(process, signal.SIGKILL)
 
     def _prepare(self, kinds: set[str]) -> None:
-        """Make the fixtures before the forks, which then share them."""
+        """Make the fixtures before the forks, which share them."""
         for kind in sorted(kinds):
             KINDS[kind].prepare(self.fixtures)
 
@@ -203,7 +203,7 @@ class Campaign:
                 row = Row(**json.loads(path.read_text()))
                 path.unlink()
             else:
-                lost = Verdict(False, "the trial itself ended", "too late" if late else "without a verdict")
+                lost = Verdict(False, "the trial did not finish", "time limit" if late else "no verdict")
                 row = row_of(kind, seed, lost, False, time.monotonic() - began)
             if not self.keep:
                 shutil.rmtree(self.folder / f"{kind}-{seed}", ignore_errors=True)
@@ -215,7 +215,7 @@ class Campaign:
 
 
 def read(record: Path) -> list[Row]:
-    """Return the rows of the record that this version of the program made; a torn last line is left out."""
+    """Return the rows of the record from this version of the program, without an incomplete last line."""
     if not record.is_file():
         return []
     rows = []
@@ -230,20 +230,20 @@ def read(record: Path) -> list[Row]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return the table of what was tried, held and failed, and the failures with their seeds, as Markdown."""
+    """Return the table of trials by kind and the list of failures with their seeds, as Markdown."""
     lines = [
-        "| kind | tried | held | failed | in new processes | longest command | largest growth | what came of it |",
+        "| kind | trials | held | failed | in new processes | longest command | largest growth | outcomes |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for kind in KINDS:
-        mine = [row for row in rows if row.kind == kind]
-        if not mine:
+        trials = [row for row in rows if row.kind == kind]
+        if not trials:
             continue
-        held = [row for row in mine if row.held]
-        came = ", ".join(f"{count} {name}" for name, count in Counter(row.came for row in held).most_common())
-        growth = max((row.largest_growth_mib or 0.0 for row in mine), default=0.0)
-        cells: list[Any] = [kind, len(mine), len(held), len(mine) - len(held), sum(row.fresh for row in mine)]
-        cells += [f"{max(row.longest_command_s for row in mine):.1f} s", f"{growth:,.0f} MiB", came]
+        held = [row for row in trials if row.held]
+        outcomes = ", ".join(f"{count} {name}" for name, count in Counter(row.came for row in held).most_common())
+        growth = max((row.largest_growth_mib or 0.0 for row in trials), default=0.0)
+        cells: list[Any] = [kind, len(trials), len(held), len(trials) - len(held), sum(row.fresh for row in trials)]
+        cells += [f"{max(row.longest_command_s for row in trials):.1f} s", f"{growth:,.0f} MiB", outcomes]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     failures = [row for row in rows if not row.held]
     lines += ["", *(f"- `--trial {row.kind}:{row.seed}`: {row.what}: {row.came}" for row in failures)]

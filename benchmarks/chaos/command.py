@@ -1,7 +1,7 @@
-"""Run commands of the program as forked children: bounded in time and memory, watched, with their output kept.
+"""Run commands of the program in forked child processes, with limits, a guard and captured output.
 
-The imports are made once, in the process that forks, which never computes itself. A child is a session of its own,
-in its own folder, and calls the same `main` that the command line calls.
+The parent process imports all modules once and does not compute. A child has its own session and folder, and calls the
+same `main` as the command line.
 """
 
 import gc
@@ -25,13 +25,13 @@ from benchmarks.chaos.guard import Watch
 ROOT = Path(__file__).resolve().parents[2]
 
 SECONDS = 20.0
-"""Wall-clock seconds that a command may take."""
+"""Time limit of a command in seconds."""
 
 GROWTH = 2 * 2**30
-"""Bytes by which a command may grow in memory beyond what its imports take."""
+"""Maximum growth of a command's memory in bytes, beyond its imports."""
 
 ROOM = 2**30
-"""Bytes of address space beyond `GROWTH`: a child that needs more than `GROWTH` is seen to, not stopped before."""
+"""Bytes of address space beyond `GROWTH`, so that a child above the limit is detected and not stopped before."""
 
 TOOLS = {
     "predict": "forecast.predict",
@@ -40,7 +40,7 @@ TOOLS = {
     "transplant": "forecast.predict.transplant",
     "plan": "forecast.plan",
 }
-"""Commands beside `train`, and what `python -m` calls them."""
+"""Commands besides `train`, with their modules."""
 
 MODULES = (
     *(
@@ -61,27 +61,27 @@ MODULES = (
     *("lightning.pytorch.callbacks", "torch.utils.tensorboard", "pyarrow.parquet", "pandas", "safetensors.torch"),
     *("torch.export", "torch._dynamo", "torch.onnx"),
 )
-"""What the commands import sooner or later, beside `TOOLS`."""
+"""Modules that the commands import later, besides `TOOLS`."""
 
 _numbers = itertools.count()
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What a command came to.
+    """The outcome of a command.
 
     Attributes
     ----------
     code
-        Exit code; the negative number of the signal that killed it.
+        Exit code; the negative number of the signal if it was killed.
     seconds, processor_seconds
-        From the fork to the end.
+        Time from the fork to the end.
     growth
-        Bytes by which its peak of resident memory exceeds what it began with; None for a fresh process.
+        Growth of the peak resident memory since the start, in bytes; None for a new process.
     late
-        Whether it was killed since its time was over.
+        Whether it was killed at its time limit.
     seen
-        What the guard noticed: the event, and what it was about.
+        Events that the guard observed, with a description.
     """
 
     command: list[str]
@@ -96,13 +96,13 @@ class Ended:
 
     @property
     def text(self) -> str:
-        """All that it printed."""
+        """Standard output and standard error."""
         return f"{self.out}\n{self.error}"
 
 
 @dataclass
 class Child:
-    """A command that runs."""
+    """A running command."""
 
     command: list[str]
     process: int
@@ -111,18 +111,18 @@ class Child:
     forked: bool
 
     def wait(self, seconds: float = SECONDS) -> Ended:
-        """Wait for its end, and kill it with all that it has started once it has run for `seconds`."""
+        """Wait for the end of the command; kill it and its child processes after `seconds`."""
         until, late = self.begun + seconds, False
         while True:
-            found, status, usage = os.wait4(self.process, os.WNOHANG)
-            if found:
+            ended, status, usage = os.wait4(self.process, os.WNOHANG)
+            if ended:
                 break
             if not late and time.monotonic() > until:
                 late = True
                 os.killpg(self.process, signal.SIGKILL)
             time.sleep(0.004)
         took = time.monotonic() - self.begun
-        for straggler in (signal.SIGKILL,):  # what it left running
+        for straggler in (signal.SIGKILL,):  # child processes that still run
             try:
                 os.killpg(self.process, straggler)
             except ProcessLookupError:
@@ -143,8 +143,8 @@ class Child:
         )
 
     def kill(self, number: int) -> None:
-        """Send the signal to the command itself, if it still runs."""
-        os.kill(self.process, number)  # it is our child and not waited for: its number is not another's
+        """Send the signal to the command, not to its child processes."""
+        os.kill(self.process, number)  # the process has not been waited for, so its id is still valid
 
 
 def module_of(tool: str) -> str:
@@ -181,19 +181,19 @@ def start(
     Parameters
     ----------
     command
-        "train" or one of `TOOLS`, then its words.
+        "train" or one of `TOOLS`, then its arguments.
     folder
-        Its current folder, which comes first on its path of imports, as with `python -m` and `python train.py`.
+        Working directory, first on the import path, as with `python -m` and `python train.py`.
     logs
-        A folder for what it prints.
+        Folder for the output.
     watch
-        What the guard looks for; None: no guard.
+        Rules of the guard; None: no guard.
     before
-        Called in the child first.
+        Function that the child calls first.
     seconds
-        Processor seconds that it may take.
+        Limit of processor time in seconds.
     fresh
-        Start a new Python in place of a fork, without guard and `before`.
+        Start a new Python process instead of a fork, without guard and `before`.
     """
     logs.mkdir(parents=True, exist_ok=True)
     log = logs / f"{os.getpid()}-{next(_numbers)}"
@@ -215,7 +215,7 @@ def start(
         if watch is not None:
             watch.begin(events)
         code = _call(list(command))
-    except BaseException:  # as the interpreter ends: the traceback, and code 1
+    except BaseException:  # as the interpreter does: print the traceback, exit with code 1
         traceback.print_exc()
     finally:
         _flush()
@@ -223,7 +223,7 @@ def start(
 
 
 def run(command: Sequence[str], folder: Path, logs: Path, **options: object) -> Ended:
-    """Start a command and wait for its end."""
+    """Run a command and return its outcome."""
     seconds = float(str(options.get("seconds", SECONDS)))
     return start(command, folder, logs, **options).wait(seconds)  # type: ignore[arg-type]
 
@@ -240,16 +240,16 @@ def _start_fresh(command: list[str], folder: Path, log: Path, changes: dict[str,
             start_new_session=True, env={**os.environ, **changes, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
     begun = time.monotonic()
-    process.returncode = 0  # it is waited for here, by its number
+    process.returncode = 0  # `Child.wait` waits for it
     return Child(command, process.pid, begun, log, forked=False)
 
 
 def _settle(folder: Path, log: Path, changes: dict[str, str], seconds: float) -> None:
-    """Make a process of its own of the fork: session, folder, streams, signals, limits."""
+    """Give the forked process its own session, folder, streams, signals and limits."""
     os.setsid()
     os.chdir(folder)
     os.environ.update(changes)
-    tempfile.tempdir = None  # it is remembered
+    tempfile.tempdir = None  # clear the cached value
     sys.path[:] = [str(folder), *(place for place in sys.path if place not in ("", str(ROOT))), str(ROOT)]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGUSR1):

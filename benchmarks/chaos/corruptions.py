@@ -1,4 +1,4 @@
-"""Damage one file of a finished run, an unfinished run or an export, and let a command read it."""
+"""Damage one file of a finished run, an unfinished run or an export, and run a command that reads it."""
 
 import io
 import json
@@ -30,11 +30,11 @@ def flip(path: Path, rng: random.Random) -> str:
 
 
 def truncate(path: Path, rng: random.Random) -> str:
-    """Cut the file short, to nothing in one case of five."""
+    """Truncate the file, to an empty file in one case of five."""
     raw = path.read_bytes()
-    kept = 0 if rng.random() < 0.2 else rng.randrange(len(raw))
-    path.write_bytes(raw[:kept])
-    return f"cut to {kept} of {len(raw)} bytes"
+    size = 0 if rng.random() < 0.2 else rng.randrange(len(raw))
+    path.write_bytes(raw[:size])
+    return f"cut to {size} of {len(raw)} bytes"
 
 
 def remove(path: Path, rng: random.Random) -> str:
@@ -44,7 +44,7 @@ def remove(path: Path, rng: random.Random) -> str:
 
 
 def blank(path: Path, rng: random.Random) -> str:
-    """Overwrite a stretch with zeros, as a disk leaves a page that it lost."""
+    """Overwrite a range with zeros, like a lost disk page."""
     raw = bytearray(path.read_bytes())
     begin = rng.randrange(len(raw))
     end = min(len(raw), begin + rng.choice((1, 8, 64, 512, 4096)))
@@ -54,23 +54,23 @@ def blank(path: Path, rng: random.Random) -> str:
 
 
 def number(path: Path, rng: random.Random) -> str:
-    """Change one digit of a text, or write another number over eight bytes."""
+    """Change one digit of a text file, or overwrite eight bytes of a binary file."""
     raw = bytearray(path.read_bytes())
     if path.suffix in (".json", ".csv", ".yaml"):
         places = [match.start() for match in re.finditer(rb"\d", raw)]
         place = rng.choice(places)
         raw[place] = ord(rng.choice([digit for digit in "0123456789" if ord(digit) != raw[place]]))
-        told = f"digit {place} changed"
+        text = f"digit {place} changed"
     else:
         place = rng.randrange(max(1, len(raw) - 8))
         raw[place : place + 8] = rng.randbytes(8)
-        told = f"bytes {place} to {place + 8} changed"
+        text = f"bytes {place} to {place + 8} changed"
     path.write_bytes(raw)
-    return told
+    return text
 
 
 def append(path: Path, rng: random.Random) -> str:
-    """Append a piece of the file itself."""
+    """Append a part of the file to itself."""
     raw = path.read_bytes()
     more = raw[rng.randrange(len(raw)) :][:100] or b"0"
     path.write_bytes(raw + more)
@@ -82,21 +82,21 @@ DAMAGES: tuple[Damage, ...] = (flip, flip, flip, truncate, truncate, remove, bla
 
 @dataclass(frozen=True)
 class Reader:
-    """A command that reads what was damaged.
+    """A command that reads the damaged file.
 
     Attributes
     ----------
     command
-        Its words.
+        The command with its arguments.
     signature
-        What it comes to, for comparison with the undamaged; called after it ended with 0.
-    tells
-        Whether it may leave the damaged run out, or make it again, with a line that names it.
+        Function that returns its result for comparison with undamaged files, after exit code 0.
+    may_skip
+        Whether it may skip the damaged run, or train it again, with a line that names it.
     """
 
     command: list[str]
     signature: Callable[[Path, Ended], Any]
-    tells: bool = False
+    may_skip: bool = False
 
 
 def _forecast(work: Path, ended: Ended) -> str:
@@ -104,7 +104,7 @@ def _forecast(work: Path, ended: Ended) -> str:
 
 
 def _printed(work: Path, ended: Ended) -> Any:
-    """Return what a finished run's result looks like, and the facts where it was trained again."""
+    """Return the facts of the run, with the printed output unless it was trained again."""
     return facts(work / RUN) if "training: " in ended.out else [facts(work / RUN), ended.out]
 
 
@@ -117,7 +117,7 @@ def _scores(work: Path, ended: Ended) -> Any:
 
 
 def _untimed(node: Any) -> Any:
-    """Return the plain values without what was measured, and without the digest of both."""
+    """Return the plain values without measured times and digests."""
     if isinstance(node, dict):
         timed = ("ms", "seconds", "digest")
         return {key: _untimed(value) for key, value in node.items() if not any(part in key for part in timed)}
@@ -136,16 +136,16 @@ def _readers(sweep_words: list[str]) -> dict[str, Reader]:
         "mean": Reader([*predict, "--run", RUN, "--run", OTHER], _forecast),
         "attention": Reader([*predict, "--run", RUN, "--attention", "mean"], _forecast),
         "resume": Reader(["train", f"resume={RUN}"], _printed),
-        "report": Reader(["report", "--runs", SWEEP], _report, tells=True),
+        "report": Reader(["report", "--runs", SWEEP], _report, may_skip=True),
         "transplant": Reader(
             ["transplant", "--run", RUN, "--attention", "mean", "--quiet", "--output", "scores.json"], _scores
         ),
-        "sweep": Reader(["train", "-m", *sweep_words], _sweep, tells=True),
+        "sweep": Reader(["train", "-m", *sweep_words], _sweep, may_skip=True),
     }
 
 
 SHARES = {"predict": 5, "mean": 2, "attention": 2, "resume": 5, "report": 4, "transplant": 4, "sweep": 3}
-"""How often each command reads."""
+"""Weight of each command."""
 
 READ = {
     "predict": ("model.safetensors", "manifest.json"),
@@ -156,39 +156,39 @@ READ = {
     "transplant": ("model.safetensors", "manifest.json", "config.json"),
     "sweep": ("result.json", "config.json", "model.safetensors", "manifest.json", "job.json", "errors.parquet"),
 }
-"""The files that matter most to each command: two trials of three damage one of them."""
+"""Most important files of each command; two thirds of the trials damage one of them."""
 
 QUICK = ("predict", "resume", "report")
-"""The readers of quick fixtures."""
+"""Readers of quick fixtures."""
 
 
 def reference(fixtures: Fixtures, name: str) -> Any:
-    """Return what a reader comes to on the undamaged finished runs, found out once."""
+    """Return the result of a reader on the undamaged finished runs, which is cached."""
     if name not in fixtures.references:
         folder = fixtures.folder / f"reference-{name}"
         reader = _readers(fixtures.sweep.words)[name]
         work = copied(fixtures.finished, folder)
         ended = run(reader.command, work, folder / "logs", seconds=LONG)
         if ended.code:
-            raise RuntimeError(f"{name} does not read the undamaged runs: {ended.text[-1000:]}")
+            raise RuntimeError(f"{name} cannot read the undamaged runs: {ended.text[-1000:]}")
         fixtures.references[name] = reader.signature(work, ended)
     return fixtures.references[name]
 
 
 def prepare(fixtures: Fixtures) -> None:
-    """Find out what all readers come to on undamaged fixtures."""
+    """Make the fixtures and the results of all readers on undamaged runs."""
     _ = fixtures.unfinished, fixtures.exported
     for name in _shares(fixtures):
         reference(fixtures, name)
 
 
 def _shares(fixtures: Fixtures) -> dict[str, float]:
-    """Return the readers with how often each is drawn."""
+    """Return the readers with their weights."""
     return {name: share for name, share in SHARES.items() if name in QUICK or not fixtures.quick}
 
 
 def trial(place: Place) -> Verdict:
-    """Damage a file of one of the fixtures and read it."""
+    """Damage a file of one of the fixtures and run a command that reads it."""
     makers = {_finished: 6, _unfinished: 3, _exported: 0 if place.fixtures.quick else 1.2}
     return place.random.choices(list(makers), list(makers.values()))[0](place)
 
@@ -215,16 +215,15 @@ def _unfinished(place: Place) -> Verdict:
     work = copied(place.fixtures.unfinished, place.folder)
     files = [path for path in (work / "outputs").rglob("*") if path.is_file()]
     what, path = _damaged(files, rng)
-    folder = next(each for each in (work / "outputs").glob("*/*") if each.is_dir()).relative_to(work)
-    named = [f"resume={folder}"] if rng.random() < 0.6 else [*course.words, "resume=auto"]
-    ended = run(["train", *named], work, place.logs, seconds=place.patience, fresh=place.fresh)
+    folder = next(path for path in (work / "outputs").glob("*/*") if path.is_dir()).relative_to(work)
+    words = [f"resume={folder}"] if rng.random() < 0.6 else [*course.words, "resume=auto"]
+    ended = run(["train", *words], work, place.logs, seconds=place.patience, fresh=place.fresh)
 
     def is_equal() -> bool:
-        found = [facts(path.parent) for path in work.glob("outputs/**/manifest.json")]
-        return course.facts in found
+        return course.facts in [facts(path.parent) for path in work.glob("outputs/**/manifest.json")]
 
     wrong, came = judged(ended, path, None, is_equal)
-    return Verdict(wrong is None, f"unfinished: {what}, then {named[-1].partition('=')[2]}", wrong or came, [ended])
+    return Verdict(wrong is None, f"unfinished: {what}, then {words[-1].partition('=')[2]}", wrong or came, [ended])
 
 
 def _exported(place: Place) -> Verdict:
@@ -244,7 +243,7 @@ def _exported(place: Place) -> Verdict:
 
 
 def _damaged(files: list[Path], rng: random.Random) -> tuple[str, Path]:
-    """Damage one of the files; pictures and event files, which no command reads, are seldom chosen."""
+    """Damage one of the files; pictures and event files, which no command reads, are rarely chosen."""
     files = sorted(path for path in files if path.stat().st_size)
     shares = [0.1 if path.suffix == ".png" or "tfevents" in path.name else 1.0 for path in files]
     path = rng.choices(files, shares)[0]
@@ -252,26 +251,27 @@ def _damaged(files: list[Path], rng: random.Random) -> tuple[str, Path]:
 
 
 def judged(ended: Ended, path: Path, reader: Reader | None, is_equal: Callable[[], bool]) -> tuple[str | None, str]:
-    """Return what is wrong, if anything, and what came of the damage."""
-    tells = reader is not None and reader.tells
+    """Return what is wrong, or None, and the outcome of the damage."""
+    may_skip = reader is not None and reader.may_skip
     names = [name for name in (path.name, path.parent.name, path.parent.parent.name) if len(name) > 2]
-    told = any(name in line for line in ended.text.splitlines() for name in names if _is_about_damage(line))
-    if "a fault of the program" in ended.text:
-        return f"a fault of the program: {ended.error.strip().splitlines()[-1][:300]}", ""
-    if tells and ended.code == 1 and told and "Traceback" not in ended.text and not ended.late:
-        return None, "told"
+    reported = any(name in line for line in ended.text.splitlines() for name in names if _is_about_damage(line))
+    if "a program error" in ended.text:
+        return f"a program error: {ended.error.strip().splitlines()[-1][:300]}", ""
+    if may_skip and ended.code == 1 and reported and "Traceback" not in ended.text and not ended.late:
+        return None, "reported"
     if (wrong := complaint(ended)) is not None:
         return wrong, ""
     if ended.code == 2:
-        return (None, "refused") if told else (f"refused, but the line names no file: {ended.error.strip()[:300]}", "")
+        line = ended.error.strip()[:300]
+        return (None, "refused") if reported else (f"refused, but the line names no file: {line}", "")
     if ended.code:
         return f"exit code {ended.code}: {ended.error.strip()[:300]}", ""
     try:
         if is_equal():
             return None, "equal"
     except (OSError, ValueError, LookupError) as error:
-        return f"silent: exit code 0, and the result is not readable: {error}", ""
-    return (None, "told") if tells and told else ("silent: exit code 0, and another result without a word", "")
+        return f"silent: exit code 0, but the result is not readable: {error}", ""
+    return (None, "reported") if may_skip and reported else ("silent: exit code 0, but another result", "")
 
 
 def _is_about_damage(line: str) -> bool:
@@ -292,6 +292,6 @@ def _is_about_damage(line: str) -> bool:
 
 
 def _is_near(forecast: str, expected: str) -> bool:
-    """Return whether two forecasts are equal but for the last digits, as those of an exported file are."""
-    found, wanted = (pd.read_csv(io.StringIO(text), index_col=0) for text in (forecast, expected))
-    return found.shape == wanted.shape and bool(np.allclose(found, wanted, rtol=1e-4, atol=0, equal_nan=True))
+    """Return whether two forecasts agree within the precision of an exported file."""
+    actual, wanted = (pd.read_csv(io.StringIO(text), index_col=0) for text in (forecast, expected))
+    return actual.shape == wanted.shape and bool(np.allclose(actual, wanted, rtol=1e-4, atol=0, equal_nan=True))

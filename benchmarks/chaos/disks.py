@@ -1,4 +1,4 @@
-"""Let the disk fail: full, read-only, too small for one file, or refusing a single operation."""
+"""Simulate disk failures: full, read-only, too small for one file, or failing at a single operation."""
 
 import errno
 import os
@@ -19,13 +19,13 @@ ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 
 
 def prepare(fixtures: Fixtures) -> None:
-    """Make what the trials write again."""
+    """Make the fixtures of the trials."""
     _ = fixtures.table, fixtures.courses, fixtures.sweep
     reference(fixtures, "predict")
 
 
 def trial(place: Place) -> Verdict:
-    """Let a training or a forecast run out of disk, then run it again with space."""
+    """Run a training or a forecast on a failing disk, then run it again with enough space."""
     return _training(place) if place.random.random() < 0.7 else _forecast(place)
 
 
@@ -57,17 +57,17 @@ def _forecast(place: Place) -> Verdict:
     what, ended = _on_a_bad_disk(place, work, out, command, course)
     wrong = _wrong_end(ended)
     if wrong is None:
-        found = (out / "out.csv").read_text()
+        text = (out / "out.csv").read_text()
         whole = reference(place.fixtures, "predict")
-        if found not in (before, whole):
-            wrong = f"torn: the forecast has {len(found)} of {len(whole)} letters"
-        elif ended.code == 0 and found != whole:
+        if text not in (before, whole):
+            wrong = f"torn: the forecast has {len(text)} of {len(whole)} characters"
+        elif ended.code == 0 and text != whole:
             wrong = "exit code 0 without a forecast"
     return Verdict(wrong is None, f"predict: {what}", wrong or _came(ended), [ended])
 
 
 def _on_a_bad_disk(place: Place, work: Path, written: Path, command: list[str], course: Course) -> tuple[str, Ended]:
-    """Run the command where `written` cannot take all; return how, and how it ended."""
+    """Run the command with a disk failure in the folder `written`; return the failure and the outcome."""
     kinds: list[Callable[[Place, Path, Path, list[str], Course], tuple[str, Ended]]] = [_failing, _failing, _limited]
     if _can_mount(place.folder):
         kinds += [_small, _read_only]
@@ -80,17 +80,19 @@ def _failing(place: Place, work: Path, written: Path, command: list[str], course
     lasting = place.random.random() < 0.5
 
     def fail(event: str, path: str) -> None:
-        if event in ("open", "os.mkdir", "os.rename", "os.truncate"):  # nothing is too full to remove a file
+        # removing a file works on a full disk
+        if event in ("open", "os.mkdir", "os.rename", "os.truncate"):
             raise OSError(number, os.strerror(number), path)
 
     operations = Operations(written, at, fail, lasting=lasting)
     child = start(command, work, place.logs, before=lambda: sys.addaudithook(operations), seconds=LONG)
-    named = f"{errno.errorcode[number]} at operation {at}{' and after' if lasting else ''}"
-    return named, child.wait(LONG)
+    failure = f"{errno.errorcode[number]} at operation {at}{' and after' if lasting else ''}"
+    return failure, child.wait(LONG)
 
 
 def _limited(place: Place, work: Path, written: Path, command: list[str], course: Course) -> tuple[str, Ended]:
-    size = place.random.choice([8192, 12000, 16384, 20000, 30000, 40000, 65536])  # what it prints is a file too
+    # the limit also applies to the captured output
+    size = place.random.choice([8192, 12000, 16384, 20000, 30000, 40000, 65536])
     child = start(
         command, work, place.logs, before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)), seconds=LONG
     )
@@ -110,16 +112,16 @@ def _read_only(place: Place, work: Path, written: Path, command: list[str], cour
 
 
 class _Mount:
-    """A file system in memory over a folder; what was written there lies in the folder afterwards."""
+    """A file system in memory over a folder; its files stay in the folder afterwards."""
 
     def __init__(self, folder: Path, options: str) -> None:
         self.folder, self.options = folder, options
 
     def __enter__(self) -> "_Mount":
         self.folder.mkdir(exist_ok=True)
-        kept = {path.name: path.read_bytes() for path in self.folder.iterdir() if path.is_file()}
+        contents = {path.name: path.read_bytes() for path in self.folder.iterdir() if path.is_file()}
         subprocess.run(["mount", "-t", "tmpfs", "-o", self.options, "tmpfs", str(self.folder)], check=True)
-        for name, raw in kept.items():
+        for name, raw in contents.items():
             (self.folder / name).write_bytes(raw)
         return self
 
@@ -146,18 +148,18 @@ def _can_mount(folder: Path) -> bool:
 
 
 def _wrong_end(ended: Ended) -> str | None:
-    """Say what is wrong with how a command ended on a bad disk: it finishes, or says so with exit code 4."""
+    """Return what is wrong with the end of a command on a failing disk; it must succeed or end with exit code 4."""
     if (wrong := complaint(ended)) is not None:
         return wrong
     return None if ended.code in (0, 4) else f"exit code {ended.code}: {ended.error.strip()[-300:]}"
 
 
 def _not_finished(again: Ended, work: Path, course: Course) -> str | None:
-    """Say what keeps the same command from finishing once there is space; None if nothing does."""
+    """Return why the same command does not finish once there is space, None if it does."""
     if again.code:
-        return f"lost: with space again it ended with {again.code}: {again.error.strip()[-300:]}"
-    found = [facts(path.parent) for path in work.glob("outputs/**/manifest.json")]
-    return None if course.facts in found else "lost: with space again the run is another one"
+        return f"lost: with enough space it ended with exit code {again.code}: {again.error.strip()[-300:]}"
+    runs = [facts(path.parent) for path in work.glob("outputs/**/manifest.json")]
+    return None if course.facts in runs else "lost: with enough space the run differs"
 
 
 def _came(ended: Ended) -> str:

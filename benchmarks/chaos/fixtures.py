@@ -1,4 +1,4 @@
-"""Make the small runs that the trials damage, interrupt and copy: once for a campaign, by the commands themselves."""
+"""Make the small runs that the trials damage, interrupt and copy, once per campaign and with the real commands."""
 
 import csv
 import hashlib
@@ -32,7 +32,7 @@ SMALL = [
     *("model.d_model=8", "model.d_ff=16", "model.num_heads=2", "optimizer.lr=0.01"),
     *("~callbacks.figures", "~callbacks.probe", "~callbacks.early_stopping"),
 ]
-"""Words of every small run: no pictures of its validations, which take half of its time."""
+"""Overrides of every small run; pictures of validations are off, since they take half of the time."""
 
 PATCHES = ["model=patch_informer", "model.patch_length=12", "model.linear_path=zero"]
 POINTS = ["model=informer", "model.start_length=12"]
@@ -40,17 +40,17 @@ POINTS = ["model=informer", "model.start_length=12"]
 SWEEPING = ["sweep.name=s", "attention=full,linear", "sweep.repeat_timing=0"]
 
 LONG = 120
-"""Seconds that a command of a fixture may take."""
+"""Time limit of a fixture's command in seconds."""
 
 SWEEP = "outputs/sweeps/s"
-"""The folder of the fixtures' sweep: two finished runs of the same data."""
+"""Folder of the fixtures' sweep, with two finished runs on the same data."""
 
 RUN, OTHER = f"{SWEEP}/attention-full", f"{SWEEP}/attention-linear"
 EXPORTS = ("model.pt2", "model.onnx")
 
 
 def hourly(rows: int = 700, seed: int = 0) -> pd.DataFrame:
-    """Return a table of times and three columns with a day in them, at different levels."""
+    """Return an hourly table with three columns of daily period and different levels."""
     hour = np.arange(rows)
     noise = np.random.default_rng(seed).standard_normal((rows, 3))
     day = np.sin(2 * np.pi * hour / 24)
@@ -70,7 +70,7 @@ def digest(path: Path) -> str:
 
 
 def facts(run_folder: Path) -> dict[str, Any]:
-    """Return what two runs of one configuration share to the last bit, however often they were interrupted."""
+    """Return the facts that are exactly equal in two runs of one configuration, with or without interruptions."""
     result = json.loads((run_folder / "result.json").read_text(encoding="utf-8"))
     return {
         "weights": digest(run_folder / "model.safetensors"),
@@ -85,11 +85,11 @@ MEASURED = (
     *("folder", "seconds", "_per_s", "_ms", "share", "memory", "cost", "dominated", "speed", "disturbed"),
     *("in_turn", "rounds", "train_against", "inference_against"),
 )
-"""Parts of the names of columns that differ from one making of a table to the next."""
+"""Parts of the names of columns with measured values, which differ between runs."""
 
 
 def sweep_facts(folder: Path) -> dict[str, Any]:
-    """Return what two makings of a sweep share: the runs, its tables, and its report's without what was measured."""
+    """Return the facts that are equal in two runs of a sweep: its runs, and its tables without measured values."""
     runs = {path.parent.name: facts(path.parent) for path in sorted(folder.glob("*/manifest.json"))}
     tables = {name: _unmeasured(folder / name) for name in ("sweep.csv", "jobs.csv", "report.csv")}
     return {**runs, **tables}
@@ -104,16 +104,16 @@ def _unmeasured(path: Path) -> list[dict[str, str]] | None:
 
 @dataclass(frozen=True)
 class Course:
-    """A training that is interrupted: its words, and how long its steps, files and seconds are when it is not.
+    """A training for interruption trials, with figures of the uninterrupted run.
 
     Attributes
     ----------
     facts
-        Of the uninterrupted run.
+        Facts of the uninterrupted run.
     operations
-        How many times it changes a file.
+        Number of operations that change a file.
     seconds
-        From the start to the end.
+        Total time.
     """
 
     name: str
@@ -133,7 +133,7 @@ COURSES = {
         *("training.validations_per_epoch=1", "scheduler=cosine"),
     ],
 }
-"""What is interrupted, by name: presets, losses, schedules, saves between validations."""
+"""Trainings for interruptions by name: presets, losses, schedules, saves between validations."""
 
 
 def _has_onnx() -> bool:
@@ -141,14 +141,14 @@ def _has_onnx() -> bool:
 
 
 class Fixtures:
-    """Folders that trials copy, each made when the first trial asks for it.
+    """Folders that trials copy, each made on first use.
 
     Parameters
     ----------
     folder
-        An empty folder.
+        Empty folder.
     quick
-        Make one course alone, and no export.
+        Make only one course, and no export.
     """
 
     def __init__(self, folder: Path, quick: bool = False) -> None:
@@ -208,7 +208,7 @@ class Fixtures:
 
     @cached_property
     def courses(self) -> dict[str, Course]:
-        """The trainings that are interrupted, as they end when they are not."""
+        """The trainings for interruptions, with the facts of uninterrupted runs."""
         if self.quick:
             return {"patches": self._course("patches", [*COURSES["patches"], "training.max_steps=30"])}
         return {name: self._course(name, words) for name, words in COURSES.items()}
@@ -232,19 +232,19 @@ class Fixtures:
     def _command(self, work: Path, *command: str, **options: Any) -> Ended:
         ended = run(command, work, self.logs, seconds=LONG, **options)
         if ended.code:
-            raise RuntimeError(f"a fixture could not be made: {' '.join(command)}: {ended.text[-2000:]}")
+            raise RuntimeError(f"the command of a fixture failed: {' '.join(command)}: {ended.text[-2000:]}")
         return ended
 
 
 def copied(source: Path, place: Path) -> Path:
-    """Return a copy of a fixture as the folder `work` of a trial."""
+    """Copy a fixture to the folder `work` of a trial and return it."""
     work = place / "work"
     shutil.copytree(source, work, symlinks=True)
     return work
 
 
 def put_table(table: Path, work: Path) -> Path:
-    """Put the table where the commands look for it in `work`; a run folder may name no data elsewhere."""
+    """Copy the table into `work`, since a run folder may not name data elsewhere; return its path."""
     path = work / TABLE
     path.parent.mkdir(exist_ok=True)
     shutil.copy(table, path)

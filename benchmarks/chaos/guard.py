@@ -1,4 +1,4 @@
-"""Watch what a command does: imports, executed code, files, processes and connections, by Python's audit events."""
+"""Monitor a command with Python's audit events: imports, executed code, files, processes and connections."""
 
 import json
 import mmap
@@ -12,7 +12,7 @@ from types import CodeType
 from typing import Any
 
 TOKEN = "chaos_canary"
-"""A word in every payload: code that holds it is not the program's."""
+"""Identifier in every payload, which marks code that is not the program's."""
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -20,7 +20,7 @@ CHANGES = {
     "os.mkdir": (0,), "os.remove": (0,), "os.rmdir": (0,), "os.rename": (0, 1), "os.link": (1,), "os.symlink": (1,),
     "os.truncate": (0,), "os.chmod": (0,), "os.chown": (0,), "os.utime": (0,),
 }  # fmt: skip
-"""Events that change the file system, with those of their arguments that name what is changed."""
+"""Events that change the file system, with the positions of their path arguments."""
 
 PROCESSES = (
     *("os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty", "subprocess.Popen", "pty.spawn"),
@@ -32,7 +32,7 @@ CONNECTIONS = (
 )
 
 OPERATIONS = ("open", "os.mkdir", "os.rename", "os.remove", "os.truncate")
-"""Events at which a command can be killed or a disk can fail, where they change something."""
+"""Events that change files, at which a command can be killed or a disk can fail."""
 
 COUNTER = struct.Struct("q")
 
@@ -41,20 +41,20 @@ HARMLESS = ("/dev/null", "/dev/tty", "/proc/self/")
 
 @dataclass(frozen=True)
 class Watch:
-    """What the guard of one command looks for.
+    """Rules of the guard of one command.
 
     Attributes
     ----------
     root
-        The folder of the trial; writes outside it are prevented too.
+        Folder of the trial; writes outside it are also prevented.
     writable
         Folders and files below `root` that the command may change.
     private
         Folders that it must not read.
     modules
-        Modules that a file names: none of them may be imported.
+        Modules that it must not import, since a file names them.
     programs
-        Processes that the program itself may start.
+        Programs that it may start.
     """
 
     root: Path
@@ -64,7 +64,7 @@ class Watch:
     programs: tuple[str, ...] = ("git", "uname", "ldconfig", "gcc", "cc", "ld", "objdump", "lscpu")
 
     def begin(self, events: int) -> None:
-        """Install the guard in this process for good; it writes what it sees to the descriptor `events`."""
+        """Install the guard in this process permanently; it writes events to the descriptor `events`."""
         guard = _Guard(self, events)
         sys.addaudithook(guard)
 
@@ -74,10 +74,10 @@ class _Guard:
     watch: Watch
     events: int
     busy: bool = False
-    told: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.looks: dict[str, Callable[[str, tuple[Any, ...]], None]] = {
+        self.handlers: dict[str, Callable[[str, tuple[Any, ...]], None]] = {
             "import": self._import,
             "exec": self._exec,
             "compile": self._compile,
@@ -89,36 +89,36 @@ class _Guard:
         }
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
-        look = self.looks.get(event)
-        if look is None or self.busy:
+        handler = self.handlers.get(event)
+        if handler is None or self.busy:
             return
         self.busy = True
         try:
-            look(event, arguments)
+            handler(event, arguments)
         finally:
             self.busy = False
 
-    def _tell(self, event: str, about: object) -> None:
+    def _report(self, event: str, about: object) -> None:
         line = json.dumps({"event": event, "about": str(about)[:300]})
-        if line not in self.told:
-            self.told.add(line)
+        if line not in self.written:
+            self.written.add(line)
             os.write(self.events, (line + "\n").encode())
 
     def _import(self, event: str, arguments: tuple[Any, ...]) -> None:
         name = str(arguments[0])
         if any(name == module or name.startswith(f"{module}.") for module in self.watch.modules):
-            self._tell(event, name)
+            self._report(event, name)
 
     def _exec(self, event: str, arguments: tuple[Any, ...]) -> None:
         code = arguments[0]
         if isinstance(code, CodeType) and (TOKEN in code.co_names + code.co_varnames or self._is_own(code.co_filename)):
-            self._tell(event, code.co_filename)
+            self._report(event, code.co_filename)
 
     def _compile(self, event: str, arguments: tuple[Any, ...]) -> None:
         source = arguments[0]
         text = source.decode(errors="replace") if isinstance(source, bytes) else source
         if isinstance(text, str) and TOKEN in text:
-            self._tell(event, text)
+            self._report(event, text)
 
     def _open(self, event: str, arguments: tuple[Any, ...]) -> None:
         path, mode, flags = arguments
@@ -129,11 +129,11 @@ class _Guard:
         if writes:
             self._check_write(event, place)
         elif any(_within(place, str(folder)) for folder in self.watch.private):
-            self._tell("read", place)
+            self._report("read", place)
 
     def _change(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "os.mkdir" and os.path.isdir(arguments[0]):
-            return  # nothing is made
+            return  # the folder exists
         for path in (arguments[place] for place in CHANGES[event]):
             if isinstance(path, str | bytes | os.PathLike):
                 self._check_write(event, os.fsdecode(path))
@@ -141,53 +141,53 @@ class _Guard:
     def _check_write(self, event: str, path: str) -> None:
         if path.startswith(HARMLESS) or any(_within(path, str(place)) for place in self.watch.writable):
             return
-        self._tell(event, path)
+        self._report(event, path)
         if not _within(path, str(self.watch.root)):
-            raise PermissionError(1, "kept from it by the guard of this trial", path)
+            raise PermissionError(1, "prevented by the guard of this trial", path)
 
     def _process(self, event: str, arguments: tuple[Any, ...]) -> None:
         words = str(arguments[0] if arguments else "")
         if event == "ctypes.dlopen":
-            if arguments[0] is None or "/" not in words:  # the system's own, which is looked for nowhere else
+            if arguments[0] is None or "/" not in words:  # a system library
                 return
             if not _within(words, str(self.watch.root)):
                 return
         elif event in ("subprocess.Popen", "os.posix_spawn", "os.exec") and Path(words).name in self.watch.programs:
             return
-        self._tell(event, arguments)
+        self._report(event, arguments)
 
     def _connection(self, event: str, arguments: tuple[Any, ...]) -> None:
-        self._tell(event, arguments[1:] or arguments)
+        self._report(event, arguments[1:] or arguments)
 
     def _pickled(self, event: str, arguments: tuple[Any, ...]) -> None:
-        self._tell(event, ".".join(map(str, arguments)))
+        self._report(event, ".".join(map(str, arguments)))
 
     def _is_own(self, file_name: str) -> bool:
         return os.path.isabs(file_name) and _within(file_name, str(self.watch.root))
 
 
 def _within(path: str, folder: str) -> bool:
-    """Return whether `path` lies in `folder` or is it, once links on its way are followed."""
+    """Return whether `path` is `folder` or below it, after resolving links."""
     whole = os.path.join(os.path.realpath(os.path.dirname(os.path.abspath(path))), os.path.basename(path))
     return whole == folder or whole.startswith(f"{folder}{os.sep}") or os.path.realpath(path) == folder
 
 
 @dataclass
 class Operations:
-    """Count the operations of a command that change files, and act at one of them.
+    """Audit hook that counts the operations of a command that change files, and acts at one of them.
 
     Attributes
     ----------
     act
-        Called before the operation `at`, counted from 1; it may raise.
+        Function called before the operation `at`; it may raise.
     at
-        None: count alone.
+        Number of the operation, from 1; None: only count.
     below
-        The folder whose files count.
+        Folder whose files count.
     counter
-        Memory that another process shares, where the count is kept.
+        Shared memory for the count.
     lasting
-        Whether it acts at every operation after that, too.
+        Whether to act at every later operation too.
     """
 
     below: Path
@@ -199,7 +199,7 @@ class Operations:
     busy: bool = False
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Look at one audit event."""
+        """Handle one audit event."""
         if event not in OPERATIONS or self.busy or not isinstance(arguments[0], str | bytes | os.PathLike):
             return
         path = os.fsdecode(arguments[0])

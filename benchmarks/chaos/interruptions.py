@@ -1,4 +1,4 @@
-"""Interrupt trainings and sweeps, let the same command finish them, and compare with the uninterrupted run."""
+"""Interrupt trainings and sweeps, finish them with the same command, and compare with the uninterrupted run."""
 
 import os
 import re
@@ -17,13 +17,13 @@ from benchmarks.chaos.trial import Place, Verdict, traceback_of
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
 SWEEPS = 0.05
-"""Share of the trials that interrupt a sweep."""
+"""Fraction of the trials that interrupt a sweep."""
 
 STARTS = 8
-"""Most starts of one trial."""
+"""Maximum starts of the command in one trial."""
 
 IMPORTS = 5.0
-"""Seconds that a new process takes for its imports."""
+"""Seconds that a new process needs for its imports."""
 
 
 @dataclass
@@ -33,13 +33,13 @@ class Interrupted:
     Attributes
     ----------
     moments
-        What was done to it.
+        Descriptions of the interruptions.
     ends
-        How each start ended.
+        Outcome of each start.
     finished
-        Names of the runs that were finished after each start.
+        Names of the finished runs after each start.
     wrong
-        What was wrong on the way; None if nothing was.
+        What went wrong, None if nothing did.
     """
 
     moments: list[str] = field(default_factory=list)
@@ -48,13 +48,13 @@ class Interrupted:
     wrong: str | None = None
 
     def add(self, ended: Ended, work: Path) -> None:
-        """Note an end, and what is finished by then."""
+        """Add an outcome, and the runs finished by then."""
         self.ends.append(ended)
         self.finished.append({path.parent.name for path in work.glob("outputs/**/manifest.json")})
 
     @property
-    def told(self) -> str:
-        """What was done, in one line."""
+    def summary(self) -> str:
+        """The interruptions in one line."""
         return "; ".join(self.moments)
 
 
@@ -64,7 +64,7 @@ def prepare(fixtures: Fixtures) -> None:
 
 
 def trial(place: Place) -> Verdict:
-    """Interrupt a training or a sweep, at one to three moments, and let it finish."""
+    """Interrupt a training or a sweep at one to three moments, and finish it."""
     return _sweep(place) if place.random.random() < SWEEPS else _training(place)
 
 
@@ -73,9 +73,9 @@ def _training(place: Place) -> Verdict:
     work = _work(place)
     done = _interrupted(place, work, ["train", *course.words, "resume=auto"], course)
     wrong = done.wrong or _difference(work, course)
-    went_on = any("resuming after step" in ended.out for ended in done.ends)
-    came = "equal, went on" if went_on else "equal, from the start"
-    return Verdict(wrong is None, f"{course.name}: {done.told}", wrong or came, done.ends)
+    resumed = any("resuming after step" in ended.out for ended in done.ends)
+    came = "equal, resumed" if resumed else "equal, from the start"
+    return Verdict(wrong is None, f"{course.name}: {done.summary}", wrong or came, done.ends)
 
 
 def _sweep(place: Place) -> Verdict:
@@ -84,20 +84,20 @@ def _sweep(place: Place) -> Verdict:
     done = _interrupted(place, work, ["train", "-m", *course.words], course)
     wrong = done.wrong or made_twice(done)
     if wrong is None:
-        found = sweep_facts(work / SWEEP)
-        differing = [name for name in course.facts if found.get(name) != course.facts[name]]
+        actual = sweep_facts(work / SWEEP)
+        differing = [name for name in course.facts if actual.get(name) != course.facts[name]]
         wrong = f"lost: {', '.join(differing)} differ from the uninterrupted sweep" if differing else None
-    return Verdict(wrong is None, f"sweep: {done.told}", wrong or "equal sweep", done.ends)
+    return Verdict(wrong is None, f"sweep: {done.summary}", wrong or "equal sweep", done.ends)
 
 
 def made_twice(done: Interrupted) -> str | None:
-    """Say which job was made again though a command before had finished it; None if there is none."""
+    """Return which job was trained again after an earlier command had finished it, None if there is none."""
     finished: set[str] = set()
-    for there, ended in zip(done.finished, done.ends, strict=True):
-        begun = set(re.findall(r"(\S+) (?:starts|goes on)", ended.text))
-        if again := sorted(begun & finished):
-            return f"{again[0]} was finished, and was made again"
-        finished |= there
+    for finished_now, ended in zip(done.finished, done.ends, strict=True):
+        started = set(re.findall(r"(\S+) (?:starts|resumes)", ended.text))
+        if again := sorted(started & finished):
+            return f"{again[0]} was finished, but was trained again"
+        finished |= finished_now
     return None
 
 
@@ -109,7 +109,7 @@ def _work(place: Place) -> Path:
 
 
 def _interrupted(place: Place, work: Path, command: list[str], course: Course) -> Interrupted:
-    """Start the command, interrupt it once to three times, and let it finish."""
+    """Start the command, interrupt it one to three times, and finish it."""
     done, seconds = Interrupted(), course.seconds + (IMPORTS if place.fresh else 0)
     wanted = place.random.choice((1, 1, 1, 2, 2, 3))
     for _ in range(STARTS):
@@ -117,7 +117,7 @@ def _interrupted(place: Place, work: Path, command: list[str], course: Course) -
             break
         number = place.random.choice(SIGNALS)
         ended, moment = _stopped(place, work, command, course, number, seconds)
-        if ended.code == 0:  # it had finished before
+        if ended.code == 0:  # it finished before the interruption
             seconds *= 0.8
             if done.moments:
                 done.add(ended, work)
@@ -130,19 +130,19 @@ def _interrupted(place: Place, work: Path, command: list[str], course: Course) -
             done.wrong = wrong
             return done
     if not done.moments:
-        done.wrong = "the trial could not interrupt it"
+        done.wrong = "the trial could not interrupt the command"
         return done
     ended = start(command, work, place.logs, seconds=LONG, fresh=place.fresh).wait(LONG)
     done.add(ended, work)
     if ended.code:
-        done.wrong = f"lost: the same command ended with {ended.code}: {ended.error.strip()[-300:]}"
+        done.wrong = f"lost: the same command ended with exit code {ended.code}: {ended.error.strip()[-300:]}"
     return done
 
 
 def _stopped(
     place: Place, work: Path, command: list[str], course: Course, number: int, seconds: float
 ) -> tuple[Ended, str]:
-    """Start the command and send it a signal after some time, or before some operation; return its end and when."""
+    """Start the command and send it a signal at a random time or operation; return its outcome and the moment."""
     share = place.random.uniform(0.02, 0.98)
     if place.random.random() < 0.5 and not place.fresh:
         at = max(1, round(course.operations * share))
@@ -159,26 +159,26 @@ def _stopped_at(command: list[str], work: Path, place: Place, at: int, number: i
 
 
 def wrong_end(ended: Ended, number: int) -> str | None:
-    """Say what is wrong with how an interrupted command ended: each signal has its exit code."""
+    """Return what is wrong with the end of an interrupted command; each signal has its exit code."""
     if "Traceback (most recent call last)" in ended.text:
         return traceback_of(ended)
     trains = "training: " in ended.out
     expected = {-number} if number == signal.SIGKILL else {128 + number} if trains else {128 + number, -number}
     if ended.code not in expected:
-        return f"{signal.Signals(number).name} ended it with {ended.code}: {ended.error.strip()[-200:]}"
+        return f"{signal.Signals(number).name} gave exit code {ended.code}: {ended.error.strip()[-200:]}"
     return None
 
 
 def _difference(work: Path, course: Course) -> str | None:
-    """Say how the finished run differs from the uninterrupted one; None if it does not."""
+    """Return how the finished run differs from the uninterrupted one, None if it does not."""
     manifests = list(work.glob("outputs/**/manifest.json"))
     if len(manifests) != 1:
         return f"lost: {len(manifests)} finished runs"
-    found = facts(manifests[0].parent)
-    if differing := [name for name in course.facts if found[name] != course.facts[name]]:
+    actual = facts(manifests[0].parent)
+    if differing := [name for name in course.facts if actual[name] != course.facts[name]]:
         return f"lost: {', '.join(differing)} differ from the uninterrupted run"
     if (runs := len(list(work.glob("outputs/**/config.json")))) != 1:
-        return f"{runs} runs were made"
+        return f"there are {runs} runs"
     if left := [path.name for path in work.rglob("*") if path.suffix in (".tmp", ".part")]:
         return f"left behind: {', '.join(left)}"
     return None

@@ -1,4 +1,4 @@
-"""Make tables malformed by their bytes: compression, Parquet, odd files and names, far too much of something."""
+"""Mutations of a table's bytes: compression, Parquet, special files, file names and excessive sizes."""
 
 import gzip
 import io
@@ -13,7 +13,7 @@ from benchmarks.chaos.bench import FINITE, REFUSE, SAME, Bench, Malformed
 
 
 def binary(bench: Bench) -> Malformed:
-    """Put bytes into the text that no text has."""
+    """Insert bytes that are not text."""
     raw = bytearray(bench.text.encode())
     kind = bench.random.choice(["zero", "invalid", "flip", "all", "image", "escape"])
     if kind == "all":
@@ -27,13 +27,13 @@ def binary(bench: Bench) -> Malformed:
 
 
 def line_ends(bench: Bench) -> Malformed:
-    """End lines another way."""
+    """Use other line endings."""
     mark = bench.random.choice(["\r\n", "\r", "\n\n", "\r\r\n", "\x0b", "\u2028"])
     return bench.write(bench.text.replace("\n", mark), f"lines end in {mark!r}", SAME)
 
 
 def packed(bench: Bench) -> Malformed:
-    """Compress the table, well or badly."""
+    """Compress the table, correctly or not."""
     raw = gzip.compress(bench.text.encode())
     kind = bench.random.choice(
         ["good", "cut", "garbage behind", "not packed", "twice", "two members", "flipped", "bomb"]
@@ -54,21 +54,21 @@ def packed(bench: Bench) -> Malformed:
 
 
 def huge(bench: Bench) -> Malformed:
-    """Write cells, names or rows that are far too long."""
+    """Write cells, names or rows that are much too long."""
     kind = bench.random.choice(["cell", "name", "columns", "digits"])
     if kind == "cell":
         return bench.planted("x" * 10**7, REFUSE)
     if kind == "digits":
         return bench.planted("1." + "3" * 10**6, FINITE)
     if kind == "name":
-        return bench.table(bench.frame.assign(**{"n" * 10**6: 1.0}), "a name of 1,000,000 letters", FINITE)
+        return bench.table(bench.frame.assign(**{"n" * 10**6: 1.0}), "a name of 1,000,000 characters", FINITE)
     more = pd.DataFrame(1, index=bench.frame.index[-50:], columns=[f"x{n}" for n in range(10_000)])
     frame = pd.concat([bench.frame.iloc[-50:], more], axis=1)
     return bench.table(frame, "10,000 more columns", FINITE)
 
 
 def special(bench: Bench) -> Malformed:
-    """Put a pipe, a folder, a device or a link in the place of the file."""
+    """Replace the file by a pipe, a folder, a device or a link."""
     kind = bench.random.choice(["pipe", "folder", "itself", "zeros", "nothing"])
     path = bench.folder / "bad.csv"
     if kind == "pipe":
@@ -81,7 +81,7 @@ def special(bench: Bench) -> Malformed:
 
 
 def file_name(bench: Bench) -> Malformed:
-    """Return the file an odd name."""
+    """Use an unusual file name."""
     name = bench.random.choice(
         ["=cmd.csv", "a b.csv", "a\nb.csv", "x.CSV", "\x1b[31m.csv", "ü.csv", "'.csv", "x.csv.csv", "-.csv"]
     )
@@ -89,13 +89,13 @@ def file_name(bench: Bench) -> Malformed:
 
 
 def formula_names(bench: Bench) -> Malformed:
-    """Call a column by what a spreadsheet would run."""
+    """Use a column name that a spreadsheet would execute."""
     name = bench.random.choice(["=cmd|' /C calc'!A0", "+1+1", "@SUM(1)", "-2+3", "\t=1", "\x1b[31mx", "=1,2", '="x"'])
     return bench.table(bench.frame.rename(columns={"load": name}), f"a column called {name!r}", FINITE)
 
 
 def parquet(bench: Bench) -> Malformed:
-    """Write the table as Parquet, of other kinds, or damaged."""
+    """Write the table as Parquet, with other types, or damaged."""
     frame, rng = bench.frame, bench.random
     changes: dict[str, tuple[Callable[[], pd.DataFrame], str]] = {
         "sound": (lambda: frame, SAME),
@@ -132,7 +132,7 @@ def parquet(bench: Bench) -> Malformed:
 
 
 def bomb(bench: Bench) -> Malformed:
-    """Write a small Parquet file of an enormous table."""
+    """Write a small Parquet file with an enormous table."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -151,7 +151,7 @@ def bomb(bench: Bench) -> Malformed:
 MUTATIONS: dict[Callable[[Bench], Malformed], float] = {
     binary: 3, line_ends: 1, packed: 3, huge: 1, special: 1, file_name: 1, formula_names: 2, parquet: 5, bomb: 0.15,
 }  # fmt: skip
-"""Each mutation of a file, with how often it is drawn."""
+"""Mutations of files, with their weights."""
 
 
 def _flipped(raw: bytes, rng: random.Random) -> bytes:

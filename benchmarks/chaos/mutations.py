@@ -1,4 +1,4 @@
-"""Make tables malformed by their text, cells, dates, rows and columns: each mutation writes a file."""
+"""Mutations of a table's text, cells, dates, rows and columns; each mutation writes a file."""
 
 from collections.abc import Callable
 
@@ -11,14 +11,14 @@ WORDS = (
     *("12 kW", "1,234", "#N/A", "n/a", "-", "null", "true", "0x10", "--5", "1e5e", "abc", "#REF!", "5 %", "½", "1.2.3"),
     *("", "NaN", "=1+1", "1 000", "∞", "5-", "(5)", "$5", "1_000", "\uff11\uff12", "\u0661\u0662"),
 )
-"""What is no number, or one only to some readers."""
+"""Texts that are not numbers, or only for some readers."""
 
 NO_DATES = (
     *("now", "today", "yesterday", "2016-02-30", "2016-13-01 00:00:00", "1500-01-01", "3000-01-01", "", "NaT", "5"),
     *("2016-07-02 24:00:00", "2016-07-02 23:59:60", "01/02/2016", "2016-07-02T05:17:00Z", "16-07-02", "infinity"),
     *("-2016-07-02 00:00:00", "2016-07-02 05:00:00.000000001", "Q3 2016", "\uff12016-07-02", "12:00"),
 )
-"""What is no date, or none of the table's hours."""
+"""Texts that are not dates, or not hours of the table."""
 
 
 def encoding(bench: Bench) -> Malformed:
@@ -28,31 +28,31 @@ def encoding(bench: Bench) -> Malformed:
 
 
 def delimiter(bench: Bench) -> Malformed:
-    """Separate cells by something else."""
+    """Use another delimiter."""
     mark = bench.random.choice([";", "\t", "|", " ", ":", ", ", ",,", " ,", "\x1f"])
     return bench.write(bench.text.replace(",", mark), f"cells separated by {mark!r}", SAME)
 
 
 def decimal_comma(bench: Bench) -> Malformed:
-    """Write decimal commas."""
+    """Use decimal commas."""
     frame = bench.frame.map(lambda cell: str(cell).replace(".", ",") if isinstance(cell, float) else cell)
     mark = bench.random.choice([",", ";"])
     return bench.write(frame.to_csv(index=False, sep=mark), f"decimal commas between {mark!r}", SAME)
 
 
 def quoting(bench: Bench) -> Malformed:
-    """Quote every cell, or one on one side alone."""
+    """Quote every cell, or insert a single quote."""
     lines = bench.text.splitlines()
     mark = bench.random.choice(['"', '"', "'", "`", "“"])
     if bench.random.random() < 0.5:
         quoted = [",".join(f"{mark}{cell}{mark}" for cell in line.split(",")) for line in lines]
         return bench.write("\n".join(quoted) + "\n", f"every cell in {mark}", SAME)
     place = bench.random.randrange(len(bench.text))
-    return bench.write(bench.text[:place] + mark + bench.text[place:], f"{mark} at letter {place}", SAME)
+    return bench.write(bench.text[:place] + mark + bench.text[place:], f"{mark} at character {place}", SAME)
 
 
 def ragged(bench: Bench) -> Malformed:
-    """Return one row more cells or fewer."""
+    """Give one row more or fewer cells."""
     lines = bench.text.splitlines()
     row = bench.row() + 1
     changes: list[Callable[[str], str]] = [
@@ -94,26 +94,26 @@ def repeated_header(bench: Bench) -> Malformed:
 
 
 def words(bench: Bench) -> Malformed:
-    """Put text among the numbers."""
+    """Replace a number by text."""
     cell = bench.random.choice(WORDS)
     return bench.planted(cell, REFUSE)
 
 
 def enormous(bench: Bench) -> Malformed:
-    """Put a number out of range among the values."""
+    """Replace a value by a number out of range."""
     cell = bench.random.choice(["1e30", "1e20", "-1e30", "1e38", "1e300", "inf", "-inf", "1e999", "9" * 400, "-1e25"])
     return bench.planted(cell, REFUSE)
 
 
 def small_oddity(bench: Bench) -> Malformed:
-    """Put a number among the values that is odd, and yet a number."""
+    """Replace a value by an unusual but valid number."""
     return bench.planted(
         bench.random.choice(["-0.0", "1e-320", "+5", "5.", ".5", "1E2", "007", "0e0", "1" + "0" * 3]), FINITE
     )
 
 
 def other_unit(bench: Bench) -> Malformed:
-    """Return a whole column in another unit: a training learns in it, a forecast from it is out of the range."""
+    """Write a column in another unit: a training can learn it, a forecast is out of range."""
     factor = bench.random.choice([1e36, 1e20, -1e30, 1e25])
     column = bench.random.choice(["load", "oil"])
     return bench.table(
@@ -124,13 +124,13 @@ def other_unit(bench: Bench) -> Malformed:
 
 
 def date_cell(bench: Bench) -> Malformed:
-    """Put something else in the place of one date."""
+    """Replace one date by another text."""
     cell = bench.random.choice(NO_DATES)
     return bench.planted(cell, REFUSE, "date")
 
 
 def date_form(bench: Bench) -> Malformed:
-    """Write all dates another way."""
+    """Write all dates in another format."""
     form, expected = bench.random.choice(
         [
             ("%d.%m.%Y %H:%M", SAME), ("%m/%d/%Y %H:%M", SAME), ("%Y%m%d%H%M", REFUSE), ("%y-%m-%d %H:%M", REFUSE),
@@ -144,7 +144,7 @@ def date_form(bench: Bench) -> Malformed:
 
 
 def mixed_dates(bench: Bench) -> Malformed:
-    """Write the dates of some rows another way."""
+    """Write the dates of some rows in another format."""
     text = bench.frame["date"].astype(str)
     form = bench.random.choice(["%d.%m.%Y %H:%M", "%m/%d/%Y %H:%M", "%Y-%m-%dT%H:%M:%S+02:00", "%Y-%m-%d %H"])
     row = bench.row()
@@ -153,7 +153,7 @@ def mixed_dates(bench: Bench) -> Malformed:
 
 
 def doubled(bench: Bench) -> Malformed:
-    """Double a time, with the same values or others."""
+    """Repeat a time, with the same or other values."""
     row = bench.row()
     more = bench.frame.iloc[[row]].copy()
     if bench.random.random() < 0.7:
@@ -165,7 +165,7 @@ def doubled(bench: Bench) -> Malformed:
 
 
 def gap(bench: Bench) -> Malformed:
-    """Leave out rows, or the values of some."""
+    """Remove rows, or some of their values."""
     row, length = bench.row(), bench.random.choice([1, 1, 2, 5])
     first = max(1, min(row, len(bench.frame) - length - 2))
     if bench.random.random() < 0.5:
@@ -177,9 +177,9 @@ def gap(bench: Bench) -> Malformed:
 
 
 def disorder(bench: Bench) -> Malformed:
-    """Put rows out of order."""
+    """Change the order of the rows."""
     order = list(range(len(bench.frame)))
-    kind = bench.random.choice(["swapped", "shuffled", "turned round"])
+    kind = bench.random.choice(["swapped", "shuffled", "reversed"])
     if kind == "swapped":
         row = bench.row()
         order[row], order[row + 1] = order[row + 1], order[row]
@@ -199,14 +199,14 @@ def off_grid(bench: Bench) -> Malformed:
 
 
 def other_step(bench: Bench) -> Malformed:
-    """Keep another step."""
+    """Use another time step."""
     step = bench.random.choice(["2h", "30min", "D", "1s", "7D", "MS", "59min"])
     dates = pd.date_range("2016-07-01", periods=len(bench.frame), freq=step)
     return bench.table(bench.frame.assign(date=dates), f"a step of {step}", FINITE if bench.look_back > 100 else REFUSE)
 
 
 def panel(bench: Bench) -> Malformed:
-    """Put several meters into one table."""
+    """Write several series below each other."""
     count = bench.random.choice([2, 3, 5])
     frame = pd.concat([bench.frame.assign(meter=n, load=bench.frame["load"] * (n + 1)) for n in range(count)])
     if bench.random.random() < 0.5:
@@ -215,7 +215,7 @@ def panel(bench: Bench) -> Malformed:
 
 
 def future_rows(bench: Bench) -> Malformed:
-    """Append rows whose targets are not known yet."""
+    """Append future rows without targets."""
     length = bench.random.choice([1, 12, 96])
     last = bench.frame["date"].iloc[-1]
     more = pd.DataFrame({"date": pd.date_range(last, periods=length + 1, freq="h")[1:]})
@@ -227,7 +227,7 @@ def future_rows(bench: Bench) -> Malformed:
 
 
 def blank_lines(bench: Bench) -> Malformed:
-    """Put blank lines between the rows or at the end."""
+    """Insert blank lines between the rows or at the end."""
     lines = bench.text.splitlines()
     blank = bench.random.choice(["", ",,,", "   ", '"","","",""'])
     if bench.random.random() < 0.5:
@@ -238,28 +238,26 @@ def blank_lines(bench: Bench) -> Malformed:
 
 
 def short(bench: Bench) -> Malformed:
-    """Leave few rows, or none."""
+    """Keep only a few rows, or none."""
     rows = bench.random.choice([0, 1, 2, 3, 20, 47])
     return bench.table(bench.frame.iloc[:rows], f"{rows} rows", REFUSE)
 
 
 def columns(bench: Bench) -> Malformed:
-    """Leave out a column, or add others."""
-    kind = bench.random.choice(["gone", "text beside", "turned round", "many beside", "constant", "only dates"])
+    """Remove a column, reorder columns, or add others."""
+    kind = bench.random.choice(["missing", "text", "reversed", "many", "constant", "only dates"])
     frame = bench.frame
-    if kind == "gone":
-        return bench.table(frame.drop(columns=bench.random.choice(["load", "air", "date"])), "a column gone", REFUSE)
-    if kind == "text beside":
+    if kind == "missing":
+        return bench.table(frame.drop(columns=bench.random.choice(["load", "air", "date"])), "a column missing", REFUSE)
+    if kind == "text":
         return bench.table(frame.assign(note="x"), "a column of text", SAME if bench.look_back < 100 else REFUSE)
-    if kind == "turned round":
-        return bench.table(
-            frame[frame.columns[::-1]], "columns turned round", SAME if bench.look_back < 100 else FINITE
-        )
+    if kind == "reversed":
+        return bench.table(frame[frame.columns[::-1]], "columns reversed", SAME if bench.look_back < 100 else FINITE)
     if kind == "constant":
         column = bench.column()
         return bench.table(frame.assign(**{column: 5.0}), f"{column} constant", FINITE)
     if kind == "only dates":
-        return bench.table(frame[["date"]], "dates alone", REFUSE)
+        return bench.table(frame[["date"]], "only dates", REFUSE)
     more = pd.DataFrame(1.0, index=frame.index, columns=[f"x{n}" for n in range(bench.random.choice([50, 400]))])
     expected = SAME if bench.look_back < 100 else FINITE
     return bench.table(pd.concat([frame, more], axis=1), f"{more.shape[1]} more columns", expected)
@@ -270,4 +268,4 @@ MUTATIONS: dict[Callable[[Bench], Malformed], float] = {
     enormous: 5, small_oddity: 2, other_unit: 2, date_cell: 4, date_form: 3, mixed_dates: 2, doubled: 3, gap: 3,
     disorder: 2, off_grid: 2, other_step: 2, panel: 2, future_rows: 3, blank_lines: 1, short: 1, columns: 2,
 }  # fmt: skip
-"""Each mutation, with how often it is drawn."""
+"""Mutations, with their weights."""

@@ -1,4 +1,4 @@
-"""Put NaN, infinity and enormous numbers where a forecast or a training would carry them on."""
+"""Insert NaN, infinity and enormous numbers that a forecast or a training would propagate."""
 
 import io
 import math
@@ -19,18 +19,18 @@ VALUES = (float("nan"), float("inf"), float("-inf"), 1e38, -3e38)
 
 
 def prepare(fixtures: Fixtures) -> None:
-    """Make what is spoilt."""
+    """Make the fixtures of the trials."""
     _ = fixtures.table, fixtures.courses, fixtures.sweep, fixtures.unfinished
 
 
 def trial(place: Place) -> Verdict:
-    """Spoil one thing and run a command on it."""
+    """Insert a value in one place and run a command."""
     makers = {_step: 4, _weights: 2, _checkpoint: 3, _look_back: 2, _training_part: 2, _rate: 1}
     return place.random.choices(list(makers), list(makers.values()))[0](place)
 
 
 def _step(place: Place) -> Verdict:
-    """Spoil a training at one step from within; without that, the same command then ends as it would have."""
+    """Insert a value into a training at one step; the same command must then finish without it."""
     rng = place.random
     course = rng.choice(list(place.fixtures.courses.values()))
     work = _work(place)
@@ -40,16 +40,16 @@ def _step(place: Place) -> Verdict:
     wrong = _ended_well(ended, work)
     again = run(command, work, place.logs, seconds=LONG)
     if wrong is None and again.code:
-        wrong = f"lost: without it, the same command ended with {again.code}: {again.error.strip()[-300:]}"
+        wrong = f"lost: without it, the same command ended with exit code {again.code}: {again.error.strip()[-300:]}"
     if wrong is None and course.facts not in [facts(path.parent) for path in work.glob("outputs/**/manifest.json")]:
-        wrong = "lost: without it, the same command made another run"
+        wrong = "lost: without it, the run of the same command differs"
     return Verdict(
         wrong is None, f"{course.name}: {what} is {value} at step {at}", wrong or _came(ended), [ended, again]
     )
 
 
 def _spoil(at: int, what: str, value: float) -> None:
-    """Have the task of this process put `value` into one of its numbers at step `at`."""
+    """Patch the task in this process so that it writes `value` to one of its numbers at step `at`."""
     import torch
 
     from forecast.training.task import ForecastTask
@@ -72,7 +72,7 @@ def _spoil(at: int, what: str, value: float) -> None:
 
     def configure_gradient_clipping(task: Any, *arguments: Any, **options: Any) -> Any:
         if what == "gradient" and task.global_step == at:
-            gradients = [each.grad for each in task.parameters() if each.grad is not None]
+            gradients = [parameter.grad for parameter in task.parameters() if parameter.grad is not None]
             gradients[0].view(-1)[0] = value
         return clip(task, *arguments, **options)
 
@@ -81,7 +81,7 @@ def _spoil(at: int, what: str, value: float) -> None:
 
 
 def _weights(place: Place) -> Verdict:
-    """Put a number into the weights of a finished run, behind a right hash."""
+    """Write a number to the weights of a finished run, with a correct hash."""
     rng = place.random
     work = copied(place.fixtures.finished, place.folder)
     path = work / RUN / "model.safetensors"
@@ -110,7 +110,7 @@ def _weights(place: Place) -> Verdict:
 
 
 def _checkpoint(place: Place) -> Verdict:
-    """Put a number into the newest checkpoint of an unfinished run, behind a right hash."""
+    """Write a number to the newest checkpoint of an unfinished run, with a correct hash."""
     import torch
 
     rng = place.random
@@ -119,24 +119,24 @@ def _checkpoint(place: Place) -> Verdict:
     content = torch.load(
         io.BytesIO(path.read_bytes()[len(MAGIC) + DIGITS + 1 :]), map_location="cpu", weights_only=True
     )
-    found = [tensor for tensor in _tensors(content) if tensor.is_floating_point() and tensor.numel()]
-    tensor, value = rng.choice(found), rng.choice(VALUES[:3])
+    tensors = [tensor for tensor in _tensors(content) if tensor.is_floating_point() and tensor.numel()]
+    tensor, value = rng.choice(tensors), rng.choice(VALUES[:3])
     tensor.view(-1)[rng.randrange(tensor.numel())] = value
     buffer = io.BytesIO()
     torch.save(content, buffer)
     seal(path, buffer.getvalue())
-    (folder,) = (each for each in (work / "outputs").glob("*/*") if each.is_dir())
+    (folder,) = (path for path in (work / "outputs").glob("*/*") if path.is_dir())
     ended = run(["train", f"resume={folder.relative_to(work)}"], work, place.logs, seconds=LONG)
     wrong = _ended_well(ended, work)
     if wrong is None and ended.code == 0:
-        found_facts = [facts(path.parent) for path in work.glob("outputs/**/manifest.json")]
-        if place.fixtures.courses["patches"].facts not in found_facts:
-            wrong = "silent: it went on from a spoilt checkpoint to another run"
+        runs = [facts(path.parent) for path in work.glob("outputs/**/manifest.json")]
+        if place.fixtures.courses["patches"].facts not in runs:
+            wrong = "silent: it resumed from a damaged checkpoint and its run differs"
     return Verdict(wrong is None, f"{value} in the newest checkpoint", wrong or _came(ended), [ended])
 
 
 def _look_back(place: Place) -> Verdict:
-    """Put a number out of range into the rows that a forecast looks back on."""
+    """Write a number out of range to the look-back of a forecast."""
     rng = place.random
     work = copied(place.fixtures.finished, place.folder)
     frame = hourly(160).astype({"date": str})
@@ -150,12 +150,12 @@ def _look_back(place: Place) -> Verdict:
     )
     wrong = _ended_well(ended, work)
     if wrong is None and ended.code == 0:
-        wrong = "silent: a value out of range was taken"
+        wrong = "silent: a value out of range was accepted"
     return Verdict(wrong is None, f"{value:g} in {column}, row {row + 2}, then predict", wrong or _came(ended), [ended])
 
 
 def _training_part(place: Place) -> Verdict:
-    """Put a number out of range into one part of a training's table."""
+    """Write a number out of range to the table of a training."""
     rng = place.random
     work = _work(place)
     frame = hourly()
@@ -166,12 +166,12 @@ def _training_part(place: Place) -> Verdict:
     ended = run(["train", *place.fixtures.courses["patches"].words], work, place.logs, seconds=LONG)
     wrong = _ended_well(ended, work)
     if wrong is None and ended.code == 0:
-        wrong = "silent: a value out of range was taken"
+        wrong = "silent: a value out of range was accepted"
     return Verdict(wrong is None, f"{value:g} in {column}, row {row + 2}, then train", wrong or _came(ended), [ended])
 
 
 def _rate(place: Place) -> Verdict:
-    """Train at an enormous rate."""
+    """Train with an enormous learning rate."""
     rng = place.random
     course = rng.choice(list(place.fixtures.courses.values()))
     rate = rng.choice(("1e6", "1e15", "1e30", "1e38"))
@@ -180,27 +180,28 @@ def _rate(place: Place) -> Verdict:
     work = _work(place)
     ended = run(["train", *words, f"optimizer.lr={rate}", *more], work, place.logs, seconds=LONG)
     wrong = _ended_well(ended, work)
-    return Verdict(wrong is None, f"{course.name}: a rate of {rate} {' '.join(more)}", wrong or _came(ended), [ended])
+    what = f"{course.name}: learning rate {rate} {' '.join(more)}"
+    return Verdict(wrong is None, what, wrong or _came(ended), [ended])
 
 
 def _ended_well(ended: Ended, work: Path) -> str | None:
-    """Say what is wrong with an end; None where it is a finite result, or one line with exit code 2 or 3."""
+    """Return what is wrong with an end; None for a finite result, or for one line with exit code 2 or 3."""
     if (wrong := complaint(ended)) is not None:
         return wrong
     if ended.code not in (0, 2, 3):
         return f"exit code {ended.code}: {ended.error.strip()[-300:]}"
     for path in (*work.glob("out.csv"), *work.glob("outputs/*/*/forecast.csv")):
         if not all(map(math.isfinite, numbers_of(path))) or len(numbers_of(path)) < HORIZON:
-            return f"{path.name} holds numbers that are not finite"
+            return f"{path.name} has numbers that are not finite"
     for path in work.glob("outputs/*/*/model.safetensors"):
         raw = path.read_bytes()
         if not np.isfinite(np.frombuffer(raw[8 + struct.unpack("<Q", raw[:8])[0] :], dtype="<f4")).all():
-            return "the weights that it saved are not finite"
+            return "the saved weights are not finite"
     if ended.code == 0 and (work / "out.pt2").exists():
-        return "silent: a model that is not finite was exported"
+        return "silent: exported a model that is not finite"
     for path in work.glob("scores.json"):
         if ended.code == 0 and '"mse": null' in path.read_text():
-            return "silent: scores that are no numbers"
+            return "silent: scores that are not numbers"
     return None
 
 

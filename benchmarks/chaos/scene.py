@@ -1,4 +1,4 @@
-"""The place of an attack: a stranger's run folder, what it must not reach, and the tools of who made it."""
+"""The scene of an attack: a malicious run folder, private files that it must not reach, and tools to forge it."""
 
 import hashlib
 import json
@@ -17,29 +17,29 @@ from benchmarks.chaos.guard import TOKEN
 from benchmarks.chaos.trial import Place
 
 SECRET = "CHAOS_SECRET"
-"""An environment variable that no file may read."""
+"""Environment variable that no file may read."""
 
 EVIL = "outputs/evil"
-"""Where the stranger's run folder is unpacked, from the current folder of the command."""
+"""Path of the malicious run folder, relative to the working directory of the command."""
 
 MODULES = ("payload", "outputs", "evil_module")
-"""The modules of the payload, by each name under which a path of imports would find it."""
+"""Names under which the payload could be imported."""
 
 
 @dataclass
 class Scene:
-    """One attack while it is made.
+    """Folders and tools of one attack.
 
     Attributes
     ----------
     folder
-        Of the trial: nothing outside it may be touched, and nothing in it but what the command is asked to write.
+        Folder of the trial; the command may change only its own output in it, and nothing outside.
     work
-        The current folder of the command.
+        Working directory of the command.
     run
-        The stranger's run folder.
+        The malicious run folder.
     port
-        Of a server on this machine that counts who asks it.
+        Port of a local server that counts requests.
     modules
         Modules that the attack names.
     """
@@ -55,12 +55,12 @@ class Scene:
 
     @property
     def outside(self) -> Path:
-        """A folder of the user's that no command may read or write."""
+        """Private folder of the user, which no command may read or write."""
         return self.folder / "outside"
 
     @property
     def mark(self) -> Path:
-        """The file that a payload makes once it runs."""
+        """File that a payload creates when it runs."""
         return self.folder / "PWNED"
 
     def choose(self, *values: Any) -> Any:
@@ -68,11 +68,11 @@ class Scene:
         return self.random.choice(values)
 
     def url(self, scheme: str = "http") -> str:
-        """Return an address of the counting server."""
+        """Return an address of the server that counts requests."""
         return f"{scheme}://127.0.0.1:{self.port}/table.csv"
 
     def escape(self, name: str = "ESCAPED") -> str:
-        """Return a path that leaves the run folder: upwards, or absolute."""
+        """Return a path outside the run folder, relative or absolute."""
         up = "/".join([".."] * self.random.randint(1, 5))
         return str(self.choose(f"{up}/{name}", str(self.outside / name), f"x/{up}/{name}"))
 
@@ -81,7 +81,7 @@ class Scene:
         return json.loads((self.run / name).read_text(encoding="utf-8"))
 
     def edit(self, name: str, path: Sequence[str | int], value: Any) -> None:
-        """Put a value into a JSON file of the run folder, making what is missing on the way."""
+        """Set a value in a JSON file of the run folder; create missing parents."""
         content = self.read(name)
         node = content
         for key in path[:-1]:
@@ -97,9 +97,9 @@ class Scene:
         (self.run / name).write_bytes(raw)
 
     def plant(self) -> None:
-        """Put modules beside the run that mark their execution, and name the attack's modules."""
-        made = "class X:\n    def __init__(self, *_, **__): pass\n"
-        source = f"{TOKEN} = 1\nopen({str(self.mark)!r}, 'a').close()\n{made}"
+        """Write modules beside the run that mark their execution."""
+        body = "class X:\n    def __init__(self, *_, **__): pass\n"
+        source = f"{TOKEN} = 1\nopen({str(self.mark)!r}, 'a').close()\n{body}"
         for place in (self.run / "payload.py", self.work / "payload.py", self.work / "evil_module.py"):
             place.write_text(source)
         package = self.work / "evil_package"
@@ -109,11 +109,11 @@ class Scene:
 
 
 def forge(run: Path) -> None:
-    """Put the right sizes, hashes and digests into a run folder, as its maker would."""
+    """Write the correct sizes, hashes and digests to a run folder, as an attacker would."""
     for name in ("config.json", "result.json", "job.json"):
         seal_text(run / name)
     manifest = run / "manifest.json"
-    if not _is_plain(manifest):  # a pipe would be waited for
+    if not _is_plain(manifest):  # opening a pipe would block
         return
     try:
         content = json.loads(manifest.read_text(encoding="utf-8"))
@@ -123,12 +123,12 @@ def forge(run: Path) -> None:
             content["files"][name] = {"bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
         manifest.write_text(json.dumps(content, indent=2))
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        pass  # a manifest that is no manifest is an attack by itself
+        pass  # an invalid manifest is an attack too
     seal_text(manifest)
 
 
 def seal_text(path: Path) -> None:
-    """Put the right digest into the text of a JSON file, where it has one."""
+    """Write the correct digest to a JSON file that has one."""
     if not _is_plain(path):
         return
     head, key, tail = path.read_bytes().rpartition(b'"digest": "')
@@ -142,7 +142,7 @@ def _is_plain(path: Path) -> bool:
 
 
 def set_up(place: Place, finished: bool, port: int) -> Scene:
-    """Make the folder of a trial: a user's own place, and a run folder that has come from elsewhere."""
+    """Make the folder of a trial: the user's files and a run folder from an unknown source."""
     work = place.folder / "one" / "two" / "three" / "work"
     work.mkdir(parents=True)
     (work / "out").mkdir()
@@ -156,7 +156,7 @@ def set_up(place: Place, finished: bool, port: int) -> Scene:
     if finished:
         shutil.copytree(place.fixtures.finished / RUN, run)
     else:
-        (stopped,) = (each for each in (place.fixtures.unfinished / "outputs").glob("*/*") if each.is_dir())
+        (stopped,) = (path for path in (place.fixtures.unfinished / "outputs").glob("*/*") if path.is_dir())
         shutil.copytree(stopped, run)
     for name in ("home", "tmp"):
         (place.folder / name).mkdir()
@@ -165,7 +165,7 @@ def set_up(place: Place, finished: bool, port: int) -> Scene:
 
 
 def into_sweep(scene: Scene, place: Place) -> None:
-    """Move the stranger's run to where a sweep looks for its first job, beside the user's own."""
+    """Move the malicious run to the first job of a sweep, beside a run of the user."""
     folder = scene.work / SWEEP
     shutil.copytree(place.fixtures.finished / SWEEP, folder, symlinks=True)
     target = folder / "attention-full"
@@ -175,8 +175,8 @@ def into_sweep(scene: Scene, place: Place) -> None:
 
 
 def snapshot(folder: Path, without: Sequence[Path]) -> dict[str, str]:
-    """Return every path below `folder` with what it is, but for those below `without`."""
-    found: dict[str, str] = {}
+    """Return the hash or the type of every path below `folder`, except those below `without`."""
+    contents: dict[str, str] = {}
     for parent, folders, files in os.walk(folder):
         here = Path(parent)
         folders[:] = [name for name in folders if here / name not in without]
@@ -185,16 +185,16 @@ def snapshot(folder: Path, without: Sequence[Path]) -> dict[str, str]:
             if path in without:
                 continue
             if path.is_symlink():
-                found[str(path)] = f"link to {path.readlink()}"
+                contents[str(path)] = f"link to {path.readlink()}"
             elif path.is_file():
-                found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
+                contents[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
             else:
-                found[str(path)] = "folder" if path.is_dir() else "special"
-    return found
+                contents[str(path)] = "folder" if path.is_dir() else "special"
+    return contents
 
 
 class Server:
-    """A server in a process of its own that answers with a table and counts the requests."""
+    """Server in a separate process that replies with a table and counts requests."""
 
     def __init__(self, log: Path, body: bytes) -> None:
         self.log = log
@@ -209,7 +209,7 @@ class Server:
                 os._exit(0)
 
     def requests(self) -> int:
-        """Stop, and return how many asked."""
+        """Stop the server and return the number of requests."""
         os.kill(self.process, signal.SIGKILL)
         os.waitpid(self.process, 0)
         self.listening.close()

@@ -1,4 +1,4 @@
-"""What a trial is, and what it comes to."""
+"""A trial and its verdict."""
 
 import random
 import re
@@ -12,16 +12,16 @@ from benchmarks.chaos.fixtures import Fixtures
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one trial came to.
+    """The outcome of one trial.
 
     Attributes
     ----------
     held
         Whether the program kept its promise.
     what
-        What was done to it.
+        Description of the attack.
     came
-        What came of it, in a word or two: "refused", "equal"; where it did not hold, what is wrong.
+        Short outcome, such as "refused" or "equal"; for a failed trial, what is wrong.
     """
 
     held: bool
@@ -32,14 +32,14 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Place:
-    """What a trial is given: a folder of its own, its random numbers, the fixtures.
+    """Input of a trial: its folder, its random numbers and the fixtures.
 
     Attributes
     ----------
     fresh
-        Whether its commands are to be new Python processes, without the guard.
+        Whether its commands run in new Python processes, without the guard.
     patience
-        Seconds that a command may take.
+        Time limit of a command in seconds.
     """
 
     folder: Path
@@ -50,20 +50,20 @@ class Place:
 
     @property
     def logs(self) -> Path:
-        """The folder of what its commands print."""
+        """The folder for the output of its commands."""
         return self.folder / "logs"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of trial: what makes its fixtures before the first, and the trial itself."""
+    """A kind of trial: the function that makes its fixtures, and the function that runs a trial."""
 
     prepare: Callable[[Fixtures], None]
     trial: Callable[[Place], Verdict]
 
 
 def complaint(ended: Ended) -> str | None:
-    """Say what is wrong with the way in which a command ended, whatever it was given; None if nothing is."""
+    """Return what is wrong with the end of a command for any input, None if nothing is."""
     if ended.late:
         return f"endless: stopped after {ended.seconds:.0f} s"
     if "Traceback (most recent call last)" in ended.text:
@@ -78,13 +78,13 @@ def complaint(ended: Ended) -> str | None:
 
 
 def traceback_of(ended: Ended) -> str:
-    """Return the last line of a traceback with the last three places that it came through."""
+    """Return the last line of a traceback with its last three frames."""
     places = re.findall(r'/([^/"]+/[^/"]+)", line (\d+), in (\S+)', ended.text)[-3:]
     through = " < ".join(f"{name}:{line} {function}" for name, line, function in reversed(places))
     return f"traceback: {(ended.error.strip().splitlines() or ['?'])[-1][:200]} ({through})"
 
 
 def is_one_line(ended: Ended) -> bool:
-    """Return whether the command said why it ended in exactly one line."""
+    """Return whether the command printed exactly one error line, at the end."""
     lines = [line for line in ended.error.splitlines() if line.strip()]
     return len(lines) > 0 and sum(line.startswith("error: ") for line in lines) == 1 and lines[-1].startswith("error: ")

@@ -1,7 +1,7 @@
-"""A dozen generated series that a default has to be sane on, and a command that trains it on each of them.
+"""Train the default configuration on a dozen generated series.
 
-`python -m benchmarks.studies.generated --output outputs/generated.csv` trains and scores as a user would,
-a row a series.
+`python -m benchmarks.studies.generated --output outputs/generated.csv` trains and scores as a user would, with a row
+per series.
 """
 
 import argparse
@@ -74,11 +74,11 @@ class Generated:
     Parameters
     ----------
     maker
-        Gives one of them.
+        Draws one series.
     frequency
-        "h", with a season of a day, or "D", with one of a week.
+        "h", with a season of a day, or "D", with a season of a week.
     columns
-        How many.
+        Number of series.
     """
 
     maker: Maker
@@ -114,31 +114,31 @@ DOZEN = (
 
 
 def configuration(series: Generated, seed: int, folder: Path, *words: str) -> dict[str, Any]:
-    """Return the configuration of `python train.py data=csv data.path=… <words>`, the file written into `folder`."""
+    """Write the series into `folder` and return the configuration of `python train.py data=csv data.path=… <words>`."""
     source = folder / f"{series.name.replace(', ', '_').replace(' ', '_')}_{seed}.csv"
     series.frame(seed).to_csv(source)
     return compose("data=csv", f"data.path={source}", f"output_dir={folder}", "training.progress=false", *words)
 
 
 def train_on(series: Generated, seed: int, folder: Path, *words: str) -> dict[str, Any]:
-    """Train and give the result."""
+    """Train and return the result."""
     with redirect_stdout(StringIO()):
         return train(configuration(series, seed, folder, *words))[1]
 
 
 def row_of(series: Generated, seed: int, result: dict[str, Any]) -> dict[str, Any]:
-    """Return test and validation MSE of the model and of the best baseline, and whether the run warned of it."""
+    """Return test and validation MSE of the model and of the best baseline, and whether the run printed a warning."""
     baselines = {name: row for name, row in result["baselines"].items() if row}
     best = min(baselines, key=lambda name: baselines[name]["test"]["scaled"]["mse"])
-    own, other = (row["test"]["scaled"]["mse"] for row in (result, baselines[best]))
+    model, baseline = (row["test"]["scaled"]["mse"] for row in (result, baselines[best]))
     return {
         "series": series.name,
         "columns": series.columns,
         "seed": seed,
-        "test_mse": own,
+        "test_mse": model,
         "best_baseline": best,
-        "baseline_test_mse": other,
-        "ratio": own / other,
+        "baseline_test_mse": baseline,
+        "ratio": model / baseline,
         "validation_mse": result["validation"]["scaled"]["mse"],
         "baseline_validation_mse": min(row["validation"]["scaled"]["mse"] for row in baselines.values()),
         "warned": baseline_warning(result) is not None,
@@ -149,11 +149,11 @@ def row_of(series: Generated, seed: int, result: dict[str, Any]) -> dict[str, An
 
 
 def main() -> None:
-    """Train on each of the dozen and write the table, a row as soon as it is there."""
+    """Train on each series and write its row to the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, required=True, help="CSV file to write")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="of the series (1)")
-    parser.add_argument("words", nargs="*", help="more words of train.py")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="seeds of the series (default: 1)")
+    parser.add_argument("words", nargs="*", help="overrides of train.py")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     for seed in options.seeds:
@@ -161,9 +161,9 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 rows.append(row_of(series, seed, train_on(series, seed, Path(folder), *options.words)))
             row = rows[-1]
-            told = f"{row['ratio']:.3f} of {row['best_baseline']} ({row['baseline_test_mse']:.4g})"
+            ratio = f"{row['ratio']:.3f} of {row['best_baseline']} ({row['baseline_test_mse']:.4g})"
             print(
-                f"{row['series']:28} x{row['columns']}  {told}, step {row['best_step']}, from {row['start']}",
+                f"{row['series']:28} x{row['columns']}  {ratio}, best step {row['best_step']}, start {row['start']}",
                 flush=True,
             )
             with options.output.open("wb") as file:

@@ -1,14 +1,14 @@
-"""The Informer of the public copies, whose ProbSparse mixes up its output, against the same with the output in order.
+"""Compare the public Informer, whose ProbSparse attention swaps two axes of its output, with a corrected version.
 
 `python -m benchmarks.studies.parity mixed_up` and `python -m benchmarks.studies.parity in_order` train
-`experiment=informer` on ETTh1, each with ProbSparse in all three places, a sample for each query, the measure divided
-by all keys, and in the decoder a running sum for the queries that are not chosen, as there; further words are those of
-`train.py`.
+`experiment=informer` on ETTh1. As in the public code, all three attentions are ProbSparse, each query has its own
+sample, the measure is divided by the number of all keys, and in the decoder inactive queries get a cumulative sum.
+Further arguments are overrides of `train.py`.
 
 References
 ----------
-`ProbAttention` of zhouhaoyi/Informer2020 before April 2021, and of thuml/Time-Series-Library since: it gives
-(B, H, L, E), which the layer around it reads as (B, L, H, E).
+`ProbAttention` of zhouhaoyi/Informer2020 before April 2021, and of thuml/Time-Series-Library since: it returns
+(B, H, L, E), which the layer reads as (B, L, H, E).
 """
 
 import sys
@@ -31,7 +31,7 @@ WORDS = (
 def in_order(
     self: ProbSparseAttention, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, query_mask: Tensor | None
 ) -> Tensor:
-    """Attend as published, (B, H, L, E); the decoder's queries that are not chosen have the sum of what was."""
+    """Attend as published, (B, H, L, E); inactive queries of the decoder get the cumulative sum of the values."""
     chosen = self.choose_active_queries(query, key, mask, query_mask)
     rows = fused_softmax(take_rows(query, chosen), key, value, self._allowed(chosen, mask, key.shape[2]))
     length = query.shape[2]
@@ -42,17 +42,17 @@ def in_order(
 def mixed_up(
     self: ProbSparseAttention, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, query_mask: Tensor | None
 ) -> Tensor:
-    """Attend as published, and let the layer read (B, H, L, E) as (B, L, H, E)."""
+    """Attend as published, so that the layer reads (B, H, L, E) as (B, L, H, E)."""
     output = in_order(self, query, key, value, mask, query_mask)
     batch, heads, length, width = output.shape
     return output.contiguous().view(batch, length, heads, width).transpose(1, 2)
 
 
 if __name__ == "__main__":
-    ways = {"in_order": in_order, "mixed_up": mixed_up}
-    way, *words = sys.argv[1:] or [""]
-    if way not in ways:
-        sys.exit("say mixed_up or in_order first")
-    ProbSparseAttention.attend = ways[way]  # type: ignore[method-assign]
+    variants = {"in_order": in_order, "mixed_up": mixed_up}
+    name, *words = sys.argv[1:] or [""]
+    if name not in variants:
+        sys.exit("the first argument must be mixed_up or in_order")
+    ProbSparseAttention.attend = variants[name]  # type: ignore[method-assign]
     sys.argv[1:] = [*WORDS, *words]
     main()

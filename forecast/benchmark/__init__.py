@@ -1,1 +1,1 @@
-"""`python -m forecast.benchmark`: time and memory of attention and of forecasts."""
+"""`python -m forecast.benchmark`: measure time and memory of attention and of forecasts."""

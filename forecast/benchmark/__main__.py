@@ -1,4 +1,4 @@
-"""Measure on your own machine: `python -m forecast.benchmark`, or `python -m forecast.benchmark latency --help`."""
+"""Run a benchmark on this machine: `python -m forecast.benchmark`, or `python -m forecast.benchmark latency --help`."""
 
 import argparse
 import sys
@@ -14,30 +14,31 @@ BENCHMARKS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str,
     "attention": (
         "forecast.benchmark.attention",
         options.add_options,
-        "each attention mechanism: time, memory, exponents, and where it passes the fused softmax",
-        "Measure each attention mechanism within a layer, and alone over growing lengths.",
+        "time, memory and scaling of each attention mechanism, and its crossover with fused softmax attention",
+        "Measure the time and memory of each attention mechanism, in a layer and alone over increasing lengths.",
     ),
     "latency": (
         "forecast.benchmark.latency",
         options.add_latency_options,
-        "a run's forecasts: p50 and p95 of one window and a batch, as trained, compiled and exported",
-        "Measure a run's forecasts, from a checked tensor of the last rows to original units.",
+        "latency of a run's forecasts for one window and a batch: eager, compiled and exported",
+        "Measure the latency of a run's forecasts, from a validated input tensor to forecasts in original units.",
     ),
     "max-context": (
         "forecast.benchmark.max_context",
         options.add_max_context_options,
-        "the largest look-back that each mechanism can be trained on in a given memory",
-        "Search for the largest look-back of which one training step fits, for each attention mechanism.",
+        "largest look-back of each mechanism for which a training step fits into memory",
+        "Search for the largest look-back for which a training step fits into memory, for each attention mechanism.",
     ),
 }
-"""The module of each benchmark, whose `run` measures, its options and what the help says of it."""
+"""Module of each benchmark, whose `run` measures, with its options, help line and description."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark that the command line names, attention by default; return the exit code."""
+    """Run the benchmark on the command line, `attention` by default; return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(
-        prog="python -m forecast.benchmark", description="Measure time and memory; without a word: attention."
+        prog="python -m forecast.benchmark",
+        description="Measure time and memory on this machine. The default benchmark is attention.",
     )
     benchmarks = parser.add_subparsers(dest="benchmark", required=True, metavar="benchmark")
     for name, (_, add_options, summary, description) in BENCHMARKS.items():

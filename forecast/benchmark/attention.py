@@ -1,4 +1,4 @@
-"""The attention benchmark: every mechanism within a layer, and alone over growing lengths."""
+"""The attention benchmark: every mechanism in a layer, and alone over increasing lengths."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -10,18 +10,18 @@ from forecast.benchmark.case import DTYPES, Shape
 from forecast.benchmark.machine import choose_device, facts_of, measure_limits
 from forecast.benchmark.measure import Measured, Plan, measure
 from forecast.benchmark.options import FULL, check_order, open_folder, settle
-from forecast.benchmark.report import rows_of, tell, write_report, write_unfinished
+from forecast.benchmark.report import print_report, rows_of, write_report, write_unfinished
 from forecast.common.errors import InputError
 from forecast.common.progress import progress
 from forecast.common.tables import Row
 from forecast.common.timing import clock
 
 TWO_HEADS_OF = 32
-"""Width of the layer's two heads: an example of heads that do not share out d_model."""
+"""Width of each head in the layer with two heads, an example whose total width is not d_model."""
 
 
 def run(options: Namespace, arguments: Sequence[str]) -> None:
-    """Measure, write and print as the options say; raise InputError first if they do not go together."""
+    """Measure, write and print; raise `InputError` before any measurement if the options conflict."""
     if options.threads:
         torch.set_num_threads(options.threads)
     plan = plan_of(options)
@@ -39,11 +39,11 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
 
         measure(plan, say, add)
     tables = write_report(folder, rows, plan.variants, plan.fit_from, facts)
-    tell(folder, tables, quiet=options.quiet, note="" if options.full else _left_out(options, rows))
+    print_report(folder, tables, quiet=options.quiet, note="" if options.full else _left_out(options, rows))
 
 
 def plan_of(options: Namespace) -> Plan:
-    """Return the plan that the options of the command line ask for."""
+    """Return the plan for the options of the command line."""
     settle(options)
     dtype = DTYPES[options.dtype]
     device, variants = choose_device(options.device, dtype), choose(options.mechanisms)
@@ -69,9 +69,9 @@ def plan_of(options: Namespace) -> Plan:
 
 
 def layer_shapes(length: int, d_model: int) -> list[Shape]:
-    """Return the shapes of the table with projections: one head, two heads of 32, eight heads."""
+    """Return the shapes of the layers with projections: one head, two heads of 32, eight heads."""
     if d_model % 8:
-        raise InputError(f"--d-model {d_model}: must be a multiple of 8, for the layer with eight heads")
+        raise InputError(f"--d-model {d_model}: must be a multiple of 8, since one layer has eight heads")
     heads = [(1, d_model), (2, TWO_HEADS_OF), (8, d_model // 8)]
     return [Shape(length, 1, count, width, d_model=d_model) for count, width in heads]
 
@@ -83,34 +83,34 @@ def powers_of_two(shortest: int, longest: int) -> tuple[int, ...]:
 
 
 def _opening(plan: Plan) -> str:
-    """Return how long the run takes, and what it measures."""
-    what = f"{len(plan.variants)} mechanisms, {plan.num_cases} cases"
+    """Return a line with the number of cases and the expected duration."""
+    cases = f"{len(plan.variants)} mechanisms, {plan.num_cases} cases"
     if plan.budget is None:
-        return f"{what}, the whole: most of an hour on two cores with the defaults"
-    return f"{what}, within about {clock(plan.budget)} (--minutes); what does not fit is left out and listed"
+        return f"{cases}, all measured: almost an hour on two cores with the defaults"
+    return f"{cases}, within about {clock(plan.budget)} (--minutes); cases without time are skipped and listed"
 
 
 def _left_out(options: Namespace, rows: Sequence[Row]) -> str:
-    """Return which cases had no time, and what --full would measure beside them."""
+    """Return a note with the cases skipped for time, and the reduced options that --full would raise."""
     late = [row for row in rows if row["skipped"].startswith("time")]
     cases = [
         f"{label} ({', '.join(_places([row for row in rows if row['mechanism'] == label]))})"
         for label in dict.fromkeys(row["mechanism"] for row in late)
     ]
     smaller = [f"{name.replace('_', ' ')} {getattr(options, name):,g} of {value:,g}" for name, value in FULL.items()]
-    said = "; ".join(cases) if cases else "no case"
-    return f"left out for want of time: {said}. Measured with {', '.join(smaller)}: --full measures the whole"
+    skipped = "; ".join(cases) if cases else "no case"
+    return f"skipped for lack of time: {skipped}. Measured with {', '.join(smaller)}: use --full to measure all"
 
 
 def _places(rows: Sequence[Row]) -> list[str]:
-    """Return where a mechanism had no time: the layers, and of each sweep the lengths from which on it had none."""
+    """Return the cases of a mechanism that were skipped for time: the layers, and the lengths of each sweep."""
     layers = sum(row["skipped"].startswith("time") for row in rows if row["table"] == "layer")
     places = [f"{layers} layer{'s' * (layers > 1)}"] if layers else []
     for causal, passes in dict.fromkeys((row["causal"], row["passes"]) for row in rows if row["table"] == "lengths"):
         sweep = [row for row in rows if (row["table"], row["causal"], row["passes"]) == ("lengths", causal, passes)]
         absent = [row["length"] for row in sweep if row["skipped"].startswith("time")]
         if absent:
-            whole = absent == [row["length"] for row in sweep if row["length"] >= absent[0]]
-            lengths = f"from {absent[0]:,}" if whole else " and ".join(f"{length:,}" for length in absent)
+            all_above = absent == [row["length"] for row in sweep if row["length"] >= absent[0]]
+            lengths = f"from {absent[0]:,}" if all_above else " and ".join(f"{length:,}" for length in absent)
             places.append(f"{'causal ' * causal}{passes} {lengths} tokens")
     return places

@@ -1,4 +1,4 @@
-"""A measured case of attention: its tensors, its operations and the bytes that it moves."""
+"""A case of the attention benchmark: its tensors, its operations and its memory traffic."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from forecast.model.kernels import few_queries
 from forecast.model.multi_head import MultiHeadAttention
 
 BACKWARD = 2
-"""Each product of the forward pass has two of its size in the backward pass."""
+"""Matrix products of the backward pass per product of the forward pass, of the same size."""
 
 
 def projection_operations(length: int, d_model: int, num_heads: int, head_dim: int) -> float:
-    """Return the operations of the four projections of a layer, forward, a batch row."""
+    """Return the operations of a layer's four projections in the forward pass, per batch row."""
     return 4 * 2 * length * d_model * num_heads * head_dim
 
 
 def layer_elements(length: int, d_model: int, num_heads: int, head_dim: int) -> int:
-    """Return the numbers that a layer moves at the least, forward: input, four weights, output."""
+    """Return the minimum number of elements that a layer's forward pass moves: input, four weights, output."""
     return 2 * length * d_model + 4 * d_model * num_heads * head_dim
 
 
@@ -32,9 +32,9 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Shape:
-    """The tensors of a case, the same for every mechanism that is compared.
+    """Shape of the tensors of a case, the same for every compared mechanism.
 
-    With `d_model` the case includes the projections and its input is (B, L, D); else inputs are (B, H, L, E).
+    With `d_model` the case includes the projections and its input is (B, L, D); else its inputs are (B, H, L, E).
     """
 
     length: int
@@ -47,12 +47,12 @@ class Shape:
 
     @property
     def passes(self) -> str:
-        """Which passes are measured, as tables say it."""
+        """Text for the measured passes."""
         return "forward+backward" if self.backward else "forward"
 
     @property
     def layout(self) -> str:
-        """The heads, as tables say them."""
+        """Text for the number and width of heads."""
         return heads_of(self.num_heads, self.head_dim)
 
     @property
@@ -61,7 +61,7 @@ class Shape:
         return Head(self.length, self.length, self.head_dim, self.head_dim, self.causal)
 
     def draw(self, device: torch.device, dtype: torch.dtype) -> tuple[list[Tensor], Tensor | None]:
-        """Return what comes in, and the output's gradient where one is wanted; the same at each call."""
+        """Return seeded inputs, and the output's gradient if there is a backward pass; the same at each call."""
         generator = torch.Generator(device).manual_seed(SEED)
         size: tuple[int, ...] = (self.batch, self.num_heads, self.length, self.head_dim)
         if self.d_model is not None:
@@ -82,7 +82,7 @@ class Case:
     shape: Shape
 
     def build(self) -> nn.Module:
-        """Return the module that is measured, on the CPU in float32; InputError where it is refused."""
+        """Return the measured module, on the CPU in float32; raise `InputError` if the mechanism refuses the shape."""
         shape = self.shape
         torch.manual_seed(SEED)
         mechanism = self._mechanism()
@@ -91,7 +91,7 @@ class Case:
         return MultiHeadAttention(shape.d_model, shape.num_heads, mechanism, shape.head_dim)
 
     def operations(self) -> float | None:
-        """Return the operations counted for all passes, None where nobody has counted them."""
+        """Return the operations of all passes, None if the mechanism declares none."""
         shape = self.shape
         head = self.variant.kind.operations(shape.head, **self.variant.arguments)
         if head is None:
@@ -99,13 +99,13 @@ class Case:
         row = shape.num_heads * head
         if shape.d_model is not None:
             sizes = shape.d_model, shape.num_heads, shape.head_dim
-            few = self._num_few()
+            few = self._num_active()
             usual = row + projection_operations(shape.length, *sizes)
             row = usual if few is None else few_queries.operations(shape.length, few, *sizes)
         return shape.batch * row * (1 + BACKWARD * shape.backward)
 
     def least_bytes(self, dtype: torch.dtype) -> int | None:
-        """Return the bytes that have to be moved at the least, None for a layer's backward pass."""
+        """Return the minimum bytes to move, None for a layer's backward pass."""
         shape = self.shape
         if shape.d_model is None:
             head = self.variant.kind.elements_moved(shape.head, shape.backward)
@@ -121,18 +121,18 @@ class Case:
             num_heads=shape.num_heads, head_dim=shape.head_dim, causal=shape.causal, length=shape.length
         )
 
-    def _num_few(self) -> int | None:
-        """Return how many queries a float32 layer of self-attention goes by; None where it makes keys for all."""
+    def _num_active(self) -> int | None:
+        """Return the number of active queries in a float32 layer of self-attention; None if it uses all queries."""
         if not issubclass(self.variant.kind, SparseQueries):
             return None
         return few_queries.num_active_if_cheaper(self._mechanism(), self.shape.length)
 
 
 def prepare(module: nn.Module, inputs: list[Tensor], gradient: Tensor | None) -> Callable[[], object]:
-    """Return a function that runs one pass and returns all its results, so that a caller can hold them.
+    """Return a function that runs one pass and returns its results, so that they stay allocated.
 
-    Without `gradient`: a forward pass in evaluation mode. With the output's `gradient`: forward and backward in
-    training mode; the results include the gradients of inputs and parameters.
+    Without `gradient` it runs a forward pass in evaluation mode. With the output's `gradient` it runs forward and
+    backward in training mode, and the results include the gradients of inputs and parameters.
     """
     module.train(gradient is not None)
     arguments = inputs * 3 if len(inputs) == 1 else inputs  # self-attention: one tensor in three roles
@@ -144,7 +144,7 @@ def prepare(module: nn.Module, inputs: list[Tensor], gradient: Tensor | None) ->
 
     def both() -> object:
         output = module(*arguments)
-        # allow_unused: the control never reads query and key
+        # allow_unused: `mean` never reads query and key
         return output, torch.autograd.grad(output, leaves, gradient, allow_unused=True)
 
     return forward if gradient is None else both

@@ -1,4 +1,4 @@
-"""The latency benchmark: from a checked table to a forecast, for a model eager, compiled, exported and in `predict`."""
+"""The latency benchmark: time of a forecast with a model eager, compiled, exported and in `predict`."""
 
 import shlex
 from argparse import Namespace
@@ -36,29 +36,29 @@ from forecast.runs.run import Architecture, Run
 CASES, TABLE = "latency.csv", "latency.md"
 
 MOST_REPETITIONS = 2000
-"""Of a case, however short its passes."""
+"""Maximum repetitions of a case."""
 
 WIDTH = 110
 
 TIMES = ("repetitions", "p50_ms", "p95_ms", "shortest_ms", "windows_per_s")
-"""Columns that are empty for a form that is left out."""
+"""Columns that are empty for a skipped form."""
 
 
 def run(options: Namespace, arguments: Sequence[str]) -> None:
-    """Measure, write and print as the options say; raise InputError if the run or its input cannot be used."""
+    """Measure, write and print; raise `InputError` if the run or its input cannot be used."""
     if options.threads:
         torch.set_num_threads(options.threads)
     device = choose_device(options.device, torch.float32)
     trained = Run.open_and_say(options.run)
     forecaster = Forecaster.load(trained.path)
-    series, said = series_of(trained, forecaster, options.input)
+    series, source = series_of(trained, forecaster, options.input)
     windows = windows_of(series, forecaster, options.batch)
     if len(windows.past) < options.batch:
-        raise InputError(f"--batch {options.batch}: {said} hold {len(windows.past)} windows: lower --batch")
+        raise InputError(f"--batch {options.batch}: {source} has only {len(windows.past)} windows: lower --batch")
     folder = open_folder(options.output)
     subject = Subject(forecaster, trained.manifest(), series, device)
     subject.model.to(device)
-    facts = {"run": str(trained.path), "rows_of": said, **facts_of(device, "fp32", arguments)}
+    facts = {"run": str(trained.path), "rows_of": source, **facts_of(device, "fp32", arguments)}
     batches = sorted({1, options.batch})
     rows: list[Row] = []
     with progress(len(batches) * len(options.forms), quiet=options.quiet) as (say, advance):
@@ -66,9 +66,9 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
             chosen = windows.rows(slice(-batch, None)).to(device)
             ready = {}
             for name in options.forms:
-                say(f"{name}, {batch} at a time")
+                say(f"{name}, batch {batch}")
                 ready[name] = make_ready(name, subject, chosen)
-            taken = interleave(
+            times = interleave(
                 {name: partial(seconds_of, form.run, device) for name, form in ready.items() if form.run is not None},
                 least=options.repetitions,
                 most=max(options.repetitions, MOST_REPETITIONS),
@@ -76,7 +76,7 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
             )
             with torch.inference_mode():
                 reference = subject.model(*chosen)
-            rows += rows_of(ready, taken, batch, reference, forecaster.target_scale.to(device), facts)
+            rows += rows_of(ready, times, batch, reference, forecaster.target_scale.to(device), facts)
             advance(len(options.forms))
     table = write_report(folder, rows, subject.architecture, facts)
     if not options.quiet:
@@ -86,7 +86,7 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Form:
-    """A form that is ready, after how many seconds, and what it gave first; or `run` None and why it is left out."""
+    """A form of the model: its `run` function, preparation time and first forecast, or the reason in `skipped`."""
 
     run: Callable[[], Tensor] | None = None
     ready_seconds: float | None = None
@@ -96,7 +96,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Subject:
-    """What is measured: a run's forecaster and manifest, and a checked table; files of it are made once."""
+    """The measured run: its forecaster, manifest and validated table; exported `files` are cached."""
 
     forecaster: Forecaster
     manifest: dict[str, Any]
@@ -106,7 +106,7 @@ class Subject:
 
     @property
     def architecture(self) -> Architecture:
-        """What the network was built from."""
+        """The architecture of the network."""
         return Architecture.from_dict(self.manifest["architecture"])
 
     @property
@@ -116,7 +116,7 @@ class Subject:
         return self.forecaster.model
 
     def exported(self, path: Path) -> tuple[Captured, bytes]:
-        """Return what would be the file at `path`."""
+        """Return the captured model and the content of its export to `path`."""
         if path.suffix not in self.files:
             captured = capture(self.model, self.architecture, masked=self.forecaster.policies.masks_past)
             content = WRITERS[path.suffix](captured, exported_facts_of(self.manifest, captured.batch))
@@ -125,7 +125,7 @@ class Subject:
 
 
 def make_ready(name: str, subject: Subject, windows: Context) -> Form:
-    """Return the form called `name`, ready to forecast from `windows`, after its first pass."""
+    """Return the form `name` after its first forecast from `windows`."""
     try:
         make = _maker(name, subject, len(windows.past))
         started = perf_counter()
@@ -141,56 +141,56 @@ def make_ready(name: str, subject: Subject, windows: Context) -> Form:
         return Form(run, perf_counter() - started, forecast)
     except InputError as refused:
         return Form(skipped=str(refused))
-    except RuntimeError as error:  # of the compiler, such as that there is none
+    except RuntimeError as error:  # from the compiler, for example if it is missing
         return Form(skipped=first_line(error))
 
 
 def _maker(name: str, subject: Subject, batch: int) -> Callable[[], Model]:
-    """Return what makes the form's model, which is timed; exporting comes before, and is not."""
+    """Return a function that makes the form's model, which is timed; the export before it is not timed."""
     if name == "eager":
         return lambda: subject.model
     if name == "compiled":
-        model = compiled(subject.model)  # at its first pass, which is timed
+        model = compiled(subject.model)  # it compiles in the timed first pass
         return lambda: model
     if subject.device.type != "cpu":
-        raise InputError("measured with --device cpu alone")
+        raise InputError("measured only with --device cpu")
     if name == "predict":
         return _from_table(subject, batch)
     path = Path(f"model.{name}")
     require(path, WRITING)
     captured, content = subject.exported(path)
     if captured.batch not in (None, batch):
-        raise InputError("can be exported for one window at a time alone")
+        raise InputError("can be exported only for one window at a time")
     return lambda: open_bytes(content, path)
 
 
 def _from_table(subject: Subject, batch: int) -> Callable[[], Model]:
     if batch > 1:
-        raise InputError("forecasts from one table at a time")
+        raise InputError("forecasts only one table at a time")
     return lambda: lambda *_: torch.tensor(subject.forecaster.predict(subject.series).to_numpy())[None]
 
 
 def rows_of(
     ready: Mapping[str, Form],
-    taken: Mapping[str, Sequence[float]],
+    measured: Mapping[str, Sequence[float]],
     batch: int,
     reference: Tensor,
     scale: Tensor,
     facts: Mapping[str, Any],
 ) -> list[Row]:
-    """Return the rows of `batch` windows, one per form; those with measured passes hold their times.
+    """Return one row per form for `batch` windows, with times if the form is in `measured` (in seconds).
 
     Differences from `reference`, the eager model's forecast, are in units of `scale` (C_out,). Rows end with `facts`.
     """
     rows: list[Row] = []
     for name, form in ready.items():
         times: Row = dict.fromkeys(TIMES)
-        if seconds := taken.get(name):
-            middle, late = map(float, np.percentile(seconds, [50, 95]))
-            found = (len(seconds), 1e3 * middle, 1e3 * late, 1e3 * min(seconds), batch / middle)
-            times = dict(zip(TIMES, found, strict=True))
-        far = None if form.forecast is None else float(((form.forecast - reference).abs() / scale).max())
-        ends = {"ready_seconds": form.ready_seconds, "difference": far, "skipped": form.skipped, **facts}
+        if seconds := measured.get(name):
+            p50, p95 = map(float, np.percentile(seconds, [50, 95]))
+            values = (len(seconds), 1e3 * p50, 1e3 * p95, 1e3 * min(seconds), batch / p50)
+            times = dict(zip(TIMES, values, strict=True))
+        difference = None if form.forecast is None else float(((form.forecast - reference).abs() / scale).max())
+        ends = {"ready_seconds": form.ready_seconds, "difference": difference, "skipped": form.skipped, **facts}
         rows.append({"form": name, "batch": batch, **times, **ends})
     return rows
 
@@ -212,12 +212,12 @@ def table_of(rows: Sequence[Row], architecture: Architecture) -> Table:
     title = f"{sizes.context_length} steps of {channels} channels to {sizes.horizon} of {sizes.num_targets}"
     notes = [
         words_of(architecture),
-        "from a checked tensor of the last rows to original units; predict: from a checked table, dates included",
-        "ready: until the first forecast was there, compiling or exporting included; differs: from eager, at most, "
-        "in training deviations; an exported one is ready from its file",
+        "from a validated tensor of the last rows to original units; predict: from a validated table with dates",
+        "first s: time to the first forecast, with compilation or loading of the exported file; max. difference: from "
+        "eager, in standard deviations of the training split",
     ]
-    notes += [f"{row['form']}, {row['batch']} at a time: {row['skipped']}" for row in rows if row["skipped"]]
-    headings = ("form", "windows", "p50 ms", "p95 ms", "windows/s", "ready s", "differs")
+    notes += [f"{row['form']}, batch {row['batch']}: {row['skipped']}" for row in rows if row["skipped"]]
+    headings = ("form", "windows", "p50 ms", "p95 ms", "windows/s", "first s", "max. difference")
     return Table(title, headings, [_cells(row) for row in rows], tuple(notes))
 
 

@@ -1,4 +1,4 @@
-"""The memory and the time that a measurement may take, and processes that keep within them."""
+"""Memory and time limits of a measurement, and processes within these limits."""
 
 import sys
 from collections.abc import Mapping
@@ -13,54 +13,54 @@ from forecast.common.processes import run_python
 from forecast.common.text import three_digits
 
 MEMORY, TIME, REFUSED = "memory", "time", "refused"
-"""Why something was not measured, as the reason begins."""
+"""First words of the reasons why something was not measured."""
 
 SHARE = 0.8
-"""Of the free memory that a measurement may take: a prediction is no promise, and other programs run too."""
+"""Fraction of the free memory that a measurement may use: predictions are uncertain, and other programs run too."""
 
 STARTING = 120.0
-"""Seconds that a process may take before its measurement begins: imports and building the model."""
+"""Seconds that a process may take before its measurement: imports and building the model."""
 
 FAILURES = (InputError, NotFiniteError, MemoryError, RuntimeError)
-"""Exceptions that `why_not` has to look at."""
+"""Exceptions for `why_not`."""
 
 
 def why_not(error: Exception) -> str:
-    """Return why a measurement failed that its sizes or the memory forbid; raise any other error again."""
+    """Return why a measurement failed because of its sizes or the memory; raise any other error again."""
     if isinstance(error, (InputError, NotFiniteError)):
         return f"{REFUSED}: {error}"
     if isinstance(error, MemoryError):
-        return f"{MEMORY}: the process had no more"
+        return f"{MEMORY}: the process ran out of memory"
     if ran_out_of_memory(error):
-        return f"{MEMORY}: the device has not enough"
+        return f"{MEMORY}: the device ran out of memory"
     raise error
 
 
 def too_large(wanted: float, free: int | None) -> str:
-    """Return why a case of `wanted` bytes is left out, nothing where it fits or nobody knows what is free."""
+    """Return why a case of `wanted` bytes is skipped; empty if it fits or the free memory is unknown."""
     if free is None or wanted <= SHARE * free:
         return ""
-    return f"{MEMORY}: would need about {wanted / 2**30:,.1f} GiB, {free / 2**30:,.1f} GiB are free"
+    return f"{MEMORY}: would need about {wanted / 2**30:,.1f} GiB, only {free / 2**30:,.1f} GiB are free"
 
 
 def too_long(wanted: float, limit: float) -> str:
-    """Return why a case of `wanted` seconds is left out, nothing where it is within the limit."""
+    """Return why a case of `wanted` seconds is skipped; empty if it is within the limit."""
     if wanted <= limit:
         return ""
     return f"{TIME}: would take about {three_digits(wanted)} s, the limit is {three_digits(limit)} s"
 
 
 def memory_bytes(wanted_gib: float | None, device: torch.device) -> int:
-    """Return the bytes that were asked for, or those of the device: what a GPU has free, of a CPU four fifths of it."""
-    there = free_bytes(device)
-    own = there if there is None or device.type == "cuda" else int(SHARE * there)
+    """Return the requested bytes, or by default the free memory of a GPU or 80 % of the free memory of a CPU."""
+    free = free_bytes(device)
+    default = free if free is None or device.type == "cuda" else int(SHARE * free)
     if wanted_gib is None:
-        if own is None:
-            raise InputError("the system does not say how much memory is free: give --memory-gib")
-        return own
+        if default is None:
+            raise InputError("the system does not report its free memory: set --memory-gib")
+        return default
     wanted = int(wanted_gib * 2**30)
-    if there is not None and wanted > there:
-        raise InputError(f"--memory-gib {wanted_gib:g}: {there / 2**30:.1f} GiB are there: ask for less")
+    if free is not None and wanted > free:
+        raise InputError(f"--memory-gib {wanted_gib:g}: only {free / 2**30:.1f} GiB are free: use less")
     return wanted
 
 
@@ -71,9 +71,9 @@ def limit_cuda(memory_bytes: int, device: torch.device) -> None:
 
 
 def limit_process(memory_bytes: int) -> None:
-    """Limit the bytes that this process allocates, used or not, where the system supports it; mapped files are free."""
-    side = torch.ones(256, 256)
-    side @ side  # threads and libraries come with the first product, which cannot fail for want of memory
+    """Limit the bytes that this process can allocate, on Linux; memory-mapped files do not count."""
+    matrix = torch.ones(256, 256)
+    matrix @ matrix  # the first product starts threads and loads libraries, before the limit applies
     if sys.platform == "linux":
         import resource
 
@@ -84,7 +84,7 @@ def limit_process(memory_bytes: int) -> None:
 def measure_in_child(function: str, request: Mapping[str, Any], limit: float, *, label: str, late: str) -> Any:
     """Return the reply of a function in a new process (see `run_python`), or `why` it ran out of memory or time.
 
-    `limit` is in seconds, without the start. `label` names the measurement in an error, `late` explains a timeout.
+    `limit` is in seconds and excludes the start. `label` names the measurement in an error, `late` explains a timeout.
     """
     try:
         ended = run_python(function, request, threads=torch.get_num_threads(), seconds=limit + STARTING)
@@ -93,5 +93,5 @@ def measure_in_child(function: str, request: Mapping[str, Any], limit: float, *,
     if ended.reply is not None:
         return ended.reply
     if ended.out_of_memory:
-        return {"why": f"{MEMORY}: the process had no more"}
-    raise RuntimeError(f"{label} ended with {ended.code}: {ended.printed}")
+        return {"why": f"{MEMORY}: the process ran out of memory"}
+    raise RuntimeError(f"{label} ended with exit code {ended.code}: {ended.printed}")

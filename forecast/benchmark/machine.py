@@ -1,4 +1,4 @@
-"""The machine that a benchmark measures: its device, its facts, and how fast it computes and copies."""
+"""The machine of a benchmark: its device, its facts, and its speed of matrix products and copies."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from forecast.runs.results import commit, device_name
 def facts_of(
     device: torch.device, dtype: str, arguments: Sequence[str], module: str = "forecast.benchmark"
 ) -> dict[str, Any]:
-    """Return the columns that every row of a run of `python -m module` ends with."""
+    """Return the last columns of every row from `python -m module`."""
     return {
         "machine": device_name(device),
         "device": device.type,
@@ -30,33 +30,33 @@ def facts_of(
 
 
 def choose_device(wanted: str, dtype: torch.dtype) -> torch.device:
-    """Return the device to measure, a GPU for "auto" where there is one."""
-    there = torch.cuda.is_available()
-    if wanted == "cuda" and not there:
-        raise InputError("--device cuda: no CUDA device here: choose cpu")
-    device = torch.device("cuda" if there and wanted != "cpu" else "cpu")
+    """Return the device to measure, for "auto" a GPU if available."""
+    available = torch.cuda.is_available()
+    if wanted == "cuda" and not available:
+        raise InputError("--device cuda: no CUDA device available: choose cpu")
+    device = torch.device("cuda" if available and wanted != "cpu" else "cpu")
     if device.type == "cpu" and dtype == torch.float16:
-        raise InputError("--dtype fp16: only a CUDA device computes in it: choose fp32 or bf16")
+        raise InputError("--dtype fp16: requires a CUDA device: choose fp32 or bf16")
     return device
 
 
 REPETITIONS = 10
 SIDE = {"cpu": 2048, "cuda": 8192}
-"""Rows of the square matrices that are multiplied."""
+"""Rows of the square matrices in the measured product."""
 COPIED = {"cpu": 2**28, "cuda": 2**31}
-"""Bytes that are copied: beyond any cache."""
+"""Bytes of the measured copy, larger than any cache."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Floating-point operations a second of a matrix product, bytes a second of a copy."""
+    """Operations per second of a matrix product, and bytes per second of a copy."""
 
     operations: float
     bytes: float
 
 
 def measure_limits(device: torch.device, dtype: torch.dtype) -> Limits:
-    """Return the machine's limits at `dtype`, the fastest of ten passes; a copied byte counts as two: read, write."""
+    """Return the machine's limits at `dtype`, from the fastest of ten passes; a copied byte is read and written."""
     side, copied = SIDE[device.type], COPIED[device.type]
     operations = product_rate(side, side, side, device, dtype)
     source = torch.randn(copied // 4, device=device)
@@ -65,7 +65,7 @@ def measure_limits(device: torch.device, dtype: torch.dtype) -> Limits:
 
 
 def product_rate(rows: int, inner: int, columns: int, device: torch.device, dtype: torch.dtype) -> float:
-    """Return the operations a second of (rows, inner) times (inner, columns), the fastest of ten after a warm-up."""
+    """Return the operations per second of (rows, inner) @ (inner, columns), the fastest of ten after a warm-up."""
     left = torch.randn(rows, inner, device=device).to(dtype)
     right = torch.randn(inner, columns, device=device).to(dtype)
     product = torch.empty(rows, columns, device=device, dtype=dtype)

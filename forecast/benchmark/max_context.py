@@ -1,4 +1,4 @@
-"""The max-context benchmark: the largest look-back that each mechanism can be trained on in a given memory."""
+"""The max-context benchmark: the largest look-back of each mechanism for training in a given memory."""
 
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from forecast.benchmark.machine import choose_device, facts_of
 from forecast.benchmark.measure import Earlier
 from forecast.benchmark.models import Preset, Task, build_ours, our_peer, parse_preset
 from forecast.benchmark.options import check_order, open_folder
-from forecast.benchmark.report import CASES, SUMMARY, heading_of, tell, write_record, write_unfinished
+from forecast.benchmark.report import CASES, SUMMARY, heading_of, print_report, write_record, write_unfinished
 from forecast.common.memory import peak_memory_mib, reset_peak_memory
 from forecast.common.progress import progress
 from forecast.common.tables import Row, Table
@@ -32,7 +32,7 @@ from forecast.training.steps import prepare_optimizer, training_step
 
 
 def run(options: Namespace, arguments: Sequence[str]) -> None:
-    """Measure, write and print as the options say; raise InputError first if they do not go together."""
+    """Measure, write and print; raise `InputError` before any measurement if the options conflict."""
     if options.threads:
         torch.set_num_threads(options.threads)
     device = choose_device(options.device, torch.float32)
@@ -53,8 +53,8 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     summaries: list[Row] = []
     with progress(len(variants), quiet=options.quiet) as (say, advance):
         for variant in variants:
-            ask = Ask(preset, variant, task, options.dtype, str(device), memory)
-            attempt, trials = attempt_of(ask, options.limit, say), []
+            request = Request(preset, variant, task, options.dtype, str(device), memory)
+            attempt, trials = attempt_of(request, options.limit, say), []
             for trial in search(attempt, shortest=options.shortest, longest=options.longest, within=options.within):
                 trials.append(trial)
                 rows.append(trial_row(variant, trial, facts))
@@ -64,14 +64,14 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     table = context_table(summaries, within=options.within, on_gpu=device.type == "cuda")
     head = heading_of("The largest look-back of each mechanism", facts)
     write_record(folder, head, [table], {CASES: rows, SUMMARY: summaries})
-    tell(folder, [table], quiet=options.quiet)
+    print_report(folder, [table], quiet=options.quiet)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One tried look-back; the step's bytes and seconds are None where it did not finish.
+    """The outcome of one look-back; bytes and seconds are None if the step did not finish.
 
-    `why` is empty where the step fits, else it begins with `memory`, `time` or `refused`.
+    `why` is empty if the step fits, else it begins with `memory`, `time` or `refused`.
     """
 
     look_back: int
@@ -86,10 +86,10 @@ class Trial:
 
 
 def search(attempt: Callable[[int], Trial], *, shortest: int, longest: int, within: float) -> Iterator[Trial]:
-    """Yield trials, by doubling from `shortest` up to `longest`, then bisecting, until the largest that fits is known.
+    """Yield trials until the largest look-back that fits is known, by doubling up to `longest` and then bisecting.
 
-    The search ends once the gap is at most the share `within` of that look-back, or a trial fails for other reasons
-    than memory.
+    The search ends once the gap is at most the fraction `within` of that look-back, or if a trial fails for another
+    reason than memory.
     """
     trials: list[Trial] = []
     look_back: int | None = shortest
@@ -100,31 +100,31 @@ def search(attempt: Callable[[int], Trial], *, shortest: int, longest: int, with
 
 
 def _next(trials: Sequence[Trial], longest: int, within: float) -> int | None:
-    """Return the double of the look-back that fits or the middle of the gap, None where the search is over."""
-    found, failed = largest(trials), smallest_failed(trials)
-    if found is None:
+    """Return the next look-back to try, twice the largest that fits or the middle of the gap; None at the end."""
+    best, failed = largest(trials), smallest_failed(trials)
+    if best is None:
         return None
     if failed is None:
-        return min(2 * found.look_back, longest) if found.look_back < longest else None
+        return min(2 * best.look_back, longest) if best.look_back < longest else None
     if any(not trial.why.startswith(MEMORY) for trial in trials if not trial.fits):
         return None
-    gap = failed.look_back - found.look_back
-    return None if gap <= max(1, within * found.look_back) else found.look_back + gap // 2
+    gap = failed.look_back - best.look_back
+    return None if gap <= max(1, within * best.look_back) else best.look_back + gap // 2
 
 
 def largest(trials: Sequence[Trial]) -> Trial | None:
-    """Return the trial of the largest look-back that fits, None where none does."""
+    """Return the trial of the largest look-back that fits, None if none fits."""
     return max((trial for trial in trials if trial.fits), key=lambda trial: trial.look_back, default=None)
 
 
 def smallest_failed(trials: Sequence[Trial]) -> Trial | None:
-    """Return the trial of the smallest look-back that does not fit, None where all do."""
+    """Return the trial of the smallest look-back that does not fit, None if all fit."""
     return min((trial for trial in trials if not trial.fits), key=lambda trial: trial.look_back, default=None)
 
 
 @dataclass(frozen=True)
-class Ask:
-    """What a trial needs; `memory_bytes` may not be passed by the process or on the device."""
+class Request:
+    """The configuration of a trial; `memory_bytes` is the limit of the process or the device."""
 
     preset: Preset
     variant: Variant
@@ -134,68 +134,68 @@ class Ask:
     memory_bytes: int
 
 
-def attempt_of(ask: Ask, limit: float, say: Callable[[str], None]) -> Callable[[int], Trial]:
-    """Return a function that tries a look-back in place of that of `ask`, and calls `say` first.
+def attempt_of(request: Request, limit: float, say: Callable[[str], None]) -> Callable[[int], Trial]:
+    """Return a function that tries a look-back with the other settings of `request`, and calls `say` first.
 
-    It skips a step that is predicted, from the last one that fits, to take more than `limit` seconds.
+    It skips a step if the last step that fits predicts more than `limit` seconds.
     """
-    variant = ask.variant
-    fitted: list[Earlier] = []
+    variant = request.variant
+    fitting: list[Earlier] = []
 
     def attempt(look_back: int) -> Trial:
         say(f"{variant.label}: {look_back:,}")
         if why := predicted_too_long(look_back):
             return Trial(look_back, why=why)
-        asked = replace(ask, task=replace(ask.task, context_length=look_back))
-        trial = try_here(asked) if ask.device.startswith("cuda") else try_in_child(asked, limit)
+        changed = replace(request, task=replace(request.task, context_length=look_back))
+        trial = try_here(changed) if request.device.startswith("cuda") else try_in_child(changed, limit)
         if trial.fits and trial.peak_bytes is not None and trial.seconds is not None:
-            fitted.append(Earlier(look_back, trial.seconds, trial.peak_bytes))
+            fitting.append(Earlier(look_back, trial.seconds, trial.peak_bytes))
         return trial
 
     def predicted_too_long(look_back: int) -> str:
-        if not fitted:
+        if not fitting:
             return ""
-        return too_long(fitted[-1].seconds_at(look_back, variant.time_cost(causal=False)), limit)
+        return too_long(fitting[-1].seconds_at(look_back, variant.time_cost(causal=False)), limit)
 
     return attempt
 
 
-def try_here(ask: Ask) -> Trial:
-    """Make a step in this process, the optimizer's state already allocated; out of memory is a failed trial."""
-    device, look_back = torch.device(ask.device), ask.task.context_length
+def try_here(request: Request) -> Trial:
+    """Run a step in this process with an allocated optimizer state; running out of memory is a failed trial."""
+    device, look_back = torch.device(request.device), request.task.context_length
     reset_peak_memory(device)
     try:
-        peer = our_peer(build_ours(ask.preset, ask.variant, ask.task), ask.task.draw(device))
+        peer = our_peer(build_ours(request.preset, request.variant, request.task), request.task.draw(device))
         prepare_optimizer(peer)
-        seconds = seconds_of(training_step(peer, ask.precision), device)
+        seconds = seconds_of(training_step(peer, request.precision), device)
     except FAILURES as error:
         return Trial(look_back, why=why_not(error))
     peak = int(peak_memory_mib(device) * 2**20)
-    why = f"{MEMORY}: took {peak / 2**30:,.2f} GiB" if peak > ask.memory_bytes else ""
+    why = f"{MEMORY}: took {peak / 2**30:,.2f} GiB" if peak > request.memory_bytes else ""
     return Trial(look_back, peak, seconds, why)
 
 
-def try_in_child(ask: Ask, limit: float) -> Trial:
-    """Make a step, which may take `limit` seconds, in a new process."""
-    look_back = ask.task.context_length
+def try_in_child(request: Request, limit: float) -> Trial:
+    """Run a step in a new process within `limit` seconds."""
+    look_back = request.task.context_length
     reply = measure_in_child(
         "forecast.benchmark.max_context:try_confined",
-        asdict(ask),
+        asdict(request),
         limit,
-        label=f"look-back {look_back:,} of {ask.variant.label}",
+        label=f"look-back {look_back:,} of {request.variant.label}",
         late=f"the step took more than {limit:,.0f} s",
     )
     return Trial(**{"look_back": look_back, **reply})
 
 
 def try_confined(preset: Any, variant: Any, task: Any, **rest: Any) -> dict[str, Any]:
-    """Make the trial of an `Ask` within the memory that this process may take: called in a child."""
-    ask = Ask(Preset(**preset), Variant(**variant), Task(**task), **rest)
-    limit_process(ask.memory_bytes)
-    return asdict(try_here(ask))
+    """Run the trial of a `Request` within its memory limit; a child process calls this."""
+    request = Request(Preset(**preset), Variant(**variant), Task(**task), **rest)
+    limit_process(request.memory_bytes)
+    return asdict(try_here(request))
 
 
-HEADINGS = ("mechanism", "look-back that fits", "that does not", "peak MiB", "seconds", "trials")
+HEADINGS = ("mechanism", "largest that fits", "smallest that fails", "peak MiB", "step s", "trials")
 
 
 def trial_row(variant: Variant, trial: Trial, facts: Mapping[str, Any]) -> Row:
@@ -212,15 +212,15 @@ def trial_row(variant: Variant, trial: Trial, facts: Mapping[str, Any]) -> Row:
 
 
 def summary_row(variant: Variant, trials: Sequence[Trial], facts: Mapping[str, Any]) -> Row:
-    """Return a mechanism's row: the largest look-back that fits, with what its step took, and what came after it."""
-    found, failed = largest(trials), smallest_failed(trials)
+    """Return a mechanism's row: the largest look-back that fits with its cost, and the smallest that fails."""
+    best, failed = largest(trials), smallest_failed(trials)
     return {
         "mechanism": variant.label,
-        "look_back": None if found is None else found.look_back,
+        "look_back": None if best is None else best.look_back,
         "does_not_fit": None if failed is None else failed.look_back,
         "why": "" if failed is None else failed.why,
-        "peak_bytes": None if found is None else found.peak_bytes,
-        "seconds": None if found is None else found.seconds,
+        "peak_bytes": None if best is None else best.peak_bytes,
+        "seconds": None if best is None else best.seconds,
         "trials": len(trials),
         **facts,
     }
@@ -230,16 +230,16 @@ def context_table(rows: Sequence[Row], *, within: float, on_gpu: bool) -> Table:
     """Return the table of the mechanisms' rows."""
     first = rows[0]
     where = (
-        "allocated by torch on the GPU, whose own context comes on top"
+        "torch's allocations on the GPU, without the CUDA context"
         if on_gpu
-        else "of a process of its own, libraries included"
+        else "of a separate process, including libraries"
     )
     notes = (
         f"one training step in {first['dtype']}: forward, loss, backward, AdamW with its state; "
         f"batch {first['batch']}, {first['channels']} series, horizon {first['horizon']}; "
         f"{first['model']}",
-        f"found by doubling, then by halving the gap to {100 * within:g} %; memory {where}; seconds: of that step, "
-        "which is the first",
+        f"search: doubling, then bisection to {100 * within:g} %; memory: {where}; step s: time of the largest step "
+        "that fits, without warm-up",
         *(f"{row['mechanism']}: {_ending(row)}" for row in rows),
     )
     title = f"The largest look-back within {first['memory_gib']:.2f} GiB"
@@ -258,9 +258,9 @@ def _cells(row: Row) -> list[str]:
 
 
 def _ending(row: Row) -> str:
-    """Say what ended a mechanism's search."""
+    """Return the reason for the end of a mechanism's search."""
     if row["does_not_fit"] is None:
-        return "fits as far as was asked"
+        return "fits up to --longest"
     return f"{row['does_not_fit']:,}: {row['why']}"
 
 

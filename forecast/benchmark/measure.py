@@ -1,4 +1,4 @@
-"""Time every mechanism at every length, within time and memory."""
+"""Time every mechanism at every length, within time and memory limits."""
 
 import gc
 from collections.abc import Callable, Mapping
@@ -18,49 +18,49 @@ from forecast.common.memory import free_bytes, peak_bytes
 from forecast.common.timing import UNKNOWN, Load, Spread, interleave, load_since, read_load, seconds_of
 
 WARM_UP = {"cpu": 1, "cuda": 3}
-"""Passes before anything is measured: kernels are chosen and loaded in them."""
+"""Passes before the measurement, which select and load kernels."""
 
 MOST_REPETITIONS = 200
-"""Of a case of a sweep, however short its passes."""
+"""Maximum repetitions of a case in a sweep."""
 
-OVER = f"{TIME}: of the run's minutes none is left for it"
-"""Why a case is left out that is not even tried."""
+OVER = f"{TIME}: the time limit --minutes is reached"
+"""Reason of a case that is skipped without a trial."""
 
 _PROBE = 8
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Every choice of a run; times are in seconds."""
+    """All settings of a benchmark run; times are in seconds."""
 
     device: torch.device
     dtype: torch.dtype
     variants: tuple[Variant, ...]
-    layers: list[Shape]  # of the table with projections
-    sweeps: list[list[Shape]]  # each by rising length
+    layers: list[Shape]  # with projections
+    sweeps: list[list[Shape]]  # each by increasing length
     layer_repetitions: int  # minimum passes of a layer
     seconds: float  # minimum time of a sweep's case
     repetitions: int  # minimum passes of a sweep's case
-    limit: float  # a sweep's case whose passes take more together is left out
-    fit_from: int  # the shortest length that exponents are fitted on
-    budget: float | None = None  # of the run; a group gets an even part of the rest, cases beyond it are left out
+    limit: float  # maximum total time of a sweep's case; slower cases are skipped
+    fit_from: int  # shortest length for fitting exponents
+    budget: float | None = None  # total time, shared evenly between the remaining groups; the rest is skipped
 
     @property
     def num_groups(self) -> int:
-        """How many groups of cases are measured together."""
+        """Number of groups of cases; a group is measured together."""
         return len(self.layers) + sum(map(len, self.sweeps))
 
     @property
     def num_cases(self) -> int:
-        """How many cases the run has, those included that will be left out."""
+        """Number of cases, including those that will be skipped."""
         return len(self.variants) * self.num_groups
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of a case: its times, peak memory and the load meanwhile, or why it was left out.
+    """The result of a case: its times, peak memory and the machine's load, or the reason in `skipped`.
 
-    A case that is ready to be timed has `run`, one pass, and `seconds`, the estimate for all its passes.
+    A case that is ready to be timed has `run`, a function for one pass, and `seconds`, the estimate for all passes.
     """
 
     case: Case
@@ -73,31 +73,31 @@ class Measured:
 
     @property
     def table(self) -> Literal["layer", "lengths"]:
-        """The table that it belongs to."""
+        """The table of this case."""
         return "lengths" if self.case.shape.d_model is None else "layer"
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """What the same mechanism took at a shorter length."""
+    """Cost of the same mechanism at a shorter length."""
 
     length: int
     seconds: float
     peak_bytes: int
 
     def seconds_at(self, length: int, cost: Cost | None) -> float:
-        """Return the seconds of a pass to expect at `length`; quadratic growth where none is declared."""
+        """Return the expected seconds of a pass at `length`; growth is quadratic if no cost is declared."""
         return self.seconds * (cost or Cost(length=2)).between(self.length, length)
 
     def bytes_at(self, length: int, cost: Cost | None) -> float:
-        """Return the peak to expect at `length`; quadratic growth where none is declared."""
+        """Return the expected peak bytes at `length`; growth is quadratic if no cost is declared."""
         return self.peak_bytes * (cost or Cost(length=2)).with_output().between(self.length, length)
 
 
 def measure(
     plan: Plan, say: Callable[[str], None] = lambda _: None, add: Callable[[list[Measured]], None] = lambda _: None
 ) -> list[Measured]:
-    """Measure the layers, then each sweep by rising length; return every case in this order.
+    """Measure the layers, then each sweep by increasing length; return every case in this order.
 
     `say` is called before each long step, `add` with each finished group of cases.
     """
@@ -116,7 +116,7 @@ def measure(
 
 
 class Budget:
-    """The time of a run: each group gets an even part of what is left."""
+    """The time limit of a run; the remaining time is shared evenly between the remaining groups."""
 
     def __init__(self, seconds: float | None, groups: int) -> None:
         self._end = None if seconds is None else monotonic() + seconds
@@ -128,19 +128,19 @@ class Budget:
         return self._end is not None and monotonic() >= self._end
 
     def next(self) -> float:
-        """Return the seconds of the next group, endless without a budget."""
+        """Return the seconds for the next group, infinite without a time limit."""
         left = float("inf") if self._end is None else max(0.0, self._end - monotonic())
         self._groups -= 1
         return left / (self._groups + 1)
 
 
 def _probe(shape: Shape, plan: Plan, say: Callable[[str], None]) -> dict[str, Earlier | None]:
-    """Look at every mechanism at fewer tokens, so that the first case is predicted like the others."""
-    found: dict[str, Earlier | None] = {}
+    """Measure every mechanism at fewer tokens, so that the first case can be predicted too."""
+    earlier: dict[str, Earlier | None] = {}
     for variant in plan.variants:
         say(f"{shape.layout}: {variant.label} at fewer tokens")
-        found[variant.label] = probe(Case(variant, shape), plan.device, plan.dtype)
-    return found
+        earlier[variant.label] = probe(Case(variant, shape), plan.device, plan.dtype)
+    return earlier
 
 
 def _group(
@@ -149,34 +149,34 @@ def _group(
     """Measure every mechanism at one shape, on the same inputs, in `share` seconds."""
     gc.collect()
     ready: list[Measured] = []
-    sweeps = shape.d_model is None
-    said = f"{'lengths' if sweeps else 'layer'}, {shape.layout}, {shape.length:,} tokens, "
-    said += f"{'causal ' * shape.causal}{shape.passes}"
-    drawn = shape.draw(plan.device, plan.dtype)
-    least = plan.repetitions if sweeps else plan.layer_repetitions
-    limit = plan.limit if sweeps else float("inf")
-    kept = share / 2 / len(plan.variants)  # for each of those that come later, so that the first does not take all
+    is_sweep = shape.d_model is None
+    text = f"{'lengths' if is_sweep else 'layer'}, {shape.layout}, {shape.length:,} tokens, "
+    text += f"{'causal ' * shape.causal}{shape.passes}"
+    inputs = shape.draw(plan.device, plan.dtype)
+    least = plan.repetitions if is_sweep else plan.layer_repetitions
+    limit = plan.limit if is_sweep else float("inf")
+    reserved = share / 2 / len(plan.variants)  # for each later mechanism, so that the first does not use all
     for later, variant in zip(reversed(range(len(plan.variants))), plan.variants, strict=True):
         case = Case(variant, shape)
-        say(f"{said}: {variant.label}")
-        own = max(0.0, share - kept * later) if share < float("inf") else share
-        if own > 0:
-            earlier_one = earlier.get(variant.label)
-            ready.append(attempt(case, drawn, earlier_one, repetitions=least, limit=min(limit, own)))
-        else:  # its warm-up alone would take what is not there
+        say(f"{text}: {variant.label}")
+        available = max(0.0, share - reserved * later) if share < float("inf") else share
+        if available > 0:
+            shorter = earlier.get(variant.label)
+            ready.append(attempt(case, inputs, shorter, repetitions=least, limit=min(limit, available)))
+        else:  # not even a warm-up fits
             ready.append(Measured(case, skipped=OVER))
         share -= ready[-1].seconds
     before = read_load()
     times = interleave(
-        {each.case.variant.label: partial(seconds_of, each.run, plan.device) for each in ready if each.run is not None},
+        {done.case.variant.label: partial(seconds_of, done.run, plan.device) for done in ready if done.run is not None},
         least=least,
-        most=max(least, MOST_REPETITIONS) if sweeps else least,
+        most=max(least, MOST_REPETITIONS) if is_sweep else least,
         seconds=plan.seconds,
-        after_round=lambda count: say(f"{said}: round {count}"),
+        after_round=lambda count: say(f"{text}: round {count}"),
     )
     load = load_since(before)
     spreads = {label: Spread.of(seconds) for label, seconds in times.items()}
-    return [replace(each, spread=spreads.get(each.case.variant.label), load=load, run=None) for each in ready]
+    return [replace(done, spread=spreads.get(done.case.variant.label), load=load, run=None) for done in ready]
 
 
 def attempt(
@@ -187,10 +187,10 @@ def attempt(
     repetitions: int = 0,
     limit: float = float("inf"),
 ) -> Measured:
-    """Make a case ready to be timed, on inputs from `Shape.draw`.
+    """Prepare a case for timing, on inputs from `Shape.draw`, or return the reason to skip it.
 
-    Time and memory are predicted from `earlier`, a shorter length of the same mechanism; without it the warm-up
-    shows the time. All `repetitions` together may take `limit` seconds.
+    Time and memory are predicted from `earlier`, a shorter length of the same mechanism, or from the warm-up without
+    it. All `repetitions` together may take `limit` seconds.
     """
     inputs, gradient = drawn
     device, dtype = inputs[0].device, inputs[0].dtype
@@ -212,9 +212,9 @@ def attempt(
 
 
 def probe(case: Case, device: torch.device, dtype: torch.dtype) -> Earlier | None:
-    """Return the case's memory at an eighth of its length, None where it is refused.
+    """Return the case's memory at 1/8 of its length, None if it fails there.
 
-    The time there is mostly overhead and set to 0.
+    The time at that length is mostly overhead and is set to 0.
     """
     shape = replace(case.shape, length=max(1, case.shape.length // _PROBE))
     ready = attempt(Case(case.variant, shape), shape.draw(device, dtype), None)

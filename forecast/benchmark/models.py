@@ -1,4 +1,4 @@
-"""Models of a benchmark at given sizes."""
+"""Models and input data of a benchmark at given sizes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,17 +19,17 @@ from forecast.model.presets import Mechanisms, Sizes
 from forecast.training.steps import Peer
 
 NUM_KNOWN = 6
-"""Inputs known in advance: sine and cosine of the hour, the weekday and the day of the year, as hourly data have."""
+"""Inputs known in advance, as for hourly data: sine and cosine of the hour, the weekday and the day of the year."""
 
 BEFORE = 1
-"""Steps before the look-back: for a model that reads, with each step, the value of the one before it."""
+"""Steps before the look-back, for models that read the value of the previous step with each step."""
 
 SEED = 0
 
 
 @dataclass(frozen=True)
 class Task:
-    """Windows of `context_length` steps of `channels` series and the `horizon` after them, `batch` at a time."""
+    """Batches of `batch` windows: `context_length` steps of `channels` series, then `horizon` steps."""
 
     context_length: int
     horizon: int
@@ -38,7 +38,7 @@ class Task:
 
     @property
     def label(self) -> str:
-        """The lengths, as tables say them."""
+        """Text for the look-back and the horizon."""
         return f"{self.context_length:,} → {self.horizon:,}"
 
     def draw(self, device: torch.device) -> "Drawn":
@@ -54,7 +54,7 @@ class Task:
 class Drawn:
     """Windows of a task: the step before the look-back, the look-back, the horizon.
 
-    `values` resemble z-scores, shape (B, 1 + T + h, C); `known` lie in [-1, 1], shape (B, 1 + T + h, F).
+    `values` are standard normal, shape (B, 1 + T + h, C); `known` are in [-1, 1], shape (B, 1 + T + h, F).
     """
 
     task: Task
@@ -68,17 +68,17 @@ class Drawn:
 
     @property
     def past_known(self) -> Tensor:
-        """What is known of the look-back, shape (B, T, F)."""
+        """The known inputs of the look-back, shape (B, T, F)."""
         return self.known[:, BEFORE : BEFORE + self.task.context_length]
 
     @property
     def future(self) -> Tensor:
-        """The values to be forecast, shape (B, h, C)."""
+        """The target values, shape (B, h, C)."""
         return self.values[:, BEFORE + self.task.context_length :]
 
     @property
     def future_known(self) -> Tensor:
-        """What is known of the horizon, shape (B, h, F)."""
+        """The known inputs of the horizon, shape (B, h, F)."""
         return self.known[:, BEFORE + self.task.context_length :]
 
 
@@ -88,14 +88,14 @@ EXAMPLE = "informer:start_length=0,d_model=128"
 
 @dataclass(frozen=True)
 class Preset:
-    """A model's name and its options, those of its YAML file where nothing else was said."""
+    """A model's name and its options, by default those of its YAML file."""
 
     name: str
     options: Mapping[str, Any]
 
 
 def parse_preset(word: str) -> Preset:
-    """Return the preset that a word names."""
+    """Return the preset for a word such as `informer:d_model=128`."""
     name, changed = split_word(word, "--model", EXAMPLE)
     known = [file.stem for file in choice_files("model")]
     if name not in known:
@@ -104,7 +104,7 @@ def parse_preset(word: str) -> Preset:
 
 
 def build_ours(preset: Preset, variant: Variant, task: Task) -> Informer:
-    """Return the model on the CPU, its weights the same at each call."""
+    """Return the model on the CPU, with the same weights at each call."""
     sizes = Sizes(
         num_targets=task.channels,
         num_past_covariates=0,
@@ -112,20 +112,20 @@ def build_ours(preset: Preset, variant: Variant, task: Task) -> Informer:
         context_length=task.context_length,
         horizon=task.horizon,
     )
-    own = {"name": variant.name, **variant.arguments}
+    chosen = {"name": variant.name, **variant.arguments}
     cross = {"name": "full", **configured("attention", "full")}
     torch.manual_seed(SEED)
-    return build(preset.name, sizes, Mechanisms(encoder=own, decoder=own, cross=cross), **preset.options)
+    return build(preset.name, sizes, Mechanisms(encoder=chosen, decoder=chosen, cross=cross), **preset.options)
 
 
 def our_peer(network: Informer, drawn: Drawn) -> Peer:
-    """Return the model with its windows, on their device, and the optimizer of `conf/optimizer/adamw.yaml`."""
+    """Return the model with its windows, on their device, and the default optimizer."""
     network.to(drawn.values.device)
     loss_of = loss_by_name(LOSS)
 
     def forecast() -> Tensor:
-        given: Tensor = network(drawn.past, drawn.past_known, drawn.future_known)
-        return given
+        output: Tensor = network(drawn.past, drawn.past_known, drawn.future_known)
+        return output
 
     def loss() -> Tensor:
         return loss_of(forecast(), drawn.future, None)
@@ -134,7 +134,7 @@ def our_peer(network: Informer, drawn: Drawn) -> Peer:
 
 
 def our_optimizer(parameters: Iterable[nn.Parameter]) -> Optimizer:
-    """Return the optimizer as a run without options has it."""
+    """Return the optimizer of `conf/optimizer/adamw.yaml`, the default of a run."""
     settings = configured("optimizer", "adamw")
     made = locate(settings.pop("_target_"))
     assert callable(made)

@@ -1,4 +1,4 @@
-"""What a benchmark writes: rows, tables, a picture."""
+"""Output of a benchmark: rows, tables and a picture."""
 
 import math
 import shlex
@@ -27,9 +27,9 @@ from forecast.evaluation.crossing import crossing, crossing_text, exponent, slop
 
 
 def row_of(measured: Measured, reference: Measured, limits: Limits, dtype: torch.dtype) -> Row:
-    """Return a case's row: shape, times in milliseconds, bytes, shares of the machine's limits; None where unknown.
+    """Return a case's row: shape, times in ms, bytes, fractions of the machine's limits; None if unknown.
 
-    `times_fused` is its median time divided by that of `reference`, the fused softmax of the same group.
+    `times_fused` is the ratio of its median time to the median of `reference`, the fused softmax of the same group.
     """
     case, shape, spread = measured.case, measured.case.shape, measured.spread
     operations, moved = case.operations(), case.least_bytes(dtype)
@@ -64,7 +64,7 @@ def row_of(measured: Measured, reference: Measured, limits: Limits, dtype: torch
 
 
 def rows_of(group: Sequence[Measured], limits: Limits, dtype: torch.dtype, facts: Mapping[str, Any]) -> list[Row]:
-    """Return the rows of a group, which holds the fused softmax; `facts` of the machine end each of them."""
+    """Return the rows of a group, which includes the fused softmax; each row ends with `facts` of the machine."""
     fused = reference_label()
     reference = next(measured for measured in group if measured.case.variant.label == fused)
     ends = {"product_gflops": limits.operations / 1e9, "copy_gbs": limits.bytes / 1e9, **facts}
@@ -85,12 +85,12 @@ class Sweep:
 
     @property
     def title(self) -> str:
-        """What was measured, as tables say it."""
+        """Text for the measured passes."""
         return self.passes + (", causal" if self.causal else "")
 
     @property
     def lengths(self) -> list[int]:
-        """All lengths, rising."""
+        """All lengths in increasing order."""
         return sorted({row["length"] for row in self.rows})
 
     @property
@@ -99,7 +99,7 @@ class Sweep:
         return list(dict.fromkeys(row["mechanism"] for row in self.rows))
 
     def column(self, label: str, key: str) -> dict[int, Any]:
-        """Return a mechanism's figures by length, where it was measured."""
+        """Return the figures of a mechanism by length, for the measured lengths."""
         rows = [row for row in self.rows if row["mechanism"] == label and not row["skipped"]]
         return {row["length"]: row[key] for row in rows}
 
@@ -112,9 +112,9 @@ def sweeps_of(rows: Sequence[Row]) -> Iterator[Sweep]:
 
 
 def summarise(sweep: Sweep, variant: Variant, fit_from: int) -> Row:
-    """Return one mechanism's line: exponents over the lengths from `fit_from` on, and the crossing.
+    """Return one mechanism's summary: exponents over lengths of at least `fit_from`, and the crossover.
 
-    From length `passes_fused_at` on it is faster than the fused softmax; None where it never is (see `passes_fused`).
+    From length `passes_fused_at` it is faster than the fused softmax; None if it never is (see `passes_fused`).
     """
     label, time, memory = variant.label, variant.time_cost(sweep.causal), variant.memory_cost(sweep.causal)
     times, peaks = sweep.column(label, "median_ms"), sweep.column(label, "peak_bytes")
@@ -142,19 +142,19 @@ def summarise(sweep: Sweep, variant: Variant, fit_from: int) -> Row:
 
 
 def _exponents(kind: str, figures: dict[int, Any], cost: Cost | None, fit_from: int) -> Row:
-    found = exponent(figures, fit_from)
+    fit = exponent(figures, fit_from)
     growth = None if cost is None else cost.with_output() if kind == "memory" else cost
     return {
         f"{kind}_declared": None if cost is None else str(cost),
-        f"{kind}_expected": None if found is None or growth is None else _expected_exponent(growth, found.lengths),
-        f"{kind}_exponent": None if found is None else found.value,
-        f"{kind}_fitted_from": None if found is None else found.lengths[0],
-        f"{kind}_fitted_to": None if found is None else found.lengths[-1],
+        f"{kind}_expected": None if fit is None or growth is None else _expected_exponent(growth, fit.lengths),
+        f"{kind}_exponent": None if fit is None else fit.value,
+        f"{kind}_fitted_from": None if fit is None else fit.lengths[0],
+        f"{kind}_fitted_to": None if fit is None else fit.lengths[-1],
     }
 
 
 def _expected_exponent(cost: Cost, lengths: Sequence[int]) -> float:
-    """Return the exponent that a fit over `lengths` would find; about length + logarithms / ln L."""
+    """Return the exponent of the declared cost, fitted over `lengths`; about length + logarithms / ln L."""
     return slope(lengths, [cost.between(lengths[0], length) for length in lengths])
 
 
@@ -162,13 +162,13 @@ MARKERS = "osD^vP*X"
 
 
 def draw_sweeps(path: Path, sweeps: Sequence[Sweep], title: str) -> None:
-    """Write a PNG: a row a sweep, time on the left and peak memory on the right, the fused softmax bold."""
+    """Write a PNG with a row per sweep: time on the left, peak memory on the right, fused softmax in bold."""
     figure = Figure(figsize=(11, 1.2 + 3.4 * len(sweeps)), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(sweeps), 2, squeeze=False)
     for (left, right), sweep in zip(panels, sweeps, strict=True):
         _draw(left, sweep, "median_ms", 1.0, "median time, ms")
-        _draw(right, sweep, "peak_bytes", 2.0**-20, "peak above the inputs, MiB")
+        _draw(right, sweep, "peak_bytes", 2.0**-20, "peak memory without inputs, MiB")
     figure.legend(
         *panels[0][0].get_legend_handles_labels(), loc="outside lower center", fontsize=8, ncols=5, frameon=False
     )
@@ -195,7 +195,7 @@ def _draw(panel: Axes, sweep: Sweep, key: str, unit: float, name: str) -> None:
     if any(map(len, (line.get_xdata() for line in panel.get_lines()))):  # type: ignore[arg-type]
         panel.set_yscale("log")
     else:
-        panel.text(0.5, 0.5, "nothing was measured", ha="center", transform=panel.transAxes, fontsize=8)
+        panel.text(0.5, 0.5, "no measurements", ha="center", transform=panel.transAxes, fontsize=8)
     panel.set_xticks(sweep.lengths, [f"{length:,}" for length in sweep.lengths], fontsize=7, rotation=45)
     panel.yaxis.set_major_formatter("{x:g}")
     panel.yaxis.set_minor_formatter(NullFormatter())
@@ -208,44 +208,43 @@ def _draw(panel: Axes, sweep: Sweep, key: str, unit: float, name: str) -> None:
 
 
 def layer_tables(rows: Sequence[Row]) -> Iterator[Table]:
-    """Yield the table of each layout of the layer, projections included."""
+    """Yield the table of each layer layout, with projections."""
     layers = [row for row in rows if row["table"] == "layer"]
     for count, width in dict.fromkeys((row["heads"], row["head_dim"]) for row in layers):
         shown = [row for row in layers if (row["heads"], row["head_dim"]) == (count, width)]
         first = shown[0]
         title = f"A layer at {first['length']:,} tokens, d_model {first['d_model']}, {heads_of(count, width)}, forward"
-        headings = ("mechanism", "mean ms", "median ms", "middle half ms", "times fused", "peak MiB", "% product limit")
+        headings = ("mechanism", "mean ms", "median ms", "quartiles ms", "time / fused", "peak MiB", "% product limit")
         yield Table(title, headings, [_layer_cells(row) for row in shown], _left_out(shown))
 
 
 def sweep_tables(sweep: Sweep) -> Iterator[Table]:
-    """Yield a sweep's tables: the median and middle half of the time by length, and the peak memory."""
+    """Yield a sweep's tables by length: median time with half its interquartile range, and peak memory."""
     headings = ("tokens", *sweep.labels)
     by_length = [[row for row in sweep.rows if row["length"] == length] for length in sweep.lengths]
     times = [[f"{group[0]['length']:,}", *(_time(row) for row in group)] for group in by_length]
     peaks = [[f"{group[0]['length']:,}", *(mebibytes(row["peak_bytes"]) for row in group)] for group in by_length]
     notes = _left_out(sweep.rows)
-    yield Table(f"Median time in ms (half of the middle half's width), {sweep.title}", headings, times, notes)
-    yield Table(f"Peak memory above the inputs in MiB, {sweep.title}", headings, peaks)
+    yield Table(f"Median time in ms ± half the interquartile range, {sweep.title}", headings, times, notes)
+    yield Table(f"Peak memory without inputs in MiB, {sweep.title}", headings, peaks)
 
 
 def exponent_table(summaries: Sequence[Row], title: str) -> Table:
-    """Return the table of one sweep's exponents, measured beside what the declared cost lets expect."""
+    """Return the table of a sweep's exponents, measured and expected from the declared cost."""
     headings = ("mechanism", "time", "expected", "measured", "memory", "expected", "measured", "fitted on")
     notes = (
-        "expected of memory: as declared, and no less than 1, the output's own; an output that is a view of "
-        "one row takes nothing",
+        "expected memory: as declared, at least 1 for the output; an output that is a view of one row needs no memory",
     )
     return Table(f"Exponents in the length, {title}", headings, [_exponent_cells(row) for row in summaries], notes)
 
 
 def crossing_table(summaries: Sequence[Row], title: str) -> Table:
-    """Return the table of where each mechanism passes the fused softmax, and how near it is to the machine's limits."""
+    """Return the table of the crossovers with the fused softmax, and of the fractions of the machine's limits."""
     headings = (
-        "mechanism", "faster than fused from", "at", "times fused", "counted GFLOP", "% product limit", "% copy limit",
+        "mechanism", "faster than fused from", "at length", "time / fused", "GFLOP", "% product limit", "% copy limit",
     )  # fmt: skip
     cells = [_crossing_cells(row) for row in summaries]
-    notes = ("copy limit: the least traffic against a copy beyond any cache; inputs that fit in one can pass 100",)
+    notes = ("copy limit: minimum memory traffic relative to a large copy; it can exceed 100 if the inputs are cached",)
     return Table(f"Against the fused softmax and the machine, {title}", headings, cells, notes)
 
 
@@ -286,36 +285,36 @@ def _time(row: Row) -> str:
 
 
 def _left_out(rows: Sequence[Row]) -> tuple[str, ...]:
-    """Return each mechanism's first length that was left out, and why; and where the machine was busy."""
+    """Return a note per mechanism with its first skipped length and the reason, and notes on a busy machine."""
     first: dict[str, str] = {}
     for row in rows:
         if row["skipped"]:
-            first.setdefault(row["mechanism"], f"{row['mechanism']}: no {row['length']:,}; {row['skipped']}")
+            first.setdefault(row["mechanism"], f"{row['mechanism']}: skipped at {row['length']:,}: {row['skipped']}")
     return (*first.values(), *_busy(rows))
 
 
 def _busy(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield the lengths at which other processes took processors from the passes, if there are any."""
+    """Yield a note on the lengths at which other processes used the processors, if any."""
     if lengths := dict.fromkeys(row["length"] for row in rows if row.get("disturbed")):
-        told = ", ".join(f"{length:,}" for length in lengths)
-        yield f"busy machine: other processes took processors while {told} tokens were timed; these times are too long"
+        text = ", ".join(f"{length:,}" for length in lengths)
+        yield f"busy machine: other processes used the processors at {text} tokens; these times are too long"
 
 
 CASES, SUMMARY, OPERATIONS = "cases.csv", "summary.csv", "operations.csv"
 TABLES, PICTURE = "tables.md", "lengths.png"
 UNFINISHED = "cases.unfinished.csv"
-"""What is left of a run that was stopped: an earlier record in the same folder stays as it is."""
+"""Rows of a stopped run; an earlier record in the same folder stays."""
 
 
 def write_unfinished(folder: Path, rows: Sequence[Row]) -> None:
-    """Write what has been measured so far."""
+    """Write the rows that have been measured so far."""
     _write(folder / UNFINISHED, to_csv(rows))
 
 
 def write_report(
     folder: Path, rows: Sequence[Row], variants: Sequence[Variant], fit_from: int, facts: Mapping[str, Any]
 ) -> list[Table]:
-    """Write the cases, the tables and, where lengths were swept, the summary and the picture; give the tables."""
+    """Write the cases, the tables and, for sweeps, the summary and the picture; return the tables."""
     sweeps = list(sweeps_of(rows))
     tables = list(layer_tables(rows))
     summaries: list[Row] = []
@@ -330,8 +329,8 @@ def write_report(
 
 
 def write_record(folder: Path, head: str, tables: Sequence[Table], files: Mapping[str, Sequence[Row]]) -> None:
-    """Write rows as CSV by file name, those that there are, and the tables under `head`, over an earlier record."""
-    for stale in (SUMMARY, OPERATIONS, PICTURE):  # of an earlier run that had them
+    """Write the rows to CSV files by name and the tables below `head`, replacing an earlier record."""
+    for stale in (SUMMARY, OPERATIONS, PICTURE):  # from an earlier run
         (folder / stale).unlink(missing_ok=True)
     for name, rows in files.items():
         if rows:
@@ -341,22 +340,21 @@ def write_record(folder: Path, head: str, tables: Sequence[Table], files: Mappin
 
 
 def heading(row: Row, facts: Mapping[str, Any]) -> str:
-    """Return the lines above the attention benchmark's tables: the machine, its limits of this run, the command."""
+    """Return the lines above the attention benchmark's tables: the machine, its measured limits, the command."""
     limits = f"matrix product {row['product_gflops']:,.0f} GFLOP/s, copy {row['copy_gbs']:,.1f} GB/s (read and write)"
-    said = f"Measured limits of the machine in this run: {limits}."
-    return heading_of("Attention: time and memory", facts, said)
+    return heading_of("Attention: time and memory", facts, f"Measured limits of the machine in this run: {limits}.")
 
 
-def heading_of(title: str, facts: Mapping[str, Any], *said: str) -> str:
-    """Return the lines above a run's tables: the machine, what has to be said of all of them, the command."""
+def heading_of(title: str, facts: Mapping[str, Any], *lines: str) -> str:
+    """Return the heading of a run's tables: the machine, further `lines`, the command."""
     machine = (
         f"{facts['machine']}, torch {facts['torch']}, {facts['dtype']}, {facts['date']}, commit {facts['commit']}."
     )
-    return "\n".join([f"# {title}", "", machine, *said, f"`{facts['command']}`", ""])
+    return "\n".join([f"# {title}", "", machine, *lines, f"`{facts['command']}`", ""])
 
 
-def tell(folder: Path, tables: Sequence[Table], *, quiet: bool, note: str = "") -> None:
-    """Print the tables and a note unless `quiet`, and where the files are."""
+def print_report(folder: Path, tables: Sequence[Table], *, quiet: bool, note: str = "") -> None:
+    """Print the tables and a note unless `quiet`, and then the paths of the files."""
     if not quiet:
         show(Console(width=max(Console().width, WIDTH)), tables)
         print(note, end="\n" if note else "")

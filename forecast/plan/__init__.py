@@ -1,1 +1,1 @@
-"""`python -m forecast.plan`: what a training would take on this machine, and what fits."""
+"""`python -m forecast.plan`: predict the time and memory of a training on this machine."""

@@ -9,37 +9,34 @@ from forecast.common.cli import finish
 from forecast.common.options import gibibytes, positive, seconds
 from forecast.common.timing import LEAST_ROUNDS
 
+STEPS_HELP = "training steps of each mechanism per round, in seconds, at least 6 steps (default: %(default)s)"
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Plan as the command line says; return the exit code."""
+    """Plan for the command line; return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = options_of(
-        "forecast.plan", "Measure a few steps of each mechanism on this machine, and say what a training would take."
+        "forecast.plan",
+        "Measure a few training steps of each attention mechanism on this machine, and predict the time and memory of "
+        "a full training.",
     ).parse_intermixed_args(given)
     return finish(lambda: _plan(options, given))
 
 
 def options_of(module: str, about: str) -> argparse.ArgumentParser:
-    """Return the parser of `python -m module` with the options of a plan."""
+    """Return the argument parser of `python -m module` with the options of a plan."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=about)
     add = parser.add_argument
-    add("overrides", nargs="*", help="the words of train.py, such as data=etth1 context_length=2880")
-    add(
-        "--mechanisms", nargs="+", default=[], help="words such as linear, or probsparse:factor=3; all if none is named"
-    )
-    add("--memory-gib", type=gibibytes, help="that a training may take; what the device has free if not given")
-    add(
-        "--seconds",
-        type=seconds,
-        default=4.0,
-        help="of steps of a mechanism in each round, 6 steps at the least (%(default)s)",
-    )
-    add("--rounds", type=positive, default=LEAST_ROUNDS, help="in which each mechanism is measured (%(default)s)")
-    add("--limit", type=seconds, default=600.0, help="a process that takes more seconds is given up (%(default)s)")
-    add("--confirm", action="store_true", help="make one step at each largest batch and largest look-back")
-    add("--threads", type=positive, help="of the CPU; torch's own choice if not given")
-    add("--output", type=Path, help="a file for the plan, as JSON")
-    add("--quiet", action="store_true", help="no progress")
+    add("overrides", nargs="*", help="overrides of train.py, such as data=etth1 context_length=2880")
+    add("--mechanisms", nargs="+", default=[], help="such as linear or probsparse:factor=3 (default: all)")
+    add("--memory-gib", type=gibibytes, help="memory limit of a training in GiB (default: the free memory)")
+    add("--seconds", type=seconds, default=4.0, help=STEPS_HELP)
+    add("--rounds", type=positive, default=LEAST_ROUNDS, help="measurements of each mechanism (default: %(default)s)")
+    add("--limit", type=seconds, default=600.0, help="time limit of one measurement in seconds (default: %(default)s)")
+    add("--confirm", action="store_true", help="run one step at each largest batch and each largest look-back")
+    add("--threads", type=positive, help="number of CPU threads (default: torch's choice)")
+    add("--output", type=Path, help="JSON file for the plan")
+    add("--quiet", action="store_true", help="show no progress")
     return parser
 
 

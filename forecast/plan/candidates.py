@@ -1,4 +1,4 @@
-"""The mechanisms of a plan, each with the configuration that a training would be given."""
+"""Mechanisms of a plan, each with the configuration of its training."""
 
 import json
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ OPTION = "--mechanisms"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A mechanism under its label, with the settings of its training, or None and why there are none."""
+    """A mechanism with its label and the settings of its training, or None and the reason `why`."""
 
     label: str
     settings: Settings | None
@@ -25,44 +25,44 @@ class Candidate:
 
     @property
     def config(self) -> dict[str, Any] | None:
-        """The configuration as plain values, for the process that measures it."""
+        """The configuration as plain values, for the measuring process."""
         return None if self.settings is None else self.settings.plain
 
 
 def candidates_of(overrides: Sequence[str], mechanisms: Sequence[str]) -> list[Candidate]:
-    """Return the candidates: `mechanisms` (such as `probsparse:factor=3`), else those of `attention=…`, else all."""
+    """Return the candidates: `mechanisms` such as `probsparse:factor=3`, or those in `attention=…`, or all."""
     words = [word for word in overrides if not word.startswith(CHOICE)]
     chosen = [name for word in overrides if word.startswith(CHOICE) for name in word.removeprefix(CHOICE).split(",")]
     if chosen and mechanisms:
-        raise InputError(f"{CHOICE}{','.join(chosen)}, {OPTION} {' '.join(mechanisms)}: give one of the two")
+        raise InputError(f"{CHOICE}{','.join(chosen)}, {OPTION} {' '.join(mechanisms)}: use only one of the two")
     for name in chosen:
         if name not in attention.available():
             raise InputError(f"{CHOICE}{name}: choose from {', '.join(attention.available())}")
-    found = [_candidate(word, words) for word in dict.fromkeys(chosen or mechanisms or attention.available())]
-    for candidate in found:
+    candidates = [_candidate(word, words) for word in dict.fromkeys(chosen or mechanisms or attention.available())]
+    for candidate in candidates:
         if candidate.settings is not None:
             _check(candidate.settings)
-    if all(candidate.settings is None for candidate in found):
-        raise InputError(found[0].why)
-    return found
+    if all(candidate.settings is None for candidate in candidates):
+        raise InputError(candidates[0].why)
+    return candidates
 
 
 def _candidate(word: str, overrides: Sequence[str]) -> Candidate:
     label = parse(word, OPTION).label
     name, changed = split_word(word, OPTION, FUSED)
-    own = [f"{CHOICE}{name}", *(f"attention.{key}={json.dumps(value)}" for key, value in changed.items())]
+    choice = [f"{CHOICE}{name}", *(f"attention.{key}={json.dumps(value)}" for key, value in changed.items())]
     try:
-        composed = plain_values(compose_words([*overrides, *own]))
+        composed = plain_values(compose_words([*overrides, *choice]))
     except InputError as refused:
         return Candidate(label, None, str(refused))
     return Candidate(label, Settings.parse(composed))
 
 
 def _check(settings: Settings) -> None:
-    """Refuse devices that are not there, and what a plan does not speak of."""
+    """Refuse unavailable devices, resumed trainings and several processes."""
     settings.trainer.device()
     if settings.resume:
-        raise InputError(f"resume={settings.resume}: a plan is of a training from its beginning: leave it out")
+        raise InputError(f"resume={settings.resume}: a plan is for a training from the start: leave it out")
     for key in ("devices", "num_nodes"):
         if (value := getattr(settings.trainer, key)) != 1:
             raise InputError(f"trainer.{key}={value}: a plan is measured in one process: set it to 1")

@@ -1,4 +1,4 @@
-"""What a plan says of each mechanism: the answers of its process, worked out."""
+"""Estimates of a plan for each mechanism, from the answers of its measuring process."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -7,50 +7,51 @@ from typing import Any
 
 from forecast.benchmark.limits import MEMORY
 from forecast.plan.candidates import Candidate
-from forecast.plan.messages import AGAIN, MEASURE, SMALL, STEP, Answer, Ask
+from forecast.plan.messages import AGAIN, MEASURE, SMALL, STEP, Answer, Request
 
 Row = dict[str, Any]
-Put = Callable[[Ask, str], Answer]
-"""Puts a question about the mechanism of that label."""
+Send = Callable[[Request, str], Answer]
+"""Sends a request for the mechanism with this label and returns the answer."""
 
 FIELDS = (
     *("loop_seconds", "wait_seconds", "validation_seconds", "epoch_seconds", "training_seconds", "training_rounds"),
     *("result_seconds", "peak_mib", "peak_rounds", "steps_timed", "largest_batch", "batch_bound"),
     *("largest_look_back", "look_back_bound", "trials", "disturbed_rounds"),
 )
-"""The keys of a row beside `mechanism` and `why`; None where not known."""
+"""Keys of a row besides `mechanism` and `why`; None if unknown."""
 
 BY_ROUND = {"training_seconds": "training_rounds", "peak_mib": "peak_rounds"}
-"""Keys of medians, and of what each round had of them."""
+"""Keys of medians, with the keys of their values by round."""
 
 
-def measure(candidate: Candidate, put: Put, seconds: float, memory: int, first: Answer | None = None) -> Answer:
-    """Measure a mechanism, or its memory at small sizes if it does not fit.
+def measure(candidate: Candidate, send: Send, seconds: float, memory: int, first: Answer | None = None) -> Answer:
+    """Measure a mechanism; if it does not fit into memory, measure its memory at small sizes.
 
-    After a `first` answer only its steps are timed; the other results stay.
+    After a `first` answer only the steps are timed again; the other results stay.
     """
     if candidate.config is None:
         return Answer(f"refused: {candidate.why}")
     if first is not None:
-        again = put(Ask(AGAIN, candidate.config, seconds, memory), candidate.label)
+        again = send(Request(AGAIN, candidate.config, seconds, memory), candidate.label)
         return replace(again, length=first.length, footprint=first.footprint, longest=first.longest)
-    answer = put(Ask(MEASURE, candidate.config, seconds, memory), candidate.label)
+    answer = send(Request(MEASURE, candidate.config, seconds, memory), candidate.label)
     if not answer.why.startswith(MEMORY):
         return answer
-    small = put(Ask(SMALL, candidate.config, seconds, memory), candidate.label)
+    small = send(Request(SMALL, candidate.config, seconds, memory), candidate.label)
     return replace(small, why=answer.why)
 
 
 def estimate(candidate: Candidate, answers: Sequence[Answer], memory: int) -> Row:
-    """Return a mechanism's row: medians over its rounds, and each round's value for the keys in BY_ROUND.
+    """Return a mechanism's row: medians over its rounds, and the values by round for the keys in BY_ROUND.
 
-    The median of whole numbers is the lower of two; it is None where a round lacks the value. `memory` is the
-    limit of a training in bytes.
+    A median is None if a round lacks the value; for integers it is the lower median. `memory` is the limit of a
+    training in bytes.
     """
     rounds = [_round(candidate, answer, memory) for answer in answers]
-    row: Row = {"mechanism": candidate.label, **{key: _middle([each[key] for each in rounds]) for key in rounds[-1]}}
+    row: Row = {"mechanism": candidate.label}
+    row |= {key: _median([values[key] for values in rounds]) for key in rounds[-1]}
     for key, by_round in BY_ROUND.items():
-        row[by_round] = None if row[key] is None else [each[key] for each in rounds]
+        row[by_round] = None if row[key] is None else [values[key] for values in rounds]
     row["disturbed_rounds"] = sum(answer.disturbed is True for answer in answers)
     peak = row["peak_mib"]
     if peak is not None and peak * 2**20 > memory:
@@ -58,8 +59,8 @@ def estimate(candidate: Candidate, answers: Sequence[Answer], memory: int) -> Ro
     return row
 
 
-def try_sizes(candidate: Candidate, row: Row, put: Put, memory: int) -> list[Row]:
-    """Return what became of a step at the largest batch, and of one at the largest look-back."""
+def try_sizes(candidate: Candidate, row: Row, send: Send, memory: int) -> list[Row]:
+    """Return the outcomes of a step at the largest batch and of a step at the largest look-back."""
     config = candidate.config
     if config is None:
         return []
@@ -70,7 +71,7 @@ def try_sizes(candidate: Candidate, row: Row, put: Put, memory: int) -> list[Row
         changed["look-back"] = {"context_length": row["largest_look_back"]}
     trials = []
     for size, change in changed.items():
-        answer = put(Ask(STEP, {**config, **change}, 0.0, memory), candidate.label)
+        answer = send(Request(STEP, {**config, **change}, 0.0, memory), candidate.label)
         trials.append({"size": size, "peak_mib": answer.peak_mib, "why": answer.why})
     return trials
 
@@ -105,10 +106,10 @@ def _round(candidate: Candidate, answer: Answer, memory: int) -> Row:
     return row
 
 
-def _middle(values: Sequence[Any]) -> Any:
-    """Return the median of numbers, None where one is not known, and of what is no number the last."""
+def _median(values: Sequence[Any]) -> Any:
+    """Return the median of numbers, None if one is None, and the last value if not all are numbers."""
     if None in values:
         return None
-    if all(type(each) is int for each in values):
+    if all(type(value) is int for value in values):
         return median_low(values)
-    return median(values) if all(type(each) in (int, float) for each in values) else values[-1]
+    return median(values) if all(type(value) in (int, float) for value in values) else values[-1]

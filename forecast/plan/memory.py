@@ -1,4 +1,4 @@
-"""What training steps and evaluation batches of a model allocate at small sizes, step by step in this process."""
+"""Measure the memory of training steps and evaluation batches at small sizes, in this process."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,20 +16,20 @@ from forecast.training.prepare import Preparation
 from forecast.training.steps import Peer, evaluation_batch, inference, precision_of, prepare_optimizer, training_step
 
 POINTS = 3
-"""Look-backs that are measured, so that what grows with the square is seen to."""
+"""Number of measured look-backs; three show quadratic growth."""
 
 FEW_TOKENS, FEW_HORIZONS = 1024, 8
-"""A look-back below either is multiplied, not divided: of a short one the decoder takes most, of a long one not."""
+"""A look-back below either is multiplied, not divided: at short look-backs the decoder dominates the memory."""
 
 FRACTIONS, MULTIPLES = (1, 1 / 2, 1 / 4, 3 / 4), (1, 2, 4, 1 / 2, 1 / 4, 3 / 4)
-"""Of the look-back, in the order in which they are tried."""
+"""Factors of the look-back, in the order in which they are tried."""
 
 
 def measure_levels(made: Preparation, shrink: int = 1) -> list[Level]:
-    """Return the levels of the look-back and two others, by rising look-back, without those that do not work.
+    """Return the levels of the look-back and of two others, by increasing look-back, without those that fail.
 
-    A longer look-back has fewer windows, for the same number of tokens, and its fixed part counts for each window.
-    Batches are first divided by `shrink`, where whole ones do not fit.
+    A longer look-back is measured with fewer windows, for the same number of tokens; its fixed bytes then count for
+    each window. Batches are divided by `shrink` if full batches do not fit.
     """
     windows = made.data.parts["train"]
     levels: list[Level] = []
@@ -47,7 +47,7 @@ def measure_levels(made: Preparation, shrink: int = 1) -> list[Level]:
 
 
 def _lengths(made: Preparation, shrink: int) -> list[int]:
-    """Return the look-backs to try, the configured one first: whole tokens, within the table, shorter with `shrink`."""
+    """Return the look-backs to try, the configured one first, in whole tokens and within the table."""
     windows, options = made.data.parts["train"], made.architecture.options
     step = int(options.get("stride") or options.get("patch_length") or 1)
     whole = windows.context_length
@@ -60,20 +60,20 @@ def _lengths(made: Preparation, shrink: int) -> list[int]:
 
 
 def peer_of(made: Preparation, windows: Windows, batch: int) -> Peer:
-    """Return the model of this look-back with a batch of the windows, the optimizer's state made."""
+    """Return the model at this look-back with a batch of windows and an allocated optimizer state."""
     sizes = replace(made.architecture.sizes, context_length=windows.context_length)
     network = replace(made.architecture, sizes=sizes).build().to(made.device)
     network.checkpoint_activations(made.settings.training.activation_checkpointing)
     loss_of = loss_by_name(made.settings.loss)
     positions = torch.arange(batch, device=windows.starts.device) % len(windows)
-    drawn = windows.batch(positions)
+    inputs = windows.batch(positions)
 
     def forecast() -> Tensor:
-        given: Tensor = network(drawn.past, drawn.past_known, drawn.future_known, drawn.past_observed)
-        return given
+        output: Tensor = network(inputs.past, inputs.past_known, inputs.future_known, inputs.past_observed)
+        return output
 
     def loss() -> Tensor:
-        return loss_of(forecast(), drawn.future, drawn.future_observed)
+        return loss_of(forecast(), inputs.future, inputs.future_observed)
 
     peer = Peer("plan", network, made.task.make_optimizer(network.parameters()), loss, forecast)
     prepare_optimizer(peer)
@@ -90,6 +90,6 @@ def _level(made: Preparation, windows: Windows, shrink: int, longer: int = 1) ->
         return Line.through(*map(point, (largest // 2, largest) if largest > 1 else (1, 2)))
 
     step = line(lambda peer: training_step(peer, precision_of(made)), made.settings.training.batch_size // shrink)
-    # evaluation is in float32 whatever training runs in
+    # evaluation always runs in float32
     evaluation = line(lambda peer: inference(peer, "fp32"), evaluation_batch(made) // shrink)
     return Level(windows.context_length, peer_of(made, windows, 1).held_bytes(training=True), step, evaluation)

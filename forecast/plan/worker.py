@@ -1,4 +1,4 @@
-"""Measures a mechanism, in a process of its own since peak memory covers everything a process has done."""
+"""Measure a mechanism, in a separate process because peak memory covers everything a process has done."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -12,7 +12,7 @@ from forecast.common.memory import peak_memory_mib, reset_peak_memory
 from forecast.plan.clock import FIRST_VALIDATION, MOST, StepClock
 from forecast.plan.footprint import Footprint, calibrated
 from forecast.plan.memory import measure_levels, peer_of
-from forecast.plan.messages import AGAIN, MEASURE, SMALL, STEP, Answer, Ask
+from forecast.plan.messages import AGAIN, MEASURE, SMALL, STEP, Answer, Request
 from forecast.plan.pace import Length
 from forecast.runs.settings import Settings
 from forecast.training.fit import fit
@@ -21,58 +21,58 @@ from forecast.training.steps import precision_of, training_step
 from forecast.training.tensorboard.logger import check_logger, log_start, make_logger
 
 EVALUATION_BATCHES, EVALUATION_WINDOWS = (4, 8), 64
-"""Of each validation of the short training: its batches, of which all but the first are timed, and the windows that
-decide how many. A batch alone may take a tenth more or less than the next."""
+"""Minimum and maximum batches of each validation in the short training, and the windows that decide their number. All
+batches but the first are timed; the times of single batches differ by 10 %."""
 
 SHRINK = 8
-"""By which batches are divided for the memory of a training that does not fit as it is."""
+"""Divisor of the batches to measure the memory of a training that does not fit."""
 
 USUAL_FACTOR = 1.5
-"""Bytes in use for each that torch allocates, where no training has shown it."""
+"""Bytes in use per byte that torch allocates, if no training has measured it."""
 
 RESERVED = 2**30
-"""Bytes that threads and libraries reserve and do not touch: the system's limit counts them, the peak does not."""
+"""Bytes that threads and libraries reserve without using them: the system's limit counts them, the peak does not."""
 
 QUIET = {"progress": False, "profile": False}
-"""Of `training`: what is shown or recorded beside it, and is no part of its time."""
+"""Options of `training` that turn off displays and records, which do not count as training time."""
 
 
 def answer_request(**request: Any) -> dict[str, Any]:
-    """Return the answer to an `Ask`, both as plain values."""
-    return asdict(answer(Ask(**request)))
+    """Return the answer to a `Request`, both as plain values."""
+    return asdict(answer(Request(**request)))
 
 
-def answer(ask: Ask) -> Answer:
-    """Do what is asked; what the configuration, the memory or the numbers forbid is an answer too."""
-    doing: dict[str, Callable[[Ask], Answer]] = {
-        MEASURE: measure, AGAIN: lambda ask: _paced(ask)[1], SMALL: measure_small, STEP: make_step,
+def answer(request: Request) -> Answer:
+    """Handle one request. Refusals, out-of-memory and non-finite losses are returned, not raised."""
+    handlers: dict[str, Callable[[Request], Answer]] = {
+        MEASURE: measure, AGAIN: lambda request: _paced(request)[1], SMALL: measure_small, STEP: make_step,
     }  # fmt: skip
     try:
-        return doing[ask.what](ask)
+        return handlers[request.what](request)
     except FAILURES as error:
         return Answer(why_not(error))
 
 
-def measure(ask: Ask) -> Answer:
-    """Train for a few steps as a run does, then measure what passes of other batches and look-backs allocate."""
-    made, paced = _paced(ask)
+def measure(request: Request) -> Answer:
+    """Train for a few steps as a run does, then measure the memory at other batches and look-backs."""
+    made, paced = _paced(request)
     assert paced.peak_mib is not None
     peak = paced.peak_mib
     reset_peak_memory(made.device)
     idle = peak_memory_mib(made.device)
     levels = measure_levels(made)
     look_back = made.data.parts["train"].context_length
-    (own,) = (level for level in levels if level.context_length == look_back)
+    (configured,) = (level for level in levels if level.context_length == look_back)
     validated = min(made.data.evaluation_batch_size, len(made.data.parts["validation"]))
-    transient = own.transient(made.settings.training.batch_size, validated)
+    transient = configured.transient(made.settings.training.batch_size, validated)
     factor = 1.0 if made.device.type == "cuda" else calibrated(peak * 2**20, idle * 2**20, transient)
     footprint = Footprint(look_back, peak * 2**20 - factor * transient, factor, levels)
     return replace(paced, footprint=footprint, longest=_longest(made))
 
 
-def measure_small(ask: Ask) -> Answer:
-    """Measure the memory alone, at batches far below those of the configuration."""
-    made = _prepared(ask)
+def measure_small(request: Request) -> Answer:
+    """Measure only the memory, at batches much smaller than the configured ones."""
+    made = _prepared(request)
     reset_peak_memory(made.device)
     base = peak_memory_mib(made.device) * 2**20
     factor = 1.0 if made.device.type == "cuda" else USUAL_FACTOR
@@ -80,23 +80,23 @@ def measure_small(ask: Ask) -> Answer:
     return Answer(length=_length(made), footprint=footprint, longest=_longest(made))
 
 
-def make_step(ask: Ask) -> Answer:
-    """Make one step of the configuration and say what it took."""
-    made = _prepared(ask)
+def make_step(request: Request) -> Answer:
+    """Run one step of the configuration and return its peak memory."""
+    made = _prepared(request)
     reset_peak_memory(made.device)
     training_step(peer_of(made, made.data.parts["train"], made.settings.training.batch_size), precision_of(made))()
     peak = peak_memory_mib(made.device)
-    fits = peak * 2**20 <= ask.memory_bytes
+    fits = peak * 2**20 <= request.memory_bytes
     return Answer("" if fits else f"{MEMORY}: took {peak / 2**10:,.2f} GiB", peak_mib=peak)
 
 
-def _paced(ask: Ask) -> tuple[Preparation, Answer]:
+def _paced(request: Request) -> tuple[Preparation, Answer]:
     """Train for a few steps as a run does."""
     began = perf_counter()
-    made = _prepared(ask)
+    made = _prepared(request)
     prepared = perf_counter() - began
     length = _length(made)
-    clock = StepClock(ask.seconds)
+    clock = StepClock(request.seconds)
     with TemporaryDirectory() as folder:
         speed = _train_shortly(made, clock, Path(folder))
     pace = clock.pace(prepared + speed.get("compile_seconds", 0.0))
@@ -105,13 +105,13 @@ def _paced(ask: Ask) -> tuple[Preparation, Answer]:
     )
 
 
-def _prepared(ask: Ask) -> Preparation:
-    check_logger(ask.config["logger"])
-    made = prepare(Settings.parse(_quiet(ask.config)))
+def _prepared(request: Request) -> Preparation:
+    check_logger(request.config["logger"])
+    made = prepare(Settings.parse(_quiet(request.config)))
     if made.device.type == "cuda":
-        limit_cuda(ask.memory_bytes, made.device)
+        limit_cuda(request.memory_bytes, made.device)
     else:
-        limit_process(ask.memory_bytes + RESERVED)
+        limit_process(request.memory_bytes + RESERVED)
     return made
 
 
@@ -120,7 +120,7 @@ def _quiet(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _train_shortly(made: Preparation, clock: StepClock, folder: Path) -> Mapping[str, Any]:
-    """Train on the data as they are, validate on a few batches, and return the figures of speed."""
+    """Train for a short time, validate on a few batches, and return the speed figures."""
     validation = made.data.parts["validation"]
     size = made.data.evaluation_batch_size
     least, most = EVALUATION_BATCHES
@@ -152,7 +152,7 @@ def _length(made: Preparation) -> Length:
 
 
 def _longest(made: Preparation) -> int:
-    """Return the longest look-back that leaves the training part a window, that of `first_origin` if it is set."""
+    """Return the longest look-back with at least one training window, at most `first_origin` if it is set."""
     longest = len(made.data.split.train) - made.data.parts["train"].horizon
     first = made.settings.training.first_origin
     return longest if first is None else min(longest, first)

@@ -21,8 +21,8 @@ from forecast.common.errors import InputError
 from forecast.common.files import look_up
 from forecast.common.place import started_place
 from forecast.training.sweep.overrides import (
+    allow_data_path_on_resume,
     compose_first,
-    own_file_of_a_folder,
     read_command_line,
     sweep_configuration,
 )
@@ -46,7 +46,7 @@ def _run() -> None:
         return
     composed: list[DictConfig] = []
     typed = [word for word in arguments.overrides if not word.lstrip("+~").startswith(("hydra.", "hydra/"))]
-    with own_file_of_a_folder(arguments):
+    with allow_data_path_on_resume(arguments):
         _compose_and_call(composed.append)
     for config in composed:  # empty if Hydra only printed something, as for --cfg
         _train_and_print(config, typed)

@@ -99,7 +99,7 @@ def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Worke
     fitted = fit(prepared, run.checkpoints, logger, group=group, **assignment.fit_options())
     announce_scoring(prepared, group)
     rows = score(network.to(prepared.device).eval(), data, prepared.linear_maps.baseline, group)
-    workers.part()
+    workers.release()
     fitted = log_figures(logger, fitted, network, data, rows)
     result = write_outcome(run, prepared, rows, fitted, processes=group.size)
     log_end(logger, result)

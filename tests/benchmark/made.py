@@ -1,4 +1,4 @@
-"""Cases and rows made by hand, with numbers that can be checked in the head."""
+"""Example cases and rows with simple numbers."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def case(word: str = "full", length: int = 16, **changed: Any) -> Case:
 def sweep_rows(
     milliseconds: dict[str, dict[int, float]], peaks: dict[int, int] | None = None, **changed: Any
 ) -> list[Row]:
-    """Return the rows of a sweep in which every pass of a mechanism took as long as said."""
+    """Return the rows of a sweep with the given times of the passes."""
     rows = []
     for length in next(iter(milliseconds.values())):
         group = []
@@ -45,7 +45,7 @@ def sweep_rows(
 
 
 class Failing(nn.Module):
-    """Fails with the error it was made with."""
+    """Module that raises the given error."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()

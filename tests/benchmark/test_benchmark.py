@@ -30,7 +30,7 @@ def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("forecast.benchmark.machine.COPIED", {"cpu": 2**12, "cuda": 2**12})
 
 
-def test_a_run_leaves_every_case_the_tables_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_writes_every_case_the_tables_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "new" / "folder"
     assert main(["attention", *TINY, "--causal", "--threads", "1", "--output", str(folder)]) == 0
     assert sorted(file.name for file in folder.iterdir()) == FILES
@@ -65,7 +65,7 @@ def test_a_run_leaves_every_case_the_tables_and_a_picture(tmp_path: Path, capsys
     assert printed.splitlines()[-1] == f"{folder}: cases.csv, summary.csv, tables.md, lengths.png"
 
 
-def test_without_a_word_attention_is_measured_into_a_new_folder_of_its_own(
+def test_the_default_benchmark_is_attention_in_a_new_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -79,7 +79,7 @@ def test_without_a_word_attention_is_measured_into_a_new_folder_of_its_own(
     assert error == ""
 
 
-def test_half_precision_and_own_values_are_measured(tmp_path: Path) -> None:
+def test_half_precision_and_mechanism_arguments_are_measured(tmp_path: Path) -> None:
     words = ["--mechanisms", "probsparse:sampling=per_query", "--dtype", "bf16", "--no-backward", "--tables", "lengths"]
     assert main([*TINY, *words, "--quiet", "--output", str(tmp_path)]) == 0
     rows = read_rows(tmp_path / "cases.csv")
@@ -90,7 +90,7 @@ def test_half_precision_and_own_values_are_measured(tmp_path: Path) -> None:
     assert int(rows[0]["least_bytes"]) == 4 * 16 * 2 * 8 * 2
 
 
-def test_in_full_the_layer_and_the_lengths_are_those_of_the_readme() -> None:
+def test_a_full_run_measures_the_layer_and_the_lengths_of_the_readme() -> None:
     parser = argparse.ArgumentParser()
     options.add_options(parser)
     plan = plan_of(parser.parse_args(["--device", "cpu", "--full"]))
@@ -102,7 +102,7 @@ def test_in_full_the_layer_and_the_lengths_are_those_of_the_readme() -> None:
     assert {variant.name for variant in plan.variants} == set(attention.available())
 
 
-def test_unless_told_otherwise_a_run_takes_five_minutes_and_a_value_that_is_given_holds() -> None:
+def test_a_run_takes_five_minutes_by_default_and_given_values_hold() -> None:
     parser = argparse.ArgumentParser()
     options.add_options(parser)
     plan = plan_of(parser.parse_args(["--device", "cpu", "--layer-repetitions", "7"]))
@@ -110,7 +110,7 @@ def test_unless_told_otherwise_a_run_takes_five_minutes_and_a_value_that_is_give
     assert (plan.layers[0].length, plan.sweeps[0][-1].length) == (4_096, 16_384)
 
 
-def test_a_plan_is_the_layer_in_three_layouts_and_four_sweeps() -> None:
+def test_a_plan_has_the_layer_in_three_layouts_and_four_sweeps() -> None:
     parser = argparse.ArgumentParser()
     options.add_options(parser)
     words = ["--device", "cpu", "--mechanisms", "mean", "linear", "--causal", *TINY]
@@ -124,22 +124,23 @@ def test_a_plan_is_the_layer_in_three_layouts_and_four_sweeps() -> None:
     assert plan_of(parser.parse_args([*words, "--tables", "lengths"])).num_cases == 3 * 4 * 3
 
 
-def test_what_has_no_time_is_left_out_and_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cases_without_time_are_skipped_and_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--minutes", "0.0001", "--mechanisms", "mean", "--tables", "lengths", "--threads", "1"]
     assert main([*TINY, *words, "--output", str(tmp_path)]) == 0
     rows = read_rows(tmp_path / "cases.csv")
     assert all(row["skipped"].startswith("time: ") for row in rows)
     out, error = capsys.readouterr()
-    (note,) = [line for line in out.splitlines() if line.startswith("left out for want of time: ")]
+    (note,) = [line for line in out.splitlines() if line.startswith("skipped for lack of time: ")]
     assert "mean (forward from 16 tokens, forward+backward from 16 tokens)" in note
-    assert note.endswith(": --full measures the whole")
+    assert note.endswith(": use --full to measure all")
     assert "longest 64 of 65,536" in note
-    said = error.splitlines()
-    assert said[0] == "2 mechanisms, 12 cases, within about 6 ms (--minutes); what does not fit is left out and listed"
-    assert said[1].startswith("0 of 12, ")
+    lines = error.splitlines()
+    first = "2 mechanisms, 12 cases, within about 6 ms (--minutes); cases without time are skipped and listed"
+    assert lines[0] == first
+    assert lines[1].startswith("0 of 12, ")
 
 
-def test_a_run_that_is_stopped_leaves_what_it_has_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_run_keeps_its_measurements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -152,16 +153,16 @@ def test_a_run_that_is_stopped_leaves_what_it_has_measured(tmp_path: Path, monke
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--dtype", "fp16"], "--dtype fp16: only a CUDA device computes in it"),
-        (["--device", "cuda"], "--device cuda: no CUDA device here"),
-        (["--full", "--minutes", "3"], "--full --minutes 3: the whole takes as long as it takes: give one of them"),
+        (["--dtype", "fp16"], "--dtype fp16: requires a CUDA device"),
+        (["--device", "cuda"], "--device cuda: no CUDA device available"),
+        (["--full", "--minutes", "3"], "--full --minutes 3: a full run has no time limit: use only one of them"),
         (["--d-model", "12"], "--d-model 12: must be a multiple of 8"),
         (["--longest", "8"], "--longest 8 is below --shortest 16"),
         (["--mechanisms", "softmax"], "'softmax' does not exist: choose one of"),
         (["--mechanisms", "linear:factor=3"], "attention=linear has no argument factor"),
     ],
 )
-def test_what_cannot_be_measured_is_one_line_and_nothing_written(
+def test_an_impossible_benchmark_is_one_line_and_writes_nothing(
     words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -172,31 +173,31 @@ def test_what_cannot_be_measured_is_one_line_and_nothing_written(
     assert not (tmp_path / "new").exists()
 
 
-def test_an_output_that_is_a_file_is_refused_before_anything_is_measured(
+def test_an_output_that_is_a_file_is_refused_before_any_measurement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("forecast.benchmark.attention.measure_limits", None)
     (tmp_path / "file").write_text("mine")
     for output in (tmp_path / "file", tmp_path / "file" / "below"):
         assert main([*TINY, "--output", str(output)]) == 2
-        assert "is no folder: choose another --output" in capsys.readouterr().err
+        assert "is not a folder: choose another --output" in capsys.readouterr().err
     assert (tmp_path / "file").read_text() == "mine"
 
 
 @pytest.mark.parametrize("words", [["--heads", "0"], ["--seconds", "-1"], ["--limit", "soon"], ["delays"]])
-def test_an_option_out_of_range_is_argparse_s_own_complaint(words: list[str]) -> None:
+def test_argparse_refuses_an_option_out_of_range(words: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code == 2
 
 
-def test_each_new_folder_has_a_name_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_new_folder_has_a_unique_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert open_folder(None) != open_folder(None)
 
 
 @pytest.mark.slow
-def test_a_benchmark_imports_no_lightning_and_says_nothing_on_the_error_stream(tmp_path: Path) -> None:
+def test_a_benchmark_does_not_import_lightning_and_prints_no_errors(tmp_path: Path) -> None:
     words = ["--mechanisms", "mean", "--tables", "lengths", "--threads", "1", "--quiet"]
     script = (
         "import sys\nfrom forecast.benchmark.__main__ import main\n"

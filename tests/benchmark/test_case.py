@@ -7,7 +7,7 @@ from forecast.model.multi_head import MultiHeadAttention
 from tests.benchmark.made import CPU, case
 
 
-def test_inputs_are_the_same_at_each_call_and_three_or_one() -> None:
+def test_inputs_are_the_same_at_each_call() -> None:
     for width, count, size in ((None, 3, (3, 2, 16, 8)), (24, 1, (3, 16, 24))):
         made = case(batch=3, d_model=width).shape
         (first, gradient), (again, _) = made.draw(CPU, torch.bfloat16), made.draw(CPU, torch.bfloat16)
@@ -17,7 +17,7 @@ def test_inputs_are_the_same_at_each_call_and_three_or_one() -> None:
         assert all(torch.equal(x, y) for x, y in zip(first, again, strict=True))
 
 
-def test_a_forward_pass_is_that_of_a_forecast() -> None:
+def test_a_forward_pass_runs_in_evaluation_mode() -> None:
     made = case("probsparse", length=40)
     inputs, gradient = made.shape.draw(CPU, torch.float32)
     module = made.build()
@@ -38,21 +38,21 @@ def test_both_passes_give_the_gradients_of_training(name: str) -> None:
     assert len(gradients) == len(leaves)
     assert [leaf.grad for leaf in leaves] == [None] * len(leaves)
     if name == "probsparse":
-        return  # samples anew at each call in training
+        return  # in training it draws a new sample at each call
     wanted = torch.autograd.grad(module(*inputs * 3), leaves, gradient, allow_unused=True)
-    for found, expected in zip(gradients, wanted, strict=True):
-        assert (found is None) == (expected is None)
-        if found is not None:
-            torch.testing.assert_close(found, expected)
+    for actual, expected in zip(gradients, wanted, strict=True):
+        assert (actual is None) == (expected is None)
+        if actual is not None:
+            torch.testing.assert_close(actual, expected)
 
 
-def test_with_a_width_the_case_is_the_whole_layer() -> None:
+def test_a_case_with_d_model_is_the_whole_layer() -> None:
     built = case("linear", d_model=512, num_heads=2, head_dim=32).build()
     assert isinstance(built, MultiHeadAttention)
     assert built.query_projection.weight.shape == (64, 512)
 
 
-def test_what_comes_out_in_half_precision_is_in_half_precision() -> None:
+def test_outputs_and_gradients_keep_half_precision() -> None:
     for name in attention.available():
         made = case(name, length=16, backward=True)
         inputs, gradient = made.shape.draw(CPU, torch.bfloat16)

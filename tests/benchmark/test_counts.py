@@ -31,39 +31,39 @@ def head_operations(name: str, length: int, width: int, *, causal: bool = False)
         ("efficient", (3.1, 12, 70)),
     ],
 )
-def test_operations_are_those_that_are_known(name: str, billions: tuple[float, ...]) -> None:
+def test_operations_match_known_counts(name: str, billions: tuple[float, ...]) -> None:
     for length, known in zip(LENGTHS, billions, strict=True):
         operations = Case(variant(name), Shape(length, batch=32, num_heads=8, head_dim=64)).operations()
         assert operations is not None
         assert float(f"{operations / 1e9:.{1 if known < 10 else 0}f}") == known
 
 
-def test_formulas_that_no_table_gives() -> None:
+def test_operations_match_the_formulas() -> None:
     assert head_operations("taylor", 10, 4) == 4 * 10 * 16 + 5 * 10 * 4
     assert head_operations("linformer", 1000, 4) == 8 * 1000 * 128 * 4
     assert head_operations("linformer", 100, 4) == 8 * 100 * 100 * 4
     assert head_operations("mean", 10, 4) == 40
 
 
-def test_a_mechanism_that_nobody_counted_has_no_operations_but_moves_its_tensors() -> None:
+def test_a_mechanism_without_a_count_has_no_operations_but_moves_its_tensors() -> None:
     assert Attention.operations(Head(10, 10, 4, 4)) is None
     assert Attention.elements_moved(Head(10, 10, 4, 4), backward=False) == 4 * 40
     assert Attention.elements_moved(Head(2, 3, 5, 7), backward=False) == 2 * 5 + 3 * (5 + 7) + 2 * 7
 
 
 @pytest.mark.parametrize("name", available())
-def test_counts_are_of_queries_and_keys_of_different_lengths_too(name: str) -> None:
+def test_counts_increase_with_the_number_of_keys(name: str) -> None:
     kind, arguments = find(name), ARGUMENTS.get(name, {})
     at = [kind.operations(Head(10, keys, 4, 4), **arguments) for keys in (100, 200, 400)]
     assert at[0] < at[1] < at[2]
 
 
-def test_causal_softmax_needs_half() -> None:
+def test_causal_softmax_needs_half_the_operations() -> None:
     assert head_operations("full", 64, 8, causal=True) == 2 * 64**2 * 8
 
 
 @pytest.mark.parametrize(("length", "microseconds"), [(720, 31.5), (2880, 126), (16_384, 716)])
-def test_the_least_traffic_takes_the_known_time(length: int, microseconds: float) -> None:
+def test_the_minimum_traffic_takes_the_known_time(length: int, microseconds: float) -> None:
     moved = Case(variant("full"), Shape(length, batch=32, num_heads=8, head_dim=64)).least_bytes(torch.bfloat16)
     assert moved is not None
     assert moved / 3e12 * 1e6 == pytest.approx(microseconds, rel=2e-3)
@@ -76,7 +76,7 @@ def test_both_passes_take_three_times_the_operations_and_eleven_tensors() -> Non
     assert both.least_bytes(torch.float32) == 11 * 32 * 2 * 8 * 4
 
 
-def test_the_mean_reads_values_alone() -> None:
+def test_mean_reads_only_values() -> None:
     tensor = 32 * 2 * 8 * 4
     moved = [
         case("mean", length=32, causal=causal, backward=backward).least_bytes(torch.float32)
@@ -93,7 +93,7 @@ def test_a_layer_counts_its_projections() -> None:
     assert case(length=32, d_model=24, batch=3).least_bytes(torch.float32) == (3 * 2 * 32 * 24 + 4 * 24 * 16) * 4
 
 
-def test_a_layer_of_few_queries_is_counted_as_it_is_computed() -> None:
+def test_the_count_of_a_layer_with_few_queries_matches_its_computation() -> None:
     made = case("probsparse", length=400, batch=2, d_model=24, num_heads=2, head_dim=64)
     inputs, _ = made.shape.draw(torch.device("cpu"), torch.float32)
     layer = made.build().eval()

@@ -15,10 +15,10 @@ QUICK = ["--repetitions", "3", "--seconds", "0", "--device", "cpu", "--threads",
 pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
 
-def test_each_form_is_timed_alone_and_in_a_batch_and_forecasts_the_same(
+def test_each_form_is_timed_for_one_window_and_a_batch_with_the_same_forecasts(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FORECAST_DATA_DIR", str(tiny_run.source.parent))  # a file elsewhere is not read
+    monkeypatch.setenv("FORECAST_DATA_DIR", str(tiny_run.source.parent))  # files in other folders are not read
     words = ["--run", str(tiny_run.path), "--batch", "3", "--forms", "eager", "pt2", "predict"]
     assert main(["latency", *QUICK, *words, "--output", str(tmp_path)]) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["latency.csv", "latency.md"]
@@ -33,7 +33,7 @@ def test_each_form_is_timed_alone_and_in_a_batch_and_forecasts_the_same(
         assert float(row["difference"]) < 1e-5
         assert (row["threads"], row["torch"], row["rows_of"]) == ("1", torch.__version__, str(tiny_run.source))
     assert rows[-1]["p50_ms"] == ""
-    assert rows[-1]["skipped"] == "forecasts from one table at a time"
+    assert rows[-1]["skipped"] == "forecasts only one table at a time"
     table, printed = (tmp_path / "latency.md").read_text(encoding="utf-8"), capsys.readouterr().out
     title = "48 steps of 3 channels to 12 of 2"
     assert title in table
@@ -44,7 +44,7 @@ def test_each_form_is_timed_alone_and_in_a_batch_and_forecasts_the_same(
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_compiled_and_onnx_forecast_the_same_where_they_can_be_had(tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_compiled_and_onnx_forecast_the_same_if_available(tiny_run: TinyRun, tmp_path: Path) -> None:
     words = ["--run", str(tiny_run.path), "--batch", "1", "--forms", "compiled", "onnx", "--quiet"]
     assert main(["latency", *QUICK, *words, "--output", str(tmp_path)]) == 0
     for row in read_rows(tmp_path / "latency.csv"):
@@ -52,7 +52,7 @@ def test_compiled_and_onnx_forecast_the_same_where_they_can_be_had(tiny_run: Tin
         assert bool(row["skipped"]) == (not row["p50_ms"])
 
 
-def test_a_form_whose_packages_are_missing_is_left_out_with_a_word(
+def test_a_form_without_its_packages_is_skipped_with_a_reason(
     tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(extra, "find_spec", lambda _: None)
@@ -61,10 +61,10 @@ def test_a_form_whose_packages_are_missing_is_left_out_with_a_word(
     onnx, eager = read_rows(tmp_path / "latency.csv")
     assert 'pip install -e ".[export]"' in onnx["skipped"]
     assert eager["p50_ms"]
-    assert "onnx, 1 at a time: " in (tmp_path / "latency.md").read_text(encoding="utf-8")
+    assert "onnx, batch 1: " in (tmp_path / "latency.md").read_text(encoding="utf-8")
 
 
-def test_the_middle_and_the_late_are_those_of_all_passes() -> None:
+def test_percentiles_are_over_all_passes() -> None:
     seconds = [value / 1e3 for value in range(101)]
     forecast, scale = torch.zeros(2, 3, 1), torch.tensor([2.0])
     form = Form(lambda: forecast, 1.5, forecast)
@@ -73,7 +73,7 @@ def test_the_middle_and_the_late_are_those_of_all_passes() -> None:
     assert (row["windows_per_s"], row["difference"], row["machine"]) == (pytest.approx(40), 0.5, "here")
 
 
-def test_a_batch_of_more_windows_than_there_are_is_refused(
+def test_a_batch_larger_than_the_data_is_refused(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--run", str(tiny_run.path), "--batch", "700", "--output", str(tmp_path / "new")]

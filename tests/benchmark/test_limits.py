@@ -12,37 +12,37 @@ from tests.benchmark.made import CPU
 GIB = 2**30
 
 
-def test_a_cpu_gives_four_fifths_of_what_is_free_unless_asked_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_on_a_cpu_is_80_percent_of_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "free_bytes", lambda device: 10 * GIB)
     assert memory_bytes(None, CPU) == 8 * GIB
     assert memory_bytes(9.5, CPU) == int(9.5 * GIB)
-    with pytest.raises(InputError, match=r"^--memory-gib 11: 10.0 GiB are there: ask for less$"):
+    with pytest.raises(InputError, match=r"^--memory-gib 11: only 10.0 GiB are free: use less$"):
         memory_bytes(11, CPU)
 
 
-def test_a_system_that_says_nothing_has_to_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_free_memory_information_requires_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "free_bytes", lambda device: None)
     assert memory_bytes(2, CPU) == 2 * GIB
-    with pytest.raises(InputError, match="give --memory-gib"):
+    with pytest.raises(InputError, match="set --memory-gib"):
         memory_bytes(None, CPU)
 
 
-def test_a_gpu_gives_what_others_leave_of_it_unless_asked_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_on_a_gpu_is_its_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "free_bytes", lambda device: 30 * GIB)
     assert memory_bytes(None, torch.device("cuda")) == 30 * GIB
     assert memory_bytes(20, torch.device("cuda")) == 20 * GIB
-    with pytest.raises(InputError, match=r"^--memory-gib 31: 30.0 GiB are there"):
+    with pytest.raises(InputError, match=r"^--memory-gib 31: only 30.0 GiB are free"):
         memory_bytes(31, torch.device("cuda"))
 
 
-def test_a_case_that_would_not_fit_is_left_out_with_both_numbers() -> None:
-    assert too_large(40 * GIB, 16 * GIB) == "memory: would need about 40.0 GiB, 16.0 GiB are free"
+def test_a_case_that_would_not_fit_is_skipped_with_both_numbers() -> None:
+    assert too_large(40 * GIB, 16 * GIB) == "memory: would need about 40.0 GiB, only 16.0 GiB are free"
     assert too_large(13 * GIB, 16 * GIB) != ""
     assert too_large(12 * GIB, 16 * GIB) == ""
     assert too_large(40 * GIB, None) == ""
 
 
-def test_a_case_that_would_take_too_long_is_left_out_with_both_numbers() -> None:
+def test_a_case_that_would_take_too_long_is_skipped_with_both_numbers() -> None:
     assert too_long(1234, 120) == "time: would take about 1,234 s, the limit is 120 s"
     assert too_long(120, 120) == ""
 
@@ -54,13 +54,13 @@ def test_too_little_memory_is_a_reason(error: Exception) -> None:
     assert why_not(error).startswith("memory: ")
 
 
-def test_a_refusal_is_a_reason_and_any_other_error_is_a_fault() -> None:
+def test_a_refusal_is_a_reason_and_any_other_error_is_raised() -> None:
     assert why_not(InputError("cannot be causal")) == "refused: cannot be causal"
     with pytest.raises(RuntimeError, match="shapes differ"):
         why_not(RuntimeError("shapes differ"))
 
 
-def test_a_gpu_is_given_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_is_limited_to_a_fraction_of_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[float] = []
 
     class Properties:
@@ -74,17 +74,17 @@ def test_a_gpu_is_given_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such limit")
-def test_a_process_is_limited_in_what_it_allocates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_is_limited_in_its_allocations(monkeypatch: pytest.MonkeyPatch) -> None:
     import resource
 
-    asked: list[tuple[int, tuple[int, int]]] = []
-    monkeypatch.setattr(resource, "setrlimit", lambda kind, values: asked.append((kind, values)))
+    calls: list[tuple[int, tuple[int, int]]] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, values: calls.append((kind, values)))
     limits.limit_process(GIB)
-    assert asked == [(resource.RLIMIT_DATA, (GIB, resource.getrlimit(resource.RLIMIT_DATA)[1]))]
+    assert calls == [(resource.RLIMIT_DATA, (GIB, resource.getrlimit(resource.RLIMIT_DATA)[1]))]
 
 
 def measured(monkeypatch: pytest.MonkeyPatch, ended: Ended | None) -> object:
-    """Return what is heard of a child that ended so, None for one that took too long."""
+    """Return the reply for a child process that ended this way, None for one that took too long."""
 
     def run(function: str, request: object, *, threads: int, seconds: float) -> Ended:
         assert (function, request, threads) == ("some.module:function", {"number": 3}, torch.get_num_threads())
@@ -97,13 +97,13 @@ def measured(monkeypatch: pytest.MonkeyPatch, ended: Ended | None) -> object:
     return measure_in_child("some.module:function", {"number": 3}, 30, label="mean", late="too slow")
 
 
-def test_a_child_replies_or_had_too_little_memory_or_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_replies_or_runs_out_of_memory_or_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert measured(monkeypatch, Ended(0, {"seconds": 0.5}, "noise")) == {"seconds": 0.5}
-    assert measured(monkeypatch, Ended(-9, None, "")) == {"why": "memory: the process had no more"}
-    assert measured(monkeypatch, Ended(1, None, "MemoryError")) == {"why": "memory: the process had no more"}
+    assert measured(monkeypatch, Ended(-9, None, "")) == {"why": "memory: the process ran out of memory"}
+    assert measured(monkeypatch, Ended(1, None, "MemoryError")) == {"why": "memory: the process ran out of memory"}
     assert measured(monkeypatch, None) == {"why": "time: too slow"}
 
 
-def test_a_child_that_died_of_anything_else_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(RuntimeError, match="mean ended with 1: ImportError: no module"):
+def test_any_other_end_of_a_child_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RuntimeError, match="mean ended with exit code 1: ImportError: no module"):
         measured(monkeypatch, Ended(1, None, "ImportError: no module"))

@@ -29,20 +29,20 @@ ONE_SWEEP = replace(PLAN, layers=[], sweeps=PLAN.sweeps[:1])
 QUICK = Earlier(length=8, seconds=1e-6, peak_bytes=1)
 
 
-def test_every_case_of_the_plan_is_measured_as_often_as_asked() -> None:
+def test_every_case_of_the_plan_has_the_requested_repetitions() -> None:
     groups: list[list[Measured]] = []
-    said: list[str] = []
-    measured = measure(PLAN, said.append, groups.append)
+    progress: list[str] = []
+    measured = measure(PLAN, progress.append, groups.append)
     assert [done for group in groups for done in group] == measured
     assert len(measured) == PLAN.num_cases
     assert not any(done.skipped for done in measured)
     assert {done.spread.repetitions for done in measured if done.spread and done.table == "layer"} == {3}
     assert {done.spread.repetitions for done in measured if done.spread and done.table == "lengths"} == {2}
     assert all(done.spread and done.spread.shortest > 0 for done in measured)
-    assert "lengths, 2 heads of 8, 64 tokens, causal forward+backward: linear" in said
+    assert "lengths, 2 heads of 8, 64 tokens, causal forward+backward: linear" in progress
 
 
-def test_a_mechanism_over_the_limit_stops_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mechanism_over_the_limit_stops_and_the_others_continue(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = {"full": 10.0, "mean": 1e-6, "linear": 1e-6}
 
     def interleave(passes: dict[str, object], **_: object) -> dict[str, list[float]]:
@@ -52,7 +52,7 @@ def test_a_mechanism_over_the_limit_stops_and_the_others_go_on(monkeypatch: pyte
     plan = ONE_SWEEP
     measured = measure(plan)
     full = {done.case.shape.length: done.skipped for done in measured if done.case.variant.label == "full"}
-    # one warm-up, one for the memory, two timed, 40 s each at twice the length, 160 s at four times
+    # one warm-up, one for the memory, two timed passes: 40 s each at twice the length, 160 s at four times
     assert full == {
         16: "",
         32: "time: would take about 160 s, the limit is 60 s",
@@ -61,8 +61,8 @@ def test_a_mechanism_over_the_limit_stops_and_the_others_go_on(monkeypatch: pyte
     assert not any(done.skipped for done in measured if done.case.variant.label != "full")
 
 
-def test_of_a_bounded_time_each_group_has_a_part_and_each_mechanism_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first of a group may not take all; what a group leaves goes to those that follow."""
+def test_a_time_limit_is_shared_between_groups_and_mechanisms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first mechanism of a group may not use all its time; unused time goes to later groups."""
     now, limits = [100.0], []
 
     def attempt(case: Case, *_: object, limit: float, **__: object) -> Measured:
@@ -76,11 +76,11 @@ def test_of_a_bounded_time_each_group_has_a_part_and_each_mechanism_of_it(monkey
     plan = replace(ONE_SWEEP, budget=90.0)
     assert (plan.num_groups, len(plan.variants)) == (3, 3)
     measure(plan)
-    # of 30 s: 5 are kept for each that follows; the group takes 3 s and leaves 87 s for two
+    # of 30 s, 5 s are reserved for each later mechanism; the group takes 3 s and leaves 87 s for two groups
     assert limits[:4] == [20.0, 24.0, 28.0, pytest.approx(43.5 - 2 * 7.25)]
     limits.clear()
     measured = measure(replace(plan, budget=1.5))
-    # two take a second each, more than their groups have; nothing is left for the third group
+    # two mechanisms take 1 s each, more than the time of their groups; no time is left for the third group
     assert len(limits) == 2
     assert [done.skipped for done in measured] == ["time", *[module.OVER] * 2, "time", *[module.OVER] * 5]
 
@@ -92,7 +92,7 @@ def test_the_limits_of_the_machine_count_each_byte_twice(monkeypatch: pytest.Mon
     assert measure_limits(CPU, torch.bfloat16) == Limits(operations=4e6, bytes=16e3)
 
 
-def test_a_group_that_others_disturbed_is_marked_in_its_rows_and_beneath_its_table(
+def test_a_disturbed_group_is_marked_in_its_rows_and_below_its_table(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     loads = iter([Load(1, 1.9, 0.01, 0.05), Load(1, 1.2, 0.7, 0.8), Load(1, 1.9, 0.01, 0.05)])
@@ -102,7 +102,7 @@ def test_a_group_that_others_disturbed_is_marked_in_its_rows_and_beneath_its_tab
     assert [row["disturbed"] for row in rows] == [False] * 3 + [True] * 3 + [False] * 3
     assert [row["other_processors"] for row in rows[::3]] == [0.05, 0.8, 0.05]
     assert _left_out(rows) == (
-        "busy machine: other processes took processors while 32 tokens were timed; these times are too long",
+        "busy machine: other processes used the processors at 32 tokens; these times are too long",
     )
     assert _left_out(rows[:3]) == ()
 
@@ -130,7 +130,7 @@ def test_a_case_that_would_take_too_long_never_runs() -> None:
     assert tried(case("full", length=16), replace(QUICK, seconds=10), limit=281).run is not None
 
 
-def test_a_case_without_prediction_is_left_out_once_its_warm_up_took_too_long(
+def test_a_case_without_prediction_is_skipped_after_a_long_warm_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "seconds_of", lambda run, device: 21.0)
@@ -138,15 +138,15 @@ def test_a_case_without_prediction_is_left_out_once_its_warm_up_took_too_long(
     assert tried(case(), limit=127).run is not None
 
 
-def test_scores_that_would_not_fit_are_never_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_that_would_not_fit_are_never_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "free_bytes", lambda device: 2**30)
     earlier = replace(QUICK, peak_bytes=2**28)
     explicit = case("full:implementation=explicit", length=16)
-    assert tried(explicit, earlier).skipped == "memory: would need about 1.0 GiB, 1.0 GiB are free"
+    assert tried(explicit, earlier).skipped == "memory: would need about 1.0 GiB, only 1.0 GiB are free"
     assert tried(case("full", length=16), earlier).run is not None
 
 
-def test_a_mechanism_that_refuses_is_left_out_in_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_mechanism_is_skipped_with_its_own_message(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: Case) -> nn.Module:
         raise InputError("attention=mean cannot be causal: use another")
 
@@ -158,35 +158,35 @@ def test_a_mechanism_that_refuses_is_left_out_in_its_own_words(monkeypatch: pyte
 @pytest.mark.parametrize(
     "error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
 )
-def test_running_out_of_memory_leaves_the_case_out(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_case_that_runs_out_of_memory_is_skipped(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Case, "build", lambda self: Failing(error))
-    assert tried(case()).skipped == "memory: the device has not enough"
+    assert tried(case()).skipped == "memory: the device ran out of memory"
 
 
-def test_the_allocator_says_what_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_message_of_torchs_allocator_is_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
     class Huge(nn.Module):
         def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
             return torch.empty(2**50)
 
     monkeypatch.setattr(Case, "build", lambda self: Huge())
-    assert tried(case()).skipped == "memory: the device has not enough"
+    assert tried(case()).skipped == "memory: the device ran out of memory"
 
 
-def test_any_other_error_is_a_fault_and_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_other_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Case, "build", lambda self: Failing(RuntimeError("shapes differ")))
     with pytest.raises(RuntimeError, match="shapes differ"):
         tried(case())
 
 
-def test_a_probe_looks_at_an_eighth_of_the_length() -> None:
-    found = probe(case("full:implementation=explicit", length=64), CPU, torch.float32)
-    assert found is not None
-    assert found.length == 8
-    assert found.seconds == 0
-    assert found.peak_bytes >= 2 * 2 * 8 * 8 * 4
+def test_a_probe_measures_an_eighth_of_the_length() -> None:
+    earlier = probe(case("full:implementation=explicit", length=64), CPU, torch.float32)
+    assert earlier is not None
+    assert earlier.length == 8
+    assert earlier.seconds == 0
+    assert earlier.peak_bytes >= 2 * 2 * 8 * 8 * 4
 
 
-def test_what_is_expected_grows_as_declared() -> None:
+def test_expected_costs_grow_as_declared() -> None:
     earlier = Earlier(length=1000, seconds=2.0, peak_bytes=100)
     assert earlier.seconds_at(3000, Cost(length=2, width=1)) == pytest.approx(18)
     assert earlier.seconds_at(3000, Cost(length=1, width=2)) == pytest.approx(6)
@@ -195,7 +195,7 @@ def test_what_is_expected_grows_as_declared() -> None:
     assert earlier.bytes_at(3000, Cost(width=2)) == pytest.approx(300)
 
 
-def test_what_declares_nothing_is_expected_to_be_quadratic() -> None:
+def test_expected_costs_are_quadratic_without_a_declaration() -> None:
     earlier = Earlier(length=1000, seconds=2.0, peak_bytes=100)
     assert earlier.seconds_at(2000, None) == pytest.approx(8)
     assert earlier.bytes_at(2000, None) == pytest.approx(400)

@@ -12,7 +12,7 @@ TASK = Task(context_length=24, horizon=6, batch=2, channels=3)
 WORD = "informer:start_length=0,d_model=16,num_heads=2,d_ff=32"
 
 
-def test_a_word_changes_what_it_names_and_the_file_has_the_rest() -> None:
+def test_a_word_changes_the_named_options_of_the_file() -> None:
     preset = parse_preset("informer:start_length=0,head_dim=null,distil=false")
     assert preset.name == "informer"
     assert (preset.options["start_length"], preset.options["distil"], preset.options["head_dim"]) == (0, False, None)
@@ -29,13 +29,13 @@ def test_a_word_changes_what_it_names_and_the_file_has_the_rest() -> None:
         ("informer:start_length=0,d_model=15", "model.d_model 15 is not divisible by model.num_heads 8"),
     ],
 )
-def test_a_word_that_means_nothing_is_refused(word: str, message: str) -> None:
+def test_an_unknown_word_is_refused(word: str, message: str) -> None:
     with pytest.raises(InputError) as refused:
         build_ours(parse_preset(word), parse("linear"), TASK)
     assert message in str(refused.value)
 
 
-def test_the_model_is_the_same_at_each_call_with_the_mechanism_in_both_self_attentions() -> None:
+def test_the_model_is_reproducible_and_has_the_mechanism_in_both_self_attentions() -> None:
     preset = parse_preset(WORD)
     one, other = (build_ours(preset, parse("probsparse:factor=3"), TASK) for _ in range(2))
     assert all(torch.equal(x, y) for x, y in zip(one.parameters(), other.parameters(), strict=True))
@@ -56,6 +56,6 @@ def test_a_step_lowers_the_loss_and_a_forecast_has_the_horizon_s_shape() -> None
     assert output.shape == drawn.future.shape
 
 
-def test_the_optimizer_is_that_of_a_run_without_options() -> None:
+def test_the_optimizer_is_the_default_of_a_run() -> None:
     (group,) = our_optimizer(nn.Linear(2, 2).parameters()).param_groups
     assert (group["lr"], group["weight_decay"]) == (1e-3, 0.01)

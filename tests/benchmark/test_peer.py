@@ -26,7 +26,7 @@ def test_a_training_step_is_forward_backward_and_update_and_leaves_no_gradient()
         torch.testing.assert_close(one, other)
 
 
-def test_training_and_inference_run_in_their_own_modes() -> None:
+def test_training_and_inference_run_in_training_and_evaluation_mode() -> None:
     made = peer(dropout=0.5)
     step = training_step(made, "fp32")
     assert made.model.training
@@ -39,7 +39,7 @@ def test_training_and_inference_run_in_their_own_modes() -> None:
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
-def test_the_precision_is_that_of_the_products_and_never_of_the_weights(precision: str, dtype: torch.dtype) -> None:
+def test_the_precision_applies_to_products_and_not_to_weights(precision: str, dtype: torch.dtype) -> None:
     made = peer()
     output = inference(made, precision)()
     assert isinstance(output, torch.Tensor)
@@ -48,7 +48,7 @@ def test_the_precision_is_that_of_the_products_and_never_of_the_weights(precisio
     assert {parameter.dtype for parameter in made.model.parameters()} == {torch.float32}
 
 
-def test_what_is_held_counts_the_optimizer_in_training_alone() -> None:
+def test_held_bytes_include_the_optimizer_only_in_training() -> None:
     made = peer()
     assert made.num_parameters == 8
     assert made.held_bytes(training=True) == made.held_bytes(training=False) == 8 * 4
@@ -57,7 +57,7 @@ def test_what_is_held_counts_the_optimizer_in_training_alone() -> None:
     assert made.held_bytes(training=True) == 3 * 8 * 4 + 2 * 4  # two averages, and a count for each of two tensors
 
 
-def test_the_optimizer_s_state_can_be_made_without_a_step() -> None:
+def test_the_optimizer_state_is_allocated_without_a_step() -> None:
     made = peer()
     before = [parameter.clone() for parameter in made.model.parameters()]
     prepare_optimizer(made)

@@ -37,7 +37,7 @@ FACTS = {
 }  # fmt: skip
 
 
-def test_numbers_have_three_digits_and_a_dash_where_nothing_is_known() -> None:
+def test_numbers_have_three_digits_and_unknown_ones_are_a_dash() -> None:
     assert [three_digits(x) for x in (0.12345, 9.876, 99.4, 99.6, 12345.6, None)] == [
         "0.123", "9.88", "99.4", "100", "12,346", "-",
     ]  # fmt: skip
@@ -46,13 +46,13 @@ def test_numbers_have_three_digits_and_a_dash_where_nothing_is_known() -> None:
     assert (heads_of(1, 512), heads_of(2, 32)) == ("1 head of 512", "2 heads of 32")
 
 
-def test_tables_by_length_have_a_column_a_mechanism_and_say_what_was_left_out() -> None:
+def test_tables_by_length_have_a_column_per_mechanism_and_list_skipped_cases() -> None:
     (sweep,) = sweeps_of(sweep_rows(TIMES, {length: length * 2**20 for length in LENGTHS}))
     times, peaks = sweep_tables(sweep)
     assert times.headings == peaks.headings == ("tokens", "full", "linear", "full explicit")
     assert times.cells[-1] == ["1,024", "1,049 ±0", "65.5 ±0", "-"]
     assert peaks.cells[0] == ["16", "16", "16", "16"]
-    assert times.notes == ("full explicit: no 64; memory: none left",)
+    assert times.notes == ("full explicit: skipped at 64: memory: none left",)
 
 
 def test_the_summary_is_shown_in_two_tables() -> None:
@@ -78,11 +78,11 @@ def test_a_layer_has_a_table_for_each_layout() -> None:
     assert first.cells[1][:6] == ["linear", "2", "2", "2 to 2", "0.50", "1"]
 
 
-def test_a_layer_tells_its_mean_from_its_median() -> None:
+def test_a_layer_has_columns_for_mean_and_median() -> None:
     (row,) = sweep_rows({"full": {64: 4.0}})
     (table,) = layer_tables([row | {"table": "layer", "mean_ms": 5.0, "lower_ms": 3.0, "upper_ms": 7.0}])
     shown = dict(zip(table.headings, table.cells[0], strict=True))
-    assert (shown["mean ms"], shown["median ms"], shown["middle half ms"]) == ("5", "4", "3 to 7")
+    assert (shown["mean ms"], shown["median ms"], shown["quartiles ms"]) == ("5", "4", "3 to 7")
 
 
 def test_markdown_and_screen_show_the_same_cells() -> None:
@@ -96,13 +96,13 @@ def test_markdown_and_screen_show_the_same_cells() -> None:
     assert all(word in text for word in ("A title", "mechanism", "ms", "full", "1.5", "something else"))
 
 
-def test_csv_comes_back_as_it_was() -> None:
+def test_csv_survives_a_round_trip() -> None:
     rows = [{"a": 1.25, "b": None, "c": 'a "b", c'}, {"a": None, "b": True, "c": ""}]
     back = list(csv.DictReader(to_csv(rows).decode().splitlines()))
     assert back == [{"a": "1.25", "b": "", "c": 'a "b", c'}, {"a": "", "b": "True", "c": ""}]
 
 
-def test_a_record_without_a_sweep_leaves_none_of_an_earlier_one(tmp_path: Path) -> None:
+def test_a_record_without_a_sweep_removes_an_earlier_one(tmp_path: Path) -> None:
     rows, variants = sweep_rows(TIMES), [parse(word) for word in TIMES]
     write_unfinished(tmp_path, rows)
     write_report(tmp_path, rows, variants, 16, FACTS)
@@ -113,7 +113,7 @@ def test_a_record_without_a_sweep_leaves_none_of_an_earlier_one(tmp_path: Path) 
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted([CASES, TABLES])
 
 
-def test_a_run_that_was_stopped_leaves_the_earlier_record_as_it_was(tmp_path: Path) -> None:
+def test_a_stopped_run_keeps_the_earlier_record(tmp_path: Path) -> None:
     rows = sweep_rows(TIMES)
     write_report(tmp_path, rows, [parse(word) for word in TIMES], 16, FACTS)
     before = {file: file.read_bytes() for file in tmp_path.iterdir()}

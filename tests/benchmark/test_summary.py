@@ -18,13 +18,13 @@ def test_a_row_compares_its_median_with_the_fused_softmax_and_the_limits() -> No
     _, row = rows_of([fused, other], LIMITS, torch.float32, FACTS)
     assert row["times_fused"] == pytest.approx(2)
     assert (row["median_ms"], row["repetitions"], row["peak_bytes"]) == (4.0, 1, 8192)
-    # 2 heads × (4 L E² + 3 L E) and 4 × L × 2 × E floats in 4 ms, of 10⁹ a second
+    # 2 heads × (4 L E² + 3 L E) and 4 × L × 2 × E floats in 4 ms, at 10⁹ per second
     assert row["share_of_product"] == pytest.approx(2 * (4 * 16 * 64 + 3 * 16 * 8) / 4e6)
     assert row["share_of_copy"] == pytest.approx(4 * 16 * 2 * 8 * 4 / 4e6)
     assert (row["machine"], row["product_gflops"], row["copy_gbs"]) == ("a machine", 1.0, 1.0)
 
 
-def test_a_case_that_was_left_out_has_its_word_and_no_numbers() -> None:
+def test_a_skipped_case_has_a_reason_and_no_numbers() -> None:
     fused = Measured(case("full"), skipped="memory: none left")
     other = Measured(case("linear"), Spread.of([0.004]), 8192)
     skipped, row = rows_of([fused, other], LIMITS, torch.float32, FACTS)
@@ -33,7 +33,7 @@ def test_a_case_that_was_left_out_has_its_word_and_no_numbers() -> None:
     assert row["times_fused"] is None
 
 
-def test_sweeps_are_parted_by_passes_and_causality() -> None:
+def test_sweeps_are_separated_by_passes_and_causality() -> None:
     rows = sweep_rows({"full": QUADRATIC}) + sweep_rows({"full": QUADRATIC}, backward=True)
     rows += sweep_rows({"full": QUADRATIC}, causal=True)
     assert [sweep.title for sweep in sweeps_of(rows)] == ["forward", "forward+backward", "forward, causal"]
@@ -41,7 +41,7 @@ def test_sweeps_are_parted_by_passes_and_causality() -> None:
     assert not list(sweeps_of([row | {"table": "layer"} for row in rows]))
 
 
-def test_the_summary_has_exponents_crossing_and_shares() -> None:
+def test_the_summary_has_exponents_crossover_and_fractions_of_the_limits() -> None:
     (sweep,) = sweeps_of(
         sweep_rows({"full": QUADRATIC, "linear": LINEAR}, {length: 100 * length for length in LENGTHS})
     )
@@ -58,7 +58,7 @@ def test_the_summary_has_exponents_crossing_and_shares() -> None:
     assert (fused["passes_fused_at"], fused["passes_fused"]) == (None, "")
 
 
-def test_lengths_that_were_left_out_are_in_no_fit() -> None:
+def test_skipped_lengths_are_not_fitted() -> None:
     short = {length: LINEAR[length] for length in (16, 32)}
     (sweep,) = sweeps_of(sweep_rows({"full": QUADRATIC, "linear": short}))
     line = summarise(sweep, parse("linear"), fit_from=16)
@@ -66,7 +66,7 @@ def test_lengths_that_were_left_out_are_in_no_fit() -> None:
     assert line["passes_fused"] == "not up to 32"
 
 
-def test_a_mechanism_that_never_ran_has_a_line() -> None:
+def test_a_mechanism_that_never_ran_has_a_summary() -> None:
     (sweep,) = sweeps_of(sweep_rows({"full": QUADRATIC, "linear": {}}))
     line = summarise(sweep, parse("linear"), fit_from=16)
     assert (line["longest"], line["times_fused_at_longest"], line["passes_fused"]) == (None, None, "not measured")

@@ -6,7 +6,7 @@ from tests.benchmark.made import CPU
 TASK = Task(context_length=5, horizon=3, batch=2, channels=4)
 
 
-def test_the_windows_are_the_same_at_each_call_and_cut_where_the_look_back_ends() -> None:
+def test_windows_are_reproducible_and_split_at_the_end_of_the_look_back() -> None:
     drawn, again = TASK.draw(CPU), TASK.draw(CPU)
     assert torch.equal(drawn.values, again.values)
     assert torch.equal(drawn.known, again.known)
@@ -17,5 +17,5 @@ def test_the_windows_are_the_same_at_each_call_and_cut_where_the_look_back_ends(
     assert drawn.known.abs().max() <= 1
 
 
-def test_the_lengths_are_said_in_words() -> None:
+def test_the_label_has_both_lengths() -> None:
     assert Task(1024, 96, 1, 1).label == "1,024 → 96"

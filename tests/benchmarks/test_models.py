@@ -1,4 +1,4 @@
-"""Benchmarks of whole models, from the command line to the files."""
+"""Benchmarks of whole models, from the command line to their files."""
 
 import sys
 from pathlib import Path
@@ -16,9 +16,7 @@ MODEL = ["--model", f"informer:start_length=0,{SIZES}"]
 pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
 
-def test_peers_leaves_every_comparison_and_says_what_differs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_peers_writes_every_comparison_and_the_differences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     transformers = pytest.importorskip("transformers")
     assert peers.main([*SMALL, *MODEL, "--pairs", "3", "--output", str(tmp_path)]) == 0
     assert sorted(file.name for file in tmp_path.iterdir()) == ["cases.csv", "tables.md"]
@@ -41,7 +39,7 @@ def test_peers_leaves_every_comparison_and_says_what_differs(
     assert "both decode the horizon" in tables
 
 
-def test_peers_without_the_extra_is_one_line(
+def test_peers_without_transformers_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
@@ -51,7 +49,7 @@ def test_peers_without_the_extra_is_one_line(
     assert not (tmp_path / "new").exists()
 
 
-def test_step_leaves_the_share_of_the_limit_and_the_operations(
+def test_step_writes_the_fraction_of_the_limit_and_the_operations(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--repetitions", "2", "--top", "3", "--attention", "probsparse:factor=2", "--output", str(tmp_path)]
@@ -66,11 +64,13 @@ def test_step_leaves_the_share_of_the_limit_and_the_operations(
         assert 0 < float(row["update_share"]) < 1
         assert int(row["operations"]) > 0
     operations = [int(row["operations"]) for row in rows]
-    assert operations[0] == pytest.approx(operations[1], rel=0.02)  # few queries go another way in fp32
+    assert operations[0] == pytest.approx(
+        operations[1], rel=0.02
+    )  # a layer of few queries computes differently in fp32
     operations = read_rows(tmp_path / "operations.csv")
     assert {row["kind"] for row in operations} == {"products", "optimizer", "rest"}
     tables, printed = (tmp_path / "tables.md").read_text(encoding="utf-8"), capsys.readouterr().out
-    assert tables.count("## Where a step's time goes, 24 → 6, batch 2, fp32") == 1
+    assert tables.count("## Time of a step by operation, 24 → 6, batch 2, fp32") == 1
     assert "probsparse factor=2" in tables
     assert printed.splitlines()[-1] == f"{tmp_path}: cases.csv, operations.csv, tables.md"
 
@@ -80,10 +80,10 @@ def test_step_leaves_the_share_of_the_limit_and_the_operations(
     [
         (["--attention", "softmax"], "--attention softmax: 'softmax' does not exist: choose one of"),
         (["--model", "informer:size=3"], "size missing or unknown"),
-        (["--device", "cuda"], "--device cuda: no CUDA device here"),
+        (["--device", "cuda"], "--device cuda: no CUDA device available"),
     ],
 )
-def test_a_step_that_cannot_be_measured_is_one_line_and_nothing_written(
+def test_an_impossible_step_is_one_line_and_writes_nothing(
     words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -95,7 +95,7 @@ def test_a_step_that_cannot_be_measured_is_one_line_and_nothing_written(
 
 
 @pytest.mark.parametrize("words", [["--windows", "96"], ["--windows", "96:0"], ["--top", "0"]])
-def test_an_option_out_of_range_is_argparse_s_own_complaint(words: list[str]) -> None:
+def test_argparse_refuses_an_option_out_of_range(words: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         (step if "--top" in words else peers).main(words)
     assert ended.value.code == 2

@@ -26,18 +26,18 @@ def peer(label: str, log: list[str] | None = None, width: int = 2) -> Peer:
 
 
 @pytest.mark.parametrize("passes", list(module.PASSES))
-def test_passes_of_the_two_come_in_turn(passes: str) -> None:
+def test_passes_of_both_models_alternate(passes: str) -> None:
     log: list[str] = []
-    held = hold(TASK, passes, (peer("ours", log), peer("theirs", log)), ["fp32"], rounds=3)
+    contest = hold(TASK, passes, (peer("ours", log), peer("theirs", log)), ["fp32"], rounds=3)
     timed = log[-6:]  # before them: warm-up and memory
     assert timed == ["ours", "theirs", "theirs", "ours", "ours", "theirs"]
-    assert {key: len(seconds) for key, seconds in held.seconds.items()} == {
+    assert {key: len(seconds) for key, seconds in contest.seconds.items()} == {
         ("ours", "fp32"): 3,
         ("theirs", "fp32"): 3,
     }
 
 
-def test_ratios_are_taken_pair_by_pair_and_windows_by_the_median() -> None:
+def test_ratios_are_per_pair_and_windows_from_the_median() -> None:
     seconds = {
         ("ours", "fp32"): [1.0, 2.0, 4.0],
         ("theirs", "fp32"): [2.0, 2.0, 12.0],
@@ -57,23 +57,23 @@ def test_ratios_are_taken_pair_by_pair_and_windows_by_the_median() -> None:
     assert (last["share_of_peak"], last["ours_parameters"], last["theirs_parameters"]) == (0.25, 8, 20)
 
 
-def test_a_precision_that_was_not_measured_is_not_compared() -> None:
-    held = hold(TASK, "inference", (peer("ours"), peer("theirs")), ["bf16"], rounds=1)
-    assert [(row["ours_precision"], row["theirs_precision"]) for row in rows_of(held)] == [("bf16", "bf16")]
+def test_an_unmeasured_precision_is_not_compared() -> None:
+    contest = hold(TASK, "inference", (peer("ours"), peer("theirs")), ["bf16"], rounds=1)
+    assert [(row["ours_precision"], row["theirs_precision"]) for row in rows_of(contest)] == [("bf16", "bf16")]
 
 
-def test_the_peak_is_what_is_held_and_what_a_pass_adds() -> None:
+def test_the_peak_is_the_held_memory_plus_a_pass() -> None:
     ours = peer("ours")
-    held = hold(TASK, "inference", (ours, peer("theirs")), ["fp32"], rounds=1)
-    assert held.peaks["ours", "fp32"] == 8 * 4 + 4 * 2 * 4  # weights, and the output of four rows
+    contest = hold(TASK, "inference", (ours, peer("theirs")), ["fp32"], rounds=1)
+    assert contest.peaks["ours", "fp32"] == 8 * 4 + 4 * 2 * 4  # weights, and the output of four rows
     trained = hold(TASK, "training step", (ours, peer("theirs")), ["fp32"], rounds=1)
     assert trained.peaks["ours", "fp32"] >= 3 * 8 * 4 + 2 * 4 + 8 * 4  # weights, two averages, counts, gradients
 
 
-def test_a_device_without_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_out_of_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(module, "peak_bytes", fail)
-    with pytest.raises(InputError, match=r"^8 → 2, batch 4: the device has not enough memory: lower --batch$"):
+    with pytest.raises(InputError, match=r"^8 → 2, batch 4: the device ran out of memory: lower --batch$"):
         hold(TASK, "inference", (peer("ours"), peer("theirs")), ["fp32"], rounds=1)

@@ -1,4 +1,4 @@
-"""What the peers benchmark says of the other model is what that model does."""
+"""The claims of the peers benchmark about the other model are true."""
 
 import math
 
@@ -23,24 +23,24 @@ def peer() -> Peer:
     return their_peer(build_theirs(configuration_of(PRESET, FACTOR, TASK)), TASK.draw(CPU))
 
 
-def test_sizes_that_theirs_cannot_have_are_refused() -> None:
-    with pytest.raises(InputError, match="transformers has the paper's model: choose informer"):
+def test_sizes_that_their_model_cannot_have_are_refused() -> None:
+    with pytest.raises(InputError, match="transformers has only the paper's model: choose informer"):
         configuration_of(parse_preset("patch_informer"), FACTOR, TASK)
     with pytest.raises(InputError, match="leave head_dim null"):
         configuration_of(parse_preset("informer:head_dim=8"), FACTOR, TASK)
 
 
-def test_their_model_has_the_sizes_that_were_asked_for(peer: Peer) -> None:
+def test_their_model_has_the_requested_sizes(peer: Peer) -> None:
     layers = [module for module in peer.model.modules() if isinstance(module, nn.Linear)]
     widths = {(layer.in_features, layer.out_features) for layer in layers}
     assert {(16, 16), (16, 32), (32, 16)} <= widths
     assert sum((layer.in_features, layer.out_features) == (16, 32) for layer in layers) == 3
-    # the value before, two logarithms of location and scale a series, the known inputs
+    # per series the previous value and the logarithms of location and scale, plus the known inputs
     assert (7 * (1 + 2) + 6, 16) in widths
     assert sum(isinstance(module, nn.MaxPool1d) for module in peer.model.modules()) == 1
 
 
-def test_their_forecast_is_two_parameters_for_each_step_and_series(peer: Peer) -> None:
+def test_their_forecast_has_two_parameters_per_step_and_series(peer: Peer) -> None:
     location, scale = inference(peer, "fp32")()  # type: ignore[misc]
     assert location.shape == scale.shape == (2, 24, 7)
     assert (scale > 0).all()
@@ -55,7 +55,7 @@ def test_their_step_trains(peer: Peer, precision: str) -> None:
     assert any(not torch.equal(one, other) for one, other in zip(before, after, strict=True))
 
 
-def test_without_the_future_their_forward_decodes_one_step(peer: Peer) -> None:
+def test_their_forward_decodes_one_step_without_the_future(peer: Peer) -> None:
     drawn = TASK.draw(CPU)
     peer.model.eval()
     with torch.no_grad():
@@ -67,7 +67,7 @@ def test_without_the_future_their_forward_decodes_one_step(peer: Peer) -> None:
     assert output.last_hidden_state.shape[1] == 1
 
 
-def test_they_score_as_many_keys_as_there_are_and_compute_a_logarithm_of_queries(
+def test_their_model_samples_all_keys_and_has_logarithmically_many_active_queries(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[tuple[int, int]] = []
@@ -90,7 +90,7 @@ def test_they_score_as_many_keys_as_there_are_and_compute_a_logarithm_of_queries
     assert chosen == [FACTOR * math.ceil(math.log1p(length)) for length in lengths]
 
 
-def test_their_decoder_reads_the_step_before_and_not_the_one_it_forecasts(peer: Peer) -> None:
+def test_their_decoder_reads_the_previous_step_and_not_the_target(peer: Peer) -> None:
     drawn = TASK.draw(CPU)
     changed = TASK.draw(CPU)
     changed.values[:, -1] += 100.0  # the last step of the horizon

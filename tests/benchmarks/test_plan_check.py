@@ -1,4 +1,4 @@
-"""A plan beside real trainings, from the command line to its tables and its file."""
+"""A plan compared with real trainings, from the command line to its tables and its file."""
 
 import json
 from dataclasses import asdict, replace
@@ -11,7 +11,7 @@ from benchmarks import plan_check
 from benchmarks.plan_check import Pair, check_table, compare, main, rank
 from forecast.common.errors import Interrupted
 from forecast.plan import clock, planner, worker
-from forecast.plan.messages import Answer, Ask
+from forecast.plan.messages import Answer, Request
 from forecast.training.sweep.isolated import Failure, JobFailed
 from forecast.training.train import train
 from tests.plan.made import LENGTH, PACE, measured
@@ -30,15 +30,15 @@ def result_of(steps: int, seconds: float, peak: float) -> dict[str, Any]:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """Answer in the place of the processes: `linear` is twice as fast as `full`; note what was asked of which."""
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Replace the processes, with `linear` twice as fast as `full`; return the list of requests and trainings."""
     seen: list[tuple[str, str]] = []
 
     def pace_of(label: str) -> Any:
         return replace(PACE, step=0.2) if label == "linear" else PACE
 
-    def ask_child(ask: Ask, label: str, limit: float) -> Answer:
-        seen.append((label, ask.what))
+    def request_child(request: Request, label: str, limit: float) -> Answer:
+        seen.append((label, request.what))
         return measured(pace=pace_of(label))
 
     def train_apart(config: dict[str, Any], folder: Path, argv: list[str]) -> dict[str, Any]:
@@ -46,18 +46,18 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
         seen.append((label, "train"))
         return result_of(steps, pace_of(label).fit_seconds(LENGTH, steps) / 1.25, 400.0)
 
-    monkeypatch.setattr(planner, "ask_child", ask_child)
+    monkeypatch.setattr(planner, "request_child", request_child)
     monkeypatch.setattr(plan_check, "train_apart", train_apart)
     return seen
 
 
-def test_trainings_beside_the_plan_come_in_turn_and_give_ratios_and_ranks(
-    asked: list[tuple[str, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_plans_and_trainings_alternate_and_give_ratios_and_rankings(
+    requests: list[tuple[str, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--mechanisms", "full", "linear", "--rounds", "2", "--check-steps", "30", "--confirm"]
     assert check(*words, "--output", str(tmp_path / "plan.json")) == 0
-    assert [what for _, what in asked[:8]] == ["measure", "train"] * 2 + ["train", "again"] * 2
-    assert [label for label, _ in asked[:8]] == ["full"] * 2 + ["linear"] * 4 + ["full"] * 2
+    assert [what for _, what in requests[:8]] == ["measure", "train"] * 2 + ["train", "again"] * 2
+    assert [label for label, _ in requests[:8]] == ["full"] * 2 + ["linear"] * 4 + ["full"] * 2
     written = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
     assert written["command"].startswith("python -m benchmarks.plan_check data=synthetic")
     for compared in written["check"]["mechanisms"].values():
@@ -66,7 +66,7 @@ def test_trainings_beside_the_plan_come_in_turn_and_give_ratios_and_ranks(
     ranking = written["check"]["ranking"]["seconds"]
     assert ranking == {"planned": ["linear", "full"], "real": ["linear", "full"], "swapped": []}
     printed = " ".join(capsys.readouterr().out.split())
-    assert "by time, trained: linear < full; planned: linear < full" in printed
+    assert "order by time, trained: linear < full; planned: linear < full" in printed
     assert "one step at batch" in printed
 
 
@@ -77,11 +77,11 @@ def test_trainings_beside_the_plan_come_in_turn_and_give_ratios_and_ranks(
         (Interrupted("the same command resumes it", 15), 130, "nothing was written"),
     ],
 )
-def test_a_training_that_does_not_finish_ends_the_check_in_one_line(
+def test_an_unfinished_training_ends_the_check_in_one_line(
     end: Exception,
     code: int,
     words: str,
-    asked: list[tuple[str, str]],
+    requests: list[tuple[str, str]],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -95,15 +95,15 @@ def test_a_training_that_does_not_finish_ends_the_check_in_one_line(
     assert error.count("\n") == 1
 
 
-def test_a_real_plan_and_a_real_training_are_measured_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def ask_here(ask: Ask, label: str, limit: float) -> Answer:
-        return Answer.of(json.loads(json.dumps(worker.answer_request(**json.loads(json.dumps(asdict(ask)))))))
+def test_a_real_plan_and_a_real_training_have_similar_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer_here(request: Request, label: str, limit: float) -> Answer:
+        return Answer.of(json.loads(json.dumps(worker.answer_request(**json.loads(json.dumps(asdict(request)))))))
 
-    monkeypatch.setattr(planner, "ask_child", ask_here)
+    monkeypatch.setattr(planner, "request_child", answer_here)
     monkeypatch.setattr(plan_check, "train_apart", lambda config, folder, argv: train(config, folder=folder)[1])
     monkeypatch.setattr(
         worker, "limit_process", lambda _: None
-    )  # of this process: the tests after this one would have it
+    )  # else the later tests in this process would be limited
     monkeypatch.setattr(clock, "LEAST", 16)
     monkeypatch.chdir(tmp_path)
     words = ["--mechanisms", "mean", "--seconds", "0", "--rounds", "2", "--check-steps", "6"]
@@ -118,7 +118,7 @@ def pair(planned: float, real: float) -> Pair:
     return Pair({"seconds": planned, "peak_mib": 1.0}, {"seconds": real, "peak_mib": 1.0})
 
 
-def test_a_plan_is_asked_for_as_many_steps_as_the_training_made() -> None:
+def test_a_plan_is_evaluated_at_the_steps_of_the_training() -> None:
     made = Pair.of(measured(), result_of(60, seconds=50.0, peak=600.0))
     assert made.planned == {"seconds": PACE.fit_seconds(LENGTH, 60), "peak_mib": 300.0}
     assert made.planned["seconds"] == pytest.approx(4 + 60 + 2 * 3 + 1)
@@ -136,7 +136,7 @@ def test_the_median_ratio_decides(third: float, within: bool) -> None:
 
 
 @pytest.mark.parametrize(("highest", "claimed"), [(9.4, True), (9.6, False)])
-def test_what_is_ranked_wrongly_is_named_with_how_far_it_is_apart(highest: float, claimed: bool) -> None:
+def test_a_wrongly_ranked_pair_is_listed_with_its_difference(highest: float, claimed: bool) -> None:
     compared = {
         "full": {"planned": 10.0, "real": 9.0, "reals": [9.0, 8.0, 12.0], "plans": [10.0, 9.5, 11.0]},
         "mean": {"planned": 2.0, "real": 2.0, "reals": [2.0, 2.0, 2.0], "plans": [2.0, 2.0, 2.0]},
@@ -152,13 +152,14 @@ def test_what_is_ranked_wrongly_is_named_with_how_far_it_is_apart(highest: float
 
 
 @pytest.mark.parametrize(
-    ("claimed", "words"), [(True, "the plans all stood the other way"), (False, "the plans did not tell them apart")]
+    ("claimed", "words"),
+    [(True, "all plans had the wrong order"), (False, "the plans marked the order as uncertain")],
 )
-def test_what_is_out_of_order_says_whether_the_plans_claimed_it(claimed: bool, words: str) -> None:
+def test_a_wrong_order_is_shown_with_the_certainty_of_the_plans(claimed: bool, words: str) -> None:
     swap = {"mechanisms": ["full", "mean"], "apart": 0.1, "alike": 4, "turns": 5, "claimed": claimed}
     ranks: dict[str, Any] = {"real": ["mean", "full"], "planned": ["full", "mean"], "swapped": [swap]}
     settled = {**ranks, "planned": ["mean", "full"], "swapped": []}
     result = {"pairs": 5, "mechanisms": {}, "ranking": {"seconds": ranks, "peak_mib": settled}}
-    (said,) = (note for note in check_table(result).notes if "out of order" in note)
-    assert said.startswith("by time out of order: full and mean, 10.0% apart in the trainings")
-    assert f"which stood so in 4 of 5 turns; {words}" in said
+    (note,) = (note for note in check_table(result).notes if "wrong order by" in note)
+    assert note.startswith("wrong order by time: full and mean, 10.0 % apart in the trainings")
+    assert f"in this order in 4 of 5 rounds; {words}" in note

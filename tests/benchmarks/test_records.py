@@ -1,4 +1,4 @@
-"""The index of the records, benchmarks/README.md."""
+"""The index of records, benchmarks/README.md."""
 
 import re
 
@@ -12,7 +12,7 @@ ROWS = [
 ]
 
 
-def test_every_record_is_in_the_index_once_and_every_entry_is_there() -> None:
+def test_every_record_is_in_the_index_once_and_every_entry_exists() -> None:
     entries = [name for row in ROWS for name in re.findall(r"`([^`]+)`", row[0])]
     matched = {name: [path for path in FOLDER.glob(name) if path.is_file()] for name in entries}
     assert [name for name, paths in matched.items() if not paths] == []
@@ -21,7 +21,7 @@ def test_every_record_is_in_the_index_once_and_every_entry_is_there() -> None:
     assert len(entries) == len(matched)
 
 
-def test_every_entry_says_what_it_shows_and_which_command_made_it_when_and_where() -> None:
+def test_every_entry_has_content_command_date_and_machine() -> None:
     assert ROWS
     for record, shows, made_by, when, machine in ROWS:
         assert shows, record
@@ -32,6 +32,6 @@ def test_every_entry_says_what_it_shows_and_which_command_made_it_when_and_where
             assert place.with_suffix(".py").is_file() or (place / "__main__.py").is_file(), record
 
 
-def test_records_are_nowhere_else() -> None:
+def test_records_are_only_in_their_folder() -> None:
     kinds = {path.suffix for path in (ROOT / "benchmarks").rglob("*") if path.is_file() and FOLDER not in path.parents}
     assert kinds - {".pyc"} == {".py", ".md"}

@@ -32,7 +32,7 @@ FIGURES = StepFigures(
 )  # fmt: skip
 
 
-def test_the_share_is_of_the_higher_limit_and_the_optimizer_stands_apart() -> None:
+def test_the_fraction_uses_the_higher_limit_and_separates_the_optimizer() -> None:
     assert FIGURES.product_rate == 1000
     assert FIGURES.share == pytest.approx(0.3)
     assert FIGURES.share_without_update == pytest.approx(0.4)
@@ -46,26 +46,26 @@ def test_the_share_is_of_the_higher_limit_and_the_optimizer_stands_apart() -> No
         ("patch_informer:patch_length=6,d_model=16,num_heads=2,d_ff=32", 2 * 3 * 4),
     ],
 )
-def test_the_rows_of_the_limit_are_the_encoder_s_tokens(word: str, rows: int) -> None:
+def test_the_limit_uses_the_number_of_encoder_tokens(word: str, rows: int) -> None:
     network = build_ours(parse_preset(word), parse("mean"), TASK)
     step = training_step(our_peer(network, TASK.draw(CPU)), "fp32")
     assert encoder_rows(network, step) == rows
     assert not network.encoder._forward_pre_hooks
 
 
-def test_the_limit_is_the_fastest_of_the_layer_s_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[object, ...]] = []
+def test_the_limit_is_the_fastest_product_of_the_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[object, ...]] = []
 
     def rate(*arguments: object) -> float:
-        asked.append(arguments)
-        return float(len(asked))
+        calls.append(arguments)
+        return float(len(calls))
 
     monkeypatch.setattr(module, "product_rate", rate)
     assert layer_product_rate(PRESET, 48, "bf16", CPU) == 3
-    assert asked == [(48, *shape, CPU, torch.bfloat16) for shape in ((16, 16), (16, 32), (32, 16))]
+    assert calls == [(48, *shape, CPU, torch.bfloat16) for shape in ((16, 16), (16, 32), (32, 16))]
 
 
-def test_a_step_and_its_parts_are_timed_as_often_as_asked() -> None:
+def test_a_step_and_its_parts_have_the_requested_repetitions() -> None:
     network = build_ours(PRESET, parse("full"), TASK)
     peer = our_peer(network, TASK.draw(CPU))
     figures, step = measure_step(network, peer, PRESET, "fp32", repetitions=3)
@@ -77,13 +77,13 @@ def test_a_step_and_its_parts_are_timed_as_often_as_asked() -> None:
     step()
 
 
-def test_operations_and_what_none_of_them_explains_make_up_the_step() -> None:
-    found = [Operation("aten::mm", "products", 3, 1.0), Operation("aten::copy_", "rest", 2, 0.5)]
-    rows = operation_rows(TASK, "fp32", [*found, Operation("aten::view", "rest", 9, 0.0)], 2.0)
+def test_operations_and_the_time_outside_add_up_to_the_step() -> None:
+    operations = [Operation("aten::mm", "products", 3, 1.0), Operation("aten::copy_", "rest", 2, 0.5)]
+    rows = operation_rows(TASK, "fp32", [*operations, Operation("aten::view", "rest", 9, 0.0)], 2.0)
     assert [(row["operation"], row["share_of_step"]) for row in rows] == [
         ("aten::mm", 0.5), ("aten::copy_", 0.25), (OUTSIDE, 0.25),
     ]  # fmt: skip
     (table,) = operation_tables(rows, top=1)
     assert [cells[0] for cells in table.cells] == ["aten::mm"]
-    assert table.notes[0].startswith("in all: products 50.0 %, optimizer 0.0 %, rest 50.0 %")
-    assert all(row["operation"] != OUTSIDE for row in operation_rows(TASK, "fp32", found, 1.2))
+    assert table.notes[0].startswith("total: products 50.0 %, optimizer 0.0 %, rest 50.0 %")
+    assert all(row["operation"] != OUTSIDE for row in operation_rows(TASK, "fp32", operations, 1.2))

@@ -20,11 +20,11 @@ from tests.benchmark.made import CPU
         ("autograd::engine::evaluate_function: AddmmBackward0", "rest"),
     ],
 )
-def test_an_operation_is_known_by_its_name(name: str, kind: str) -> None:
+def test_the_kind_of_an_operation_follows_from_its_name(name: str, kind: str) -> None:
     assert kind_of(name) == kind
 
 
-def test_a_step_is_taken_apart_and_its_largest_part_comes_first() -> None:
+def test_a_breakdown_lists_the_slowest_operation_first() -> None:
     layer = nn.Linear(512, 512)
     optimizer = torch.optim.AdamW(layer.parameters(), fused=True)
     inputs = torch.randn(1024, 512)
@@ -34,10 +34,10 @@ def test_a_step_is_taken_apart_and_its_largest_part_comes_first() -> None:
         optimizer.step()
 
     run()
-    found = breakdown(run, CPU)
-    by_name = {operation.name: operation for operation in found}
-    assert found[0].kind == "products"
+    operations = breakdown(run, CPU)
+    by_name = {operation.name: operation for operation in operations}
+    assert operations[0].kind == "products"
     assert by_name["aten::addmm"].calls == 1
     assert by_name["aten::_fused_adamw_"].kind == "optimizer"
-    assert [operation.seconds for operation in found] == sorted((o.seconds for o in found), reverse=True)
-    assert len(by_name) == len(found)
+    assert [operation.seconds for operation in operations] == sorted((o.seconds for o in operations), reverse=True)
+    assert len(by_name) == len(operations)

@@ -1,4 +1,4 @@
-"""Answers made by hand, with numbers that can be checked in the head."""
+"""Example answers with simple numbers."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ PACE = Pace(step=0.7, wait=0.1, between=0.2, first=4.0, window=0.01, validation=
 
 
 def level(length: int, *, square: float = 0.0) -> Level:
-    """Return what a model holds that takes 1 MiB a window and step, `square` MiB a window and step squared."""
+    """Return the level of a model that needs 1 MiB per window and step, plus `square` MiB per squared step."""
     window = MIB * (length + square * length**2)
     return Level(length, held=10 * MIB, step=Line(0.0, window), evaluation=Line(0.0, window / 10))
 
@@ -27,11 +27,11 @@ FOOTPRINT = Footprint(look_back=20, base=100 * MIB, factor=1.0, levels=[level(5)
 
 
 def measured(**changed: Any) -> Answer:
-    """Return the answer of a mechanism whose steps take a second."""
+    """Return the answer of a mechanism with steps of one second."""
     whole = Answer(length=LENGTH, pace=PACE, footprint=FOOTPRINT, longest=60, peak_mib=300.0, steps=6)
     return replace(whole, **changed)
 
 
 def settings_of(config: dict[str, Any]) -> Settings:
-    """Return what a candidate has of its settings: the configuration as plain values."""
+    """Return settings that have only the configuration as plain values."""
     return cast(Settings, SimpleNamespace(plain=config))

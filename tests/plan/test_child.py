@@ -4,20 +4,20 @@ from typing import Any
 import pytest
 
 from forecast.plan import messages
-from forecast.plan.messages import MEASURE, Answer, Ask, ask_child
+from forecast.plan.messages import MEASURE, Answer, Request, request_child
 from tests.plan.made import measured
 
-ASK = Ask(MEASURE, {}, 1.0, 2**30)
+REQUEST = Request(MEASURE, {}, 1.0, 2**30)
 
 
-@pytest.mark.parametrize("answer", [measured(), Answer("memory: the process had no more")])
-def test_a_question_goes_to_a_process_and_its_answer_comes_back(
+@pytest.mark.parametrize("answer", [measured(), Answer("memory: the process ran out of memory")])
+def test_a_request_is_sent_to_a_process_and_its_answer_returned(
     answer: Answer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def measure_in_child(function: str, request: Any, limit: float, *, label: str, late: str) -> Any:
-        assert (function, request) == ("forecast.plan.worker:answer_request", asdict(ASK))
+        assert (function, request) == ("forecast.plan.worker:answer_request", asdict(REQUEST))
         assert (limit, label, late) == (30, "full", "took more than 30 s: raise --limit")
         return asdict(answer) if answer.length is not None else {"why": answer.why}
 
     monkeypatch.setattr(messages, "measure_in_child", measure_in_child)
-    assert ask_child(ASK, "full", 30) == answer
+    assert request_child(REQUEST, "full", 30) == answer

@@ -15,7 +15,7 @@ def batch_of(windows: int) -> Any:
     return SimpleNamespace(origin=range(windows))
 
 
-def test_the_parts_of_a_training_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_waits_gaps_and_validations_are_timed_separately(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(clock, "_now", lambda _: now[0])
     timer, loader = StepClock(seconds=1e9), TRAINER.train_dataloader
@@ -43,7 +43,7 @@ def test_the_parts_of_a_training_are_told_apart(monkeypatch: pytest.MonkeyPatch)
     validate(fixed=11.0)
     step(0.5, 0.1, 0.5)
     validate(fixed=6.0)
-    now[0] -= 0.5  # nothing comes between the last validation and the end
+    now[0] -= 0.5  # the training ends right after the last validation
     timer.on_train_end(TRAINER, MODULE)
     pace = timer.pace(prepare=3.0)
     assert (pace.step, pace.wait, pace.between, pace.prepare) == pytest.approx((1.0, 0.25, 0.5, 3.0))
@@ -53,11 +53,11 @@ def test_the_parts_of_a_training_are_told_apart(monkeypatch: pytest.MonkeyPatch)
     assert pace.first_validation == pytest.approx(11 + 0.5 - 6)
 
 
-@pytest.mark.parametrize(("windows", "each"), [((256, 1), 4 / 257), ((256, 256), 1 / 256), ((256,), 3 / 256)])
-def test_the_first_batch_of_a_validation_is_left_out_where_others_have_as_many_windows(
-    windows: tuple[int, ...], each: float, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("windows", "seconds_each"), [((256, 1), 4 / 257), ((256, 256), 1 / 256), ((256,), 3 / 256)])
+def test_the_first_validation_batch_is_not_timed_if_the_others_have_as_many_windows(
+    windows: tuple[int, ...], seconds_each: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It takes three seconds, each other one."""
+    """The first batch takes three seconds, every other one second."""
     now = [0.0]
     monkeypatch.setattr(clock, "_now", lambda _: now[0])
     timer = StepClock(seconds=1e9)
@@ -69,11 +69,11 @@ def test_the_first_batch_of_a_validation_is_left_out_where_others_have_as_many_w
         now[0] += seconds
         timer.on_validation_batch_end(TRAINER, MODULE, None, batch_of(count), 0)
     timer.on_train_end(TRAINER, MODULE)
-    assert timer.pace(prepare=0.0).window == pytest.approx(each)
+    assert timer.pace(prepare=0.0).window == pytest.approx(seconds_each)
 
 
 @pytest.mark.parametrize(("seconds", "steps"), [(0.0, LEAST), (10.0, WARM_UP + 10)])
-def test_the_training_is_ended_after_its_seconds_of_steps_and_the_least_of_them(
+def test_the_training_ends_after_its_seconds_and_minimum_steps(
     seconds: float, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
@@ -82,7 +82,7 @@ def test_the_training_is_ended_after_its_seconds_of_steps_and_the_least_of_them(
     timer = StepClock(seconds)
     for number in range(1, steps + 1):
         assert not TRAINER.should_stop
-        now[0] += 3.0  # what is between the steps does not count
+        now[0] += 3.0  # the time between steps does not count
         TRAINER.train_dataloader.given = now[0]
         timer.on_train_batch_start(TRAINER, MODULE, None, 0)
         now[0] += 1.0

@@ -1,4 +1,4 @@
-"""The planner, from the command line to its tables and its file."""
+"""The planner, from the command line to its table and its file."""
 
 import json
 from dataclasses import asdict, replace
@@ -10,7 +10,7 @@ import pytest
 from forecast.plan import clock, planner, worker
 from forecast.plan.__main__ import main
 from forecast.plan.clock import FIRST_VALIDATION, WARM_UP, StepClock
-from forecast.plan.messages import AGAIN, MEASURE, Answer, Ask
+from forecast.plan.messages import AGAIN, MEASURE, Answer, Request
 from tests.plan.made import PACE, measured
 from tests.support.small import QUICK, SIMULATED, SMALL
 
@@ -24,29 +24,29 @@ def plan(*words: str) -> int:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """Answer in the place of the processes: `linear` is twice as fast as `full`; give what was asked of which."""
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Replace the measuring processes, with `linear` twice as fast as `full`; return the list of requests."""
     seen: list[tuple[str, str]] = []
 
-    def ask_child(ask: Ask, label: str, limit: float) -> Answer:
-        seen.append((label, ask.what))
+    def request_child(request: Request, label: str, limit: float) -> Answer:
+        seen.append((label, request.what))
         fast = replace(PACE, step=0.2) if label == "linear" else PACE
         if label == "linformer":
             return Answer("refused: attention=linformer cannot be causal: set attention@decoder_attention=full")
-        assert ask.memory_bytes == 2 * 2**30
+        assert request.memory_bytes == 2 * 2**30
         return measured(pace=fast)
 
-    monkeypatch.setattr(planner, "ask_child", ask_child)
+    monkeypatch.setattr(planner, "request_child", request_child)
     return seen
 
 
-def test_a_plan_has_a_row_for_each_mechanism_and_says_why_one_has_none(
-    asked: list[tuple[str, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_plan_has_a_row_per_mechanism_and_the_reason_of_a_refusal(
+    requests: list[tuple[str, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--mechanisms", "full", "linear", "linformer", "--output", str(tmp_path / "plan.json")]
     assert plan(*words) == 0
-    again = [("linear", AGAIN), ("full", AGAIN)]  # what is refused is not measured again
-    assert asked == [*((name, MEASURE) for name in ("full", "linear", "linformer")), *again, *reversed(again)]
+    again = [("linear", AGAIN), ("full", AGAIN)]  # a refused mechanism is not measured again
+    assert requests == [*((name, MEASURE) for name in ("full", "linear", "linformer")), *again, *reversed(again)]
     written = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
     assert written["command"].startswith("python -m forecast.plan data=synthetic")
     assert (written["context_length"], written["batch"], written["memory_gib"]) == (48, 10, 2.0)
@@ -58,36 +58,36 @@ def test_a_plan_has_a_row_for_each_mechanism_and_says_why_one_has_none(
     printed = " ".join(capsys.readouterr().out.split())
     assert "1.77 min" in printed
     assert (
-        "training: linear < full; peak: full ≈ linear; <: in every round; ≈: in no certain order, since rounds overlap"
+        "training: linear < full; peak: full ≈ linear; <: less in every round; ≈: order uncertain, rounds overlap"
         in printed
     )
     assert "linformer: refused: attention=linformer cannot be causal: set attention@decoder_attention=full" in printed
 
 
-def test_a_plan_says_at_once_what_it_does_and_how_far_it_is(
-    asked: list[tuple[str, str]], capsys: pytest.CaptureFixture[str]
+def test_a_plan_first_prints_its_work_and_its_progress(
+    requests: list[tuple[str, str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--mechanisms", "full", "linear", "--threads", "1", "--memory-gib", "2"]
     assert main([*WORDS, *words]) == 0
     first, second, *_ = capsys.readouterr().err.splitlines()
     assert first == (
-        "planning 2 mechanisms in 3 rounds for 700 rows of 1 targets: in each, a process reads the data, fits the "
-        "linear maps and makes 4 s of steps; nothing is trained to its end"
+        "planning 2 mechanisms in 3 rounds for 700 rows and 1 target: each round reads the data, fits the linear maps "
+        "and runs 4 s of training steps; no training is completed"
     )
     assert second.startswith("0 of 6, ")
     assert second.endswith(": full: measure")
 
 
-def test_an_interrupted_plan_says_that_nothing_is_left_and_what_is_quicker(
+def test_an_interrupted_plan_says_that_nothing_was_written_and_how_to_shorten_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(planner, "ask_child", interrupt)
+    monkeypatch.setattr(planner, "request_child", interrupt)
     assert plan("--mechanisms", "full") == 130
     error = capsys.readouterr().err
-    assert error.startswith("stopped: interrupted: a plan is all or nothing, and nothing was written: --rounds 1 ")
+    assert error.startswith("stopped: interrupted: nothing was written, since a plan cannot resume: for a shorter plan")
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_an_interrupted_plan_says_that_nothing_is_left_and_what_is_quicker(
         (["--mechanisms", "linformer"], "attention=linformer cannot be causal: set attention@decoder_attention=full"),
     ],
 )
-def test_what_cannot_be_planned_ends_with_one_line_and_code_2(
-    words: list[str], message: str, asked: list[tuple[str, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_an_impossible_plan_ends_with_one_line_and_code_2(
+    words: list[str], message: str, requests: list[tuple[str, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert plan(*(word.format(folder=tmp_path) for word in words)) == 2
     out, error = capsys.readouterr()
@@ -110,14 +110,14 @@ def test_what_cannot_be_planned_ends_with_one_line_and_code_2(
     assert message.format(folder=tmp_path) in error
 
 
-def test_a_real_plan_knows_time_memory_and_the_sizes_that_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def ask_here(ask: Ask, label: str, limit: float) -> Answer:
-        return Answer.of(json.loads(json.dumps(worker.answer_request(**json.loads(json.dumps(asdict(ask)))))))
+def test_a_real_plan_has_times_memory_and_the_sizes_that_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer_here(request: Request, label: str, limit: float) -> Answer:
+        return Answer.of(json.loads(json.dumps(worker.answer_request(**json.loads(json.dumps(asdict(request)))))))
 
-    monkeypatch.setattr(planner, "ask_child", ask_here)
+    monkeypatch.setattr(planner, "request_child", answer_here)
     monkeypatch.setattr(
         worker, "limit_process", lambda _: None
-    )  # of this process: the tests after this one would have it
+    )  # else the later tests in this process would be limited
     monkeypatch.setattr(clock, "LEAST", 16)
     clocks: list[StepClock] = []
 
@@ -143,7 +143,7 @@ def test_a_real_plan_knows_time_memory_and_the_sizes_that_fit(tmp_path: Path, mo
 
 
 @pytest.mark.slow
-def test_a_real_process_answers_what_cannot_be_built(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_real_process_reports_a_refused_mechanism(capsys: pytest.CaptureFixture[str]) -> None:
     words = [*SIMULATED, *QUICK, *SMALL["informer"], "model=informer", "--mechanisms", "linformer", "--quiet"]
     assert main(words) == 2
     out, error = capsys.readouterr()

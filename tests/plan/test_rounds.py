@@ -13,5 +13,5 @@ from forecast.common.timing import always_less
         ([1, 2, 3], [4, 5], False),
     ],
 )
-def test_less_is_what_is_less_in_every_round(ones: list[float], others: list[float], less: bool) -> None:
+def test_always_less_requires_less_in_every_round(ones: list[float], others: list[float], less: bool) -> None:
     assert always_less(ones, others) is less

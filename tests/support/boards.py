@@ -1,4 +1,4 @@
-"""Event files read back: by TensorBoard's own reader, and as its HParams tab shows them."""
+"""Read event files with TensorBoard's reader, and as its HParams tab shows them."""
 
 import io
 from pathlib import Path
@@ -17,14 +17,14 @@ from tensorboard.plugins.hparams.list_session_groups import Handler
 
 
 def events(folder: Path) -> EventAccumulator:
-    """Return all that the event files of one run folder hold."""
-    found = EventAccumulator(str(folder), size_guidance={"images": 0, "scalars": 0})
-    found.Reload()
-    return found
+    """Return the content of the event files of one run folder."""
+    accumulator = EventAccumulator(str(folder), size_guidance={"images": 0, "scalars": 0})
+    accumulator.Reload()
+    return accumulator
 
 
 def curve(folder: Path, tag: str) -> dict[int, float]:
-    """Return a scalar by step; fails where a step comes twice or out of order, or TensorBoard's readers differ."""
+    """Return a scalar by step; fail if a step is repeated or out of order, or if TensorBoard's readers differ."""
     points = events(folder).Scalars(tag)
     steps = [point.step for point in points]
     assert steps == sorted(set(steps)), f"{tag}: {steps}"
@@ -36,20 +36,20 @@ def curve(folder: Path, tag: str) -> dict[int, float]:
 
 def last_scalars(folder: Path) -> dict[str, float]:
     """Return each scalar's last value."""
-    found = events(folder)
-    return {tag: found.Scalars(tag)[-1].value for tag in found.Tags()["scalars"]}
+    entries = events(folder)
+    return {tag: entries.Scalars(tag)[-1].value for tag in entries.Tags()["scalars"]}
 
 
 def images(folder: Path, tag: str) -> dict[int, Image.Image]:
     """Return the pictures under a tag by step."""
-    found = events(folder).Images(tag)
-    return {image.step: Image.open(io.BytesIO(image.encoded_image_string)).convert("RGB") for image in found}
+    entries = events(folder).Images(tag)
+    return {image.step: Image.open(io.BytesIO(image.encoded_image_string)).convert("RGB") for image in entries}
 
 
 def texts(folder: Path, tag: str) -> dict[int, str]:
     """Return the texts under a tag by step."""
-    found = events(folder).Tensors(f"{tag}/text_summary")
-    return {entry.step: entry.tensor_proto.string_val[0].decode() for entry in found}
+    entries = events(folder).Tensors(f"{tag}/text_summary")
+    return {entry.step: entry.tensor_proto.string_val[0].decode() for entry in entries}
 
 
 def hparams_tab(folder: Path) -> dict[str, tuple[dict[str, Any], dict[str, float]]]:

@@ -1,4 +1,4 @@
-"""A page in headless Chromium: what it shows, what it asks for, a picture of it."""
+"""Open a page in headless Chromium: its document, its requests and a screenshot."""
 
 import json
 import shutil
@@ -15,20 +15,20 @@ QUIET = [
 ]
 ALONE = "--host-resolver-rules=MAP * ~NOTFOUND"
 THE_BROWSER = "not an origin"
-"""The initiator of a request that no page caused: the browser's own, for updates, the time or an account."""
+"""Initiator of the browser's requests for updates, the time or an account, which no page caused."""
 
-PATIENCE = 60_000
-"""Milliseconds of its own clock that a page is given: that clock runs ahead while the page waits for nothing."""
+TIME_LIMIT = 60_000
+"""Virtual milliseconds for a page; the virtual clock skips idle time."""
 
 TRIES = 4
-"""On a busy machine that clock can run out before what is drawn late has been drawn."""
+"""On a busy machine the virtual time can end before late drawings are done."""
 
 
 @dataclass(frozen=True)
 class Opened:
-    """The document after its scripts ran, the addresses that it asked for, what its own policy blocked.
+    """The document after its scripts ran, the requested addresses, and the requests that its policy blocked.
 
-    The network log names the initiator of each request, so that requests of the browser itself do not count.
+    Requests that the browser itself initiated do not count.
     """
 
     document: str
@@ -37,25 +37,25 @@ class Opened:
 
 
 def open_page(path: Path, folder: Path, *options: str) -> Opened:
-    """Open a file, cut off from the network, with `folder` for what the browser keeps; skip without Chromium."""
+    """Open a file without network access, with the browser's files in `folder`; skip without Chromium."""
     log = folder / "net.json"
     ended = _show(path.as_uri(), folder, ALONE, f"--log-net-log={log}", "--enable-logging=stderr", *options)
     events = (event.get("params", {}) for event in json.loads(log.read_text())["events"])
-    asked = {event["url"] for event in events if event.get("initiator", THE_BROWSER) != THE_BROWSER}
+    urls = {event["url"] for event in events if event.get("initiator", THE_BROWSER) != THE_BROWSER}
     return Opened(
         document=ended.stdout,
-        requests=sorted(asked),
+        requests=sorted(urls),
         blocked=[line for line in ended.stderr.splitlines() if "Content Security Policy" in line],
     )
 
 
 def look(address: str, folder: Path, wanted: Sequence[str]) -> tuple[str, Path]:
-    """Return a page's elements once its scripts have run, and a picture of it; skip without Chromium.
+    """Return a page's elements after its scripts have run, and a screenshot; skip without Chromium.
 
-    It is looked at again where some of the `wanted` words are not among its elements.
+    Try again while some of the `wanted` words are missing.
     """
     picture, elements = folder / "page.png", ""
-    options = [f"--virtual-time-budget={PATIENCE}", "--window-size=1400,1600", f"--screenshot={picture}"]
+    options = [f"--virtual-time-budget={TIME_LIMIT}", "--window-size=1400,1600", f"--screenshot={picture}"]
     for _ in range(TRIES):
         elements = _show(address, folder, *options).stdout
         if all(words in elements for words in wanted):
@@ -66,6 +66,6 @@ def look(address: str, folder: Path, wanted: Sequence[str]) -> tuple[str, Path]:
 def _show(address: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if program is None:
-        pytest.skip("there is no Chromium here")
+        pytest.skip("Chromium is not installed")
     command = [program, *QUIET, f"--user-data-dir={folder / 'profile'}", *options, "--dump-dom", address]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)

@@ -1,4 +1,4 @@
-"""Small tables and models that several tests are made of."""
+"""Small tables and models for several tests."""
 
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def make_windows(
     observed: Tensor | None = None,
     seed: int = 0,
 ) -> Windows:
-    """Return windows over random numbers, no two of them alike."""
+    """Return windows over random numbers."""
     generator = torch.Generator().manual_seed(seed)
     part = range(rows) if targets is None else targets
     return Windows(
@@ -79,10 +79,11 @@ def make_model(
     seed: int = 0,
     **changes: object,
 ) -> Informer:
-    """Return a small model in evaluation mode, all of whose weights are random: none of its paths is silent."""
+    """Return a small model in evaluation mode; random weights make all its paths active."""
     torch.manual_seed(seed)
-    own = FULL if attention is None else attention
-    model = build(preset, sizes, Mechanisms(encoder=own, decoder=own, cross=FULL), **{**OPTIONS[preset], **changes})
+    chosen = FULL if attention is None else attention
+    mechanisms = Mechanisms(encoder=chosen, decoder=chosen, cross=FULL)
+    model = build(preset, sizes, mechanisms, **{**OPTIONS[preset], **changes})
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn_like(parameter) * 0.3)

@@ -1,4 +1,4 @@
-"""Forecasts through the command line, read back, and run folders changed by hand."""
+"""Forecasts from the command line, read back, and edited run folders."""
 
 import json
 from collections.abc import Callable
@@ -18,10 +18,10 @@ def forecast(run: Path, source: Path, output: Path) -> int:
 
 
 def dated(path: Path) -> pd.DataFrame:
-    """Read a forecast back, the times as index."""
+    """Return a forecast file as a table with the times as index."""
     if path.suffix == ".parquet":
         table = pd.read_parquet(path)
-    else:  # every digit counts, and pandas before version 3 leaves the last ones to chance
+    else:  # pandas before version 3 does not read all digits exactly
         table = pd.read_csv(path, index_col=0, dtype=object).astype(np.float64)
     return table.set_index(pd.DatetimeIndex(table.index).as_unit("ns"))
 
@@ -35,7 +35,7 @@ def edit(run: Path, change: Callable[[dict[str, Any]], Any]) -> None:
 
 
 def put(*keys: str, value: Any) -> Callable[[dict[str, Any]], None]:
-    """Return a change of one value of the manifest; `...` takes the key out."""
+    """Return a function that changes one value of the manifest; `...` removes the key."""
 
     def change(manifest: dict[str, Any]) -> None:
         node = manifest

@@ -1,4 +1,4 @@
-"""Trainings that are interrupted, and what they have to end as."""
+"""Interrupt trainings, and compare them with uninterrupted ones."""
 
 import signal
 import time
@@ -28,7 +28,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, method: str, when: Callable[[Fore
 
 
 def assert_same(run: Run, result: dict[str, Any], whole: tuple[Run, dict[str, Any]]) -> None:
-    """Compare weights, best step, scores and what the probe found, digit for digit."""
+    """Compare weights, best step, scores and probe results for exact equality."""
     assert sha256(run.path / "model.safetensors") == sha256(whole[0].path / "model.safetensors")
     for part in ("test", "validation"):
         assert result[part] == whole[1][part]
@@ -45,7 +45,7 @@ def curve(run: Run, tag: str) -> list[tuple[int, float]]:
 
 
 def next_second() -> None:
-    """Wait: event files begun in one second are read in the order of their names, in which 10 is before 9."""
+    """Wait for the next second: event files of the same second are read by name, where 10 comes before 9."""
     time.sleep(1 - time.time() % 1)
 
 

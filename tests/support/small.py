@@ -1,4 +1,4 @@
-"""Small runs: configurations composed as the command line composes them, over tables made here."""
+"""Small runs: configurations composed as on the command line, with generated tables."""
 
 import csv
 import json
@@ -66,7 +66,7 @@ def quick(folder: Path, *overrides: str, model: str = "patch_informer") -> dict[
 
 
 def hourly(rows: int = 700, start: str = "2016-07-01", seed: int = 0) -> pd.DataFrame:
-    """Return a table with times and three columns that have a day in them, at very different levels."""
+    """Return an hourly table with three columns of daily period and very different levels."""
     hour = np.arange(rows)
     noise = np.random.default_rng(seed).standard_normal((rows, 3))
     day = np.sin(2 * np.pi * hour / 24)
@@ -92,7 +92,7 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 def seal(folder: Path) -> None:
-    """Write the manifest of a run folder again, over the files as they are now; make one where there is none."""
+    """Write the manifest of a run folder for its current files; create it if there is none."""
     manifest = folder / MANIFEST
     content = json.loads(manifest.read_text(encoding="utf-8")) if manifest.is_file() else {}
     content.pop(DIGEST, None)
@@ -100,7 +100,7 @@ def seal(folder: Path) -> None:
 
 
 def rewrite(path: Path, content: dict[str, Any]) -> None:
-    """Write a JSON file of a run folder as the program would: with its digest, and its hash in the manifest."""
+    """Write a JSON file of a run folder as the program does, with its digest and its hash in the manifest."""
     content.pop(DIGEST, None)
     write_sealed(path, content)
     if path.name != MANIFEST and (path.parent / MANIFEST).is_file():
@@ -108,9 +108,9 @@ def rewrite(path: Path, content: dict[str, Any]) -> None:
 
 
 def snapshot(*folders: Path) -> dict[str, bytes | None]:
-    """Return every file below the folders with its content, and every folder."""
-    found = [path for folder in folders for path in sorted(folder.rglob("*"))]
-    return {str(path): path.read_bytes() if path.is_file() else None for path in found}
+    """Return the content of every file below the folders, None for a folder."""
+    paths = [path for folder in folders for path in sorted(folder.rglob("*"))]
+    return {str(path): path.read_bytes() if path.is_file() else None for path in paths}
 
 
 def changed(config: dict[str, Any], **values: Any) -> dict[str, Any]:

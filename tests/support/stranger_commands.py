@@ -1,7 +1,7 @@
-"""Run commands on folders of a stranger, watched from before the first import.
+"""Run commands on folders from an unknown source, monitored from before the first import.
 
-The command is `python -m tests.support.stranger_commands`. One line of JSON on the standard input says where and what;
-the exit codes and what was seen come back as another.
+The command is `python -m tests.support.stranger_commands`. The request is one line of JSON on the standard input. The
+reply, also one line of JSON, has the exit codes and the observed events.
 """
 
 import json
@@ -18,11 +18,11 @@ from typing import Any
 from benchmarks.chaos.guard import Watch
 
 PROGRAMS = ("git", "fc-list", "ldconfig")
-"""What the program starts: for its commit, matplotlib once for the fonts of a machine, torch for a GPU's libraries."""
+"""Programs that may start: for the commit, for matplotlib's font list, and for torch's GPU libraries."""
 
 
-class Asked:
-    """Notes the name of every module that is asked for, found or not; it finds none itself."""
+class Imports:
+    """Import hook that records the name of every requested module and finds none."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -30,22 +30,22 @@ class Asked:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Note a name."""
+        """Record a name."""
         self.names.add(name)
         return None
 
 
 ELSEWHERE = {"transplant": "forecast.predict.transplant", "record": "benchmarks.accuracy.__main__"}
-"""Modules of the commands that have no folder of their own in the package."""
+"""Modules of the commands that are not folders of the package."""
 
 
 def main() -> None:
-    """Run the commands in turn and tell how each ended, with the modules that were asked for."""
+    """Run the commands one after another and print their outcomes and the requested modules."""
     work = json.loads(sys.stdin.readline())
     root = Path(work["root"])
-    asked = Asked()
-    sys.meta_path.insert(0, asked)  # type: ignore[arg-type]  # it has all that is called
-    sys.path.insert(0, str(root))  # as `python -m` and `python train.py` have the folder they are started in
+    imports = Imports()
+    sys.meta_path.insert(0, imports)  # type: ignore[arg-type]  # it has every method that is called
+    sys.path.insert(0, str(root))  # as `python -m` and `python train.py` do with their folder
     os.chdir(root)
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -56,11 +56,11 @@ def main() -> None:
     os.close(writing)
     with os.fdopen(reading) as events:
         seen = [json.loads(line) for line in events]
-    print(json.dumps({"ended": ended, "seen": seen, "asked": sorted(asked.names), "loaded": sorted(sys.modules)}))
+    print(json.dumps({"ended": ended, "seen": seen, "asked": sorted(imports.names), "loaded": sorted(sys.modules)}))
 
 
 def _ended(words: Sequence[str]) -> dict[str, Any]:
-    """Return the exit code of a command and what it printed as errors."""
+    """Return the exit code of a command and its error output."""
     from importlib import import_module
 
     name, *arguments = words

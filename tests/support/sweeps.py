@@ -24,7 +24,7 @@ NAMES = {f"attention-{name}_seed-{seed}" for name in ("full", "probsparse", "lin
 
 
 class Ended:
-    """How `python train.py -m …` ended: exit code, both streams apart, and as a person sees them."""
+    """Outcome of `python train.py -m …`: exit code, both streams, and both interleaved as on a terminal."""
 
     def __init__(self) -> None:
         self.code: Any = None

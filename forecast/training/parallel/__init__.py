@@ -1,1 +1,1 @@
-"""Several processes that train one model."""
+"""Train one model in several processes."""

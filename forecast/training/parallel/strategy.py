@@ -1,4 +1,4 @@
-"""Lightning's DDP over processes that have met before its trainer is made."""
+"""Lightning's DDP over a process group that exists before the trainer."""
 
 from inspect import signature
 from typing import Any
@@ -12,11 +12,11 @@ from forecast.common.group import Group
 
 _PARAMETERS = signature(DistributedDataParallel.__init__).parameters
 SYNC_BUFFERS = next(name for name in ("forward_sync_buffers", "broadcast_buffers") if name in _PARAMETERS)
-"""Torch's name of the exchange of buffers before each forward pass; 2.13 renamed it."""
+"""DDP's option for broadcasting buffers before each forward pass; torch 2.13 renamed it."""
 
 
 class Environment(ClusterEnvironment):
-    """Place of this process for Lightning; the processes have met already, so it has no address."""
+    """Rank and world size of this process; the process group already exists, so the address is empty."""
 
     def __init__(self, group: Group) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Environment(ClusterEnvironment):
 
     @staticmethod
     def detect() -> bool:
-        """Return False: this environment is passed in, never detected."""
+        """Return False: this environment is passed explicitly."""
         return False
 
     def world_size(self) -> int:
@@ -38,33 +38,33 @@ class Environment(ClusterEnvironment):
         """Do nothing."""
 
     def global_rank(self) -> int:
-        """Return the number of this process."""
+        """Return the rank of this process."""
         return self.place.rank
 
     def set_global_rank(self, rank: int) -> None:
         """Do nothing."""
 
     def local_rank(self) -> int:
-        """Return the process's number on its machine."""
+        """Return the rank of this process on its machine."""
         return self.place.local_rank
 
     def node_rank(self) -> int:
-        """Return the number of its machine."""
+        """Return the rank of this machine."""
         return self.place.rank // self.place.local_size
 
 
 class Processes(DDPStrategy):
-    """DDP that starts no process, and so also works from a notebook and within a test."""
+    """DDP that starts no processes, so that it also works in notebooks and tests."""
 
     def _configure_launcher(self) -> None:
         self._launcher = None
 
 
 def spread(group: Group) -> dict[str, Any]:
-    """Return the trainer's options that spread it over `group`.
+    """Return the trainer options for training on all processes of `group`.
 
-    A mechanism may leave parameters unused (`mean` its queries and keys): the first step finds them. Buffers are not
-    broadcast: those that vary in training, the batch norm's statistics, are over all processes already.
+    A static graph finds unused parameters (`mean` has no queries and keys) in the first step. Buffers are not
+    broadcast: the batch norm statistics already cover all processes.
     """
     local_size = group.place.local_size
     options = {"devices": local_size, "num_nodes": group.size // local_size}
@@ -76,11 +76,11 @@ def spread(group: Group) -> dict[str, Any]:
 
 
 def leave_signals_alone(trainer: lightning.Trainer) -> None:
-    """Have Lightning leave signals to this program, which stops all processes at the same step.
+    """Turn off Lightning's signal handling: this program stops all processes at the same step.
 
-    Under SLURM Lightning handles SIGUSR1, saves in its own way and requeues the job. With several processes, Lightning
-    2.6 asks process 0 at each step, which makes a GPU wait. It exchanges values within the signal handler, wherever
-    that interrupts the exchange of the other processes.
+    Under SLURM, Lightning handles SIGUSR1, saves its own checkpoint and requeues the job. With several processes,
+    Lightning 2.6 asks process 0 at each step, which makes a GPU wait. Its signal handler communicates, which can
+    interrupt the communication of the other processes.
     """
     trainer._signal_connector.register_signal_handlers = _do_nothing  # type: ignore[method-assign]
     trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = _do_nothing  # type: ignore[method-assign]

@@ -1,1 +1,1 @@
-"""Many trainings of one command, with a table and a report of them."""
+"""Sweeps: many trainings from one command, with a table and a report."""

@@ -1,4 +1,4 @@
-"""A job of a sweep in a process of its own, and how it may fail."""
+"""Run a job of a sweep in a separate process, and describe its failures."""
 
 import signal
 import sys
@@ -21,8 +21,8 @@ from forecast.runs.run import FAILED, RESULT, TRACEBACK
 class Failure:
     """A failure as plain values, since it may come from another process.
 
-    `kind` is the name of the exception's class, `exit_code` that of a run alone. Only a fault of the program has a
-    `traceback`.
+    `kind` is the name of the exception class. `exit_code` is the code of the same failure in a single run. Only a
+    program error has a `traceback`.
     """
 
     error: str
@@ -48,13 +48,13 @@ class JobFailed(Exception):
 
 
 def record(failure: Failure, folder: Path, words: Sequence[str], token: str) -> str:
-    """Print the line, write `failed.json`, with a traceback beside it for a fault, and return the line.
+    """Print the error line, write `failed.json` and any traceback, and return the line.
 
-    `words` are the job's overrides, `token` is that of the command.
+    `words` are the overrides of the job, `token` identifies the command.
     """
     line = failure.error
     if failure.traceback is not None:
-        line = f"{line}, a fault of the program: see {folder / TRACEBACK}"
+        line = f"{line}, a program error: see {folder / TRACEBACK}"
     line = " ".join(line.split())
     print(f"error: {folder.name}: {line}", file=sys.stderr, flush=True)
     folder.mkdir(parents=True, exist_ok=True)
@@ -67,20 +67,20 @@ def record(failure: Failure, folder: Path, words: Sequence[str], token: str) -> 
 
 
 def marked(folder: Path, name: str, token: str) -> list[str]:
-    """Return the names of the jobs in the sweep's `folder` in which the command `token` left the file `name`."""
-    found = [
+    """Return the sorted names of the jobs in `folder` in which the command `token` wrote the file `name`."""
+    names = [
         path.parent.name
         for path in folder.glob(f"*/{name}")
         if (facts := read_json(path)) is not None and facts["sweep"] == token
     ]
-    return sorted(found)
+    return sorted(names)
 
 
 def train_apart(config: Mapping[str, Any], folder: Path, argv: Sequence[str]) -> dict[str, Any]:
-    """Train in a new process, without its own progress bar, and return the content of the run's `result.json`.
+    """Train in a new process without a progress bar, and return the content of `result.json`.
 
-    The result names the command line `argv`. A signal that asks this process to stop is passed on, once, and the job
-    saves its step; a second one acts at once. The job also ends when this process does, for whatever reason.
+    `argv` is the command line in the result. The first stop signal is passed on, and the job saves its step. A second
+    signal acts at once. The job also ends if this process ends.
     """
     quiet = {**config, "training": {**config["training"], "progress": False}}
     request = {"config": quiet, "folder": str(folder), "argv": [*argv]}
@@ -100,17 +100,17 @@ def _check(ended: Ended, number: int | None) -> None:
     """Raise the exception that matches how the job ended; do nothing on success."""
     reply = ended.reply or {}
     if "interrupted" in reply:
-        line, own = reply["interrupted"]
-        raise Interrupted(line, own if number is None else number)
+        line, job_number = reply["interrupted"]
+        raise Interrupted(line, job_number if number is None else number)
     if number is None and ended.code - 128 in SIGNALS:
-        number = ended.code - 128  # sent to the job alone
+        number = ended.code - 128  # only the job received the signal
     if number is not None:
         raise SystemExit(128 + number)
     if "failure" in reply:
         raise JobFailed(Failure(**reply["failure"]))
     if ended.code < 0:
         name = signal.Signals(-ended.code).name
-        error = f"its process was ended by {name}: if nobody sent it, the memory may have run out"
+        error = f"its process was ended by {name}: unless you sent this signal, memory may have run out"
         raise JobFailed(Failure(error, ProcessFailed.__name__, 1))
     if ended.code > 0:
         error = f"its process ended with exit code {ended.code}"

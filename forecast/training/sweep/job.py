@@ -1,4 +1,4 @@
-"""One job of a sweep: the folder of its configuration, and a run there whose failure stops no other job."""
+"""One job of a sweep: its folder and its run. A failure does not stop the other jobs."""
 
 import math
 import sys
@@ -37,27 +37,27 @@ from forecast.training.train import train
 
 
 def job_folder(named: Path, settings: Settings, token: str = "") -> Path:
-    """Return the folder of the job with these settings among those beside `named`, or else `named`.
+    """Return the folder beside `named` of the job with these settings, or `named` if no job has them.
 
-    Another job of this command, known by its `token`, may be at work elsewhere without a run yet, and is left alone.
+    Another job of the same command (`token`) may have started without a run yet: its folder is skipped.
     """
-    there = (named / CONFIG).is_file()
-    differing = differences(settings.plain, stored_config(named), budget=True) if there else []
-    if there and not differing:
+    exists = (named / CONFIG).is_file()
+    differing = differences(settings.plain, stored_config(named), budget=True) if exists else []
+    if exists and not differing:
         return named
     wanted = settings.settled().plain
     folders = {path.parent for name in (CONFIG, JOB) for path in named.parent.glob(f"*/{name}")}
     for folder in sorted(folders):
         if folder != named and _holds(folder, wanted, token):
             return folder
-    if there:
-        told = "; ".join(differing[:3])
-        raise InputError(f"{named}: holds another run: {told}: choose another sweep.name, or remove the folder")
+    if exists:
+        text = "; ".join(differing[:3])
+        raise InputError(f"{named}: holds another run: {text}: choose another sweep.name, or remove the folder")
     return named
 
 
 def stored_config(folder: Path) -> dict[str, Any]:
-    """Return the configuration of a job's run, from the result of a finished one if its own file is damaged."""
+    """Return the configuration of a job's run; if its file is damaged, read it from the result of a finished run."""
     try:
         return read_config(folder)
     except InputError:
@@ -68,7 +68,7 @@ def stored_config(folder: Path) -> dict[str, Any]:
 
 
 def clear_damaged(folder: Path, damage: str) -> None:
-    """Remove the files of a damaged run, so that its job is trained again, and say so."""
+    """Remove the files of a damaged run so that its job is trained again, and print a line."""
     with folder_lock(folder):
         print(f"{folder.name}: trained again: {damage}", file=sys.stderr, flush=True)
         Run(folder).clear()
@@ -76,10 +76,10 @@ def clear_damaged(folder: Path, damage: str) -> None:
 
 
 def describe(folder: Path, words: Sequence[str], config: Mapping[str, Any], token: str) -> None:
-    """Write what distinguishes this job from the rest of its sweep, which the table's rows are made from.
+    """Write `job.json`: the overrides that distinguish this job from the other jobs of the sweep.
 
-    Overrides from earlier commands are kept, and new ones in `words` added. Until the job has a run, its configuration
-    is stored here, so that other words for it find the folder.
+    Overrides from earlier commands stay; new ones in `words` are added. Until the job has a run, its configuration is
+    stored here too, so that a command with other overrides finds the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     before = read_json(folder / JOB)
@@ -97,25 +97,25 @@ def _holds(folder: Path, config: Mapping[str, Any], token: str) -> bool:
     try:
         if (folder / CONFIG).is_file():
             return not differences(config, read_config(folder), budget=True)
-        asked = read_json(folder / JOB)
-        if "config" not in asked or asked["sweep"] == token:
+        job = read_json(folder / JOB)
+        if "config" not in job or job["sweep"] == token:
             return False
-        return not differences(config, asked["config"], budget=True)
-    except InputError:  # a damaged folder is nobody's but that job's
+        return not differences(config, job["config"], budget=True)
+    except InputError:  # only the job of a damaged folder reports it
         return False
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Facts of a sweep that a job needs; plain values, since a launcher may send them to another process.
+    """Facts of a sweep that a job needs, as plain values: a launcher may send them to another process.
 
-    `folder` holds a folder for each job. `objective` is the dotted path into `result.json` of the number that a job
-    returns. `constants` are the overrides that all jobs share. `script` is the started program, for the command in a
-    job's result. `token` is of this command alone and separates its failures from earlier ones. With `isolate` each job
-    has a process of its own. No job begins after the time `until`, in seconds of `time.time`; None: no limit.
+    `folder` holds a folder for each job. `objective` is the dotted path in `result.json` of a job's return value.
+    `constants` are the overrides that all jobs share. `script` is the program, for the command in a job's result.
+    `token` identifies this command and separates its failures from earlier ones. With `isolate` each job runs in a
+    separate process. No job starts after `until`, in seconds of `time.time`; None means no limit.
 
-    With `search` a choice is made among the jobs, which then show validation alone. `repeat_timing` is the time in
-    seconds for timing each setting in turn after the jobs; 0 for none. `files` are the data files on the command line.
+    With `search` only validation scores are shown. `repeat_timing` is the time in seconds for timing each setting again
+    after the jobs; 0 turns it off. `files` are the data files on the command line.
     """
 
     folder: Path
@@ -130,8 +130,8 @@ class Sweep:
     files: frozenset[str] = frozenset()
 
 
-class Teller(Protocol):
-    """Shows the progress of a sweep's jobs, which are known by the names of their folders."""
+class Reporter(Protocol):
+    """Shows the progress of a sweep's jobs; `name` is the name of a job's folder."""
 
     def starts(self, name: str, number: int, *, again: bool) -> None:
         """Show that a job starts or resumes."""
@@ -140,17 +140,17 @@ class Teller(Protocol):
         """Show the result of a job, from this command or one before it."""
 
     def failed(self, name: str, line: str) -> None:
-        """Show that a job failed; the line itself has been printed."""
+        """Show that a job failed; its error line has been printed."""
 
     def left(self, name: str) -> None:
-        """Show that a job is not started any more."""
+        """Show that a job is not started."""
 
 
-def run_job(sweep: Sweep, config: DictConfig, teller: Teller) -> float:
-    """Train one job, or take the result of a finished one, and return its objective.
+def run_job(sweep: Sweep, config: DictConfig, reporter: Reporter) -> float:
+    """Train one job, or read the result of a finished one, and return its objective.
 
-    A job that fails or does not begin returns NaN, which a search takes for a failed trial. An exception would have
-    Hydra end the multirun, without its table and, in an exit, without the other jobs.
+    A job that fails or does not start returns NaN, which a search counts as a failed trial. An exception would make
+    Hydra end the sweep without the other jobs and without the table.
     """
     overrides = list(HydraConfig.get().overrides.task)
     words = swept_words(overrides, sweep.constants)
@@ -161,36 +161,36 @@ def run_job(sweep: Sweep, config: DictConfig, teller: Teller) -> float:
         settings = Settings.parse(plain)
         check_one_process(settings.plain["trainer"])
         folder = job_folder(folder, settings, sweep.token)
-        result = _run(sweep, settings, overrides, words, folder, teller)
+        result = _run(sweep, settings, overrides, words, folder, reporter)
         return math.nan if result is None else _objective(sweep, folder, result)
     except Interrupted as end:
         print(f"{folder.name}: {end}", file=sys.stderr, flush=True)
         raise SystemExit(end.exit_code) from None  # passes through Hydra, so that no further job starts
     except BrokenPipeError:
         raise SystemExit(unread()) from None
-    except Exception as error:  # the one boundary that takes everything: the other jobs have to go on
+    except Exception as error:  # the one boundary that catches everything: the other jobs continue
         failure = error.failure if isinstance(error, JobFailed) else Failure.of(error)
-        teller.failed(folder.name, record(failure, folder, words, sweep.token))
+        reporter.failed(folder.name, record(failure, folder, words, sweep.token))
         return math.nan
 
 
 def _run(
-    sweep: Sweep, settings: Settings, overrides: Sequence[str], words: Sequence[str], folder: Path, teller: Teller
+    sweep: Sweep, settings: Settings, overrides: Sequence[str], words: Sequence[str], folder: Path, reporter: Reporter
 ) -> Mapping[str, Any] | None:
-    """Return the result of a job, None if it is too late to begin it."""
+    """Return the result of a job, None if the time limit does not let it start."""
     describe(folder, words, settings.settled().plain, sweep.token)
     damage = damage_of_finished(folder)
     before = damage is None and is_finished(folder)
     if not before and sweep.until is not None and time.time() >= sweep.until:
         write_sealed(folder / LEFT, {"sweep": sweep.token})
-        teller.left(folder.name)
+        reporter.left(folder.name)
         return None
     for name in (FAILED, TRACEBACK, LEFT):
         (folder / name).unlink(missing_ok=True)
     if damage is not None:
         clear_damaged(folder, damage)
     if not before:
-        teller.starts(folder.name, HydraConfig.get().job.num + 1, again=(folder / CONFIG).is_file())
+        reporter.starts(folder.name, HydraConfig.get().job.num + 1, again=(folder / CONFIG).is_file())
     argv = [sweep.script, *(word for word in overrides if not word.startswith("sweep."))]
     if sweep.isolate and not before:
         result = train_apart(settings.plain, folder, argv)
@@ -198,22 +198,22 @@ def _run(
         reset_peak_memory(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
         with _typed(argv):
             _, result = train(settings, folder=folder)
-    (folder / FAILED).unlink(missing_ok=True)  # of a second process that wanted this folder meanwhile
-    teller.finished(folder.name, result, before=before)
+    (folder / FAILED).unlink(missing_ok=True)  # a second process may have failed on this folder meanwhile
+    reporter.finished(folder.name, result, before=before)
     return result
 
 
 def _objective(sweep: Sweep, folder: Path, result: Mapping[str, Any]) -> float:
     value = look_up(result, sweep.objective)
-    number = math.nan if value is None else float(value)  # a result that was read has null for NaN
+    number = math.nan if value is None else float(value)  # JSON stores NaN as null
     if math.isnan(number):
-        print(f"{folder.name}: sweep.objective={sweep.objective}: is no number here", file=sys.stderr, flush=True)
+        print(f"{folder.name}: sweep.objective={sweep.objective}: is not a number here", file=sys.stderr, flush=True)
     return number
 
 
 @contextmanager
 def _typed(argv: list[str]) -> Iterator[None]:
-    """Have the result name the command that runs this job alone, in whatever process it runs."""
+    """Set `sys.argv` to the command that runs this job alone, which the result records."""
     before = sys.argv
     sys.argv = argv
     try:
@@ -228,5 +228,5 @@ def failures(sweep: Sweep) -> list[str]:
 
 
 def left(sweep: Sweep) -> list[str]:
-    """Return the names of the jobs that this command did not begin before its time limit."""
+    """Return the names of the jobs that this command did not start before its time limit."""
     return marked(sweep.folder, LEFT, sweep.token)

@@ -1,4 +1,4 @@
-"""The words of a sweep on Hydra's command line."""
+"""Overrides of a sweep on Hydra's command line."""
 
 import hashlib
 import re
@@ -27,17 +27,17 @@ from forecast.common.errors import InputError
 from forecast.data.flaws import value_word
 
 LONGEST = 100
-"""Most characters of a name; file systems allow 255 bytes, and files beside it have longer names."""
+"""Maximum characters of a name; file systems allow 255 bytes, and other files append to it."""
 
 NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST - 1}}}")
 """Pattern of a name."""
 
 LAUNCHER = ("hydra/launcher", "hydra.launcher.")
-"""Words about how jobs are run, which say nothing about what they are."""
+"""Prefixes of overrides that change how jobs are run, not their results."""
 
 
 def parse(words: Iterable[str]) -> list[Override]:
-    """Return the overrides in the words of a command line."""
+    """Return the parsed overrides of a command line."""
     return OverridesParser.create().parse_overrides(list(words))
 
 
@@ -47,31 +47,31 @@ def canonical(override: Override) -> str:
 
 
 def sweep_name(words: Iterable[str]) -> str:
-    """Return a name that is the same for the same words in any order and with any launcher."""
-    kept = [word for word in words if not word.startswith((*LAUNCHER, "sweep."))]
-    return f"sweep-{_hash(sorted(kept))}"
+    """Return a name that depends on the overrides, but not on their order or on the launcher."""
+    named = [word for word in words if not word.startswith((*LAUNCHER, "sweep."))]
+    return f"sweep-{_hash(sorted(named))}"
 
 
 def swept_words(words: Iterable[str], constants: Collection[str]) -> list[str]:
-    """Return the overrides of a job that not all jobs of its sweep share, sorted, the seed last."""
-    found = [override for override in parse(words) if canonical(override) not in constants]
-    return [canonical(override) for override in in_order(found)]
+    """Return the overrides of a job that differ within its sweep, sorted, the seed last."""
+    swept = [override for override in parse(words) if canonical(override) not in constants]
+    return [canonical(override) for override in in_order(swept)]
 
 
 def in_order(overrides: Iterable[Override]) -> list[Override]:
     """Return the overrides sorted, the seed last."""
-    return sorted(overrides, key=lambda each: (is_seed(each), canonical(each)))
+    return sorted(overrides, key=lambda override: (is_seed(override), canonical(override)))
 
 
 def is_seed(override: Override) -> bool:
-    """Return whether the override is about the seed of the run."""
+    """Return whether the override sets the seed."""
     return bool(override.key_or_group == "seed")
 
 
 def job_name(words: Sequence[str]) -> str:
-    """Return the name of the job with these words, such as attention-full_seed-1.
+    """Return the name of the job with these overrides, such as attention-full_seed-1.
 
-    A short hash follows if a letter had to be replaced or the name cut, so that no two jobs share a name.
+    If a character is replaced or the name is cut, a short hash is appended, so that names are unique.
     """
     overrides = parse(words)
     keys = [str(override.package or override.key_or_group) for override in overrides]
@@ -97,54 +97,54 @@ def _hash(words: Iterable[str]) -> str:
 
 
 TABLE_ENDS = (".csv", ".gz", ".parquet", ".pq", ".tsv", ".txt", ".xlsx")
-"""Endings of the names of table files."""
+"""File name endings of tables."""
 
 REFUSED = {
-    "experimental_rerun": "runs what is pickled in that file: give the command line of the run in its place",
+    "experimental_rerun": "executes a pickle file: type the command line of the run instead",
     "config_path": "the configuration is conf/: add files of your own with --config-dir",
     "config_name": "the configuration is conf/config.yaml: add files of your own with --config-dir",
 }
-"""Options of Hydra that are refused, and why."""
+"""Hydra options that are refused, with the reason."""
 
 
 def read_command_line() -> Namespace:
-    """Return the command line as Hydra's parser reads it, with overrides at any place."""
+    """Return the command line from Hydra's parser, with overrides at any position."""
     arguments = get_args_parser().parse_intermixed_args()
-    for name, said in REFUSED.items():
+    for name, reason in REFUSED.items():
         if (value := getattr(arguments, name)) is not None:
-            raise InputError(f"--{name.replace('_', '-')} {value}: {said}")
+            raise InputError(f"--{name.replace('_', '-')} {value}: {reason}")
     check_hydra_words(arguments.overrides)
     check_words(arguments.overrides)
     put_overrides(arguments, arguments.overrides)
     if arguments.help or arguments.hydra_help:
         return arguments
-    asked = {name: getattr(arguments, name) for name in ("run", "multirun", "cfg", "shell_completion", "info")}
-    given = [f"--{name.replace('_', '-')}" for name, value in asked.items() if value]
+    modes = {name: getattr(arguments, name) for name in ("run", "multirun", "cfg", "shell_completion", "info")}
+    given = [f"--{name.replace('_', '-')}" for name, value in modes.items() if value]
     if len(given) > 1:
-        raise InputError(f"{' and '.join(given)}: give one of them")
+        raise InputError(f"{' and '.join(given)}: use only one of them")
     if arguments.resolve and not arguments.cfg:
-        raise InputError("--resolve: is about what --cfg shows: give both, or neither")
+        raise InputError("--resolve: works only with --cfg: use both or neither")
     if arguments.config_dir and not Path(arguments.config_dir).is_dir():
         raise InputError(f"--config-dir {arguments.config_dir}: no such folder: choose another")
     return arguments
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Refuse a file in place of a data set, and a folder with a comma left over from a list."""
+    """Refuse a file name as a data set, and a folder with a trailing comma."""
     for word in words:
         key, _, value = word.partition("=")
         value = value.strip("'\"")
         if key == "data" and ("/" in value or value.lower().endswith(TABLE_ENDS)):
             meant = shlex.quote(value_word("data.path", value.replace("\\", "")))
-            raise InputError(f"{word}: data= takes a set of conf/data: your own file is data=csv {meant}")
+            raise InputError(f"{word}: data= takes the name of a file in conf/data: use data=csv {meant}")
         if key == "resume" and value.endswith(","):
-            raise InputError(f"{word}: ends in a comma: leave it out, resume={shlex.quote(value.rstrip(','))}")
+            raise InputError(f"{word}: ends in a comma: use resume={shlex.quote(value.rstrip(','))}")
 
 
 def put_overrides(arguments: Namespace, words: Sequence[str]) -> None:
-    """Have Hydra, which reads `sys.argv`, take these overrides in place of the given ones.
+    """Replace the overrides in `arguments` and in `sys.argv`, which Hydra reads.
 
-    They come first, all together: Hydra's parser does not take them on both sides of an option.
+    They come before the options: Hydra's parser does not accept them on both sides of an option.
     """
     old, options = list(arguments.overrides), []
     for word in sys.argv[1:]:
@@ -157,8 +157,8 @@ def put_overrides(arguments: Namespace, words: Sequence[str]) -> None:
 
 
 @contextmanager
-def own_file_of_a_folder(arguments: Namespace) -> Iterator[None]:
-    """Have Hydra compose `resume=<folder> data.path=…`, a key that the default data lack; then restore the words."""
+def allow_data_path_on_resume(arguments: Namespace) -> Iterator[None]:
+    """Let Hydra compose `resume=<folder> data.path=…`, a key that the default data lack; then restore the overrides."""
     words = list(arguments.overrides)
     given = dict(word.lstrip("+").partition("=")[::2] for word in words)
     folder = given.get("resume", "false").strip("'\"").lower() not in ("false", "auto")
@@ -174,31 +174,31 @@ def own_file_of_a_folder(arguments: Namespace) -> Iterator[None]:
 
 
 def sweep_configuration(arguments: Namespace) -> DictConfig | None:
-    """Return the configuration of `compose_first` if jobs are asked for, by -m or by the configuration itself."""
+    """Return the configuration of `compose_first` if -m or the configuration requests several jobs, else None."""
     if any(getattr(arguments, name) for name in ("help", "hydra_help", "cfg", "shell_completion", "info")):
         return None
     try:
         check_choices(arguments.overrides)
         config = compose_first(arguments, arguments.overrides)
     except COMPLAINTS as error:
-        line = one_line(error)  # which raises what a signal did
+        line = one_line(error)  # raises if a signal was the cause
         if arguments.multirun:
             raise InputError(line) from None
-        return None  # Hydra says it again where the one run is composed
+        return None  # Hydra repeats the error when it composes the single run
     mode = config.hydra.mode
     if arguments.multirun and mode == RunMode.RUN:
-        raise InputError("hydra.mode=RUN: is one run, and -m asks for several: leave one of them out")
+        raise InputError("hydra.mode=RUN: is a single run, but -m requests several: leave one of them out")
     if not arguments.multirun and mode != RunMode.MULTIRUN:
         return None
     for part in ("launcher", "sweeper"):
         name = str(OmegaConf.select(config, f"hydra.{part}._target_"))
         if not Plugins.is_in_toplevel_plugins_module(name):
-            raise InputError(f"hydra.{part}._target_={name}: is no {part} of Hydra: choose one with hydra/{part}")
+            raise InputError(f"hydra.{part}._target_={name}: is not a Hydra {part}: choose one with hydra/{part}")
     return config
 
 
 def check_choices(words: Sequence[str]) -> None:
-    """Refuse a number or a truth value as a group's choice, where Hydra ends with a traceback, and a base file."""
+    """Refuse a number or a boolean as the choice of a group, where Hydra raises a traceback, and a base file."""
     groups = [folder.name for folder in configuration_folder().iterdir() if folder.is_dir()]
     for override in parse(words):
         group = override.key_or_group
@@ -215,7 +215,7 @@ def check_choices(words: Sequence[str]) -> None:
 
 
 def compose_first(arguments: Namespace, words: Sequence[str]) -> DictConfig:
-    """Return the configuration of the words, each swept word at its first value."""
+    """Return the configuration of the overrides, with each swept override at its first value."""
     if arguments.config_dir:
         words = [*words, f"hydra.searchpath=['file://{Path(arguments.config_dir).resolve()}']"]
     with initialize_config_dir(version_base="1.3", config_dir=str(configuration_folder())):
@@ -229,10 +229,10 @@ def compose_first(arguments: Namespace, words: Sequence[str]) -> DictConfig:
 
 
 def for_multirun(arguments: Namespace, words: Sequence[str]) -> list[str]:
-    """Return the words in the form that a multirun of Hydra takes.
+    """Return the overrides in the form that a Hydra multirun accepts.
 
-    Hydra composes them once without what is swept, and there refuses an override of a key that only a swept group has,
-    as in data=etth1,etth2 data.sha256=null. Such a word becomes ++data.sha256=null.
+    Hydra first composes them without the swept ones. It then refuses an override of a key that only a swept group has,
+    as in data=etth1,etth2 data.sha256=null. That override becomes ++data.sha256=null.
     """
     overrides = parse(words)
     constants = [override for override in overrides if not override.is_sweep_override()]
@@ -254,7 +254,7 @@ def _composes(arguments: Namespace, overrides: Sequence[Override]) -> bool:
     try:
         compose_first(arguments, [str(override.input_line) for override in overrides])
     except COMPLAINTS as error:
-        one_line(error)  # which raises what a signal did
+        one_line(error)  # raises if a signal was the cause
         return False
     return True
 
@@ -270,15 +270,15 @@ def _first(override: Override) -> str | None:
 
 
 def count_jobs(config: DictConfig, words: Sequence[str]) -> int | None:
-    """Return the number of jobs of a sweep over all values, None if only the sweep itself finds it out.
+    """Return the number of jobs of a grid sweep, None if it is unknown before the sweep.
 
-    `config`, from `compose_first`, may sweep values of its own; the last of `words` about a key counts.
+    `config`, from `compose_first`, may itself sweep values. The last override of a key wins.
     """
     sweeper = config.hydra.sweeper
     if not str(sweeper.get("_target_", "")).endswith(".BasicSweeper"):
         return None
-    own = [f"{key}={value}" for key, value in (sweeper.get("params") or {}).items()]
-    last = {override.get_key_element(): override for override in parse([*own, *words])}.values()
-    if any(each.value_type == ValueType.GLOB_CHOICE_SWEEP for each in last):  # its values are files of conf/
+    params = [f"{key}={value}" for key, value in (sweeper.get("params") or {}).items()]
+    last = {override.get_key_element(): override for override in parse([*params, *words])}.values()
+    if any(override.value_type == ValueType.GLOB_CHOICE_SWEEP for override in last):  # its values are files of conf/
         return None
-    return prod(len(list(each.sweep_string_iterator())) for each in last if each.is_discrete_sweep())
+    return prod(len(list(override.sweep_string_iterator())) for override in last if override.is_discrete_sweep())

@@ -16,35 +16,35 @@ from forecast.runs.read import figures_of
 from forecast.training.sweep.table import HEADINGS, cell
 
 SHOWN = ("test_mse", "skill", "train_windows_per_s", "inference_windows_per_s", "peak_memory_mib", "fit_seconds")
-"""Figures shown of a finished job while others run, by `HEADINGS`."""
+"""Figures of a finished job that are shown while others run, keys of `HEADINGS`."""
 
 OF_A_SEARCH = ("validation_mse", "train_windows_per_s", "inference_windows_per_s", "peak_memory_mib", "fit_seconds")
-"""The same for a search: nothing of the test part."""
+"""The same for a search, which does not show the test split."""
 
 
-class Lines:
-    """Prints a line for each event, with the figures `shown` of a finished job, by `HEADINGS`."""
+class LineReporter:
+    """Prints a line for each event; `shown` are the figures of a finished job, keys of `HEADINGS`."""
 
     def __init__(self, shown: Sequence[str] = SHOWN) -> None:
         self.shown = shown
 
     def starts(self, name: str, number: int, *, again: bool) -> None:
-        """Print which job starts or resumes."""
-        print(f"job {number}: {name} {'goes on' if again else 'starts'}", flush=True)
+        """Print that a job starts or resumes."""
+        print(f"job {number}: {name} {'resumes' if again else 'starts'}", flush=True)
 
     def finished(self, name: str, result: Mapping[str, Any], *, before: bool) -> None:
-        """Print the result of a job, unless the run itself has said that it is an earlier one."""
+        """Print the result of a job; for an earlier result the run itself has printed a line."""
         if before:
             return
         shown = ", ".join(f"{HEADINGS[key]} {text}" for key, text in cells(result, self.shown).items() if text)
         print(f"{name}: finished, {shown}", flush=True)
 
     def failed(self, name: str, line: str) -> None:
-        """Print nothing more: the line has been printed."""
+        """Do nothing: the error line has been printed."""
 
     def left(self, name: str) -> None:
-        """Print that a job is left for another time."""
-        print(f"{name}: left, no time to begin it", flush=True)
+        """Print that a job is not started."""
+        print(f"{name}: not started, time limit reached", flush=True)
 
 
 def cells(result: Mapping[str, Any], shown: Sequence[str]) -> dict[str, str]:
@@ -53,17 +53,17 @@ def cells(result: Mapping[str, Any], shown: Sequence[str]) -> dict[str, str]:
     return {key: cell(key, row) for key in shown}
 
 
-RUNNING = ("runs", "goes on")
+RUNNING = ("running", "resumed")
 STYLES = {**dict.fromkeys(RUNNING, "bold"), "failed": "red"}
 
 AROUND = 7
-"""Lines that the table takes beside its rows, and the prompt below it."""
+"""Terminal lines besides the table's rows, including the prompt."""
 
 
-class Board:
-    """Shows a live table within the `with` block; other output appears above it.
+class LiveTable:
+    """Live table within the `with` block; other output appears above it.
 
-    `total` is the number of jobs, None if a search finds them as it goes; `shown` are figures by `HEADINGS`.
+    `total` is the number of jobs, None if it is unknown before the search. `shown` are keys of `HEADINGS`.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class Board:
         self._live = Live(
             console=self.console,
             get_renderable=self.table,
-            refresh_per_second=1,  # more would take time from the jobs that are measured
+            refresh_per_second=1,  # a higher rate would slow the measured jobs
             transient=True,
             redirect_stderr=sys.stderr.isatty(),
         )
 
-    def __enter__(self) -> "Board":
+    def __enter__(self) -> "LiveTable":
         self._live.start(refresh=True)
         return self
 
@@ -95,29 +95,29 @@ class Board:
         self._live.stop()
 
     def starts(self, name: str, number: int, *, again: bool) -> None:
-        """Show that a job runs."""
+        """Show that a job is running."""
         self._since[name] = time.monotonic()
-        self._states[name] = "goes on" if again else "runs"
+        self._states[name] = "resumed" if again else "running"
 
     def finished(self, name: str, result: Mapping[str, Any], *, before: bool) -> None:
         """Show a job's scores and costs."""
         self._cells[name] = cells(result, self.shown)
-        self._states[name] = "done before" if before else "done"
+        self._states[name] = "done earlier" if before else "done"
 
     def failed(self, name: str, line: str) -> None:
         """Show a job as failed."""
         self._states[name] = "failed"
 
     def left(self, name: str) -> None:
-        """Show a job as left for another time."""
-        self._states[name] = "left"
+        """Show a job as not started."""
+        self._states[name] = "not started"
 
     def table(self) -> TerminalTable:
-        """Return the current table, its newest rows if the terminal is too low for all."""
+        """Return the current table, with only the newest rows if the terminal is too low for all."""
         rows = list(self._states.items())
         fitting = max(1, self.console.height - AROUND)
         hidden = len(rows[:-fitting])
-        cells = [[f"({hidden} more above)"]] * (hidden > 0) + [self._row(*each) for each in rows[-fitting:]]
+        cells = [[f"({hidden} more above)"]] * (hidden > 0) + [self._row(*row) for row in rows[-fitting:]]
         headings = ("job", "", *(HEADINGS[key] for key in self.shown))
         table = Table(self._heading(), headings, cells, words=2).to_terminal(compact=True)
         for row, (_, state) in zip(table.rows[-fitting:], rows[-fitting:], strict=True):
@@ -125,15 +125,15 @@ class Board:
         return table
 
     def _row(self, name: str, state: str) -> list[str]:
-        said = f"{state} {_elapsed(self._since[name])}" if state in RUNNING else state
-        return [name, said, *(self._cells.get(name, {}).get(key, "") for key in self.shown)]
+        text = f"{state} {_elapsed(self._since[name])}" if state in RUNNING else state
+        return [name, text, *(self._cells.get(name, {}).get(key, "") for key in self.shown)]
 
     def _heading(self) -> str:
         states = list(self._states.values())
         of = "" if self.total is None else f" of {self.total}"
         done, failed = sum(state.startswith("done") for state in states), states.count("failed")
-        told = f"{self.title}: {done}{of} jobs finished" + (f", {failed} failed" if failed else "")
-        return f"{told}, {_elapsed(self._began)}"
+        text = f"{self.title}: {done}{of} jobs finished" + (f", {failed} failed" if failed else "")
+        return f"{text}, {_elapsed(self._began)}"
 
 
 def _elapsed(since: float) -> str:

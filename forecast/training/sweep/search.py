@@ -1,4 +1,4 @@
-"""The table over the jobs of a search: each configuration's validation figures, and nothing of the test part."""
+"""Table of the jobs of a search: the validation figures of each configuration, without the test split."""
 
 import math
 import shlex
@@ -27,20 +27,20 @@ OF_LINEAR = "of_linear"
 SURELY = "surely_worse"
 
 CONFIDENCE = 0.9
-"""Confidence that validation must give before one choice counts as better than another."""
+"""Confidence level at which one choice counts as better than another on validation."""
 
 FIGURES = ("validation_mse", "validation_mae", OF_LINEAR, "best_step", "steps", "parameters", "fit_seconds")
 
 CAPTION = (
-    "of linear: validation MSE over that of the best linear map (ridge) of a cell's runs, the mean over the cells; "
-    f"least, most: of a single cell; worse: cells in which the first choice is surely better, at {CONFIDENCE:.0%} for "
-    f"that pair alone, of those with {FEWEST} blocks of windows, in which it can be said: of choices that are not, the "
-    "simplest will do; n: runs. The test part is not looked at. Each cell: search.csv"
+    "of linear: validation MSE divided by the MSE of the best linear map (ridge) of the cell, mean over cells; least, "
+    "most: minimum and maximum over cells; worse: cells in which the first choice is significantly better "
+    f"({100 * CONFIDENCE:.0f} % confidence, this pair only), of the cells with at least {FEWEST} blocks of windows; "
+    "n: runs. Choose the simplest of the choices that are not worse. The test split is not used. All cells: search.csv"
 )
 
 
 def report_search(sweep: Path) -> None:
-    """Print how the configurations rank on validation, and write each of their cells to `search.csv`, best first."""
+    """Print the ranking of the configurations on validation, and write their cells to `search.csv`, best first."""
     jobs = read_jobs(sweep)
     if jobs.empty:
         return
@@ -53,9 +53,9 @@ def report_search(sweep: Path) -> None:
 
 
 def search_cells(jobs: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per configuration and cell (horizon, data): means over its seeds, those of the best choice first.
+    """Return a row per choice and cell with the means over seeds, the best choice first.
 
-    `jobs` are those of `forecast.runs.read.read_jobs`.
+    `jobs` come from `forecast.runs.read.read_jobs`.
     """
     finished = with_cells(jobs[jobs["of"].notna()])
     rows: list[dict[str, Any]] = []
@@ -65,7 +65,7 @@ def search_cells(jobs: pd.DataFrame) -> pd.DataFrame:
         facts = {"choice": choice, "cell": cell, "n": len(group), "folders": list(group["folder"])}
         rows.append(facts | dict(numbers) | {"device": "; ".join(sorted(set(group["device"])))})
     cells = pd.DataFrame(rows, columns=["choice", "cell", "n", *FIGURES, "device", "folders"])
-    # one map for all: a look-back may have a worse one of its own
+    # the same linear map for all choices: some look-backs have a worse one
     least = cells.groupby("cell")[OF_LINEAR].transform("min")
     cells[OF_LINEAR] = cells["validation_mse"] / least
     order = {choice: place for place, choice in enumerate(_in_order(cells)["choice"])}
@@ -75,24 +75,24 @@ def search_cells(jobs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _surely_worse(cells: pd.DataFrame) -> list[bool | None]:
-    """Return for each cell whether the best choice, whose cells come first, is surely better; None: not known."""
+    """Return whether the best choice, whose rows come first, is significantly better in each cell; None if unknown."""
     best: dict[str, pd.Series] = {}
-    said: list[bool | None] = []
+    verdicts: list[bool | None] = []
     for row in cells.to_dict("records"):
         errors = _validation_errors(row["folders"])
         if row["choice"] == cells["choice"].iloc[0]:
             best[row["cell"]] = errors
         if errors.empty or row["cell"] not in best:
-            said.append(None)
+            verdicts.append(None)
             continue
-        difference = (best[row["cell"]] - errors).dropna()  # of the windows that both have
+        difference = (best[row["cell"]] - errors).dropna()  # of the windows of both
         means = block_means(torch.tensor(difference.to_numpy()), _overlap(Path(row["folders"][0])))
-        said.append(surely_below_zero(means, CONFIDENCE))
-    return said
+        verdicts.append(surely_below_zero(means, CONFIDENCE))
+    return verdicts
 
 
 def _validation_errors(folders: Sequence[str]) -> pd.Series:
-    """Return the MSE of each validation window by its origin, the mean over runs; empty if a run has none."""
+    """Return the MSE of each validation window by origin, averaged over runs; empty if a run has no errors file."""
     tables = []
     for folder in folders:
         path = Path(folder) / ERRORS
@@ -104,25 +104,25 @@ def _validation_errors(folders: Sequence[str]) -> pd.Series:
 
 
 def _overlap(folder: Path) -> int:
-    """Return how many consecutive windows share targets with the first of them."""
+    """Return the number of consecutive windows that overlap in their targets, the first included."""
     config = read_json(folder / RESULT)["config"]
     return math.ceil(int(config["horizon"]) / int(config["training"]["evaluation_stride"]))
 
 
 def ranking(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of `_in_order` with the numbers of cells that are surely worse and that are comparable."""
+    """Return the rows of `_in_order` with the number of significantly worse cells and of comparable cells."""
     groups = cells.groupby("choice")[SURELY]
     ranked = _in_order(cells)
     return ranked.assign(
-        worse=ranked["choice"].map(groups.agg(lambda said: said.eq(True).sum())),
-        told=ranked["choice"].map(groups.agg("count")),
+        worse=ranked["choice"].map(groups.agg(lambda verdicts: verdicts.eq(True).sum())),
+        comparable=ranked["choice"].map(groups.agg("count")),
     )
 
 
 def _in_order(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per choice, best first: cells and runs, mean, minimum and maximum of the ratio to the linear map.
+    """Return a row per choice, best first: cells, runs, and mean, minimum and maximum of the ratio to the linear map.
 
-    A choice without a cell that others have comes last: means over other cells do not compare.
+    Choices with fewer cells come last: means over different cells are not comparable.
     """
     groups = cells.groupby("choice", sort=False)
     ranked = groups.agg(
@@ -142,10 +142,10 @@ def search_table(ranked: pd.DataFrame, name: str) -> TerminalTable:
         [
             *(str(row[key]) for key in ("choice", "cells", "n")),
             *(f"{row[key]:.4f}" for key in ("mean", "least", "most")),
-            f"{row['worse']} of {row['told']}",
+            f"{row['worse']} of {row['comparable']}",
             f"{row['fit_seconds'] / 60:.2g}",
         ]
         for row in ranked.to_dict("records")
     ]
     headings = ("choice", "cells", "n", "of linear", "least", "most", "worse", "min")
-    return Table(f"{name}: a search", headings, cells, (CAPTION,)).to_terminal(compact=True)
+    return Table(f"{name}: search", headings, cells, (CAPTION,)).to_terminal(compact=True)

@@ -13,43 +13,45 @@ from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
 from forecast.runs.settings import check_one_process
 from forecast.training.sweep.overrides import LONGEST, NAME
 
-OF_THE_TEST_PART = ("test", "baselines")
-"""Parts that no search may look at: it would choose by the part that is to be scored once."""
+TEST_KEYS = ("test", "baselines")
+"""Keys of a result that a search may not use: the test split must not influence a choice."""
 
 ONE_FOR_ALL = (*FREE, *(f"training.{key}" for key in FREE_TRAINING if key not in BUDGET))
-"""Keys that a whole sweep shares: a folder that differs in them alone counts as the same run's."""
+"""Keys that all jobs of a sweep share: a folder that differs only in these belongs to the same run."""
 
 
 @settings
 class SweepSettings:
     """The `sweep` group: settings that the jobs of a multirun share."""
 
-    name: str | None = option("Name of the sweep's folder; null: made from the command line.")
-    objective: str = option("The number of result.json that a search minimizes, none of the test part.")
+    name: str | None = option("Name of the sweep's folder; null: derived from the command line.")
+    objective: str = option("Number in result.json that a search minimizes, not from the test split.")
     minutes: float | None = option(
-        "Time after which no further job begins.", unit="minutes", above=0, null="null for no limit"
+        "Time after which no further job starts.", unit="minutes", above=0, null="null for no limit"
     )
-    isolate: bool = option("Run each job in a process of its own.")
-    search: bool = option("Choose among the jobs: show validation alone, and rank it.")
+    isolate: bool = option("Run each job in a separate process.")
+    search: bool = option("Rank the jobs on validation and hide test scores.")
     repeat_timing: float = option(
-        "Time in which each setting is timed again, in turn with the others; 0: not at all.", unit="seconds", least=0
+        "Time for timing each setting again after the jobs, interleaved; 0: off.", unit="seconds", least=0
     )
 
 
 def check_words(overrides: Sequence[Override]) -> None:
-    """Refuse to sweep settings that all jobs share, to move them elsewhere, and to ask for one job twice."""
+    """Refuse to sweep settings that all jobs share, to change the jobs' folders, and to repeat a value."""
     for override in overrides:
         if override.key_or_group == "hydra.sweep" or override.key_or_group.startswith("hydra.sweep."):
             raise InputError(
-                f"{override.input_line}: the folders of a sweep are the program's: set output_dir, sweep.name"
+                f"{override.input_line}: the program chooses the folders of a sweep: set output_dir or sweep.name"
             )
         key = override.key_or_group
         if override.is_sweep_override() and (key in ONE_FOR_ALL or key.split(".")[0] in ONE_FOR_ALL):
-            raise InputError(f"{override.input_line}: all jobs of a sweep share one {override.key_or_group}: give one")
+            raise InputError(
+                f"{override.input_line}: all jobs of a sweep share one {override.key_or_group}: use a single value"
+            )
         if override.value_type in (ValueType.CHOICE_SWEEP, ValueType.SIMPLE_CHOICE_SWEEP):
             values = list(override.sweep_string_iterator())
             if twice := [value for value in values if values.count(value) > 1]:
-                raise InputError(f"{override.input_line}: gives {twice[0]} twice: each job runs once: give it once")
+                raise InputError(f"{override.input_line}: {twice[0]} occurs twice, but each job runs once: remove one")
 
 
 def read_sweep(config: DictConfig) -> SweepSettings:
@@ -57,26 +59,27 @@ def read_sweep(config: DictConfig) -> SweepSettings:
     plain = OmegaConf.to_container(config.sweep, resolve=True)
     assert isinstance(plain, dict)
     values: dict[str, Any] = {str(key): value for key, value in plain.items()}
-    if isinstance(values.get("name"), (int, float)):  # sweep.name=2024 is meant as a word
+    if isinstance(values.get("name"), (int, float)):  # sweep.name=2024 is a name, not a number
         values["name"] = str(values["name"])
     sweep = SweepSettings(**read_options(SweepSettings, values, "sweep"))
     if sweep.name is not None and NAME.fullmatch(sweep.name) is None:
         raise InputError(
-            f"sweep.name={sweep.name}: must be 1 to {LONGEST} of the letters A-Z a-z 0-9 . _ -, the first no sign"
+            f"sweep.name={sweep.name}: must be 1 to {LONGEST} of the characters A-Z a-z 0-9 . _ -, starting with a "
+            "letter or digit"
         )
     _check_objective(sweep.objective)
     resume = config.get("resume")
     if resume not in (None, False, "auto"):
-        raise InputError(f"resume={resume}: each job of a sweep resumes itself: leave it out")
+        raise InputError(f"resume={resume}: the jobs of a sweep resume automatically: leave it out")
     check_one_process({key: OmegaConf.select(config, f"trainer.{key}", default=1) for key in ("devices", "num_nodes")})
     return sweep
 
 
 def _check_objective(path: str) -> None:
     parts = path.split(".")
-    if any(part in OF_THE_TEST_PART for part in parts):
-        raise InputError(f"sweep.objective={path}: is of the test part: choose one of validation, as validation.skill")
+    if any(part in TEST_KEYS for part in parts):
+        raise InputError(f"sweep.objective={path}: is a test score: choose a validation score such as validation.skill")
     scores = [f"validation.{unit}.{score}" for unit in ("scaled", "original") for score in ("mse", "mae")]
     others = [place for place in FIGURES.values() if place.split(".")[0] in ("speed", "model")]
     if path not in (known := [*scores, "validation.skill", *others]):
-        raise InputError(f"sweep.objective={path}: no result has it: choose {', '.join(known)}")
+        raise InputError(f"sweep.objective={path}: no result has this number: choose {', '.join(known)}")

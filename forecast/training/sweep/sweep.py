@@ -1,4 +1,4 @@
-"""The frame around the jobs of a multirun: one folder for all, checks before the first, a table after the last."""
+"""Run a sweep: check its settings, run its jobs in one folder, then print and write a table and a report."""
 
 import os
 import secrets
@@ -18,52 +18,52 @@ from forecast.common.errors import InputError, Interrupted
 from forecast.common.place import started_place
 from forecast.report.__main__ import report_sweep
 from forecast.training.start import signal_of
-from forecast.training.sweep.job import Sweep, Teller, failures, left, run_job
+from forecast.training.sweep.job import Reporter, Sweep, failures, left, run_job
 from forecast.training.sweep.overrides import canonical, count_jobs, for_multirun, parse, put_overrides, sweep_name
-from forecast.training.sweep.reporters import OF_A_SEARCH, SHOWN, Board, Lines
+from forecast.training.sweep.reporters import OF_A_SEARCH, SHOWN, LineReporter, LiveTable
 from forecast.training.sweep.search import report_search
 from forecast.training.sweep.settings import check_words, read_sweep
 from forecast.training.sweep.table import report
 from forecast.training.sweep.turns import time_sweep
 
 RECORD = "multirun.yaml"
-"""Hydra's own record of a sweep."""
+"""File that Hydra writes about a sweep."""
 
 JOBS_LEFT = 5
-"""Exit code of a sweep that reached its time limit with jobs not begun, and none failed."""
+"""Exit code of a sweep that reached its time limit before it started all jobs, if no job failed."""
 
 
 def run_sweep(arguments: Namespace, config: DictConfig, call: Callable[[Callable[[DictConfig], Any]], None]) -> None:
-    """Run the jobs of the command line, then print and write table and report over all jobs in the folder.
+    """Run the jobs of the command line, then print and write the table and the report of all jobs in the folder.
 
-    `config` is composed from `arguments`, each swept word at its first value. `call` has Hydra call a function with
-    each job's configuration; the jobs may run in other processes. An `InputError` comes before the first job. The exit
-    code is 1 if a job failed, else 5 if `sweep.minutes` were over before the last had begun.
+    `config` is composed from `arguments`, each swept override at its first value. `call` lets Hydra call a function
+    with each job's configuration; the jobs may run in other processes. `InputError` is raised before the first job.
+    The exit code is 1 if a job failed, else 5 if the time limit `sweep.minutes` left jobs not started.
     """
-    sweep, telling = _prepare(arguments, config)
-    tell = report_search if sweep.search else report
+    sweep, display = _prepare(arguments, config)
+    print_table = report_search if sweep.search else report
     absent = [place for place in (sweep.folder, *sweep.folder.parents) if not place.exists()]
     try:
-        with telling as teller:
-            call(lambda config: run_job(sweep, config, teller))
+        with display as reporter:
+            call(lambda config: run_job(sweep, config, reporter))
     except InputError:
         _remove_empty(absent)
         raise
     except (KeyboardInterrupt, SystemExit) as end:
-        tell(sweep.folder)
+        print_table(sweep.folder)
         if (number := signal_of(end)) is None:
             raise
-        raise Interrupted("the same command goes on with what is missing", number) from None
+        raise Interrupted("run the same command again to continue", number) from None
     except BaseException:
-        tell(sweep.folder)
+        print_table(sweep.folder)
         raise
-    tell(sweep.folder)
+    print_table(sweep.folder)
     jobs = left(sweep)
     if not sweep.search:
         _time_and_report(sweep, again=bool(jobs))
     if jobs:
-        told = f"sweep.minutes are over, jobs that have not begun: {len(jobs)}"
-        print(f"stopped: {told}: the same command goes on with them", file=sys.stderr, flush=True)
+        reached = f"time limit sweep.minutes reached, {len(jobs)} job{'s' * (len(jobs) > 1)} not started"
+        print(f"stopped: {reached}: run the same command again to continue", file=sys.stderr, flush=True)
     if failures(sweep):
         sys.exit(1)
     if jobs:
@@ -71,24 +71,24 @@ def run_sweep(arguments: Namespace, config: DictConfig, call: Callable[[Callable
 
 
 def _time_and_report(sweep: Sweep, *, again: bool) -> None:
-    """Time the settings in turn, unless the command has to be run again anyway, and write the report."""
+    """Time the settings in turn, unless the command must be run `again` for missing jobs, and write the report."""
     try:
         if not again:
             time_sweep(sweep.folder, sweep.repeat_timing, sweep.files)
     except KeyboardInterrupt as end:
         number = signal_of(end)
         assert number is not None
-        raise Interrupted("all jobs are done: the same command times them in turn", number) from None
+        raise Interrupted("all jobs are done: run the same command again to time them in turn", number) from None
     finally:
         report_sweep(sweep.folder)
 
 
-def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractContextManager[Teller]]:
-    """Check what all jobs share, and name a sweep that has no name."""
+def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractContextManager[Reporter]]:
+    """Return the sweep and its display, after checking what all jobs share; choose a name if there is none."""
     if (place := started_place(os.environ)) is not None:
         raise InputError(
-            f"-m: {place.size} processes were started, and each would run the whole sweep: start one, and give jobs "
-            "side by side with hydra/launcher=joblib, or a GPU each with hydra/launcher=submitit_slurm"
+            f"-m: {place.size} processes were started, and each would run the whole sweep: start one; for parallel "
+            "jobs use hydra/launcher=joblib, or hydra/launcher=submitit_slurm for a GPU per job"
         )
     try:
         words = list(arguments.overrides)
@@ -107,7 +107,7 @@ def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractC
         raise InputError(one_line(error)) from None
     if (file := next((place for place in (folder, *folder.parents) if place.is_file()), None)) is not None:
         raise InputError(f"output_dir={config.output_dir}: {file} is a file: choose another folder")
-    last = {override.get_key_element(): override for override in parse(words)}.values()  # as Hydra takes them
+    last = {override.get_key_element(): override for override in parse(words)}.values()  # the last one wins in Hydra
     sweep = Sweep(
         folder=folder,
         objective=settings.objective,
@@ -120,8 +120,8 @@ def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractC
         repeat_timing=settings.repeat_timing,
         files=_files(last),
     )
-    board = _one_after_another(config) and settings.isolate
-    return sweep, _telling(name, jobs, board, OF_A_SEARCH if sweep.search else SHOWN)
+    quiet = _runs_sequentially(config) and settings.isolate
+    return sweep, _display(name, jobs, quiet, OF_A_SEARCH if sweep.search else SHOWN)
 
 
 def _files(overrides: Iterable[Override]) -> frozenset[str]:
@@ -134,18 +134,18 @@ def _files(overrides: Iterable[Override]) -> frozenset[str]:
     return frozenset(named)
 
 
-def _one_after_another(config: DictConfig) -> bool:
-    """Return whether this process itself runs the jobs, with Hydra's own launcher."""
+def _runs_sequentially(config: DictConfig) -> bool:
+    """Return whether Hydra's basic launcher runs the jobs one after another in this process."""
     return str(config.hydra.launcher.get("_target_", "")).endswith(".BasicLauncher")
 
 
-def _telling(name: str, jobs: int | None, quiet: bool, shown: Sequence[str]) -> AbstractContextManager[Teller]:
-    """Return the display of the jobs: a table if they print nothing themselves and there is a terminal, else lines."""
-    return Board(name, jobs, shown=shown) if quiet and sys.stdout.isatty() else nullcontext(Lines(shown))
+def _display(name: str, jobs: int | None, quiet: bool, shown: Sequence[str]) -> AbstractContextManager[Reporter]:
+    """Return the display: a live table if the jobs are `quiet` and stdout is a terminal, else lines."""
+    return LiveTable(name, jobs, shown=shown) if quiet and sys.stdout.isatty() else nullcontext(LineReporter(shown))
 
 
 def _remove_empty(places: list[Path]) -> None:
-    """Remove the folders that Hydra made for a sweep that it could not compose."""
+    """Remove the empty folders of a sweep that Hydra could not compose."""
     if places and {path.name for path in places[0].glob("*")} <= {RECORD}:
         (places[0] / RECORD).unlink(missing_ok=True)
     for place in places:

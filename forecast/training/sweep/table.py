@@ -1,4 +1,4 @@
-"""The table over the jobs of a sweep: printed, and written as `sweep.csv` (its rows) and `jobs.csv` (a row per job)."""
+"""Table of the jobs of a sweep: printed, and written as `sweep.csv` (its rows) and `jobs.csv` (a row per job)."""
 
 import math
 import shlex
@@ -27,30 +27,30 @@ HEADINGS = {
     "peak_memory_mib": "MiB",
     "fit_seconds": "min",
 }
-"""Columns that are printed; the files have all."""
+"""Printed columns; the files have all columns."""
 
 NONE = "\N{EN DASH}"
-"""The spread of a single seed."""
+"""Standard deviation of a single seed."""
 
 BUSY = "!"
-"""Marks a figure measured while other processes took processors that the job needed, in one seed at least."""
+"""Marks a figure for which other processes used processors that the job needed, in at least one seed."""
 
-OF_STRETCH = {
+DISTURBED = {
     "train_windows_per_s": "train_disturbed",
     "step_ms_p50": "train_disturbed",
     "inference_windows_per_s": "inference_disturbed",
 }
-"""Columns of speed, and the one that says whether the machine was busy."""
+"""Speed columns, each with the column that records a busy machine."""
 
 CAPTION = (
-    "MSE, MAE: on z-scores, mean ± standard deviation over n seeds; skill: against seasonal naive, on test MSE; "
-    "train/s, infer/s: windows a second; step ms: median; !: on a busy machine, too slow; MiB: peak memory; min: of "
-    "fitting. All columns: sweep.csv"
+    "MSE, MAE: on z-scores, mean ± standard deviation over n seeds; skill: relative to seasonal naive, on test MSE; "
+    "train/s, infer/s: windows per second; step ms: median; !: measured on a busy machine, too slow; MiB: peak memory; "
+    "min: fitting time. All columns: sweep.csv"
 )
 
 
 def report(sweep: Path) -> None:
-    """Print the table over the jobs in a sweep's folder and write both files there, if there is any job."""
+    """Print the table of the jobs in a sweep's folder and write both files there, if there are jobs."""
     jobs = read_jobs(sweep)
     if jobs.empty:
         return
@@ -60,24 +60,24 @@ def report(sweep: Path) -> None:
     Console(width=max(Console().width, 120)).print(sweep_table(rows, jobs, sweep.name))
     print_unfinished(jobs)
     print(f"sweep folder: {shlex.quote(str(sweep))} (sweep.csv, jobs.csv)")
-    print(f"look at it: tensorboard --logdir {shlex.quote(str(sweep))}", flush=True)
+    print(f"view it: tensorboard --logdir {shlex.quote(str(sweep))}", flush=True)
 
 
 def print_unfinished(jobs: pd.DataFrame) -> None:
-    """Print a line for each job that is not counted: its status, and the error if there is one."""
+    """Print a line for each job without a counted result: its status, and its error if it has one."""
     for job in jobs[jobs["of"].isna()].to_dict("records"):
         print(f"{job['status']}: {job['job']}" + (f": {job['error']}" if isinstance(job["error"], str) else ""))
 
 
 def sweep_table(rows: pd.DataFrame, jobs: pd.DataFrame, name: str) -> TerminalTable:
-    """Return the printed table: the configurations, the baselines, the jobs that did not finish."""
+    """Return the printed table: configurations, baselines and unfinished jobs."""
     done = int(jobs["of"].notna().sum())
     title = f"{name}: {done} of {int((jobs['status'] != 'repeat').sum())} jobs finished{_scored(jobs)}"
     records = rows.to_dict("records")
     cells = [[row["configuration"] or ALL_ALIKE, *(cell(name, row) for name in HEADINGS)] for row in records]
-    for row, own in zip(records, cells, strict=True):
+    for row, texts in zip(records, cells, strict=True):
         if row["row"] == "job":
-            own[2] = row["status"]
+            texts[2] = row["status"]
     table = Table(title, ("configuration", *HEADINGS.values()), cells, (CAPTION,)).to_terminal(compact=True)
     for line, before, after in zip(table.rows, records, records[1:], strict=False):
         line.end_section = (before["row"] == "model") != (after["row"] == "model")
@@ -85,13 +85,13 @@ def sweep_table(rows: pd.DataFrame, jobs: pd.DataFrame, name: str) -> TerminalTa
 
 
 def _scored(jobs: pd.DataFrame) -> str:
-    """Return which windows were scored, if not each of them."""
+    """Return which windows were scored, empty if all were."""
     strides = sorted({int(stride) for stride in jobs["evaluation_stride"].dropna()})
-    return "" if strides in ([], [1]) else f", 1 validation and test window in {' or '.join(map(str, strides))} scored"
+    return "" if strides in ([], [1]) else f", 1 of {' or '.join(map(str, strides))} validation and test windows scored"
 
 
 def cell(name: str, row: Mapping[Any, Any]) -> str:
-    """Return the text of a figure of a row, empty if there is none."""
+    """Return the text of a row's figure, empty if it has none."""
     value, spread = (row.get(key, math.nan) for key in (name, f"{name}_sd"))
     if value is None or math.isnan(value):
         return ""
@@ -106,8 +106,8 @@ def cell(name: str, row: Mapping[Any, Any]) -> str:
         case "fit_seconds":
             return f"{value / 60:.2g}" if value < 5970 else f"{value / 60:,.0f}"
         case "step_ms_p50" | "train_windows_per_s" | "inference_windows_per_s":
-            told = f"{value:.3g}" if value < 100 else f"{value:,.0f}"
-            return f"{told}{BUSY}" if (row.get(OF_STRETCH[name]) or 0) > 0 else told  # NaN is unknown
+            text = f"{value:.3g}" if value < 100 else f"{value:,.0f}"
+            return f"{text}{BUSY}" if (row.get(DISTURBED[name]) or 0) > 0 else text  # NaN is unknown
         case _:
             return f"{value:,.0f}"
 

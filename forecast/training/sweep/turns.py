@@ -1,4 +1,4 @@
-"""The settings of a sweep timed in turn after its jobs: on the same machine, within seconds of one another."""
+"""Time the settings of a sweep in turn after its jobs: on the same machine, within seconds of one another."""
 
 import sys
 from collections import Counter
@@ -30,30 +30,30 @@ from forecast.training.prepare import prepare
 from forecast.training.steps import Peer, evaluation_batch, inference, precision_of, training_step
 
 ROUNDS = 5
-"""Rounds in which every setting is timed. Two equal ones lie in the same order in all five once in 16 times."""
+"""Number of rounds. Two equally fast settings have the same order in all five with probability 1/16."""
 
 MOST_ROUNDS = 2 * ROUNDS
-"""Most rounds, if other processes disturb some of them."""
+"""Maximum rounds, if other processes disturb some of them."""
 
 WARM_UP = 2
-"""Passes before the first round, which choose kernels and touch memory first."""
+"""Passes before the first round; they select kernels and allocate memory."""
 
 LONGEST = 30.0
-"""Seconds of one step or one batch of forecasts, above which a setting is left out."""
+"""Maximum seconds of one step or one batch of forecasts; slower settings are skipped."""
 
 TRAIN, INFERENCE = "train", "inference"
 
 Stretch = dict[str, Any]
 
 THREADS = " threads"
-"""Ending of a processor's name in a result."""
+"""Suffix of a CPU's name in a result."""
 
 
 def time_sweep(sweep: Path, seconds: float, files: Collection[str] = ()) -> None:
-    """Time the settings of a sweep's finished jobs in turn, `seconds` each (0: not at all), and write the file.
+    """Time the settings of a sweep's finished jobs in turn, for `seconds` each (0: off), and write the file.
 
-    Do nothing if there is one setting, or if the file has all of them, timed undisturbed. A failure prints one line:
-    the jobs are not affected. `files` are the data files on the command line.
+    Do nothing if there is only one setting, or if the file has undisturbed times of all settings. A failure prints one
+    line and does not affect the jobs. `files` are the data files on the command line.
     """
     if not seconds:
         return
@@ -63,16 +63,16 @@ def time_sweep(sweep: Path, seconds: float, files: Collection[str] = ()) -> None
     device = str(look_up(next(iter(results.values()))[1], "device"))
     facts = {"device": device, "torch": torch.__version__, "seconds": seconds}
     if not _is_here(device):
-        print(f"not timed in turn: the jobs ran on {device}, which is not here", file=sys.stderr, flush=True)
+        print(f"not timed in turn: the jobs ran on another device: {device}", file=sys.stderr, flush=True)
         return
     if _is_done(sweep, facts, set(results)):
         return
-    print(f"timing {len(results)} settings in turn, {seconds:g} s each and more where steps are long", flush=True)
-    told = _ask([folder for folder, _ in results.values()], seconds, device, files)
-    if isinstance(told, str):
-        print(f"not timed in turn: {told}", file=sys.stderr, flush=True)
+    print(f"timing {len(results)} settings in turn, {seconds:g} s each, longer if steps are slow", flush=True)
+    reply = _time_in_process([folder for folder, _ in results.values()], seconds, device, files)
+    if isinstance(reply, str):
+        print(f"not timed in turn: {reply}", file=sys.stderr, flush=True)
         return
-    settings = [{"key": key, **setting} for key, setting in zip(results, told["settings"], strict=True)]
+    settings = [{"key": key, **setting} for key, setting in zip(results, reply["settings"], strict=True)]
     write_sealed(sweep / TIMING, {**facts, "settings": settings})
     for (folder, _), setting in zip(results.values(), settings, strict=True):
         if setting["why"] is not None:
@@ -80,15 +80,15 @@ def time_sweep(sweep: Path, seconds: float, files: Collection[str] = ()) -> None
 
 
 def _results(sweep: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
-    """Return a finished run per setting by its key, by rising look-back, from the device with the most."""
+    """Return a finished run per setting, by increasing look-back, only from the most frequent device."""
     jobs = read_jobs(sweep)
-    found: dict[str, tuple[Path, dict[str, Any]]] = {}
+    runs: dict[str, tuple[Path, dict[str, Any]]] = {}
     for folder in map(Path, jobs.loc[jobs["of"].notna(), "folder"]):
         result = read_json(folder / RESULT)
-        found.setdefault(cost_key(result), (folder, result))
-    devices = Counter(str(result["device"]) for _, result in found.values())
-    kept = {key: each for key, each in found.items() if str(each[1]["device"]) == devices.most_common(1)[0][0]}
-    return dict(sorted(kept.items(), key=lambda item: int(item[1][1]["config"]["context_length"])))
+        runs.setdefault(cost_key(result), (folder, result))
+    devices = Counter(str(result["device"]) for _, result in runs.values())
+    chosen = {key: run for key, run in runs.items() if str(run[1]["device"]) == devices.most_common(1)[0][0]}
+    return dict(sorted(chosen.items(), key=lambda item: int(item[1][1]["config"]["context_length"])))
 
 
 def _is_here(device: str) -> bool:
@@ -103,7 +103,7 @@ def _machine(device: str) -> str:
 
 
 def _is_done(sweep: Path, facts: Mapping[str, Any], keys: set[str]) -> bool:
-    """Return whether the file has these settings, timed in the same way, in enough undisturbed rounds."""
+    """Return whether the file has the times of these settings, from enough undisturbed rounds."""
     try:
         turns = read_turns(sweep)
     except InputError:
@@ -112,13 +112,15 @@ def _is_done(sweep: Path, facts: Mapping[str, Any], keys: set[str]) -> bool:
         return False
     content = read_json(sweep / TIMING)
     rounds = zip(*(stretches for setting in turns.values() for stretches in setting.values()), strict=True)
-    clean = sum(not any(stretch.disturbed for stretch in each) for each in rounds)
+    clean = sum(not any(stretch.disturbed for stretch in stretches) for stretches in rounds)
     alike = all(content.get(name) == value for name, value in facts.items())
     return alike and clean >= ROUNDS and {setting["key"] for setting in content["settings"]} == keys
 
 
-def _ask(folders: Sequence[Path], seconds: float, device: str, files: Collection[str]) -> dict[str, Any] | str:
-    """Return the reply of the process that times them, or why there is none."""
+def _time_in_process(
+    folders: Sequence[Path], seconds: float, device: str, files: Collection[str]
+) -> dict[str, Any] | str:
+    """Return the reply of the process that times the folders' settings, or the reason for its failure."""
     threads = int(device.rpartition(", ")[2].removesuffix(THREADS)) if device.endswith(THREADS) else None
     request = {"folders": [str(folder) for folder in folders], "seconds": seconds, "files": sorted(files)}
     ended = run_python("forecast.training.sweep.turns:time_in_turn", request, threads=threads)
@@ -130,32 +132,31 @@ def _ask(folders: Sequence[Path], seconds: float, device: str, files: Collection
 
 @dataclass(frozen=True)
 class Passes:
-    """Passes repeated in a stretch: `begin` sets the model's mode and returns a pass over `windows`."""
+    """Repeated passes: `begin` sets the model's mode and returns a function that runs a pass over `windows`."""
 
     begin: Callable[[], Callable[[], object]]
     windows: int
 
 
 def time_in_turn(folders: Sequence[str], seconds: float, files: Collection[str] = ()) -> dict[str, Any]:
-    """Time the settings of run folders, one per setting, in rounds that alternate their order, in a process of its own.
+    """Time the settings of run folders, one folder per setting, in rounds of alternating order.
 
-    Each setting gets `seconds`, half of them for training steps and half for forecasts, at least a pass of each in each
-    round. Further rounds follow while other processes disturb some and not all of them. The command line names the data
-    `files`; others are read only where a run folder may say so. The result's `settings` has an entry per folder: `why`
-    it could not be timed, or None, and by stretch the list of its rounds.
+    Half of a setting's `seconds` goes to training steps and half to forecasts, with at least one pass of each per
+    round. If other processes disturb some rounds but not all, more rounds follow. `files` are the data files on the
+    command line; other files are read only if a run folder may name them. The result's `settings` has an entry per
+    folder: `why` it could not be timed, or None, and the rounds of training steps and of forecasts.
     """
-    made = [_ready(Path(folder), files) for folder in folders]
+    ready = [_ready(Path(folder), files) for folder in folders]
     settings: list[dict[str, Any]] = [
-        {"why": each, TRAIN: [], INFERENCE: []} if isinstance(each, str) else {"why": None, TRAIN: [], INFERENCE: []}
-        for each in made
+        {"why": passes if isinstance(passes, str) else None, TRAIN: [], INFERENCE: []} for passes in ready
     ]
-    timed = [(passes, setting) for passes, setting in zip(made, settings, strict=True) if not isinstance(passes, str)]
+    timed = [(passes, setting) for passes, setting in zip(ready, settings, strict=True) if not isinstance(passes, str)]
     clean = done = 0
     while done < ROUNDS or (done < MOST_ROUNDS and 0 < clean < ROUNDS):
         stretches = []
         for passes, setting in timed if done % 2 == 0 else reversed(timed):
-            for name, each in passes.items():
-                stretches.append(_stretch(each, seconds / (2 * ROUNDS)))
+            for name, repeated in passes.items():
+                stretches.append(_stretch(repeated, seconds / (2 * ROUNDS)))
                 setting[name].append(stretches[-1])
         clean += not any(stretch["disturbed"] for stretch in stretches)
         done += 1
@@ -163,7 +164,7 @@ def time_in_turn(folders: Sequence[str], seconds: float, files: Collection[str] 
 
 
 def _stretch(passes: Passes, seconds: float) -> Stretch:
-    """Make passes for `seconds`, one at least, and return the windows and the load of the stretch."""
+    """Run passes for `seconds`, at least one, and return the number of windows and the load."""
     run, number = passes.begin(), 0
     _synchronize()
     before = read_load()
@@ -176,23 +177,23 @@ def _stretch(passes: Passes, seconds: float) -> Stretch:
 
 
 def _ready(folder: Path, files: Collection[str]) -> dict[str, Passes] | str:
-    """Return the passes of a run's setting, each warmed up, or why there are none."""
+    """Return the passes of a run's setting after a warm-up, or the reason why it cannot be timed."""
     try:
         ready = _passes(_configuration(folder, files))
         slow = any(_warm_up(passes) > LONGEST for passes in ready.values())
     except InputError as error:
         return str(error)
     except MemoryError:
-        return "the memory is too small"
+        return "not enough memory"
     except RuntimeError as error:
         if not ran_out_of_memory(error):
             raise
-        return "the memory is too small"
+        return "not enough memory"
     return f"a pass takes more than {LONGEST:g} s" if slow else ready
 
 
 def _warm_up(passes: Passes) -> float:
-    """Make a cold pass, and a warm one if it was not too long, and return the seconds of the last."""
+    """Run a cold pass, and a warm one unless the first was too long; return the seconds of the last pass."""
     run, taken = passes.begin(), 0.0
     for _ in range(WARM_UP):
         before = perf_counter()
@@ -205,7 +206,7 @@ def _warm_up(passes: Passes) -> float:
 
 
 def _configuration(folder: Path, files: Collection[str]) -> dict[str, Any]:
-    """Return a run folder's model and data configuration, without what a run does beside its steps."""
+    """Return a run folder's configuration without callbacks and logging."""
     config = {
         **read_config(folder),
         "callbacks": {},
@@ -218,21 +219,21 @@ def _configuration(folder: Path, files: Collection[str]) -> dict[str, Any]:
 
 
 def _passes(config: Mapping[str, Any]) -> dict[str, Passes]:
-    """Return a training step and a batch of forecasts of a run's model, with fresh weights, on its own data.
+    """Return a training step and a batch of forecasts of a run's model, with new weights, on the run's data.
 
-    The step is forward, backward and update at a rate of 0, so that no weight moves.
+    The step is forward, backward and update, with a learning rate of 0 so that the weights stay the same.
     """
     if config["training"].get("compile"):
-        raise InputError("its steps are compiled, and those that are timed here are not")
+        raise InputError("its training steps are compiled, which this timing does not support")
     no_map = Ridge(torch.zeros(1, int(config["horizon"])), "none", penalty=0.0, every=1)
     made = prepare(Settings.parse(config), linear_maps=LinearMaps(no_map, None))
     task, size, scored = made.task.to(made.device), made.settings.training.batch_size, evaluation_batch(made)
-    taught, forecast = _batch(made.data.parts["train"], size), _batch(made.data.parts["test"], scored)
+    train, test = _batch(made.data.parts["train"], size), _batch(made.data.parts["test"], scored)
     optimizer = task.configure_optimizers()["optimizer"]
     for group in optimizer.param_groups:
         group["lr"] = 0.0
     precision = precision_of(made)
-    peer = Peer("setting", task, optimizer, lambda: task.training_loss(taught), lambda: task(forecast))
+    peer = Peer("setting", task, optimizer, lambda: task.training_loss(train), lambda: task(test))
     return {
         TRAIN: Passes(lambda: training_step(peer, precision), size),
         INFERENCE: Passes(lambda: inference(peer, "fp32"), scored),

@@ -1,4 +1,4 @@
-"""What the guard of a trial sees: each thing that no stranger's file may bring about."""
+"""The guard of a trial detects every effect that a file from an unknown source must not have."""
 
 import json
 import mmap
@@ -13,7 +13,7 @@ from benchmarks.chaos.guard import COUNTER, TOKEN, Operations, Watch
 
 
 def seen(tmp_path: Path, act: Callable[[], object], **more: object) -> list[str]:
-    """Return the events that the guard told of while a fork of this process did something."""
+    """Return the events that the guard reports while a fork of this process calls `act`."""
     watch = Watch(tmp_path, writable=(tmp_path / "out",), private=(tmp_path / "private",), **more)  # type: ignore[arg-type]
     (tmp_path / "out").mkdir()
     events = tmp_path / "events"
@@ -77,7 +77,7 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
 @pytest.mark.parametrize("name", ACTS)
-def test_the_guard_sees(name: str, place: Path) -> None:
+def test_the_guard_detects(name: str, place: Path) -> None:
     act, event = ACTS[name]
 
     def prepared() -> object:
@@ -90,7 +90,7 @@ def test_the_guard_sees(name: str, place: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
-def test_the_guard_is_silent_where_a_command_keeps_to_its_own(place: Path) -> None:
+def test_the_guard_is_silent_if_a_command_writes_only_its_own_files(place: Path) -> None:
     def act() -> None:
         write("out/x")()
         Path("payload.py").read_text()
@@ -101,7 +101,7 @@ def test_the_guard_is_silent_where_a_command_keeps_to_its_own(place: Path) -> No
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
-def test_what_leaves_the_trial_is_prevented(place: Path) -> None:
+def test_a_write_outside_the_trial_is_prevented(place: Path) -> None:
     inner = place / "inner"
     inner.mkdir()
     watched = seen(inner, write("../above"))
@@ -110,7 +110,7 @@ def test_what_leaves_the_trial_is_prevented(place: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
-def test_an_operation_is_counted_before_it_is_done(tmp_path: Path) -> None:
+def test_an_operation_is_counted_before_it_happens(tmp_path: Path) -> None:
     counter = mmap.mmap(-1, COUNTER.size)
     child = os.fork()
     if not child:

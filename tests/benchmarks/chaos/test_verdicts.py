@@ -1,4 +1,4 @@
-"""What the campaign takes for held, and what not: each verdict can fail."""
+"""The verdicts of the campaign: each can pass and fail."""
 
 import random
 from pathlib import Path
@@ -34,17 +34,17 @@ def ended(code: int = 0, out: str = "", error: str = "", *, late: bool = False) 
         (ended(2, error="error: x\nmore"), "not in one line"),
     ],
 )
-def test_a_bad_end_is_said(end: Ended, word: str) -> None:
+def test_a_bad_end_is_described(end: Ended, word: str) -> None:
     assert word in str(complaint(end))
 
 
 @pytest.mark.parametrize("code", [2, 3, 4, 6])
-def test_one_line_is_a_good_end(code: int) -> None:
+def test_a_one_line_error_is_a_good_end(code: int) -> None:
     assert complaint(ended(code, error="error: the file is empty")) is None
     assert complaint(ended(0, out="done")) is None
 
 
-def test_damage_without_a_word_is_silent() -> None:
+def test_damage_without_a_message_is_silent() -> None:
     path = Path("outputs/run/result.json")
     wrong, _ = judged(ended(0, "a table"), path, None, lambda: False)
     assert str(wrong).startswith("silent")
@@ -54,9 +54,9 @@ def test_damage_without_a_word_is_silent() -> None:
     assert "names no file" in str(wrong)
 
 
-def test_a_run_that_is_left_out_has_to_be_named() -> None:
-    path, reader = Path("outputs/run/result.json"), Reader([], lambda *_: None, tells=True)
-    assert judged(ended(0, "run: left out: damaged"), path, reader, lambda: False) == (None, "told")
+def test_a_skipped_run_must_be_named() -> None:
+    path, reader = Path("outputs/run/result.json"), Reader([], lambda *_: None, may_skip=True)
+    assert judged(ended(0, "run: left out: damaged"), path, reader, lambda: False) == (None, "reported")
     wrong, _ = judged(ended(0, "a report"), path, reader, lambda: False)
     assert str(wrong).startswith("silent")
 
@@ -71,14 +71,14 @@ def test_damage_changes_the_file(damage: object, tmp_path: Path) -> None:
         assert not path.exists() or path.read_bytes() != before
 
 
-def test_each_signal_has_its_code() -> None:
+def test_each_signal_has_its_exit_code() -> None:
     assert wrong_end(ended(-SIGKILL), SIGKILL) is None
     assert wrong_end(ended(143, "training: 5 steps"), SIGTERM) is None
     assert wrong_end(ended(-SIGUSR1, "training: 5 steps"), SIGUSR1) is not None  # nothing was saved
     assert wrong_end(ended(0), SIGKILL) is not None
 
 
-def test_a_job_that_is_made_twice_is_seen() -> None:
+def test_a_job_that_is_trained_twice_is_detected() -> None:
     once = Interrupted(ends=[ended(-9, "job-1 starts"), ended(0, "job-2 starts")], finished=[{"job-1"}, {"job-1"}])
     assert made_twice(once) is None
     twice = Interrupted(ends=[ended(-9, "job-1 starts"), ended(0, "job-1 starts")], finished=[{"job-1"}, {"job-1"}])
@@ -101,10 +101,12 @@ ROWS = "".join(f"2016-07-08 {hour:02}:00:00,{hour}.0,1.0\n" for hour in range(12
         (SAME, HEAD + ROWS.replace("5.0", ""), "", "not finite"),
         (SAME, HEAD + ROWS.replace("5.0", "inf"), "", "not finite"),
         (SAME, "date,=load,oil\n" + ROWS, "", "formula"),
-        (SAME, HEAD, "", "no table"),
+        (SAME, HEAD, "", "not a table"),
     ],
 )
-def test_a_table_is_taken_as_it_should_be(expected: str, text: str, out: str, word: str | None, tmp_path: Path) -> None:
+def test_the_outcome_of_a_table_must_be_allowed(
+    expected: str, text: str, out: str, word: str | None, tmp_path: Path
+) -> None:
     fixtures = Fixtures(tmp_path / "fixtures")
     fixtures.references["table-predict"] = HEAD + ROWS
     (tmp_path / "out.csv").write_text(text)
@@ -113,7 +115,7 @@ def test_a_table_is_taken_as_it_should_be(expected: str, text: str, out: str, wo
     assert wrong is None if word is None else word in str(wrong)
 
 
-def test_a_table_that_is_refused_leaves_no_forecast(tmp_path: Path) -> None:
+def test_a_refused_table_leaves_no_forecast(tmp_path: Path) -> None:
     made = Malformed(tmp_path / "bad.csv", "a flaw", REFUSE)
     refused = ended(2, error="error: bad.csv: row 5: text")
     assert wrong_with(tmp_path, refused, made, "predict", Fixtures(tmp_path)) is None

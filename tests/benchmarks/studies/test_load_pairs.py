@@ -1,4 +1,4 @@
-"""The script that holds the reports of a quiet and a busy machine side by side, with planted reports."""
+"""The script that compares reports from a quiet and a busy machine, with fake reports."""
 
 import signal
 import time
@@ -16,7 +16,7 @@ Planted = Callable[..., list[str]]
 
 @pytest.fixture
 def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Planted]:
-    """Yield what runs the script over reports that call `linear` what is said, and returns the sweeps it made."""
+    """Yield a function that runs the script with fake verdicts on `linear` and returns the names of its sweeps."""
     made: list[str] = []
     before = signal.getsignal(signal.SIGTERM)
 
@@ -27,7 +27,7 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Planted
             verdict = {"quiet": quiet, "busy": busy, "long": long}[name.split("-")[-1]]
             row = {f"{time_}_{fact}": "1" for time_ in load.TIMES for fact in (*load.FACTS, "disturbed", "rounds")}
             row |= {f"{time_}_against_full": verdict for time_ in load.TIMES}
-            return {(each, look_backs): row for each in mechanisms.split(",")}
+            return {(mechanism, look_backs): row for mechanism in mechanisms.split(",")}
 
         monkeypatch.setattr(load, "_sweep", sweep)
         output = str(tmp_path / "load.csv")
@@ -39,9 +39,7 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Planted
     signal.signal(signal.SIGTERM, before)
 
 
-def test_pairs_alternate_their_order_and_a_second_command_makes_what_is_missing(
-    planted: Planted, tmp_path: Path
-) -> None:
+def test_pairs_alternate_their_order_and_a_second_command_adds_missing_ones(planted: Planted, tmp_path: Path) -> None:
     first = ["pair-01-quiet", "pair-01-busy", "pair-02-busy", "pair-02-quiet"]
     assert planted("--pairs", "2", "--no-long") == [*first, "0"]
     assert planted("--pairs", "3") == [*first, "0", "pair-03-quiet", "pair-03-busy", "long", "0"]
@@ -62,11 +60,11 @@ def test_pairs_alternate_their_order_and_a_second_command_makes_what_is_missing(
         ({"busy": "faster"}, "0"),
         ({"busy": "slower"}, "1"),
         ({"quiet": "slower", "busy": "faster"}, "1"),
-        ({"quiet": "busy machine"}, "1"),  # nothing was compared
+        ({"quiet": "busy machine"}, "1"),  # no verdict was compared
         ({"long": "not clearly"}, "1"),
     ],
 )
-def test_opposite_verdicts_and_a_look_back_that_is_not_decided_fail(
+def test_opposite_verdicts_and_an_undecided_long_look_back_fail(
     planted: Planted, verdicts: dict[str, str], code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert planted("--pairs", "1", **verdicts)[-1] == code
@@ -75,7 +73,7 @@ def test_opposite_verdicts_and_a_look_back_that_is_not_decided_fail(
     assert read_rows(tmp_path / "load.csv")[0]["opposite"] == ("train inference" if opposite else "")
 
 
-def test_a_core_is_in_use_meanwhile_and_free_afterwards() -> None:
+def test_a_core_is_busy_only_within_the_block() -> None:
     with load._core_in_use(True) as used:
         time.sleep(0.3)
     assert used[0] > 0

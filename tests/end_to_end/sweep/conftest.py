@@ -1,4 +1,4 @@
-"""What the tests of sweeps share: one sweep of six jobs, and trainings that are none."""
+"""Fixtures of the sweep tests: one sweep of six jobs, and fake trainings."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.support.sweeps import SIX, Ended, command
 
 @pytest.fixture(scope="session")  # the slow test that uses it comes long before the others
 def six(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
-    """Return the folder and the end of a sweep over three mechanisms and two seeds."""
+    """Return the folder and the outcome of a sweep over three mechanisms and two seeds."""
     root = tmp_path_factory.mktemp("six")
     with pytest.MonkeyPatch.context() as patch:
         leave_blank(patch)
@@ -26,7 +26,7 @@ def six(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
 
 @pytest.fixture(autouse=True)
 def without_report(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
-    """Write no report after the sweeps of single tests: it takes as long as their jobs; that of `six` is there."""
+    """Skip the report of the sweeps in single tests, since it takes as long as their jobs; `six` has one."""
     original = sweep.report_sweep
     monkeypatch.setattr(sweep, "report_sweep", lambda folder: None)
     return original
@@ -34,7 +34,7 @@ def without_report(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], list[str]]:
-    """Return what puts a function in the place of the training; what it gives lists the jobs' folders."""
+    """Return a function that replaces the training and returns the list of folders of the jobs it is called for."""
 
     def replace(training: Callable[[dict[str, Any]], Any]) -> list[str]:
         called: list[str] = []
@@ -52,7 +52,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], list
 
 @pytest.fixture
 def returned(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Return the list of what the jobs give to Hydra."""
+    """Return the list of the values that jobs return to Hydra."""
     values: list[float] = []
     monkeypatch.setattr(sweep, "run_job", lambda *job: values.append(sweep_job.run_job(*job)))
     return values

@@ -1,4 +1,4 @@
-"""What ends a sweep before its last job, and the report at its end."""
+"""Sweeps that end before their last job, and the report at the end."""
 
 import shutil
 import signal
@@ -20,19 +20,19 @@ from tests.support.sweeps import Ended, command, read
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 
-# --- a sweep that has so many minutes
+# --- a sweep with a time limit
 
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Return the time that a sweep is told, in seconds, to be moved."""
+    """Return the clock of a sweep, in seconds, which a test can move."""
     moved = [1000.0]
     for module in (sweep, sweep_job):
         monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: moved[0]))
     return moved
 
 
-def test_no_job_begins_after_the_minutes_and_the_same_command_goes_on_with_the_rest(
+def test_no_job_starts_after_the_time_limit_and_the_same_command_continues(
     fake: Any, tmp_path: Path, now: list[float]
 ) -> None:
     def lasts(config: dict[str, Any]) -> float:
@@ -44,19 +44,19 @@ def test_no_job_begins_after_the_minutes_and_the_same_command_goes_on_with_the_r
     ended = command(tmp_path, *words)
     assert (ended.code, called) == (5, ["seed-1", "seed-2"])
     assert ended.errors == [
-        "stopped: sweep.minutes are over, jobs that have not begun: 2: the same command goes on with them"
+        "stopped: time limit sweep.minutes reached, 2 jobs not started: run the same command again to continue"
     ]
-    assert "seed-3: left, no time to begin it" in ended.out.getvalue()
+    assert "seed-3: not started, time limit reached" in ended.out.getvalue()
     assert "unfinished: seed-4" in ended.out.getvalue()
     for name in called:
-        seal(tmp_path / "sweeps" / "s" / name)  # which the fake does not
+        seal(tmp_path / "sweeps" / "s" / name)  # the fake training does not
     called = fake(lambda config: 0.5)
     ended = command(tmp_path, *words)
     assert (ended.code, called) == (0, ["seed-1", "seed-2", "seed-3", "seed-4"])
     assert not list(tmp_path.rglob("left.json"))
 
 
-def test_a_failure_counts_more_than_the_jobs_that_are_left(fake: Any, tmp_path: Path, now: list[float]) -> None:
+def test_a_failed_job_decides_the_exit_code_over_jobs_not_started(fake: Any, tmp_path: Path, now: list[float]) -> None:
     def fails(config: dict[str, Any]) -> float:
         now[0] += 50
         raise InputError("not so")
@@ -66,7 +66,7 @@ def test_a_failure_counts_more_than_the_jobs_that_are_left(fake: Any, tmp_path: 
     assert (ended.code, len(ended.errors)) == (1, 3)
 
 
-# --- what ends a sweep
+# --- interrupted sweeps
 
 
 def interrupted_at_step_5(training_step: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,7 +80,7 @@ def interrupted_at_step_5(training_step: Callable[..., Any]) -> Callable[..., An
     return interrupted
 
 
-def test_a_signal_ends_the_sweep_with_its_table_and_the_same_command_goes_on(
+def test_a_signal_ends_the_sweep_with_its_table_and_the_same_command_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = ForecastTask.training_step
@@ -90,7 +90,7 @@ def test_a_signal_ends_the_sweep_with_its_table_and_the_same_command_goes_on(
     assert (ended.code, ended.started) == (143, ["attention-full", "attention-linear"])
     assert "1 of 2 jobs finished" in ended.out.getvalue()
     assert "unfinished: attention-linear" in ended.out.getvalue()
-    assert ended.errors[-1] == "stopped: the same command goes on with what is missing"
+    assert ended.errors[-1] == "stopped: run the same command again to continue"
     assert not list(tmp_path.rglob("failed.json"))
     monkeypatch.setattr(ForecastTask, "training_step", original)
     again = command(tmp_path, *words)
@@ -99,7 +99,7 @@ def test_a_signal_ends_the_sweep_with_its_table_and_the_same_command_goes_on(
 
 
 def test_the_settings_of_a_sweep_are_timed_in_turn_for_its_report(six: tuple[Path, Ended]) -> None:
-    """One of the two seeds each: steps and forecasts of the sizes of the jobs, in as many rounds."""
+    """One of two seeds per setting is timed: steps and forecasts in batches of the jobs' sizes."""
     folder, ended = six
     assert "timing 3 settings in turn, 0.1 s each" in ended.out.getvalue()
     settings = read(folder / "timing.json")["settings"]
@@ -122,9 +122,9 @@ def test_the_settings_of_a_sweep_are_timed_in_turn_for_its_report(six: tuple[Pat
 
 def test_a_sweep_ends_with_its_report(six: tuple[Path, Ended]) -> None:
     folder, ended = six
-    said = ended.out.getvalue()
-    assert f"report: {folder / 'report.html'}" in said
-    assert "this speaks of cost, not of converged quality" in said
+    output = ended.out.getvalue()
+    assert f"report: {folder / 'report.html'}" in output
+    assert "this speaks of cost, not of converged quality" in output
     rows = {row["mechanism"]: row for row in read_rows(folder / "report.csv")}
     for name in ("full", "probsparse", "linear"):
         results = [read(folder / f"attention-{name}_seed-{seed}" / "result.json") for seed in (1, 2)]
@@ -140,7 +140,7 @@ def test_a_sweep_ends_with_its_report(six: tuple[Path, Ended]) -> None:
     assert {"last value", "seasonal naive", "linear (ridge)"} <= rows.keys()
 
 
-def test_a_sweep_that_was_interrupted_and_went_on_has_the_report_of_one_that_was_not(
+def test_a_resumed_sweep_has_the_same_report_as_an_uninterrupted_one(
     six: tuple[Path, Ended], without_report: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = ForecastTask.training_step
@@ -160,7 +160,7 @@ def test_a_sweep_that_was_interrupted_and_went_on_has_the_report_of_one_that_was
 
 
 def without_times(row: dict[str, str]) -> dict[str, str]:
-    """Return a row of report.csv without what a clock, or the place of the folder, has a part in."""
+    """Return a row of report.csv without times and folder paths."""
     timed = ("per_s", "_ms_", "seconds", "share", "peak_memory", "_cost", "not_dominated", "commands", "disturbed")
     timed += ("train_against", "inference_against")
     return {key: value for key, value in row.items() if not any(word in key for word in timed)}
@@ -175,7 +175,7 @@ def without_times(row: dict[str, str]) -> dict[str, str]:
         (BrokenPipeError(), 141),
     ],
 )
-@pytest.mark.usefixtures("capsys")  # a pipe that is gone has its stream closed: not pytest's own
+@pytest.mark.usefixtures("capsys")  # a broken pipe closes its stream, which must not be pytest's
 def test_no_job_starts_after_an_interruption(fake: Any, tmp_path: Path, raised: BaseException, code: int) -> None:
     def ends(config: dict[str, Any]) -> float:
         if config["seed"] == 2:

@@ -1,4 +1,4 @@
-"""Jobs that fail: told at once, without stopping the others, and run again by the same command."""
+"""Failed jobs are reported at once, do not stop the others, and are run again by the same command."""
 
 import errno
 import math
@@ -17,15 +17,15 @@ from tests.support.sweeps import Ended, command, read
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 
-def test_a_job_that_fails_is_told_at_once_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_failed_job_is_reported_at_once_and_the_others_continue(tmp_path: Path) -> None:
     ended = command(tmp_path, "context_length=48,9000,96", "sweep.name=lengths")
     assert ended.code == 1
     assert ended.started == [f"context_length-{length}" for length in (48, 9000, 96)]
     (line,) = ended.errors
     assert line.startswith("error: context_length-9000: context_length 9000 + horizon 12")
-    said = ended.both.getvalue()
-    assert said.index(line) < said.index("context_length-96 starts")
-    assert "2 of 3 jobs finished" in said
+    output = ended.both.getvalue()
+    assert output.index(line) < output.index("context_length-96 starts")
+    assert "2 of 3 jobs finished" in output
     folder = tmp_path / "sweeps" / "lengths" / "context_length-9000"
     assert {path.name for path in folder.iterdir()} == {"job.json", "failed.json"}
     failed = read(folder / "failed.json")
@@ -33,7 +33,7 @@ def test_a_job_that_fails_is_told_at_once_and_the_others_go_on(tmp_path: Path) -
     assert (failed["kind"], failed["exit_code"], failed["overrides"]) == ("InputError", 2, ["context_length=9000"])
 
 
-def test_a_fault_of_the_program_leaves_its_traceback_and_the_same_command_runs_that_job_alone(
+def test_a_program_error_leaves_a_traceback_and_the_same_command_runs_only_that_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = ForecastTask.training_step
@@ -49,7 +49,7 @@ def test_a_fault_of_the_program_leaves_its_traceback_and_the_same_command_runs_t
     folder = tmp_path / "sweeps" / "faulty"
     assert ended.code == 1
     (line,) = ended.errors
-    assert line.startswith("error: attention-linear: ZeroDivisionError: a bug, a fault of the program")
+    assert line.startswith("error: attention-linear: ZeroDivisionError: a bug, a program error")
     (trace,) = tmp_path.rglob("traceback.txt")
     assert trace == folder / "attention-linear" / "traceback.txt"
     assert "in faulty" in trace.read_text()
@@ -70,7 +70,7 @@ def test_a_fault_of_the_program_leaves_its_traceback_and_the_same_command_runs_t
         (OSError(errno.ENOSPC, "No space left on device", "x"), 4, "error: seed-2: x: No space left on device"),
     ],
 )
-def test_what_is_no_bug_is_one_line_without_a_traceback(
+def test_an_expected_error_is_one_line_without_a_traceback(
     fake: Any, returned: list[float], tmp_path: Path, error: Exception, code: int, said: str
 ) -> None:
     def fails(config: dict[str, Any]) -> float:
@@ -88,7 +88,7 @@ def test_what_is_no_bug_is_one_line_without_a_traceback(
     assert not list(tmp_path.rglob("traceback.txt"))
 
 
-def test_a_failure_of_an_earlier_command_is_shown_and_is_no_failure_of_this_one(fake: Any, tmp_path: Path) -> None:
+def test_a_failure_of_an_earlier_command_is_shown_but_does_not_fail_this_one(fake: Any, tmp_path: Path) -> None:
     def fails(config: dict[str, Any]) -> float:
         raise InputError("not so")
 
@@ -102,23 +102,23 @@ def test_a_failure_of_an_earlier_command_is_shown_and_is_no_failure_of_this_one(
 
 
 @pytest.mark.parametrize("value", [math.nan, None])
-def test_an_objective_that_is_no_number_is_told_and_is_no_failure(
+def test_an_objective_that_is_not_a_number_is_reported_and_is_not_a_failure(
     monkeypatch: pytest.MonkeyPatch, returned: list[float], tmp_path: Path, value: float | None
 ) -> None:
     monkeypatch.setattr(sweep_job, "train", lambda *given, **named: (None, {"speed": {"step_ms_p50": value}}))
     ended = command(tmp_path, "seed=1,2", "sweep.name=s", "sweep.objective=speed.step_ms_p50")
-    told = "sweep.objective=speed.step_ms_p50: is no number here"
-    assert (ended.code, ended.errors) == (0, [f"seed-1: {told}", f"seed-2: {told}"])
+    message = "sweep.objective=speed.step_ms_p50: is not a number here"
+    assert (ended.code, ended.errors) == (0, [f"seed-1: {message}", f"seed-2: {message}"])
     assert [math.isnan(each) for each in returned] == [True, True]
     assert not list(tmp_path.rglob("failed.json"))
 
 
-def test_an_objective_that_a_finished_run_lacks_leaves_it_as_it_is(tmp_path: Path, returned: list[float]) -> None:
+def test_a_finished_run_without_the_objective_stays_unchanged(tmp_path: Path, returned: list[float]) -> None:
     words = ["sweep.name=s", "training.max_steps=2", "sweep.objective=validation.skill"]
     assert command(tmp_path, *words).code == 0
     folder = tmp_path / "sweeps" / "s" / "job"
     result = read(folder / "result.json")
-    del result["validation"]["skill"]  # as of a series without a season
+    del result["validation"]["skill"]  # as for a series without a season
     rewrite(folder / "result.json", result)
     ended = command(tmp_path, *words)
     assert (ended.code, len(ended.errors)) == (0, 1)
@@ -142,7 +142,7 @@ def test_a_damaged_job_is_trained_again_and_says_why(tmp_path: Path) -> None:
         assert "1 of 1 jobs finished" in ended.out.getvalue()
 
 
-def test_every_objective_that_may_be_chosen_is_in_a_result(six: tuple[Path, Ended], tmp_path: Path) -> None:
+def test_every_allowed_objective_is_in_a_result(six: tuple[Path, Ended], tmp_path: Path) -> None:
     line = command(tmp_path, "seed=1,2", "sweep.objective=model.nonsense").errors[0]
     choices = line.partition("choose ")[2].split(", ")
     assert len(choices) > 15
@@ -151,7 +151,7 @@ def test_every_objective_that_may_be_chosen_is_in_a_result(six: tuple[Path, Ende
         assert path.rpartition(".")[2] in look_up(result, path.rpartition(".")[0])
 
 
-def test_other_words_for_a_job_that_failed_before_it_had_a_run_take_its_folder(fake: Any, tmp_path: Path) -> None:
+def test_a_job_that_failed_before_its_run_is_found_by_other_overrides(fake: Any, tmp_path: Path) -> None:
     def fails(config: dict[str, Any]) -> float:
         raise InputError("the file is missing")
 

@@ -1,4 +1,4 @@
-"""Sweeps that go well: real multiruns through the command line, on 700 simulated hours."""
+"""Successful sweeps: real multiruns from the command line, on 700 simulated hours."""
 
 import re
 from collections.abc import Iterator
@@ -28,16 +28,16 @@ REPORT = {"report.html", "report.md", "report.csv", "report-error-memory.png"}
 
 
 OF_TIMES = {f"report-error-{cost}.png" for cost in ("train", "inference")}
-"""Pictures of what can be compared unless the machine was busy throughout."""
+"""Pictures that exist unless the machine was always busy."""
 
 
 FILES = {"multirun.yaml", "sweep.csv", "jobs.csv", "timing.json"} | REPORT
 
 
-# --- a sweep that goes well
+# --- a successful sweep
 
 
-def test_six_jobs_have_six_readable_folders_with_a_run_each(six: tuple[Path, Ended]) -> None:
+def test_six_jobs_have_six_readable_run_folders(six: tuple[Path, Ended]) -> None:
     folder, ended = six
     assert (ended.code, ended.errors) == (0, [])
     assert {path.name for path in folder.iterdir()} - OF_TIMES == NAMES | FILES
@@ -52,7 +52,7 @@ def test_six_jobs_have_six_readable_folders_with_a_run_each(six: tuple[Path, End
         )
 
 
-def test_a_job_of_a_sweep_gives_what_it_gives_alone(six: tuple[Path, Ended], tmp_path: Path) -> None:
+def test_a_job_of_a_sweep_has_the_scores_of_a_single_run(six: tuple[Path, Ended], tmp_path: Path) -> None:
     folder, _ = six
     _, alone = train(quick(tmp_path, "attention=linear", "seed=2"))
     result = read(folder / "attention-linear_seed-2" / "result.json")
@@ -60,7 +60,7 @@ def test_a_job_of_a_sweep_gives_what_it_gives_alone(six: tuple[Path, Ended], tmp
         assert result[key] == alone[key]
 
 
-def test_the_result_of_a_job_names_the_command_of_that_job_alone(six: tuple[Path, Ended]) -> None:
+def test_the_result_of_a_job_has_the_command_of_that_job_only(six: tuple[Path, Ended]) -> None:
     words = read(six[0] / "attention-probsparse_seed-2" / "result.json")["command"].split()
     assert words[:2] == ["python", "train.py"]
     assert {"attention=probsparse", "seed=2", "horizon=12"} <= set(words)
@@ -68,7 +68,7 @@ def test_the_result_of_a_job_names_the_command_of_that_job_alone(six: tuple[Path
     assert not any(word.startswith("sweep.") for word in words)
 
 
-def test_the_same_words_in_any_order_run_nothing_again(
+def test_the_same_overrides_in_another_order_run_nothing(
     six: tuple[Path, Ended], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, _ = six
@@ -82,7 +82,7 @@ def test_the_same_words_in_any_order_run_nothing_again(
 
 
 @pytest.mark.parametrize("objective", ["validation.scaled.mse", "speed.train_windows_per_s"])
-def test_a_job_gives_its_objective_to_hydra(fake: Any, returned: list[float], tmp_path: Path, objective: str) -> None:
+def test_a_job_returns_its_objective_to_hydra(fake: Any, returned: list[float], tmp_path: Path, objective: str) -> None:
     fake(lambda config: float(config["seed"]))
     assert command(tmp_path, "seed=1,2", f"sweep.objective={objective}").code == 0
     assert returned == ([1.0, 2.0] if objective.startswith("validation") else [10.0, 20.0])
@@ -91,7 +91,7 @@ def test_a_job_gives_its_objective_to_hydra(fake: Any, returned: list[float], tm
 # --- the study
 
 
-def test_the_study_holds_everything_equal_but_what_it_compares(fake: Any, tmp_path: Path) -> None:
+def test_the_study_varies_only_attention_and_look_back(fake: Any, tmp_path: Path) -> None:
     configs: list[dict[str, Any]] = []
     called = fake(lambda config: configs.append(config) or 0.5)
     study = ["-m", "experiment=tradeoff", "data=etth1", f"output_dir={tmp_path}", "sweep.isolate=false"]
@@ -123,10 +123,10 @@ def test_the_jobs_of_a_sweep_are_counted_before_the_first(words: list[str], jobs
     assert count_jobs(OmegaConf.create({"hydra": {"sweeper": {"_target_": "some.Search"}}}), words) is None
 
 
-# --- sweeps that meet
+# --- sweeps with the same folder
 
 
-def test_a_sweep_neither_writes_over_another_of_its_name_nor_into_a_job_at_work(tmp_path: Path) -> None:
+def test_a_sweep_overwrites_neither_another_sweep_nor_a_running_job(tmp_path: Path) -> None:
     folder = tmp_path / "sweeps" / "s" / "job"  # nothing is swept: there is one job
     assert command(tmp_path, "sweep.name=s").code == 0
     before = snapshot(folder)
@@ -174,7 +174,7 @@ def test_a_sweep_that_grows_trains_nothing_twice(tmp_path: Path) -> None:
     assert "attention=full" in words
 
 
-def test_what_auto_comes_to_finds_no_job_of_another_precision(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_automatic_precision_finds_no_job_of_another_precision(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("forecast.runs.settings._amx_bf16", lambda: False)
     config = quick(tmp_path, "training.precision=bf16-mixed")
     (tmp_path / "other").mkdir()
@@ -184,7 +184,7 @@ def test_what_auto_comes_to_finds_no_job_of_another_precision(monkeypatch: pytes
         assert job_folder(tmp_path / "job", wanted) == tmp_path / found
 
 
-def test_a_group_that_is_none_is_refused_before_a_folder_is_looked_for(tmp_path: Path) -> None:
+def test_a_missing_group_is_refused_before_the_folder_is_chosen(tmp_path: Path) -> None:
     for absent in ({"model": None}, {"model": "informer"}, {"training": None}):
         with pytest.raises(InputError, match="must be a group of options"):
             job_folder(tmp_path / "job", Settings.parse({**quick(tmp_path), **absent}))
@@ -195,7 +195,7 @@ def test_a_group_that_is_none_is_refused_before_a_folder_is_looked_for(tmp_path:
 
 @pytest.fixture
 def joblib() -> Iterator[None]:
-    """Skip where the launcher is not installed, and end its workers afterwards."""
+    """Skip if the launcher is not installed, and end its workers afterwards."""
     pytest.importorskip("hydra_plugins.hydra_joblib_launcher", reason="it needs the extra: pip install -e '.[joblib]'")
     yield
     from joblib.externals.loky import get_reusable_executor
@@ -205,7 +205,7 @@ def joblib() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("joblib")
-def test_jobs_side_by_side_give_the_same_digits_and_fail_alone(six: tuple[Path, Ended], tmp_path: Path) -> None:
+def test_parallel_jobs_have_identical_scores_and_independent_failures(six: tuple[Path, Ended], tmp_path: Path) -> None:
     words = ["attention=full,linear", "context_length=48,9000", "seed=1,2"]
     ended = command(tmp_path, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", *words, "sweep.name=s")
     assert ended.code == 1

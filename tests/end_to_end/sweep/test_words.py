@@ -1,4 +1,4 @@
-"""The words of a sweep: where they stand, which are refused before the first job, and what jobs are called."""
+"""Overrides of a sweep: their position, which are refused before the first job, and the names of jobs."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from tests.support.sweeps import command, read, typed
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 
-# --- where words stand, and what they are composed over
+# --- position and composition of overrides
 
 
 @pytest.mark.parametrize("name", ["named", None])
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("undrawn")
         ["--config-dir", "DIR", "ROOT", "--multirun", "seed=1,2", "own=here"],
     ],
 )
-def test_options_may_stand_anywhere(fake: Any, tmp_path: Path, words: list[str], name: str | None) -> None:
+def test_options_may_be_anywhere(fake: Any, tmp_path: Path, words: list[str], name: str | None) -> None:
     (tmp_path / "conf" / "own").mkdir(parents=True)
     (tmp_path / "conf" / "own" / "here.yaml").write_text("# @package _global_\nhorizon: 7\n")
     places = {"ROOT": f"output_dir={tmp_path / 'out'}", "DIR": str(tmp_path / "conf"), "own=here": "+own=here"}
@@ -70,7 +70,7 @@ def test_a_key_that_only_the_swept_group_has_can_be_set(
         assert "data.path='a b.csv'" not in words or data["path"] == "a b.csv"
 
 
-def test_the_composed_mode_makes_a_sweep(fake: Any, tmp_path: Path) -> None:
+def test_a_mode_in_the_configuration_starts_a_sweep(fake: Any, tmp_path: Path) -> None:
     for mode in ("MULTIRUN", "RunMode.MULTIRUN"):
         called = fake(lambda config: 0.5)
         ended = command(tmp_path / mode, f"hydra.mode={mode}", "seed=1,2", multirun=False)
@@ -78,7 +78,7 @@ def test_the_composed_mode_makes_a_sweep(fake: Any, tmp_path: Path) -> None:
         assert [path.name.startswith("sweep-") for path in (tmp_path / mode / "sweeps").iterdir()] == [True]
 
 
-# --- what is refused before the first job
+# --- refused before the first job
 
 
 @pytest.mark.parametrize(
@@ -89,16 +89,16 @@ def test_the_composed_mode_makes_a_sweep(fake: Any, tmp_path: Path) -> None:
         (["foo=1,2"], "foo"),
         (["seed=1,2", "foo=1"], "foo"),
         (["seed=1,2", "data"], "data"),
-        (["seed=1,2", "sweep.objective=test.scaled.mse"], "sweep.objective=test.scaled.mse: is of the test part"),
-        (["seed=1,2", "sweep.objective=baselines.linear.validation.scaled.mse"], "is of the test part"),
-        (["seed=1,2", "sweep.objective=linear_path.test.scaled.mse"], "is of the test part"),
+        (["seed=1,2", "sweep.objective=test.scaled.mse"], "sweep.objective=test.scaled.mse: is a test score"),
+        (["seed=1,2", "sweep.objective=baselines.linear.validation.scaled.mse"], "is a test score"),
+        (["seed=1,2", "sweep.objective=linear_path.test.scaled.mse"], "is a test score"),
         (["seed=1,2", "sweep.objective=validation.mse"], "choose validation.scaled.mse"),
-        (["seed=1,2", "sweep.objective=model.nonsense"], "sweep.objective=model.nonsense: no result has it"),
+        (["seed=1,2", "sweep.objective=model.nonsense"], "sweep.objective=model.nonsense: no result has this number"),
         (["seed=1,2", "sweep.repeat_timing=-1"], "sweep.repeat_timing=-1: must be at least 0 and finite"),
-        (["seed=1,2", "sweep.objective=speed"], "sweep.objective=speed: no result has it"),
-        (["seed=1,2", "sweep.objective=model.steps.x"], "sweep.objective=model.steps.x: no result has it"),
+        (["seed=1,2", "sweep.objective=speed"], "sweep.objective=speed: no result has this number"),
+        (["seed=1,2", "sweep.objective=model.steps.x"], "sweep.objective=model.steps.x: no result has this number"),
         (["seed=1,2", "sweep.name=a/b"], "sweep.name=a/b"),
-        (["seed=1,2,1"], "seed=1,2,1: gives 1 twice"),
+        (["seed=1,2,1"], "seed=1,2,1: 1 occurs twice"),
         (["seed=1,2", "sweep.minutes=0"], "sweep.minutes=0: must be above 0"),
         (["seed=1,2", "sweep.minutes=long"], "sweep.minutes=long: must be float or null"),
         (["seed=1,2", "sweep.isolate=maybe"], "sweep.isolate=maybe: must be bool"),
@@ -106,23 +106,23 @@ def test_the_composed_mode_makes_a_sweep(fake: Any, tmp_path: Path) -> None:
         (["sweep.name=a,b"], "sweep.name=a,b"),
         (["output_dir=a,b"], "output_dir=a,b"),
         (["trainer=smoke,gpu"], "trainer=smoke,gpu: all jobs of a sweep share one trainer"),
-        (["trainer.accelerator=cpu,gpu"], "all jobs of a sweep share one trainer.accelerator: give one"),
+        (["trainer.accelerator=cpu,gpu"], "all jobs of a sweep share one trainer.accelerator: use a single value"),
         (["training.activation_checkpointing=false,true"], "all jobs of a sweep share one training.activation_check"),
-        (["seed=1,2", "resume=outputs/a"], "resume=outputs/a: each job of a sweep resumes itself"),
+        (["seed=1,2", "resume=outputs/a"], "resume=outputs/a: the jobs of a sweep resume automatically"),
         (["seed=1,2", "trainer.devices=2"], "trainer.devices=2: each job of a sweep is one process"),
-        (["seed=1,2", "trainer=ddp"], "hydra/launcher=joblib, or a GPU each with hydra/launcher=submitit_slurm"),
+        (["seed=1,2", "trainer=ddp"], "each job of a sweep is one process"),
         (["seed=1,2", "+trainer.num_nodes=2"], "trainer.num_nodes=2: each job of a sweep is one process"),
         (["hydra/launcher=nope", "seed=1,2"], "nope"),
         (["seed=1,2", "hydra.sweep.subdir=${hydra.job.num}"], "hydra.sweep.subdir="),
-        (["seed=1,2", "hydra.sweep.dir=elsewhere"], "hydra.sweep.dir=elsewhere: the folders of a sweep are"),
-        (["seed=1,2", "hydra.mode=RUN"], "hydra.mode=RUN: is one run"),
+        (["seed=1,2", "hydra.sweep.dir=elsewhere"], "hydra.sweep.dir=elsewhere: the program chooses the folders"),
+        (["seed=1,2", "hydra.mode=RUN"], "hydra.mode=RUN: is a single run"),
         (["seed=1,2", "--cfg", "job"], "--multirun and --cfg"),
         (["seed=1,2", "--info", "config"], "--multirun and --info"),
         (["seed=1,2", "--resolve"], "--resolve"),
         (["seed=1,2", "--config-dir", "nowhere"], "--config-dir nowhere"),
     ],
 )
-def test_what_no_sweep_can_be_is_one_line_before_any_job(
+def test_an_impossible_sweep_is_refused_in_one_line_before_any_job(
     fake: Any, tmp_path: Path, words: list[str], said: str
 ) -> None:
     called = fake(lambda config: 0.5)
@@ -162,7 +162,7 @@ def test_an_output_folder_that_is_a_file_is_refused(fake: Any, tmp_path: Path) -
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_a_single_run_refuses_what_is_about_sweeps(tmp_path: Path) -> None:
+def test_a_single_run_refuses_sweep_options(tmp_path: Path) -> None:
     ended = command(tmp_path, "sweep.name=s", multirun=False)
     assert (ended.code, len(ended.errors)) == (2, 1)
     assert "-m" in ended.errors[0]
@@ -182,12 +182,12 @@ def test_a_single_run_refuses_what_is_about_sweeps(tmp_path: Path) -> None:
         ([], "job"),
     ],
 )
-def test_a_name_says_what_is_swept(words: list[str], name: str) -> None:
+def test_a_job_name_lists_the_swept_overrides(words: list[str], name: str) -> None:
     assert job_name(swept_words(words, [])) == name
     assert job_name(swept_words(words[::-1], [])) == name
 
 
-def test_names_that_would_collide_or_run_over_have_a_hash() -> None:
+def test_names_that_would_collide_or_be_too_long_have_a_hash() -> None:
     words = ['data.path="a b"', "data.path=a-b", "data.path=a/b", "data.path=../a-b", "data.targets=[a,b]"]
     words += [f"data.path={'long' * 50}{end}" for end in "ab"]
     names = {job_name(swept_words([word], [])) for word in words}
@@ -196,13 +196,13 @@ def test_names_that_would_collide_or_run_over_have_a_hash() -> None:
     assert "path-a-b" in names
 
 
-def test_constants_are_not_in_a_name_however_they_are_spelt() -> None:
+def test_constants_are_not_in_a_name_in_any_spelling() -> None:
     constants = {canonical(each) for each in parse(["data.targets=[a, 'b c']", "x=1", "~callbacks.early_stopping"])}
     words = ["data.targets=[a,'b c']", "x=1", "~callbacks.early_stopping=null", "seed=3"]
     assert swept_words(words, constants) == ["seed=3"]
 
 
-def test_the_name_of_a_sweep_follows_its_words_and_not_its_launcher() -> None:
+def test_the_name_of_a_sweep_depends_on_its_overrides_not_its_launcher() -> None:
     name = sweep_name(["a=1,2", "seed=1"])
     assert name == sweep_name(["seed=1", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "a=1,2"])
     assert name != sweep_name(["a=1,2", "seed=2"])

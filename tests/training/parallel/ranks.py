@@ -21,9 +21,9 @@ from tests.support.small import changed, hourly, quick, write
 
 
 def cases(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return trainings without dropout by name: a plain descent, so that a step is the gradient itself."""
+    """Return trainings without dropout by name; with plain gradient descent a step equals the gradient."""
     table = hourly()
-    for first in range(60, 640, 47):  # each batch has its gaps, and the two halves of it not as many
+    for first in range(60, 640, 47):  # each batch has gaps, and its two halves have different numbers of them
         table.loc[first : first + first % 17, ["load", "oil"]] = None
     gaps = ["data=csv", f"data.path={write(folder / 'gaps.csv', table)}", "data.missing=mask"]
     still = ["model.dropout=0", "training.max_grad_norm=null", "training.max_steps=1", "scheduler=cosine"]
@@ -40,7 +40,7 @@ def cases(folder: Path) -> dict[str, dict[str, Any]]:
     return {**made, "adam": changed(many, training__max_grad_norm=0.5)}
 
 
-@patch.object(compiling, "compiler_for", lambda _: {"backend": "eager"})  # half a minute a case less
+@patch.object(compiling, "compiler_for", lambda _: {"backend": "eager"})  # saves half a minute per case
 def run(config: dict[str, Any], folder: Path, group: Group) -> dict[str, Any]:
     """Return the weights at the start and after the last step, and every row's test score."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -61,9 +61,9 @@ def main(rank: int, meeting: str, path: Path) -> None:
     group = Group(Place(rank, 2, rank, 2, meeting))
     group.connect()
     for name, config in json.loads(path.read_text()).items():
-        found = run(config, path.parent / "two" / name, group)
+        outcome = run(config, path.parent / "two" / name, group)
         if group.leads:
-            torch.save(found, path.parent / f"{name}.pt")
+            torch.save(outcome, path.parent / f"{name}.pt")
     group.close()
 
 

@@ -1,4 +1,4 @@
-"""`python train.py trainer=ddp …` as a person types it: two processes on the CPU, one run folder, one voice."""
+"""`python train.py trainer=ddp …` from the command line: two CPU processes with one run folder and one output."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from tests.support.small import QUICK, ROOT, SIMULATED, SMALL, quick
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated"),
-    pytest.mark.skipif(sys.platform != "linux", reason="it looks for processes in /proc"),
+    pytest.mark.skipif(sys.platform != "linux", reason="processes are read from /proc"),
 ]
 
 TWO = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2"]
@@ -38,7 +38,7 @@ def environment(path: str = "") -> dict[str, str]:
 
 
 def ended(folder: Path, *words: str, path: str = "") -> "subprocess.CompletedProcess[str]":
-    """Return how the command ended, typed in `folder`."""
+    """Run the command in `folder` and return the finished process."""
     return subprocess.run(
         typed(*words), cwd=folder, env=environment(path), capture_output=True, text=True, timeout=300, check=False
     )
@@ -46,7 +46,7 @@ def ended(folder: Path, *words: str, path: str = "") -> "subprocess.CompletedPro
 
 @contextmanager
 def running(folder: Path) -> Iterator["subprocess.Popen[str]"]:
-    """Yield a training of two processes that has come as far as its first checkpoint."""
+    """Yield a training of two processes after its first checkpoint."""
     words = [*SIMULATED, *SMALL["patch_informer"], *QUICK, *ENDLESS, *TWO, f"output_dir={folder}"]
     process = subprocess.Popen(
         typed(*words), cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -67,8 +67,8 @@ def wait_for(condition: Any, seconds: float) -> None:
 
 
 def children_of(process: int) -> list[int]:
-    """Return the trainings that `process` has started and that live."""
-    found = []
+    """Return the running trainings that `process` has started."""
+    children = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, parent = stat.read_text().rpartition(")")[2].split()[:2]
@@ -76,8 +76,8 @@ def children_of(process: int) -> list[int]:
         except OSError:
             continue
         if int(parent) == process and state != "Z" and b"forecast.training.child" in command:
-            found.append(int(stat.parent.name))
-    return found
+            children.append(int(stat.parent.name))
+    return children
 
 
 def alive(process: int) -> bool:
@@ -95,7 +95,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def again(one: tuple[Run, dict[str, Any]]) -> tuple[Path, "subprocess.CompletedProcess[str]"]:
-    """Return that run, its training kept and its results taken away, as two processes score it."""
+    """Return a copy of that run without its results, and the process that scored it with two processes."""
     folder = one[0].path.parents[2] / "again"
     shutil.copytree(one[0].path, folder)
     for name in (MANIFEST, RESULT, "errors.parquet", "calibration.safetensors", "forecast.csv", "model.safetensors"):
@@ -129,7 +129,7 @@ def test_the_errors_of_two_processes_are_in_the_order_of_the_windows(
     pd.testing.assert_frame_equal(there, here, rtol=1e-4, atol=1e-6)
 
 
-def test_one_process_alone_writes_and_speaks(one: tuple[Run, dict[str, Any]], again: tuple[Path, Any]) -> None:
+def test_only_the_leading_process_prints_and_writes(one: tuple[Run, dict[str, Any]], again: tuple[Path, Any]) -> None:
     folder, end = again
     assert end.stdout.count("training: 12 steps on 2 processes, resuming after step 12, in ") == 1
     assert end.stdout.count("all 129 test windows") == 1
@@ -138,7 +138,7 @@ def test_one_process_alone_writes_and_speaks(one: tuple[Run, dict[str, Any]], ag
     assert {path.name for path in folder.parent.iterdir()} == {"again", "outputs"}
 
 
-def test_a_signal_stops_all_at_one_step_and_one_process_can_go_on(tmp_path: Path) -> None:
+def test_a_signal_stops_all_processes_at_one_step_and_one_process_can_resume(tmp_path: Path) -> None:
     with running(tmp_path) as process:
         others = children_of(process.pid)
         assert len(others) == 1
@@ -158,7 +158,7 @@ def test_a_signal_stops_all_at_one_step_and_one_process_can_go_on(tmp_path: Path
     assert json.loads((folder / RESULT).read_text())["model"]["steps"] == step + 3
 
 
-def test_a_process_that_is_killed_takes_the_run_with_it_in_one_line(tmp_path: Path) -> None:
+def test_a_killed_worker_ends_the_run_with_one_line(tmp_path: Path) -> None:
     with running(tmp_path) as process:
         (other,) = children_of(process.pid)
         os.kill(other, signal.SIGKILL)
@@ -169,7 +169,7 @@ def test_a_process_that_is_killed_takes_the_run_with_it_in_one_line(tmp_path: Pa
     assert not list(tmp_path.rglob(MANIFEST))
 
 
-def test_a_fault_in_another_process_is_shown_and_ends_all(tmp_path: Path) -> None:
+def test_an_error_in_a_worker_is_shown_and_ends_the_run(tmp_path: Path) -> None:
     (tmp_path / "faulty.py").write_text(
         "from lightning.pytorch.callbacks import Callback\n"
         "class Faulty(Callback):\n"
@@ -181,11 +181,11 @@ def test_a_fault_in_another_process_is_shown_and_ends_all(tmp_path: Path) -> Non
     assert end.returncode == 1
     assert "Traceback" in end.stderr
     last = end.stderr.splitlines()[-1]
-    assert last == "error: process 1 of 2: AssertionError: broken: a fault of the program, see above"
+    assert last == "error: process 1 of 2: AssertionError: broken: a program error, see above"
     assert not list(tmp_path.rglob(MANIFEST))
 
 
-def test_no_process_outlives_the_one_that_leads(tmp_path: Path) -> None:
+def test_no_worker_outlives_the_leading_process(tmp_path: Path) -> None:
     with running(tmp_path) as process:
         others = children_of(process.pid)
         process.kill()

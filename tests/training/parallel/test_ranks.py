@@ -1,4 +1,4 @@
-"""Two processes that share a batch learn what one does: real processes, gloo, a few small trainings."""
+"""Two processes that share a batch learn the same as one: real processes, gloo, a few small trainings."""
 
 import json
 import os
@@ -22,8 +22,8 @@ NAMES = ("gaps", "unused", "informer", "compiled", "adam")
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
-    """Give, by case, what one process found and what two did."""
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+    """Return the outcomes of one process and of two by case."""
     folder = tmp_path_factory.mktemp("ranks")
     configs = cases(folder)
     path = folder / "cases.json"
@@ -40,8 +40,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str,
 
 
 @pytest.mark.parametrize("name", NAMES[:4])
-def test_two_processes_take_the_step_of_one(name: str, found: Any) -> None:
-    one, two = found[name]
+def test_two_processes_take_the_same_step_as_one(name: str, outcomes: Any) -> None:
+    one, two = outcomes[name]
     moved = []
     for key, start in one["start"].items():
         torch.testing.assert_close(two["end"][key], one["end"][key], rtol=0, atol=1e-5, msg=key)
@@ -49,8 +49,8 @@ def test_two_processes_take_the_step_of_one(name: str, found: Any) -> None:
     assert max(moved) > 1e-2
 
 
-def test_many_steps_end_at_the_same_weights_and_scores(found: Any) -> None:
-    one, two = found["adam"]
+def test_many_steps_end_at_the_same_weights_and_scores(outcomes: Any) -> None:
+    one, two = outcomes["adam"]
     for key, tensor in one["end"].items():
         torch.testing.assert_close(two["end"][key], tensor, rtol=0, atol=1e-4, msg=key)
     assert two["best"]["step"] == one["best"]["step"]
@@ -60,6 +60,6 @@ def test_many_steps_end_at_the_same_weights_and_scores(found: Any) -> None:
 
 
 @pytest.mark.parametrize("row", ["last_value", "seasonal_naive", "linear"])
-def test_baselines_score_the_same(row: str, found: Any) -> None:
-    for one, two in found.values():
+def test_baselines_score_the_same(row: str, outcomes: Any) -> None:
+    for one, two in outcomes.values():
         assert two["scores"][row] == pytest.approx(one["scores"][row], rel=1e-6)

@@ -1,4 +1,4 @@
-"""Whatever the number of processes, each window is scored once and the sums are those of all."""
+"""With any number of processes, each window is scored once and the sums cover all windows."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def windows_of(count: int) -> Windows:
 
 
 def mean_of_context(batch: Batch) -> Tensor:
-    assert len(batch.origin)  # a share of nothing has no batch
+    assert len(batch.origin)  # an empty share has no batch
     return batch.past[..., :2].mean(1, keepdim=True).expand_as(batch.future)
 
 
@@ -37,7 +37,7 @@ def scored(group: Group, windows: Windows) -> Evaluation:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 @pytest.mark.parametrize("count", range(1, 18))
-def test_every_window_is_counted_once_however_many_processes_there_are(count: int, size: int) -> None:
+def test_every_window_is_counted_once_with_any_number_of_processes(count: int, size: int) -> None:
     windows = windows_of(count)
     one = scored(ALONE, windows)
     several = together(size, lambda group: scored(group, windows))
@@ -54,20 +54,20 @@ def test_every_window_is_counted_once_however_many_processes_there_are(count: in
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_of_too_many_residuals_the_same_ones_are_kept(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_residuals_are_kept_with_any_number_of_processes(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_RESIDUALS", 17 * HORIZON * 2 // 4)
     windows = windows_of(17)
-    kept = together(size, lambda group: scored(group, windows))[0].residuals
-    assert kept is not None
-    assert 3 <= len(kept) <= 5
-    np.testing.assert_array_equal(kept, scored(ALONE, windows).residuals)
+    residuals = together(size, lambda group: scored(group, windows))[0].residuals
+    assert residuals is not None
+    assert 3 <= len(residuals) <= 5
+    np.testing.assert_array_equal(residuals, scored(ALONE, windows).residuals)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
-def test_the_validation_loops_of_all_processes_are_every_window_once_and_in_order(size: int) -> None:
+def test_the_validation_loops_cover_every_window_once_and_in_order(size: int) -> None:
     windows = make_windows()
     loops = [EvaluationBatches(windows, 4, Group(Place(rank, size)).share(len(windows))) for rank in range(size)]
     batches = [list(loop) for loop in loops]
-    assert [len(loop) for loop in loops] == [len(each) for each in batches]
-    origins = torch.cat([batch.origin for each in batches for batch in each])
+    assert [len(loop) for loop in loops] == [len(own) for own in batches]
+    origins = torch.cat([batch.origin for own in batches for batch in own])
     assert origins.tolist() == list(range(CONTEXT, CONTEXT + len(windows)))

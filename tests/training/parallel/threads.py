@@ -1,4 +1,4 @@
-"""A group whose processes are threads: what they exchange lies in a list that all of them see."""
+"""A process group of threads, which exchange data through a shared list."""
 
 import threading
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class ThreadGroup(Group):
 
 
 def together(size: int, work: Callable[[Group], Result]) -> list[Result]:
-    """Return what `work` gives in each of `size` threads."""
+    """Return the results of `work` in each of `size` threads."""
     board: list[Any] = [None] * size
     barrier = threading.Barrier(size)
     groups = [ThreadGroup(rank, size, board, barrier) for rank in range(size)]

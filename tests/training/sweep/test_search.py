@@ -1,4 +1,4 @@
-"""A search shows, ranks and writes what validation says, and nothing of the test part."""
+"""A search shows, ranks and writes validation scores, and nothing of the test split."""
 
 import json
 from pathlib import Path
@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.usefixtures("undrawn"), *(pytest.mark.filterwarnings(t
 def jobs(*rows: tuple[str, int, float, float], device: str = "x", **other: Any) -> pd.DataFrame:
     """Return finished jobs: configuration, seed, validation MSE of the model and of the linear map.
 
-    Their settings are the words; `other` ones stand in no word. What they forecast is the word of `data` or
-    `experiment`, or else some file, at the horizon that a word or `other` says.
+    Their settings are the overrides plus `other`. The task is the `data` or `experiment` override, at the horizon in
+    the overrides or in `other`.
     """
     columns = {
         "validation_mae": 0.5,
@@ -53,8 +53,8 @@ def run_of(words: str, device: str, other: dict[str, Any]) -> dict[str, Any]:
     return {"of": json.dumps([settings, device]), "settings": settings, "forecasts": forecasts}
 
 
-def test_the_ranking_is_by_the_mean_over_cells_of_the_ratio_to_the_linear_map() -> None:
-    found = jobs(
+def test_choices_are_ranked_by_their_mean_ratio_to_the_linear_map() -> None:
+    rows = jobs(
         ("horizon=96 model.dropout=0.3", 1, 0.9, 1.0),
         ("horizon=96 model.dropout=0.3", 2, 1.1, 1.0),
         ("horizon=336 model.dropout=0.3", 1, 1.6, 2.0),
@@ -62,27 +62,27 @@ def test_the_ranking_is_by_the_mean_over_cells_of_the_ratio_to_the_linear_map() 
         ("horizon=336 model.dropout=0.5", 1, 2.4, 2.0),
         ("horizon=96 model.dropout=0.7", 1, 0.1, 1.0),
     )
-    ranked = ranking(search_cells(found)).set_index("choice")
+    ranked = ranking(search_cells(rows)).set_index("choice")
     assert list(ranked.index) == ["model.dropout=0.3", "model.dropout=0.5", "model.dropout=0.7"]  # it lacks a cell
     assert list(ranked["mean"]) == pytest.approx([0.9, 0.95, 0.1])
     assert list(ranked["n"]) == [3, 2, 1]
     assert list(ranked["most"]) == pytest.approx([1.0, 1.2, 0.1])
 
 
-def test_a_look_back_whose_own_linear_map_is_bad_ranks_no_higher_for_it() -> None:
-    found = jobs(
+def test_a_look_back_with_a_bad_linear_map_is_not_ranked_higher() -> None:
+    rows = jobs(
         ("horizon=96 context_length=96", 1, 0.98, 1.4),
         ("horizon=96 context_length=512", 1, 0.95, 1.0),
     )
-    ranked = ranking(search_cells(found)).set_index("choice")
+    ranked = ranking(search_cells(rows)).set_index("choice")
     assert list(ranked.index) == ["context_length=512", "context_length=96"]
     assert list(ranked["mean"]) == pytest.approx([0.95, 0.98])
 
 
-def test_a_choice_is_called_surely_worse_where_its_windows_say_so_and_not_for_a_better_mean_alone(
+def test_a_choice_is_surely_worse_only_if_its_windows_are_significantly_worse(
     tmp_path: Path,
 ) -> None:
-    rng, found = np.random.default_rng(1), []
+    rng, tables_of_jobs = np.random.default_rng(1), []
     hard = rng.gamma(2, 0.25, 3000)
     by_chance = np.repeat(np.resize([-0.3, 0.31], 30), 100)  # blocks of windows, now better and now worse
     for place, (mse, own) in enumerate(((hard, 0.5), (hard + 0.05, 0.55), (hard + by_chance, 0.505))):
@@ -93,16 +93,17 @@ def test_a_choice_is_called_surely_worse_where_its_windows_say_so_and_not_for_a_
         origins = pd.date_range("2020-01-01", periods=len(mse), freq="h")
         tables = [pd.DataFrame({"part": part, "origin": origins, "mse": mse}) for part in ("validation", "test")]
         pd.concat(tables).to_parquet(folder / "errors.parquet")
-        found.append(jobs((f"horizon=96 model.dropout=0.{place}", 1, own, 1.0)).assign(folder=str(folder)))
-    cells = search_cells(pd.concat([*found, jobs(("horizon=96 model.dropout=0.9", 1, 0.9, 1.0))], ignore_index=True))
+        tables_of_jobs.append(jobs((f"horizon=96 model.dropout=0.{place}", 1, own, 1.0)).assign(folder=str(folder)))
+    untested = jobs(("horizon=96 model.dropout=0.9", 1, 0.9, 1.0))
+    cells = search_cells(pd.concat([*tables_of_jobs, untested], ignore_index=True))
     assert list(cells["surely_worse"]) == [False, False, True, None]
     assert list(ranking(cells)["worse"]) == [0, 0, 1, 0]
-    assert list(ranking(cells)["told"]) == [1, 1, 1, 0]
+    assert list(ranking(cells)["comparable"]) == [1, 1, 1, 0]
     assert "folders" not in cells
 
 
-def test_where_validation_holds_few_blocks_nothing_is_called_worse_or_not(tmp_path: Path) -> None:
-    found = []
+def test_no_verdict_is_given_with_few_blocks_of_validation_windows(tmp_path: Path) -> None:
+    rows = []
     for place in range(2):
         folder = tmp_path / str(place)
         folder.mkdir()
@@ -112,25 +113,25 @@ def test_where_validation_holds_few_blocks_nothing_is_called_worse_or_not(tmp_pa
         pd.DataFrame({"part": "validation", "origin": origins, "mse": 0.5 + place}).to_parquet(
             folder / "errors.parquet"
         )
-        found.append(jobs((f"horizon=336 model.dropout=0.{place}", 1, 0.5 + place, 1.0)).assign(folder=str(folder)))
-    cells = search_cells(pd.concat(found, ignore_index=True))
+        rows.append(jobs((f"horizon=336 model.dropout=0.{place}", 1, 0.5 + place, 1.0)).assign(folder=str(folder)))
+    cells = search_cells(pd.concat(rows, ignore_index=True))
     assert list(cells["surely_worse"]) == [None, None]
-    assert list(ranking(cells)["told"]) == [0, 0]
+    assert list(ranking(cells)["comparable"]) == [0, 0]
 
 
-def test_the_cells_are_in_the_order_of_the_ranking() -> None:
-    found = jobs(
+def test_cells_are_in_the_order_of_the_ranking() -> None:
+    rows = jobs(
         ("data=etth1 loss=mae", 1, 2.0, 1.0),
         ("data=etth2 loss=mse", 1, 0.5, 1.0),
         ("data=etth1 loss=mse", 1, 1.0, 1.0),
     )
-    cells = search_cells(found)
+    cells = search_cells(rows)
     assert list(cells["choice"]) == ["loss=mse", "loss=mse", "loss=mae"]
     assert list(cells["cell"]) == ["data=etth2", "data=etth1", "data=etth1"]
 
 
-def test_seeds_that_ran_with_other_threads_are_of_one_cell() -> None:
-    found = pd.concat(
+def test_seeds_with_different_numbers_of_threads_share_a_cell() -> None:
+    rows = pd.concat(
         [
             jobs(("model.dropout=0.1", 1, 2.0, 1.0), device="one thread"),
             jobs(("model.dropout=0.1", 2, 2.0, 1.0), device="two threads"),
@@ -138,31 +139,31 @@ def test_seeds_that_ran_with_other_threads_are_of_one_cell() -> None:
         ],
         ignore_index=True,
     )
-    cells = search_cells(found)
+    cells = search_cells(rows)
     assert list(cells["choice"]) == ["model.dropout=0.3", "model.dropout=0.1"]
     assert list(cells["n"]) == [2, 2]
     assert list(cells["device"]) == ["one thread", "one thread; two threads"]
 
 
-def test_experiments_that_go_each_with_its_data_are_cells_and_no_choices() -> None:
-    found = jobs(
+def test_experiments_with_different_data_are_cells() -> None:
+    rows = jobs(
         ("experiment=etth1 model.dropout=0.1", 1, 0.9, 1.0),
         ("experiment=etth1 model.dropout=0.3", 1, 1.0, 1.0),
         ("experiment=etth2 model.dropout=0.1", 1, 0.27, 0.3),
         ("experiment=etth2 model.dropout=0.3", 1, 0.3, 0.3),
     )
-    cells = search_cells(found)
+    cells = search_cells(rows)
     assert list(cells["choice"]) == [f"model.dropout=0.{digit}" for digit in (1, 1, 3, 3)]
     assert list(cells["cell"]) == ["experiment=etth1", "experiment=etth2"] * 2
     assert list(cells["of_linear"]) == pytest.approx([0.9, 0.9, 1.0, 1.0])
 
 
 def test_experiments_over_the_same_data_are_choices() -> None:
-    found = jobs(("data=mine experiment=a", 1, 0.9, 1.0), ("data=mine experiment=b", 1, 1.0, 1.0))
-    assert list(search_cells(found)["choice"]) == ["experiment=a", "experiment=b"]
+    rows = jobs(("data=mine experiment=a", 1, 0.9, 1.0), ("data=mine experiment=b", 1, 1.0, 1.0))
+    assert list(search_cells(rows)["choice"]) == ["experiment=a", "experiment=b"]
 
 
-def test_other_data_are_another_cell_though_no_word_of_a_job_says_so() -> None:
+def test_different_data_are_different_cells_without_an_override() -> None:
     first = jobs(("model.dropout=0.1", 1, 0.9, 1.0), ("model.dropout=0.3", 1, 1.0, 1.0), sha256="one")
     second = jobs(("model.dropout=0.1", 1, 0.27, 0.3), ("model.dropout=0.3", 1, 0.3, 0.3), sha256="two")
     cells = search_cells(pd.concat([first, second], ignore_index=True))
@@ -170,7 +171,7 @@ def test_other_data_are_another_cell_though_no_word_of_a_job_says_so() -> None:
     assert list(cells["of_linear"]) == pytest.approx([0.9, 0.9, 1.0, 1.0])
 
 
-def test_a_horizon_that_is_swept_in_one_command_and_said_in_another_is_one_cell() -> None:
+def test_a_horizon_swept_in_one_command_and_fixed_in_another_is_one_cell() -> None:
     swept = jobs(("horizon=96 model.dropout=0.1", 1, 0.9, 1.0), ("horizon=336 model.dropout=0.1", 1, 0.9, 1.0))
     said = jobs(("model.dropout=0.5", 1, 0.8, 1.0), horizon="96")
     cells = search_cells(pd.concat([swept, said], ignore_index=True))
@@ -181,12 +182,12 @@ def test_a_horizon_that_is_swept_in_one_command_and_said_in_another_is_one_cell(
     ]
 
 
-def test_other_constants_under_the_same_words_are_other_choices_and_say_so() -> None:
-    found = pd.concat([jobs(("loss=mae", 1, 0.9, 1.0), lr=rate) for rate in ("0.1", "0.2")], ignore_index=True)
-    assert sorted(search_cells(found)["choice"]) == ["loss=mae (lr=0.1)", "loss=mae (lr=0.2)"]
+def test_different_constants_under_the_same_overrides_are_different_choices() -> None:
+    rows = pd.concat([jobs(("loss=mae", 1, 0.9, 1.0), lr=rate) for rate in ("0.1", "0.2")], ignore_index=True)
+    assert sorted(search_cells(rows)["choice"]) == ["loss=mae (lr=0.1)", "loss=mae (lr=0.2)"]
 
 
-def test_what_two_commands_set_without_saying_so_stands_behind_every_choice_that_does_not_say_it() -> None:
+def test_settings_that_differ_without_an_override_are_appended_to_the_choice() -> None:
     narrow = jobs(("model.dropout=0.3", 1, 0.9, 1.0), **{"model.d_model": "32"})
     wide = jobs(("model.dropout=0.1", 1, 0.8, 1.0), **{"model.d_model": "64"})
     said = jobs(("model.dropout=0.1 model.d_model=16", 1, 0.7, 1.0))
@@ -195,53 +196,53 @@ def test_what_two_commands_set_without_saying_so_stands_behind_every_choice_that
         "model.dropout=0.1 model.d_model=16",
         "model.dropout=0.3 (model.d_model=32)",
     ]
-    # where one of them says it, the other is what the experiment has
+    # if one of the two has the override, the other has the default
     assert sorted(search_cells(pd.concat([narrow, said], ignore_index=True))["choice"]) == [
         "model.dropout=0.1 model.d_model=16",
         "model.dropout=0.3",
     ]
 
 
-def test_what_comes_with_a_word_is_not_said_again_and_what_a_group_does_not_settle_is() -> None:
-    found = [
+def test_settings_of_an_overridden_group_are_not_repeated_in_the_choice() -> None:
+    rows = [
         jobs((f"attention@cross_attention={name}", 1, 0.9, 1.0), **{"cross_attention.name": name, "lr": rate})
         for name, rate in (("full", "0.1"), ("mean", "0.1"), ("mean", "0.2"))
     ]
-    for each in found:
-        each["settings"] = [{key: row[key] for key in row if "@" not in key} for row in each["settings"]]
-    assert sorted(search_cells(pd.concat(found, ignore_index=True))["choice"]) == [
+    for table in rows:
+        table["settings"] = [{key: row[key] for key in row if "@" not in key} for row in table["settings"]]
+    assert sorted(search_cells(pd.concat(rows, ignore_index=True))["choice"]) == [
         "attention@cross_attention=full (lr=0.1)",
         "attention@cross_attention=mean (lr=0.1)",
         "attention@cross_attention=mean (lr=0.2)",
     ]
 
 
-def test_what_differs_between_cells_alone_makes_no_choice_another() -> None:
+def test_settings_that_differ_only_between_cells_do_not_split_a_choice() -> None:
     short = jobs(("model.dropout=0.1", 1, 0.9, 1.0), ("model.dropout=0.3", 1, 0.8, 1.0), horizon="96", width="32")
     long = jobs(("model.dropout=0.1", 1, 0.9, 1.0), ("model.dropout=0.3", 1, 0.8, 1.0), horizon="336", width="64")
     cells = search_cells(pd.concat([short, long], ignore_index=True))
     assert sorted(cells["choice"]) == [f"model.dropout=0.{digit}" for digit in (1, 1, 3, 3)]
 
 
-def test_what_a_model_is_given_beside_the_targets_is_a_choice() -> None:
-    found = jobs(
+def test_inputs_besides_the_targets_are_choices() -> None:
+    rows = jobs(
         ("horizon=96 data.calendar=null", 1, 0.9, 1.0),
         ("horizon=96 data.calendar=[hour_of_day]", 1, 0.8, 1.0),
         ("horizon=96 data.past_covariates=[oil]", 1, 0.7, 1.0),
     )
-    cells = search_cells(found)
+    cells = search_cells(rows)
     assert list(cells["choice"]) == ["data.past_covariates=[oil]", "data.calendar=[hour_of_day]", "data.calendar=null"]
     assert set(cells["cell"]) == {"horizon=96"}
 
 
-def test_seeds_that_were_asked_for_with_fewer_words_are_of_the_same_choice() -> None:
+def test_seeds_requested_with_fewer_overrides_belong_to_the_same_choice() -> None:
     words = jobs(("model.dropout=0.1", 1, 0.9, 1.0), ("model.dropout=0.3", 1, 0.75, 1.0))
     fewer = jobs(("model.dropout=0.1", 2, 0.7, 1.0)).assign(words=[[]], configuration="")
     cells = search_cells(pd.concat([words, fewer], ignore_index=True))
     assert list(zip(cells["choice"], cells["n"], strict=True)) == [("model.dropout=0.3", 1), ("model.dropout=0.1", 2)]
 
 
-def test_a_search_says_nothing_of_the_test_part(tmp_path: Path) -> None:
+def test_a_search_shows_no_test_score(tmp_path: Path) -> None:
     ended = command(tmp_path, "loss=mae,mse", "seed=1,2", "sweep.search=true", "sweep.name=found")
     assert ended.code == 0
     folder = tmp_path / "sweeps" / "found"
@@ -250,8 +251,8 @@ def test_a_search_says_nothing_of_the_test_part(tmp_path: Path) -> None:
     assert sorted(table["choice"]) == ["loss=mae", "loss=mse"]
     assert list(table["n"]) == [2, 2]
     assert not [column for column in table if "test" in column]
-    said = ended.both.getvalue()
-    assert "val. MSE" in said
-    assert "of linear" in said
-    assert "test MSE" not in said
-    assert "skill" not in said
+    output = ended.both.getvalue()
+    assert "val. MSE" in output
+    assert "of linear" in output
+    assert "test MSE" not in output
+    assert "skill" not in output

@@ -1,4 +1,4 @@
-"""The table over a sweep, made from folders that hold results and nothing else."""
+"""The table of a sweep, from folders that hold only results."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def scores(mse: float) -> dict[str, Any]:
 
 
 def job(sweep: Path, name: str, mse: float, *, seed: int = 1, linear: float = 0.4, **changes: Any) -> Path:
-    """Write the folder of a finished job; `changes` are of its configuration."""
+    """Write the folder of a finished job; `changes` are added to its configuration."""
     folder = sweep / f"attention-{name}_seed-{seed}"
     folder.mkdir(parents=True)
     words = [f"attention={name}", f"seed={seed}"]
@@ -87,7 +87,7 @@ def printed(sweep: Path) -> str:
     return capture.get()
 
 
-def test_mean_and_spread_over_the_seeds_are_numpys(sweep: Path) -> None:
+def test_mean_and_standard_deviation_over_seeds_match_numpy(sweep: Path) -> None:
     row, values = rows_of(sweep)["attention=full"], list(TEST_MSE.values())
     assert row["n"] == 3
     assert row["test_mse"] == pytest.approx(np.mean(values))
@@ -95,12 +95,12 @@ def test_mean_and_spread_over_the_seeds_are_numpys(sweep: Path) -> None:
     assert row["test_mae_sd"] == pytest.approx(np.std(values, ddof=1) / 2)
     assert row["test_mse_original"] == pytest.approx(100 * np.mean(values))
     assert row["test_mase"] == pytest.approx(2 * np.mean(values))
-    assert np.isnan(row["test_smape"])  # which an older result does not have
+    assert np.isnan(row["test_smape"])  # an older result does not have it
     assert row["skill"] == pytest.approx(1 - np.mean(values) / 0.5)
     assert row["train_windows_per_s"] == pytest.approx(1002)
 
 
-def test_one_seed_has_no_spread(sweep: Path) -> None:
+def test_one_seed_has_no_standard_deviation(sweep: Path) -> None:
     row = rows_of(sweep)["attention=linear"]
     assert (row["n"], row["test_mse"]) == (1, 0.35)
     assert np.isnan(row["test_mse_sd"])
@@ -108,7 +108,7 @@ def test_one_seed_has_no_spread(sweep: Path) -> None:
     assert "0.3500 ± \N{EN DASH}" in line
 
 
-def test_a_baseline_that_is_the_same_for_all_has_one_row(sweep: Path) -> None:
+def test_a_baseline_that_all_jobs_share_has_one_row(sweep: Path) -> None:
     rows = rows_of(sweep)
     assert list(rows)[2:] == ["last value", "seasonal naive", "linear (ridge)"]
     assert (rows["linear (ridge)"]["test_mse"], rows["last value"]["validation_mse"]) == (0.4, 0.9)
@@ -116,7 +116,7 @@ def test_a_baseline_that_is_the_same_for_all_has_one_row(sweep: Path) -> None:
     assert rows["last value"]["skill"] == pytest.approx(1 - 0.9 / 0.5)
 
 
-def test_a_baseline_that_differs_has_a_row_for_each_of_its_scores(sweep: Path) -> None:
+def test_a_baseline_that_differs_has_a_row_per_score(sweep: Path) -> None:
     job(sweep, "mean", 0.5, linear=0.45)
     rows = rows_of(sweep)
     assert rows["linear (ridge) attention=mean"]["test_mse"] == 0.45
@@ -124,7 +124,7 @@ def test_a_baseline_that_differs_has_a_row_for_each_of_its_scores(sweep: Path) -
     assert [name for name in rows if name.startswith("last value")] == ["last value"]
 
 
-def test_a_series_without_a_season_has_no_such_row(tmp_path: Path) -> None:
+def test_a_series_without_a_season_has_no_seasonal_naive_row(tmp_path: Path) -> None:
     folder = job(tmp_path, "full", 0.3)
     result = json.loads((folder / "result.json").read_text())
     result["baselines"]["seasonal_naive"] = None
@@ -136,7 +136,7 @@ def test_a_series_without_a_season_has_no_such_row(tmp_path: Path) -> None:
     assert "0.3000" in printed(tmp_path)
 
 
-def test_other_constants_under_the_same_words_are_not_averaged(tmp_path: Path) -> None:
+def test_different_constants_under_the_same_overrides_are_not_averaged(tmp_path: Path) -> None:
     job(tmp_path, "full", 0.3, seed=1, horizon=12)
     job(tmp_path, "full", 0.4, seed=2, horizon=24)
     assert [(words, row["n"]) for words, row in rows_of(tmp_path).items() if row["row"] == "model"] == [
@@ -145,16 +145,16 @@ def test_other_constants_under_the_same_words_are_not_averaged(tmp_path: Path) -
     ]
 
 
-def test_a_file_that_has_changed_since_is_not_averaged(tmp_path: Path) -> None:
+def test_runs_on_a_changed_data_file_are_not_averaged(tmp_path: Path) -> None:
     job(tmp_path, "full", 0.3, seed=1)
     path = job(tmp_path, "full", 0.9, seed=2) / "result.json"
     result = json.loads(path.read_text())
     rewrite(path, {**result, "data": {**result["data"], "sha256": "abcdef0123"}})
-    found = [words for words, row in rows_of(tmp_path).items() if row["row"] == "model"]
-    assert found == ["attention=full (sha256=01234567)", "attention=full (sha256=abcdef01)"]
+    models = [words for words, row in rows_of(tmp_path).items() if row["row"] == "model"]
+    assert models == ["attention=full (sha256=01234567)", "attention=full (sha256=abcdef01)"]
 
 
-def test_a_list_of_names_is_printed_as_it_is(tmp_path: Path) -> None:
+def test_square_brackets_are_printed_unchanged(tmp_path: Path) -> None:
     for name in ("load", "oil"):
         folder = job(tmp_path, name, 0.3)
         words = [f"data.targets=[{name}]"]
@@ -162,7 +162,7 @@ def test_a_list_of_names_is_printed_as_it_is(tmp_path: Path) -> None:
     assert "data.targets=[load]" in printed(tmp_path)
 
 
-def test_jobs_without_a_result_are_rows_with_their_line(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_jobs_without_a_result_are_rows_with_their_error(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
     unfinished(sweep, "horizon-9000", "horizon 9000 is too long")
     unfinished(sweep, "horizon-5", None)
     report(sweep)
@@ -175,7 +175,7 @@ def test_jobs_without_a_result_are_rows_with_their_line(sweep: Path, capsys: pyt
     assert list(rows.index[-2:]) == ["horizon-5", "horizon-9000"]
 
 
-def test_a_failure_beside_a_finished_run_hides_no_score_and_is_told(
+def test_a_failure_in_the_folder_of_a_finished_run_is_shown_beside_its_score(
     sweep: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     failed = {"error": "holds another run", "overrides": ["attention=linear", "lr=1"]}
@@ -187,7 +187,7 @@ def test_a_failure_beside_a_finished_run_hides_no_score_and_is_told(
     assert "failed: attention-linear_seed-1: holds another run" in capsys.readouterr().out
 
 
-def test_a_configuration_and_seed_are_counted_once(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_repeated_configuration_and_seed_is_counted_once(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
     again = (sweep / "attention-full_seed-2").rename(sweep / "seed-2")
     job(sweep, "full", TEST_MSE[2], seed=2, training={"progress": False, "checkpoint_minutes": 3})
     (again / "job.json").write_text(json.dumps({"overrides": ["seed=2"], "configuration": []}))
@@ -200,13 +200,13 @@ def test_a_configuration_and_seed_are_counted_once(sweep: Path, capsys: pytest.C
     assert "repeat: seed-2: same configuration and seed as attention-full_seed-2" in out
 
 
-def test_seeds_that_were_asked_for_with_fewer_words_are_of_the_same_row(sweep: Path) -> None:
+def test_seeds_requested_with_fewer_overrides_belong_to_the_same_row(sweep: Path) -> None:
     folder = sweep / "attention-full_seed-1"
     (folder / "job.json").write_text(json.dumps({"overrides": ["seed=1"], "configuration": []}))
     assert rows_of(sweep)["attention=full"]["n"] == 3
 
 
-def test_another_budget_is_another_row(tmp_path: Path) -> None:
+def test_different_budgets_are_different_rows(tmp_path: Path) -> None:
     for seed in (1, 2):
         job(tmp_path, "full", 0.3, seed=seed, training={"max_steps": seed})
     rows = summarise(read_jobs(tmp_path))
@@ -214,7 +214,7 @@ def test_another_budget_is_another_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["device", "precision"])
-def test_what_ran_elsewhere_or_in_another_precision_is_not_averaged(sweep: Path, key: str) -> None:
+def test_runs_on_different_devices_or_precisions_are_not_averaged(sweep: Path, key: str) -> None:
     for seed in TEST_MSE:
         path = sweep / f"attention-full_seed-{seed}" / "result.json"
         result = json.loads(path.read_text())
@@ -249,7 +249,7 @@ def test_the_files_have_every_column_and_the_numbers_of_the_table(sweep: Path) -
     assert not list(sweep.glob(".*"))
 
 
-def test_a_figure_of_a_busy_machine_is_marked_in_the_table_and_a_number_in_the_file(sweep: Path) -> None:
+def test_a_figure_from_a_busy_machine_is_marked_in_the_table_and_flagged_in_the_file(sweep: Path) -> None:
     path = sweep / "attention-linear_seed-1" / "result.json"
     result = json.loads(path.read_text())
     result["speed"] |= {**Load(20, 25, 13, 15).figures("train"), "inference_windows_per_s": 9.5}
@@ -273,25 +273,25 @@ def test_the_table_fits_a_line_of_120_and_a_long_configuration_is_folded(sweep: 
     assert "attention=full" in "".join(lines)
 
 
-def test_windows_scored_one_in_so_many_are_told_above_the_table(sweep: Path) -> None:
+def test_the_title_says_which_windows_are_scored(sweep: Path) -> None:
     assert "scored" not in printed(sweep)
     for path in sweep.glob("*/result.json"):
         result = json.loads(path.read_text())
         result["data"] |= {"windows": {"test": 557}, "evaluation_stride": 5}
         rewrite(path, result)
-    assert "4 of 4 jobs finished, 1 validation and test window in 5 scored" in printed(sweep)
+    assert "4 of 4 jobs finished, 1 of 5 validation and test windows scored" in printed(sweep)
     report(sweep)
     rows = pd.read_csv(sweep / "jobs.csv")
     assert set(zip(rows["test_windows"], rows["evaluation_stride"], strict=True)) == {(557, 5)}
 
 
-def test_jobs_stand_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+def test_jobs_are_in_numerical_order(tmp_path: Path) -> None:
     for seed in (10, 9, 100):
         job(tmp_path, "full", 0.3, seed=seed)
     assert list(read_jobs(tmp_path)["seed"]) == [9, 10, 100]
 
 
-def test_a_folder_without_jobs_gives_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_jobs_prints_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report(tmp_path / "absent")
     assert capsys.readouterr().out == ""
 

@@ -1,4 +1,4 @@
-"""When the settings of a sweep are timed in turn: small programs stand in for the process that does it."""
+"""Timing the settings of a sweep in turn: small programs replace the process that measures."""
 
 import json
 import sys
@@ -36,7 +36,7 @@ def sweep(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def timer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Timer:
-    """Return what times a sweep by a small program, and returns what that was asked for, call by call."""
+    """Return a function that times a sweep with a small program and returns the requests to that program."""
     asked = tmp_path / "asked.jsonl"
     monkeypatch.setattr(turns, "device_name", lambda device: "A processor, 64 threads")
 
@@ -49,7 +49,7 @@ def timer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Timer:
     return run
 
 
-def test_one_seed_of_each_setting_is_timed_and_found_by_every_seed(sweep: Path, timer: Timer) -> None:
+def test_one_seed_per_setting_is_timed_for_all_its_seeds(sweep: Path, timer: Timer) -> None:
     (asked,) = timer(sweep)
     names = ["attention-full_seed-1", "attention-linear_seed-1"]
     assert asked == {"folders": [str(sweep / name) for name in names], "seconds": 4.0, "files": []}
@@ -60,16 +60,14 @@ def test_one_seed_of_each_setting_is_timed_and_found_by_every_seed(sweep: Path, 
     assert not list(sweep.glob(".*"))
 
 
-def test_what_was_timed_undisturbed_is_not_timed_again_and_a_job_more_is_timed_with_the_others(
-    sweep: Path, timer: Timer
-) -> None:
+def test_settings_are_timed_again_only_if_one_was_added(sweep: Path, timer: Timer) -> None:
     assert len(timer(sweep)) == len(timer(sweep)) == 1
     write_run(sweep / "attention-mean_seed-1", result_of("mean"))
     assert [len(asked["folders"]) for asked in timer(sweep)] == [2, 3]
     assert len(timer(sweep, seconds=8.0)) == 3
 
 
-def test_a_timing_that_was_disturbed_is_made_again(sweep: Path, timer: Timer) -> None:
+def test_a_disturbed_timing_is_repeated(sweep: Path, timer: Timer) -> None:
     disturbed = ANSWER.replace("setting(number)", "setting(number, 1)")
     assert len(timer(sweep, disturbed)) == 1
     assert len(timer(sweep)) == 2
@@ -86,7 +84,7 @@ def test_a_timing_that_was_disturbed_is_made_again(sweep: Path, timer: Timer) ->
         ({"config": {"model.d_model": 8}}, True),
     ],
 )
-def test_settings_that_cost_the_same_are_one_and_one_alone_is_not_timed(
+def test_settings_with_the_same_cost_count_once_and_a_single_setting_is_not_timed(
     tmp_path: Path, timer: Timer, other: dict[str, Any], timed: bool
 ) -> None:
     write_run(tmp_path / "one", result_of("full"))
@@ -94,20 +92,20 @@ def test_settings_that_cost_the_same_are_one_and_one_alone_is_not_timed(
     assert bool(timer(tmp_path)) is timed
 
 
-def test_none_are_timed_where_none_is_asked_for(sweep: Path, timer: Timer) -> None:
+def test_zero_seconds_turn_the_timing_off(sweep: Path, timer: Timer) -> None:
     assert timer(sweep, seconds=0) == []
     assert not (sweep / TIMING).exists()
 
 
-def test_jobs_of_another_machine_are_not_timed_on_this_one(
+def test_jobs_of_another_machine_are_not_timed(
     sweep: Path, timer: Timer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(turns, "device_name", lambda device: "Another processor, 2 threads")
     assert timer(sweep) == []
-    assert capsys.readouterr().err == "not timed in turn: the jobs ran on A processor, 2 threads, which is not here\n"
+    assert capsys.readouterr().err == "not timed in turn: the jobs ran on another device: A processor, 2 threads\n"
 
 
-def test_the_process_computes_with_the_threads_of_the_jobs(sweep: Path, timer: Timer) -> None:
+def test_the_timing_uses_the_threads_of_the_jobs(sweep: Path, timer: Timer) -> None:
     program = "print(json.dumps({'settings': [setting(0), setting(1)]}))"
     timer(sweep, f"assert __import__('os').environ['OMP_NUM_THREADS'] == '2'\n{program}")
     assert len(read_turns(sweep)) == 2
@@ -117,7 +115,7 @@ def test_the_process_computes_with_the_threads_of_the_jobs(sweep: Path, timer: T
     ("program", "said"),
     [("sys.exit('no room here')", "no room here"), ("import os; os._exit(7)", "its process ended with exit code 7")],
 )
-def test_a_process_that_fails_is_one_line_and_leaves_no_file(
+def test_a_failed_timing_prints_one_line_and_writes_no_file(
     sweep: Path, timer: Timer, capsys: pytest.CaptureFixture[str], program: str, said: str
 ) -> None:
     timer(sweep, program)
@@ -125,18 +123,18 @@ def test_a_process_that_fails_is_one_line_and_leaves_no_file(
     assert not (sweep / TIMING).exists()
 
 
-def test_a_setting_that_cannot_be_timed_is_named_and_the_others_are(
+def test_a_setting_that_cannot_be_timed_is_named_and_the_others_are_timed(
     sweep: Path, timer: Timer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = "print(json.dumps({'settings': [setting(0), {'why': 'too large', 'train': [], 'inference': []}]}))"
     timer(sweep, program)
     assert "attention-linear_seed-1: not timed in turn: too large\n" in capsys.readouterr().out
     assert list(read_turns(sweep)) == [cost_key(result_of("full"))]
-    assert len(timer(sweep)) == 1  # it would not fit the next time either
+    assert len(timer(sweep)) == 1  # it would fail again
 
 
 class Clock:
-    """Stands for the machine's clocks: a pass takes its own time, and others disturb the rounds of `busy`."""
+    """Replaces the machine's clocks: each pass takes a fixed time, and other processes disturb the `busy` rounds."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, took: dict[str, float], busy: set[int]) -> None:
         self.now, self.order, self.busy = 0.0, [], busy  # type: tuple[float, list[str], set[int]]
@@ -170,9 +168,9 @@ class Clock:
         return Load(wall, wall, wall if rounds in self.busy else 0.0, wall)
 
 
-def test_rounds_turn_their_order_and_fill_their_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounds_alternate_their_order_and_fill_their_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch, {"a": 1.0, "b": 0.25}, set())
-    told = time_in_turn(["a", "b"], 5.0)  # half a second a stretch
+    reply = time_in_turn(["a", "b"], 5.0)  # half a second per stretch
     warm, rounds = clock.order[:8], clock.order[8:]
     assert warm == [
         "train a",
@@ -187,7 +185,7 @@ def test_rounds_turn_their_order_and_fill_their_seconds(monkeypatch: pytest.Monk
     forth = ["train a", "inference a", *["train b"] * 2, *["inference b"] * 2]
     back = [*["train b"] * 2, *["inference b"] * 2, "train a", "inference a"]
     assert rounds == [*forth, *back, *forth, *back, *forth]
-    a, b = told["settings"]
+    a, b = reply["settings"]
     assert [(each["windows"], each["wall_seconds"]) for each in a["train"]] == [(4, 1.0)] * ROUNDS
     assert [(each["windows"], each["wall_seconds"]) for each in b["inference"]] == [(8, 0.5)] * ROUNDS
 
@@ -195,7 +193,7 @@ def test_rounds_turn_their_order_and_fill_their_seconds(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("busy", "rounds"), [(set(), ROUNDS), ({2}, ROUNDS + 1), ({2, 3, 6}, ROUNDS + 3), (set(range(99)), ROUNDS)]
 )
-def test_a_disturbed_round_is_made_up_for_where_not_all_are(
+def test_a_disturbed_round_is_repeated_unless_all_are_disturbed(
     monkeypatch: pytest.MonkeyPatch, busy: set[int], rounds: int
 ) -> None:
     Clock(monkeypatch, {"a": 1.0}, busy)
@@ -206,7 +204,7 @@ def test_a_disturbed_round_is_made_up_for_where_not_all_are(
     )
 
 
-def test_a_pass_that_takes_too_long_leaves_its_setting_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_with_a_long_pass_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch, {"a": 1.0, "b": LONGEST + 1}, set())
     a, b = time_in_turn(["a", "b"], 1.0)["settings"]
     assert a["why"] is None
@@ -220,22 +218,20 @@ def test_a_pass_that_takes_too_long_leaves_its_setting_out(monkeypatch: pytest.M
         ({"data.path": "elsewhere/load.csv"}, "names the data file 'elsewhere/load.csv'"),
         ({"optimizer._target_": "payload.Optimizer"}, "optimizer._target_=payload.Optimizer: a folder may name"),
         ({"model.d_model": "${oc.env:SECRET}"}, "interpolations of a run folder are not resolved"),
-        ({"training.compile": True}, "its steps are compiled"),
+        ({"training.compile": True}, "its training steps are compiled"),
     ],
 )
-def test_a_folder_whose_configuration_no_folder_may_have_is_left_out(
-    tmp_path: Path, change: dict[str, Any], said: str
-) -> None:
+def test_a_folder_with_a_forbidden_configuration_is_skipped(tmp_path: Path, change: dict[str, Any], said: str) -> None:
     for name in ("other", "own"):
         write_run(tmp_path / name, result_of("full", config={"data.path": None, **change} if name == "other" else {}))
     other, _ = time_in_turn([str(tmp_path / "other"), str(tmp_path / "own")], 0.1)["settings"]
     assert said in other["why"]
 
 
-def test_a_file_that_the_command_line_names_is_read_for_the_folder(tmp_path: Path) -> None:
+def test_a_data_file_on_the_command_line_may_be_read_for_a_folder(tmp_path: Path) -> None:
     write_run(tmp_path / "run", result_of("full", config={"data.path": str(tmp_path / "elsewhere.csv")}))
     (elsewhere,) = time_in_turn([str(tmp_path / "run")], 0.1)["settings"]
     (named,) = time_in_turn([str(tmp_path / "run")], 0.1, [str(tmp_path / "elsewhere.csv")])["settings"]
     assert "give data.path=" in elsewhere["why"]
     assert "give data.path=" not in named["why"]
-    assert "elsewhere.csv" in named["why"]  # it is not there
+    assert "elsewhere.csv" in named["why"]  # the file does not exist

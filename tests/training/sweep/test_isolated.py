@@ -1,4 +1,4 @@
-"""A job in a process of its own: small programs stand in for the training, but for one sweep at the end."""
+"""Jobs in separate processes: small programs replace the training, except in the sweep at the end."""
 
 import json
 import os
@@ -28,7 +28,7 @@ Runs = Callable[[str], dict[str, Any]]
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
-    """Return what trains in a child that runs a small program in the place of the training."""
+    """Return a function that trains in a child process, which runs a small program instead of the training."""
 
     def run(program: str) -> dict[str, Any]:
         monkeypatch.setattr(processes, "command", lambda _: [sys.executable, "-S", "-c", BEGINS + program])
@@ -38,27 +38,27 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
     return run
 
 
-def test_a_job_apart_gets_its_work_without_a_progress_bar_and_gives_its_result(runs: Runs) -> None:
+def test_an_isolated_job_trains_without_a_progress_bar_and_returns_its_result(runs: Runs) -> None:
     result = runs("pathlib.Path(work['folder'], 'result.json').write_text(json.dumps(work))")
     assert result["config"] == {"seed": 3, "training": {"progress": False, "max_steps": 5}}
     assert result["argv"] == ["train.py", "seed=3"]
 
 
-def test_what_a_job_says_of_its_failure_is_what_is_raised(runs: Runs) -> None:
+def test_the_failure_that_a_job_reports_is_raised(runs: Runs) -> None:
     with pytest.raises(JobFailed) as raised:
         runs(f"print(json.dumps({{'failure': json.loads({json.dumps(FAILURE)!r})}}))")
     assert vars(raised.value.failure) == FAILURE
 
 
-def test_a_job_that_is_killed_fails_alone(runs: Runs) -> None:
+def test_a_killed_job_does_not_end_the_sweep(runs: Runs) -> None:
     with pytest.raises(
-        JobFailed, match="was ended by SIGKILL: if nobody sent it, the memory may have run out"
+        JobFailed, match="was ended by SIGKILL: unless you sent this signal, memory may have run out"
     ) as raised:
         runs("os.kill(os.getpid(), signal.SIGKILL)")
     assert (raised.value.failure.exit_code, raised.value.failure.traceback) == (1, None)
 
 
-def test_a_job_that_dies_without_a_word_of_why_leaves_what_it_said(runs: Runs) -> None:
+def test_the_output_of_a_job_that_dies_without_a_report_is_its_traceback(runs: Runs) -> None:
     with pytest.raises(JobFailed, match="its process ended with exit code 7") as raised:
         runs("print('odd', file=sys.stderr); sys.exit(7)")
     assert raised.value.failure.traceback == "odd"
@@ -87,7 +87,7 @@ time.sleep(30)
 
 def test_a_second_signal_does_not_wait_for_the_job(runs: Runs) -> None:
     program = "signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getppid(), signal.SIGINT))\n"
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever an earlier test has left
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # an earlier test may have changed it
     try:
         with pytest.raises(KeyboardInterrupt):
             runs(f"{program}os.kill(os.getppid(), signal.SIGINT)\ntime.sleep(30)")
@@ -95,13 +95,13 @@ def test_a_second_signal_does_not_wait_for_the_job(runs: Runs) -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_signal_that_comes_as_the_job_finishes_ends_the_sweep_all_the_same(runs: Runs) -> None:
+def test_a_signal_at_the_end_of_a_job_still_ends_the_sweep(runs: Runs) -> None:
     with pytest.raises(SystemExit) as ended:
         runs("signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); os.kill(os.getppid(), 2); time.sleep(30)")
     assert ended.value.code == 130
 
 
-def test_the_signals_of_a_terminal_do_not_reach_the_job_itself(runs: Runs) -> None:
+def test_a_terminal_signal_does_not_reach_the_job(runs: Runs) -> None:
     result = runs("pathlib.Path(work['folder'], 'result.json').write_text(json.dumps({'group': os.getpgid(0)}))")
     assert result["group"] != os.getpgid(0)
 
@@ -115,7 +115,7 @@ def test_a_job_ends_with_the_process_that_started_it() -> None:
 
 
 @pytest.mark.slow
-def test_jobs_apart_give_the_same_digits_and_fail_alone(tmp_path: Path) -> None:
+def test_isolated_jobs_have_identical_scores_and_independent_failures(tmp_path: Path) -> None:
     words = ["attention=linear", "seed=2", "context_length=9000,48"]
     ended = command(tmp_path, *words, "sweep.name=apart", "sweep.isolate=true")
     together = command(tmp_path, "attention=linear", "seed=2", "sweep.name=together")
