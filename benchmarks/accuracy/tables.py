@@ -220,11 +220,9 @@ def _step_line(label: str, rows: Rows) -> list[list[str]]:
     return [[label + rounded, f"`{rows[0]['attention']}`", *numbers, f"{mean_of(rows, 'seconds') / 60:.1f}"]]
 
 
-RESULTS = Block(
-    "<!-- results: written by python -m benchmarks.accuracy --write docs/explanation/results.md -->",
-    "<!-- /results -->",
-    tables,
-)
+BEGIN = "<!-- results: written by python -m benchmarks.accuracy --write docs/explanation/results.md -->"
+END = "<!-- /results -->"
+RESULTS = Block(BEGIN, END, tables)
 HEADLINE = Block(
     "<!-- headline: written by python -m benchmarks.accuracy --write README.md -->", "<!-- /headline -->", headline
 )
