@@ -26,7 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--record", type=Path, default=RECORD, help="the CSV file (%(default)s)")
     for name in FILTERS:
-        parser.add_argument(f"--{name}", nargs="+", metavar="WORD", help=f"only rows with this {name}; * matches anything")
+        parser.add_argument(
+            f"--{name}", nargs="+", metavar="WORD", help=f"only rows with this {name}; * matches anything"
+        )
     parser.add_argument("--dry-run", action="store_true", help="list the missing rows and their commands; run nothing")
     parser.add_argument("--minutes", type=float, help="time after which no run starts")
     parser.add_argument("--threads", type=int, help="threads of each run (default: torch's)")
@@ -40,7 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> bool:
     """Run or write; return whether every run that was started has a row."""
     if not options.record.parent.is_dir():
-        raise InputError(f"{options.record.parent}: no such folder: run this in the checkout, or choose another --record")
+        raise InputError(
+            f"{options.record.parent}: no such folder: run this in the checkout, or choose another --record"
+        )
     if options.write is not None:
         return _write(options)
     for name in ("minutes", "threads"):

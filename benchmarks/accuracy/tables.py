@@ -113,7 +113,7 @@ def main_tables(rows: Rows) -> Iterator[str]:
     cells = [where(main, dataset=dataset, horizon=horizon) for dataset in PUBLISHED for horizon in HORIZONS[dataset]]
     if cells := [cell for cell in cells if where(cell, attention="full")]:
         mse, mae = (_against_ridge(cells, score) for score in ("mse", "mae"))
-        yield f"Mean of `full` over {len(cells)} cells of ETTh1 and ETTh2, against the ridge: {mse}; {mae}."
+        yield f"`full` and the ridge over {len(cells)} cells of ETTh1 and ETTh2: mean {mse}. Mean {mae}."
 
 
 def _title(main: Rows, dataset: str) -> str:
@@ -163,7 +163,7 @@ def _against_ridge(cells: list[list[Record]], score: str) -> str:
     full = [mean_of(where(cell, attention="full"), f"test_{score}") for cell in cells]
     ridge = [mean_of(_ridge(cell), f"linear_{score}") for cell in cells]
     lower = sum(model < linear * (1 - ROUNDING) for model, linear in zip(full, ridge, strict=True))
-    return f"{score.upper()} {fmean(full):.4f} against {fmean(ridge):.4f}, lower in {lower}"
+    return f"{score.upper()} {fmean(full):.4f} and {fmean(ridge):.4f}, `full` lower in {lower}"
 
 
 VARIANTS = (MAIN, "no_linear_path", "no_linear_path_fitted", "pointwise")
@@ -208,7 +208,7 @@ def ladder_table(rows: Rows) -> Iterator[str]:
     if not lines:
         return
     lines += _step_line("+ the data set's own recipe", where(runs, recipe=MAIN, attention="full", seed="1"))
-    yield f"**From the paper's model to the recipe**, {TITLES[dataset]}-{horizon}, each row builds on the last, one seed:"
+    yield f"**From the paper's model to the recipe**, {TITLES[dataset]}-{horizon}, each row on the last, one seed:"
     yield table(["change", "attention", "MSE", "MAE", "validation MSE", "minutes"], lines)
 
 

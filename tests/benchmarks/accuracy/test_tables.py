@@ -59,12 +59,12 @@ def test_a_line_ends_with_the_mean_only_if_every_horizon_has_a_run() -> None:
 def test_full_is_compared_with_the_ridge_over_the_cells_with_runs() -> None:
     rows = [*SEEDS, row(0.53, horizon=192), row(0.2, dataset="pjme"), row(0.1, attention="mean", horizon=336)]
     assert lines(*rows)[-1] == (
-        "Mean of `full` over 2 cells of ETTh1 and ETTh2, against the ridge: "
-        "MSE 0.4500 against 0.5000, lower in 1; MAE 0.5000 against 0.6000, lower in 2."
+        "`full` and the ridge over 2 cells of ETTh1 and ETTh2: "
+        "mean MSE 0.4500 and 0.5000, `full` lower in 1. Mean MAE 0.5000 and 0.6000, `full` lower in 2."
     )
     assert "PJM East" in tables(rows)
     alike = row(0.5 * (1 - 1e-12), attention="full", horizon=720)
-    assert "lower in 1; MAE" in lines(*rows, alike)[-1]  # the ridge's own forecasts, summed in another order
+    assert "`full` lower in 1. Mean MAE" in lines(*rows, alike)[-1]  # the ridge, summed in another order
 
 
 def test_the_attention_table_has_a_line_per_variant_and_a_column_per_mechanism() -> None:
