@@ -37,9 +37,9 @@ class Block(NamedTuple):
 
 def write_tables(path: Path, rows: Rows) -> None:
     """Write each of `BLOCKS` whose marks are in the file; raise InputError if there is none."""
-    text = path.read_text(encoding="utf-8") if path.is_file() else None
-    if text is None:
+    if not path.is_file():
         raise InputError(f"{path}: no such file")
+    text = path.read_text(encoding="utf-8")
     if not (present := [block for block in BLOCKS if block.begin in text]):
         marks = " or ".join(f"{block.begin} and {block.end}" for block in BLOCKS)
         raise InputError(f"{path}: has no place for a table: add the lines {marks}")
