@@ -1,1 +1,1 @@
-"""`python -m benchmarks.accuracy`: fill and show the record of measured accuracy."""
+"""`python -m benchmarks.accuracy`: run, keep and show the measured accuracy."""

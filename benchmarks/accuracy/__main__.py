@@ -1,4 +1,4 @@
-"""Fill and show the record of measured accuracy: `python -m benchmarks.accuracy`."""
+"""Run the missing rows of the accuracy record, or write its tables: `python -m benchmarks.accuracy`."""
 
 import argparse
 import sys
@@ -18,29 +18,33 @@ FILTERS = ("dataset", "horizon", "attention", "seed", "recipe")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do as the command line says; return the exit code, 1 where a run failed."""
+    """Run the command line; return the exit code, 1 if a run failed."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.accuracy",
-        description="Run what the record lacks, as sweeps, or write the README's tables from it. The same command "
-        "goes on where it was ended. Exit code 0: done; 1: a run failed, each in a line of its own; 2: input.",
+        description="Run the missing rows of the record as sweeps, or write its tables into a Markdown file. Run the "
+        "same command again to continue. Exit code 0: done; 1: a run failed, one line each; 2: input.",
     )
-    parser.add_argument("--record", type=Path, default=RECORD, help="the file (%(default)s)")
+    parser.add_argument("--record", type=Path, default=RECORD, help="the CSV file (%(default)s)")
     for name in FILTERS:
-        parser.add_argument(f"--{name}", nargs="+", metavar="WORD", help=f"only rows of such a {name}, * for anything")
-    parser.add_argument("--dry-run", action="store_true", help="list what is missing, with its commands; run nothing")
-    parser.add_argument("--minutes", type=float, help="begin no run after so many")
-    parser.add_argument("--threads", type=int, help="of each run; left out: as many as torch takes")
-    parser.add_argument("--output-dir", type=Path, help="of the runs (outputs/record)")
-    parser.add_argument("--write", type=Path, metavar="README.md", help="put the tables between their marks in a file")
+        parser.add_argument(
+            f"--{name}", nargs="+", metavar="WORD", help=f"only rows with this {name}; * matches anything"
+        )
+    parser.add_argument("--dry-run", action="store_true", help="list the missing rows and their commands; run nothing")
+    parser.add_argument("--minutes", type=float, help="time after which no run starts")
+    parser.add_argument("--threads", type=int, help="threads of each run (default: torch's)")
+    parser.add_argument("--output-dir", type=Path, help="folder of the runs (outputs/record)")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the tables between their marks in this file")
     options = parser.parse_args(arguments)
-    done: list[bool] = []
-    return finish(lambda: done.append(_run(options))) or int(not all(done))
+    finished: list[bool] = []
+    return finish(lambda: finished.append(_run(options))) or int(not all(finished))
 
 
 def _run(options: argparse.Namespace) -> bool:
-    """Return whether every run that was begun has a row."""
+    """Run or write; return whether every run that was started has a row."""
     if not options.record.parent.is_dir():
-        raise InputError(f"{options.record.parent}: no such folder: run this in the checkout, or give another --record")
+        raise InputError(
+            f"{options.record.parent}: no such folder: run this in the checkout, or choose another --record"
+        )
     if options.write is not None:
         return _write(options)
     for name in ("minutes", "threads"):
@@ -48,7 +52,7 @@ def _run(options: argparse.Namespace) -> bool:
             raise InputError(f"--{name} {value}: must be above 0")
     cells = _chosen(options)
     absent = missing(cells, options.record)
-    print(f"{options.record}: has {len(cells) - len(absent)} of {len(cells)} rows, {len(absent)} are missing")
+    print(f"{options.record}: {len(cells) - len(absent)} of {len(cells)} rows, {len(absent)} missing")
     if options.dry_run:
         for cell in absent:
             print(f"{cell.name}: {cell.command}")
@@ -58,21 +62,21 @@ def _run(options: argparse.Namespace) -> bool:
 
 
 def _chosen(options: argparse.Namespace) -> list[Cell]:
-    """Return the cells that pass all filters, in their order."""
+    """Return the cells that pass all filters."""
     cells = all_cells()
     for name in FILTERS:
         words = getattr(options, name) or ["*"]
         known = list(dict.fromkeys(str(getattr(cell, name)) for cell in cells))
         for word in words:
             if not any(fnmatchcase(value, word) for value in known):
-                raise InputError(f"--{name} {word}: no such row, only of {', '.join(known)}")
+                raise InputError(f"--{name} {word}: no row has it: choose from {', '.join(known)}")
         cells = [cell for cell in cells if any(fnmatchcase(str(getattr(cell, name)), word) for word in words)]
     return cells
 
 
 def _write(options: argparse.Namespace) -> bool:
     if options.dry_run or any(getattr(options, name) for name in (*FILTERS, "minutes", "threads", "output_dir")):
-        raise InputError("--write runs nothing and shows the whole record: give it --record alone")
+        raise InputError("--write runs nothing and uses the whole record: combine it with --record only")
     rows = read_record(options.record)
     write_tables(options.write, rows)
     print(f"{options.write}: {len(rows)} rows of {options.record}")

@@ -1,4 +1,4 @@
-"""The score of several runs whose forecasts are averaged, on all of their windows."""
+"""Score the mean forecast of several runs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,16 +17,16 @@ from forecast.runs.run import RESULT, Run
 
 
 def score_ensemble(runs: Sequence[Run]) -> dict[str, Any]:
-    """Return a result like that of one run: the scores of the mean forecast, sizes and seconds of all together.
+    """Return a result like a single run's: scores of the mean forecast, summed sizes and seconds.
 
-    The runs may differ in their seed alone.
+    The runs may differ only in their seed.
     """
     first, *others = runs
     config = read_config(first.path)
     for run in others:
         lines = differences(config, read_config(run.path), budget=True)
         if apart := [line for line in lines if not line.startswith("seed is ")]:
-            raise InputError(f"{run.path}: no run like {first.path} but for the seed: {'; '.join(apart[:3])}")
+            raise InputError(f"{run.path}: differs from {first.path} in more than the seed: {'; '.join(apart[:3])}")
     data = data_at(first, same_source(first), None, torch.device("cpu"))
     networks = [run.load_model() for run in runs]
 

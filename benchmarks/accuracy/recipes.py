@@ -1,4 +1,4 @@
-"""The runs that the record is made of, as plain data, and the command of each."""
+"""The runs of the record as plain data, and the command of each."""
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,13 +13,13 @@ HORIZONS: dict[str, tuple[int, ...]] = {
     "etth2": (96, 192, 336, 720),
     "pjme": (96, 336),
 }
-"""The data sets, each with its recipe `conf/experiment/<name>.yaml`, and their horizons."""
+"""Horizons by data set; each data set has a recipe, `conf/experiment/<name>.yaml`."""
 
 ENDS = {name: (horizons[0], horizons[-1]) for name, horizons in HORIZONS.items()}
 ETTH = {name: ENDS[name] for name in ("etth1", "etth2")}
 FREE = {"etth2": (96,)}
 LADDER = {"etth1": (96,)}
-TOKENS = {"etth1": (96,)}  # where every step is a token: the longest runs of all
+TOKENS = {"etth1": (96,)}  # one token a step: the longest runs
 
 MAIN, ENSEMBLE, EVERYWHERE = "main", "ensemble", "mean_everywhere"
 POINTWISE_LABEL = "pointwise, look-back 336, without the linear path"
@@ -27,22 +27,22 @@ POINTWISE_LABEL = "pointwise, look-back 336, without the linear path"
 
 @dataclass(frozen=True)
 class Recipe:
-    """Runs that the same words of the command line make.
+    """Runs that share their overrides of the command line.
 
     Parameters
     ----------
     name
         Entry of the record's column `recipe`.
     label
-        Words of the tables.
+        Text in the tables.
     words
-        Overrides that set these runs apart from those of the data set's own recipe.
+        Overrides beside those of the data set's recipe.
     start
-        First words of the command.
+        First overrides of the command.
     horizons
         By data set.
     attentions
-        Mechanisms; all that there are if none is named.
+        Mechanisms; all of them if empty.
     seeds
         By mechanism; seed 1 alone for the others.
     """
@@ -56,7 +56,7 @@ class Recipe:
     seeds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def cells(self) -> "list[Cell]":
-        """Return the rows of the record that the recipe makes."""
+        """Return the cells of the record that belong to the recipe."""
         return [
             Cell(dataset, horizon, attention, seed, self.name)
             for dataset, horizons in self.horizons.items()
@@ -67,14 +67,14 @@ class Recipe:
 
 
 def _step(name: str, label: str, *words: str, start: str = "data={dataset}") -> Recipe:
-    """Return a step of the ladder from the paper's model to the data set's recipe."""
+    """Return one step from the paper's model to the data set's recipe."""
     return Recipe(f"ladder_{name}", label, words, start, LADDER, ("full",))
 
 
 CROSS = "attention@cross_attention=mean"
 ALONE = "model.linear_path=false"
 FITTED = (ALONE, "training.max_epochs=6")
-"""Without the linear path: the best on validation of six choices of width, dropout and passes
+"""Without the linear path: the best of six choices of width, dropout and passes, by validation
 (benchmarks/records/search/etth2-alone.csv)."""
 POINTWISE = "data={dataset} experiment=pointwise"
 PAPER = "data={dataset} experiment=informer"
@@ -96,7 +96,7 @@ RECIPES: tuple[Recipe, ...] = (
         horizons=LADDER,
         attentions=("full", "probsparse"),
     ),
-    _step("calendar", "of the calendar only what the training part holds twice", "data.calendar=null", start=PAPER),
+    _step("calendar", "only calendar cycles that the training split contains twice", "data.calendar=null", start=PAPER),
     _step(
         "one_cycle",
         "a one-cycle rate, weight decay, four passes",
@@ -109,16 +109,16 @@ RECIPES: tuple[Recipe, ...] = (
         *PATCHES,
         "model.channels=mixed",
     ),
-    _step("channels", "each channel by itself", *PATCHES),
+    _step("channels", "independent channels", *PATCHES),
     _step("look_back", "look-back 512", *PATCHES[1:]),
     _step("queries", "queries that carry the last patch", *PATCHES[2:]),
-    _step("level", "windows counted from their last patch, not from their mean", *PATCHES[3:]),
-    _step("linear_path", "the linear path added, from the closed form", "loss=mse", "model.linear_path=ridge"),
-    _step("weighted", "their weighted mean in place of the sum", "loss=mse"),
-    _step("mae", "MAE for the loss: the defaults"),
+    _step("level", "windows relative to their last patch, not to their mean", *PATCHES[3:]),
+    _step("linear_path", "a linear path, added, that starts in closed form", "loss=mse", "model.linear_path=ridge"),
+    _step("weighted", "the weighted mean of both in place of the sum", "loss=mse"),
+    _step("mae", "MAE as the loss: the defaults"),
     Recipe(ENSEMBLE, "the forecasts of three seeds averaged", attentions=("full",), seeds={"full": ("1+2+3",)}),
 )
-"""In the order in which the tables have them."""
+"""All recipes, in the order of the tables."""
 
 BY_NAME = {recipe.name: recipe for recipe in RECIPES}
 
@@ -128,7 +128,7 @@ Key = tuple[str, str, str, str, str]
 
 @dataclass(frozen=True)
 class Cell:
-    """A row that the record has, or is to have; `seed` is of the form 1+2+3 where several runs are averaged."""
+    """A row of the record, present or missing; `seed` has the form 1+2+3 where several runs are averaged."""
 
     dataset: str
     horizon: int
@@ -138,30 +138,30 @@ class Cell:
 
     @property
     def key(self) -> Key:
-        """Return what tells the row from all others, as the record's text."""
+        """The columns that identify the row, as text."""
         return self.dataset, str(self.horizon), self.attention, self.seed, self.recipe
 
     @property
     def name(self) -> str:
-        """Return the same in words."""
+        """The same in words."""
         return f"{self.dataset}-{self.horizon} {self.attention}, seed {self.seed}, {self.recipe}"
 
     @property
     def members(self) -> "list[Cell]":
-        """Return the runs that are averaged; none where this is a run by itself."""
+        """The runs that are averaged; empty for a single run."""
         seeds = self.seed.split("+")
         return [replace(self, seed=seed, recipe=MAIN) for seed in seeds] if self.recipe == ENSEMBLE else []
 
     @property
     def words(self) -> list[str]:
-        """Return the words of the command line that trains it."""
+        """The overrides of the training."""
         recipe = BY_NAME[self.recipe]
         own = [f"horizon={self.horizon}", f"attention={self.attention}", f"seed={self.seed}"]
         return [*recipe.start.format(dataset=self.dataset).split(), *own, *recipe.words]
 
     @property
     def command(self) -> str:
-        """Return the command that makes the row."""
+        """The command that makes the row."""
         if not self.members:
             return shlex.join(["python", "train.py", *self.words])
         at = f"--dataset {self.dataset} --horizon {self.horizon} --attention {self.attention}"
@@ -169,7 +169,7 @@ class Cell:
 
     @property
     def turn(self) -> int:
-        """Return the place of its kind: `full` once everywhere, the others at both ends, then the rest."""
+        """Its position by kind: first `full` with one seed, then the others at both end horizons, then the rest."""
         if self.recipe not in (MAIN, EVERYWHERE):
             return 5 if self.members else 4
         if self.attention == "full":
@@ -178,14 +178,14 @@ class Cell:
 
 
 def all_cells() -> list[Cell]:
-    """Return every row that the record is to have, in the order in which they are made."""
+    """Return every cell of the record, in the order in which they are run."""
     return sorted((cell for recipe in RECIPES for cell in recipe.cells()), key=lambda cell: cell.turn)
 
 
 def sweeps(cells: Iterable[Cell]) -> Iterator[list[Cell]]:
-    """Yield the cells in groups that one sweep makes each, in their order.
+    """Yield groups of cells, in order; one sweep runs each group.
 
-    A group has one recipe and one data set, and every combination of its horizons, mechanisms and seeds.
+    A group has one recipe, one data set, and every combination of its horizons, mechanisms and seeds.
     """
     for _, of_recipe in groupby(cells, lambda cell: (cell.turn, cell.recipe, cell.dataset)):
         group = list(of_recipe)
@@ -197,12 +197,12 @@ def sweeps(cells: Iterable[Cell]) -> Iterator[list[Cell]]:
 
 
 def sweep_name(group: list[Cell]) -> str:
-    """Return the name of the sweep that makes a group; an average is made of runs of MAIN."""
+    """Return the name of a group's sweep; an average uses the runs of MAIN."""
     return f"{MAIN if group[0].members else group[0].recipe}_{group[0].dataset}"
 
 
 def sweep_words(group: list[Cell]) -> list[str]:
-    """Return the words of the sweep; a single value is a choice of one, so that the job's name has it."""
+    """Return the overrides of the sweep; a single value is a choice of one, so that it is in the job's name."""
     cells = [member for cell in group for member in cell.members] or group
     recipe = BY_NAME[cells[0].recipe]
     words = []

@@ -1,4 +1,4 @@
-"""The record: a CSV file with a row a run."""
+"""The record: a CSV file with one row per run."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,13 +33,13 @@ FACTS = {
     "test_mase": "test.original.mase",
     "status": "status",
 }
-"""The other columns and where a `result.json` has them: scores on z-scores, seconds of the training alone."""
+"""The other columns and their paths in `result.json`: scores on z-scores, seconds of the training alone."""
 
 COLUMNS = (*KEY, *FACTS)
 
 
 def row_of(cell: Cell, result: Mapping[str, Any]) -> Record:
-    """Return the row of a run from its result; its command is that of the run alone."""
+    """Return the row of a run from its result; `command` trains this run alone."""
     facts = {column: look_up(result, path) for column, path in FACTS.items()}
     facts |= {"command": cell.command, "commit": result.get("commit") or "none"}
     if isinstance(facts["seconds"], float):
@@ -55,25 +55,25 @@ def key_of(row: Record) -> Key:
 
 
 def read_record(path: Path) -> list[Record]:
-    """Return the rows; none where there is no file yet."""
+    """Return the rows; an empty list if there is no file yet."""
     if not path.is_file():
         return []
-    names, found = read_rows(path)
+    names, lines = read_rows(path)
     if tuple(names) != COLUMNS:
-        raise InputError(f"{path}: its columns are not those of the record, which are {','.join(COLUMNS)}")
+        raise InputError(f"{path}: wrong columns: the record has {','.join(COLUMNS)}")
     rows: dict[Key, Record] = {}
-    for line, cells in found:
+    for line, cells in lines:
         if len(cells) != len(COLUMNS):
-            raise InputError(f"{path}: line {line}: has not {len(COLUMNS)} cells: take the line out")
+            raise InputError(f"{path}: line {line}: needs {len(COLUMNS)} cells: delete the line")
         row = dict(zip(COLUMNS, cells, strict=True))
         if key_of(row) in rows:
-            raise InputError(f"{path}: line {line}: {', '.join(key_of(row))} is there twice: take one out")
+            raise InputError(f"{path}: line {line}: {', '.join(key_of(row))} occurs twice: delete one")
         rows[key_of(row)] = row
     return list(rows.values())
 
 
 def add(path: Path, rows: Sequence[Record]) -> list[Record]:
-    """Add the rows whose run the record lacks, and return them."""
+    """Add the rows that are not in the record yet, and return them."""
     before = read_record(path)
     known = set(map(key_of, before))
     new = [row for row in rows if key_of(row) not in known]
@@ -83,6 +83,6 @@ def add(path: Path, rows: Sequence[Record]) -> list[Record]:
 
 
 def write_record(path: Path, rows: Sequence[Record]) -> None:
-    """Write the whole record, its headings where there is no row."""
+    """Write the whole record; without rows, its headings."""
     with replacing(path) as file:
         file.write(csv_bytes(rows, COLUMNS))

@@ -1,16 +1,16 @@
-"""The record as the README shows it: a table for each data set, attention's share, and the ladder to the recipe."""
+"""The record as Markdown: the tables of `docs/explanation/results.md`, and the short one of the README."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import NamedTuple
 
 from benchmarks.accuracy.recipes import BY_NAME, ENSEMBLE, EVERYWHERE, HORIZONS, LADDER, MAIN, RECIPES
 from benchmarks.accuracy.record import Record
+from forecast.common.errors import InputError
 from forecast.common.tables import table, write_between
 from forecast.evaluation.metrics import ROUNDING
 
-BEGIN = "<!-- results: written by python -m benchmarks.accuracy --write README.md -->"
-END = "<!-- /results -->"
 EMPTY = "No run has been recorded yet."
 TITLES = {"etth1": "ETTh1", "etth2": "ETTh2", "pjme": "PJM East"}
 
@@ -18,27 +18,67 @@ PUBLISHED: Mapping[str, Mapping[int, tuple[float, str]]] = {
     "etth1": {96: (0.351, "SegRNN"), 192: (0.390, "SegRNN"), 336: (0.414, "DUET"), 720: (0.426, "SRSNet")},
     "etth2": {96: (0.270, "DUET"), 192: (0.324, "SRSNet"), 336: (0.349, "SRSNet"), 720: (0.378, "FITS")},
 }
-"""By data set and horizon: the lowest test MSE on z-scores, and whose.
+"""By data set and horizon: the lowest published test MSE on z-scores, and the name of its model.
 
-From the projects' own tables, of those that leave out no test window, each with its look-back chosen: SegRNN (as in
-the README of SparseTSF), DUET, SRSNet, FITS.
+The numbers come from the projects' own tables: SegRNN (in the README of SparseTSF), DUET, SRSNet, FITS. Each chose its
+look-back and scored every test window.
 """
 
 Rows = Sequence[Record]
 
 
+class Block(NamedTuple):
+    """A part of a Markdown file that is written from the record: its first and last line, and what makes the rest."""
+
+    begin: str
+    end: str
+    make: Callable[[Rows], str]
+
+
 def write_tables(path: Path, rows: Rows) -> None:
-    """Put the tables between the two marks in the file."""
-    write_between(path, BEGIN, END, tables(rows))
+    """Write each of `BLOCKS` whose marks are in the file; raise InputError if there is none."""
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
+    text = path.read_text(encoding="utf-8")
+    if not (present := [block for block in BLOCKS if block.begin in text]):
+        marks = " or ".join(f"{block.begin} and {block.end}" for block in BLOCKS)
+        raise InputError(f"{path}: has no place for a table: add the lines {marks}")
+    for block in present:
+        write_between(path, block.begin, block.end, block.make(rows))
+
+
+def headline(rows: Rows) -> str:
+    """Return a table of test MSE: one row per data set and horizon, and a line about seeds and look-backs."""
+    lines: list[list[str]] = []
+    seeds: set[int] = set()
+    look_backs: dict[str, str] = {}
+    main = where(rows, recipe=MAIN)
+    for dataset, horizons in HORIZONS.items():
+        for horizon in horizons:
+            cell = where(main, dataset=dataset, horizon=horizon)
+            if not (full := where(cell, attention="full")):
+                continue
+            best, name = PUBLISHED.get(dataset, {}).get(horizon, (None, ""))
+            ours = [shown(_ridge(cell), "linear_mse"), f"{mean_of(full, 'test_mse'):.3f}"]
+            ours.append(shown(where(cell, attention="mean", seed=1)))
+            lines.append([f"{TITLES[dataset]}, {horizon}", *ours, "" if best is None else f"{best:.3f} ({name})"])
+            seeds.add(len(full))
+            look_backs[TITLES[dataset]] = f"{int(full[0]['context_length']):,}"
+    if not lines:
+        return EMPTY
+    text = table(["data, horizon", "linear (ridge)", "`full`", "`mean`, the control", "best published"], lines)
+    number = " or ".join(map(str, sorted(seeds)))
+    look_back = ", ".join(f"{title} {length}" for title, length in look_backs.items())
+    return f"{text}\n\nTest MSE on z-scores. `full`: mean of {number} seeds. `mean`: one seed. Look-back: {look_back}."
 
 
 def tables(rows: Rows) -> str:
-    """Return every table that there are rows for, as Markdown."""
+    """Return all tables that have rows, as Markdown."""
     return "\n\n".join([*main_tables(rows), *share_table(rows), *ladder_table(rows)]) or EMPTY
 
 
 def where(rows: Rows, **wanted: str | int) -> list[Record]:
-    """Return the rows that have these values in these columns."""
+    """Return the rows with these values in these columns."""
     return [row for row in rows if all(row[key] == str(value) for key, value in wanted.items())]
 
 
@@ -48,7 +88,7 @@ def unique(rows: Rows, column: str) -> list[str]:
 
 
 def ordered(attentions: list[str]) -> list[str]:
-    """Return mechanisms in the tables' order: `full` first, the control last."""
+    """Return mechanisms in the order of the tables: `full` first, the control last."""
     return sorted(attentions, key=lambda name: (name != "full", name == "mean", name))
 
 
@@ -58,14 +98,14 @@ def mean_of(rows: Rows, column: str) -> float:
 
 
 def shown(rows: Rows, column: str = "test_mse") -> str:
-    """Return a column's mean, with the standard deviation over several seeds; nothing if there is no row."""
+    """Return a column's mean, with the standard deviation over several seeds; an empty text without rows."""
     values = [float(row[column]) for row in rows]
     spread = f" ± {stdev(values):.4f}" if len(values) > 1 else ""
     return f"{fmean(values):.3f}{spread}" if values else ""
 
 
 def main_tables(rows: Rows) -> Iterator[str]:
-    """Yield a table for each data set that has rows, and how `full` compares with the ridge."""
+    """Yield a table for each data set with rows, and a sentence that compares `full` with the ridge."""
     main = where(rows, recipe=MAIN)
     for dataset in (name for name in HORIZONS if name in unique(main, "dataset")):
         yield _title(where(main, dataset=dataset), dataset)
@@ -73,39 +113,38 @@ def main_tables(rows: Rows) -> Iterator[str]:
     cells = [where(main, dataset=dataset, horizon=horizon) for dataset in PUBLISHED for horizon in HORIZONS[dataset]]
     if cells := [cell for cell in cells if where(cell, attention="full")]:
         mse, mae = (_against_ridge(cells, score) for score in ("mse", "mae"))
-        over = f"Over the {len(cells)} cells of ETTh1 and ETTh2 with `full`, the mean against that of the ridge"
-        yield f"{over}: {mse}; {mae}."
+        yield f"`full` and the ridge over {len(cells)} cells of ETTh1 and ETTh2: mean {mse}. Mean {mae}."
 
 
 def _title(main: Rows, dataset: str) -> str:
     look_backs = ", ".join(f"{int(length):,}" for length in unique(main, "context_length"))
     windows = [count for horizon in HORIZONS[dataset] for count in unique(where(main, horizon=horizon), "windows")]
     counts = " / ".join(f"{int(count):,}" for count in windows)
-    return f"**{TITLES[dataset]}**, look-back {look_backs}, all {counts} test windows: MSE / MAE on z-scores"
+    return f"**{TITLES[dataset]}**, look-back {look_backs}, all {counts} test windows, MSE / MAE on z-scores:"
 
 
 def _table(rows: Rows, dataset: str) -> str:
     horizons = HORIZONS[dataset]
-    at = [where(rows, horizon=horizon) for horizon in horizons]
-    lines = [_line("linear (ridge)", [_ridge(each) for each in at], "linear")]
+    cells = [where(rows, horizon=horizon) for horizon in horizons]
+    lines = [_line("linear (ridge)", [_ridge(cell) for cell in cells], "linear")]
     for attention in ordered(unique(where(rows, recipe=MAIN), "attention")):
         label = f"`{attention}`" + (", the control" if attention == "mean" else "")
-        lines.append(_line(label, [where(each, attention=attention, recipe=MAIN) for each in at]))
+        lines.append(_line(label, [where(cell, attention=attention, recipe=MAIN) for cell in cells]))
         if attention == "full":
-            averages = [where(each, attention=attention, recipe=ENSEMBLE) for each in at]
+            averages = [where(cell, attention=attention, recipe=ENSEMBLE) for cell in cells]
             lines.append(_line("`full`, forecasts of three seeds averaged", averages))
-    lines.append(_line("`mean` everywhere", [where(each, attention="mean", recipe=EVERYWHERE) for each in at]))
+    lines.append(_line("`mean` everywhere", [where(cell, attention="mean", recipe=EVERYWHERE) for cell in cells]))
     lines = [line for line in lines if any(line[1:])]
     if dataset in PUBLISHED:
         best = [PUBLISHED[dataset][horizon] for horizon in horizons]
         mean = f"{fmean(value for value, _ in best):.3f}"
-        lines.append(["best published, not run here", *(f"{value:.3f} ({whose})" for value, whose in best), mean])
+        lines.append(["best published, not run here", *(f"{value:.3f} ({name})" for value, name in best), mean])
     return table(["forecast", *map(str, horizons), "mean"], lines)
 
 
-def _line(label: str, cells: list[list[Record]], whose: str = "test") -> list[str]:
-    """Return a line; its mean over the horizons only where each of them has a run."""
-    columns = [f"{whose}_{score}" for score in ("mse", "mae")]
+def _line(label: str, cells: list[list[Record]], forecaster: str = "test") -> list[str]:
+    """Return a line; it ends with the mean over the horizons if each of them has a run."""
+    columns = [f"{forecaster}_{score}" for score in ("mse", "mae")]
     texts = []
     for rows in cells:
         pair = " / ".join(shown(rows, column) for column in columns)
@@ -115,7 +154,7 @@ def _line(label: str, cells: list[list[Record]], whose: str = "test") -> list[st
 
 
 def _ridge(rows: Rows) -> list[Record]:
-    """Return the row whose run's own ridge stands for all: that of `full`, else the first."""
+    """Return the row that supplies the ridge score: `full` if present, else the first."""
     main = where(rows, recipe=MAIN)
     return [*where(main, attention="full"), *main][:1]
 
@@ -123,39 +162,39 @@ def _ridge(rows: Rows) -> list[Record]:
 def _against_ridge(cells: list[list[Record]], score: str) -> str:
     full = [mean_of(where(cell, attention="full"), f"test_{score}") for cell in cells]
     ridge = [mean_of(_ridge(cell), f"linear_{score}") for cell in cells]
-    lower = sum(ours < theirs * (1 - ROUNDING) for ours, theirs in zip(full, ridge, strict=True))
-    return f"{score.upper()} {fmean(full):.4f} against {fmean(ridge):.4f}, lower in {lower}"
+    lower = sum(model < linear * (1 - ROUNDING) for model, linear in zip(full, ridge, strict=True))
+    return f"{score.upper()} {fmean(full):.4f} and {fmean(ridge):.4f}, `full` lower in {lower}"
 
 
 VARIANTS = (MAIN, "no_linear_path", "no_linear_path_fitted", "pointwise")
 
 
 def share_table(rows: Rows) -> Iterator[str]:
-    """Yield the table of attention's share, over the data sets and horizons that have a row of another variant."""
+    """Yield the table of what self-attention contributes, for the data sets and horizons with another variant."""
     lines = []
     for dataset, horizons in HORIZONS.items():
-        for at in (where(rows, dataset=dataset, horizon=horizon) for horizon in horizons):
-            variants = [variant for variant in VARIANTS if where(at, recipe=variant)]
-            lines += [(at, variant) for variant in variants if variants != [MAIN]]
+        for cell in (where(rows, dataset=dataset, horizon=horizon) for horizon in horizons):
+            variants = [variant for variant in VARIANTS if where(cell, recipe=variant)]
+            lines += [(cell, variant) for variant in variants if variants != [MAIN]]
     if not lines:
         return
-    attentions = ordered(unique([row for at, variant in lines for row in where(at, recipe=variant)], "attention"))
-    yield "**Attention's share**: MSE of the same runs with another mechanism in self-attention, or the mean everywhere"
+    attentions = ordered(unique([row for cell, variant in lines for row in where(cell, recipe=variant)], "attention"))
+    yield "**Another self-attention in the same runs, or the mean everywhere**, MSE:"
     headings = ["run", *(f"`{name}`" for name in attentions), "`mean` everywhere"]
-    yield table(headings, [_share_line(at, variant, attentions) for at, variant in lines])
+    yield table(headings, [_share_line(cell, variant, attentions) for cell, variant in lines])
 
 
-def _share_line(at: Rows, variant: str, attentions: list[str]) -> list[str]:
+def _share_line(cell: Rows, variant: str, attentions: list[str]) -> list[str]:
     everywhere = EVERYWHERE if variant == MAIN else f"{variant}_{EVERYWHERE}"
-    label = f"{TITLES[at[0]['dataset']]}-{at[0]['horizon']}, {BY_NAME[variant].label}"
-    cells = [shown(where(at, recipe=variant, attention=name)) for name in attentions]
-    return [label, *cells, shown(where(at, recipe=everywhere))]
+    label = f"{TITLES[cell[0]['dataset']]}-{cell[0]['horizon']}, {BY_NAME[variant].label}"
+    scores = [shown(where(cell, recipe=variant, attention=name)) for name in attentions]
+    return [label, *scores, shown(where(cell, recipe=everywhere))]
 
 
 def ladder_table(rows: Rows) -> Iterator[str]:
-    """Yield the table of the steps from the paper's model to the recipe, those that have rows."""
+    """Yield the table of the steps from the paper's model to the recipe, as far as they have rows."""
     ((dataset, (horizon,)),) = LADDER.items()
-    there = where(rows, dataset=dataset, horizon=horizon)
+    runs = where(rows, dataset=dataset, horizon=horizon)
     steps = [
         (recipe, attention)
         for recipe in RECIPES
@@ -165,12 +204,12 @@ def ladder_table(rows: Rows) -> Iterator[str]:
     lines = []
     for recipe, attention in steps:
         plus = "" if recipe is steps[0][0] else "+ "
-        lines += _step_line(f"{plus}{recipe.label}", where(there, recipe=recipe.name, attention=attention))
+        lines += _step_line(f"{plus}{recipe.label}", where(runs, recipe=recipe.name, attention=attention))
     if not lines:
         return
-    lines += _step_line("+ the data set's own recipe", where(there, recipe=MAIN, attention="full", seed="1"))
-    yield f"**From the paper's model to the recipe**, {TITLES[dataset]}-{horizon}: each row on the last, one seed"
-    yield table(["lever", "attention", "MSE", "MAE", "validation MSE", "minutes"], lines)
+    lines += _step_line("+ the data set's own recipe", where(runs, recipe=MAIN, attention="full", seed="1"))
+    yield f"**From the paper's model to the recipe**, {TITLES[dataset]}-{horizon}, each row on the last, one seed:"
+    yield table(["change", "attention", "MSE", "MAE", "validation MSE", "minutes"], lines)
 
 
 def _step_line(label: str, rows: Rows) -> list[list[str]]:
@@ -179,3 +218,12 @@ def _step_line(label: str, rows: Rows) -> list[list[str]]:
     numbers = [shown(rows, column) for column in ("test_mse", "test_mae", "validation_mse")]
     rounded = "" if unique(rows, "precision") == ["32-true"] else ", in bf16"
     return [[label + rounded, f"`{rows[0]['attention']}`", *numbers, f"{mean_of(rows, 'seconds') / 60:.1f}"]]
+
+
+BEGIN = "<!-- results: written by python -m benchmarks.accuracy --write docs/explanation/results.md -->"
+END = "<!-- /results -->"
+RESULTS = Block(BEGIN, END, tables)
+HEADLINE = Block(
+    "<!-- headline: written by python -m benchmarks.accuracy --write README.md -->", "<!-- /headline -->", headline
+)
+BLOCKS = (RESULTS, HEADLINE)

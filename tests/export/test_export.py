@@ -262,13 +262,13 @@ def test_a_model_with_another_suffix_is_refused(tiny_run: TinyRun, capsys: pytes
     assert "--model takes a file written by forecast.export, .onnx or .pt2" in one_line(capsys)
 
 
-# --- README
+# --- what the documentation shows
 
 
-def test_the_commands_of_the_readme_export_and_forecast(
+def test_the_commands_of_the_documentation_export_and_forecast(
     tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    section = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Export\n")[2].partition("\n## ")[0]
+    section = (ROOT / "docs" / "how-to" / "export.md").read_text(encoding="utf-8").partition("\n## ")[0]
     commands = re.findall(r"^python -m forecast\.(\w+) (.*)$", section, re.MULTILINE)
     assert [tool for tool, _ in commands] == ["export", "predict"]
     shutil.copytree(tiny_run.path, tmp_path / "outputs" / "csv" / "run")

@@ -18,13 +18,13 @@ pytestmark = [pytest.mark.filterwarnings(text) for text in LIGHTNING]
 
 @pytest.fixture(autouse=True)
 def data_folder(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the runs' file in the data folder: elsewhere their folders may not name it."""
+    """Make the runs' folder the data folder: a run folder may name no file elsewhere."""
     monkeypatch.setenv("FORECAST_DATA_DIR", str(tiny_run.source.parent))
 
 
 @pytest.fixture
 def pair(tiny_run: TinyRun, second_run: Path) -> list[Run]:
-    """Return two runs that differ in their seed."""
+    """Return two runs that differ only in their seed."""
     return [Run(tiny_run.path), Run(second_run)]
 
 
@@ -44,7 +44,7 @@ def test_the_score_is_that_of_the_mean_forecast_on_every_window(pair: list[Run],
     assert result["speed"]["fit_seconds"] > tiny_run.result["speed"]["fit_seconds"]
 
 
-def test_a_run_twice_scores_as_it_does_by_itself(tiny_run: TinyRun) -> None:
+def test_a_run_averaged_with_itself_scores_as_it_does_alone(tiny_run: TinyRun) -> None:
     result = score_ensemble([Run(tiny_run.path)] * 2)
     for part in ("validation", "test"):
         for unit in ("scaled", "original"):
@@ -56,7 +56,7 @@ def test_runs_that_differ_in_more_than_their_seed_are_not_averaged(tiny_run: Tin
     shutil.copytree(tiny_run.path, other)
     config = {**tiny_run.config, "seed": 2, "context_length": 60}
     rewrite(other / "config.json", config)
-    with pytest.raises(InputError, match=r"other: no run like .* but for the seed: context_length is 60 there"):
+    with pytest.raises(InputError, match=r"other: differs from .* in more than the seed: context_length is 60 there"):
         score_ensemble([Run(tiny_run.path), Run(other)])
 
 

@@ -25,22 +25,22 @@ CELLS = [Cell("etth1", 96, name, "1", "main") for name in ("full", "linear", "me
 
 @pytest.fixture
 def swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
-    """Have sweeps be noted by the mechanisms and seeds of their jobs, `linear` fail, and all others give one result."""
-    asked: list[list[str]] = []
+    """Record the mechanisms and seeds of each sweep's jobs; `linear` fails, all others have the same result."""
+    requested: list[list[str]] = []
     runs: dict[tuple[int, str, str], Run] = {}
     write_json(tmp_path / RESULT, FINISHED)
 
     def run(group: list[Cell], filling: Filling, minutes: float | None) -> int:
         jobs = [job for cell in group for job in cell.members or [cell]]
-        asked.append([f"{job.attention} {job.seed}" for job in jobs])
+        requested.append([f"{job.attention} {job.seed}" for job in jobs])
         runs.update(
             {(job.horizon, job.attention, job.seed): Run(tmp_path) for job in jobs if job.attention != "linear"}
         )
-        return int("linear 1" in asked[-1])
+        return int("linear 1" in requested[-1])
 
     monkeypatch.setattr(module, "_run", run)
     monkeypatch.setattr(module, "_finished", lambda sweep: runs)
-    return asked
+    return requested
 
 
 def test_a_failed_job_has_no_row_and_the_next_command_makes_only_what_is_missing(
@@ -58,17 +58,17 @@ def test_a_failed_job_has_no_row_and_the_next_command_makes_only_what_is_missing
     assert swept == [["full 1"], ["linear 1", "mean 1"], ["linear 1"]]
 
 
-def test_after_its_minutes_no_sweep_is_begun(
+def test_after_the_time_limit_no_sweep_starts(
     swept: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = iter([0.0, 59.0, 61.0])
     monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
     assert fill([CELLS[0], CELLS[2]], Filling(tmp_path / "results.csv", tmp_path, minutes=1))
     assert swept == [["full 1"]]
-    assert "1 minutes are over" in capsys.readouterr().out
+    assert "time limit of 1 minutes reached" in capsys.readouterr().out
 
 
-def test_an_average_is_made_of_the_runs_of_its_seeds(
+def test_an_average_uses_the_runs_of_its_seeds(
     swept: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     averaged: list[int] = []

@@ -1,4 +1,4 @@
-"""The tool as its user meets it: lines, files and exit codes."""
+"""The command line: printed lines, files and exit codes."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from benchmarks.accuracy import fill
 from benchmarks.accuracy.__main__ import main
 from benchmarks.accuracy.recipes import Cell
 from benchmarks.accuracy.record import add
-from benchmarks.accuracy.tables import BEGIN, END
+from benchmarks.accuracy.tables import HEADLINE, RESULTS
 from tests.benchmarks.accuracy.made import row
 from tests.support.small import ROOT
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
 @pytest.fixture
 def record(tmp_path: Path) -> Path:
-    """Return a record of one run."""
+    """Return a record with one row."""
     path = tmp_path / "results.csv"
     add(path, [row(0.3)])
     return path
@@ -30,7 +30,7 @@ def test_a_dry_run_lists_what_is_missing_with_its_commands(record: Path, capsys:
     before = record.read_bytes()
     assert main(["--record", str(record), *words, "--seed", "1", "--dry-run"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"{record}: has 1 of 4 rows, 3 are missing",
+        f"{record}: 1 of 4 rows, 3 missing",
         "etth1-720 full, seed 1, main: python train.py experiment=etth1 horizon=720 attention=full seed=1",
         *(
             f"etth1-{horizon} full, seed 1, no_linear_path: python train.py experiment=etth1 horizon={horizon} "
@@ -51,14 +51,16 @@ def test_a_run_that_fails_is_exit_code_1(
     monkeypatch.setattr(fill, "_run", fails)
     one = ["--dataset", "pjme", "--horizon", "96", "--attention", "full", "--seed", "1", "--recipe", "main"]
     assert main(["--record", str(record), *one, "--threads", "3", "--output-dir", str(tmp_path / "elsewhere")]) == 1
-    assert capsys.readouterr().out == f"{record}: has 0 of 1 rows, 1 are missing\n"
+    assert capsys.readouterr().out == f"{record}: 0 of 1 rows, 1 missing\n"
 
 
 def test_the_tables_are_written_into_a_file(record: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "notes.md"
-    file.write_text(f"{BEGIN}\n{END}\n")
+    file.write_text("".join(f"{block.begin}\n{block.end}\n" for block in (HEADLINE, RESULTS)))
     assert main(["--record", str(record), "--write", str(file)]) == 0
-    assert "| `full` | 0.300 / 0.350 |" in file.read_text(encoding="utf-8")
+    text = file.read_text(encoding="utf-8")
+    assert "| `full` | 0.300 / 0.350 |" in text
+    assert "| ETTh1, 96 | 0.500 | 0.300 |  | 0.351 (SegRNN) |" in text
     assert capsys.readouterr().out == f"{file}: 1 rows of {record}\n"
 
 
@@ -66,11 +68,11 @@ def test_the_tables_are_written_into_a_file(record: Path, tmp_path: Path, capsys
     ("words", "message"),
     [
         (["--record", "nowhere/results.csv"], "nowhere: no such folder: run this in the checkout"),
-        (["--dataset", "etth3"], "--dataset etth3: no such row, only of etth1, etth2, pjme"),
-        (["--dataset", "pjme", "--horizon", "720"], "--horizon 720: no such row, only of 96, 336"),
+        (["--dataset", "etth3"], "--dataset etth3: no row has it: choose from etth1, etth2, pjme"),
+        (["--dataset", "pjme", "--horizon", "720"], "--horizon 720: no row has it: choose from 96, 336"),
         (["--minutes", "0"], "--minutes 0.0: must be above 0"),
         (["--threads", "-1"], "--threads -1: must be above 0"),
-        (["--write", "notes.md", "--seed", "1"], "--write runs nothing and shows the whole record"),
+        (["--write", "notes.md", "--seed", "1"], "--write runs nothing and uses the whole record"),
         (["--write", "none.md"], "none.md: no such file"),
     ],
 )
@@ -83,7 +85,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert captured.err.count("\n") == 1
 
 
-def test_a_reader_that_has_seen_enough_is_one_line_and_no_traceback(record: Path) -> None:
+def test_a_closed_pipe_is_one_line_and_no_traceback(record: Path) -> None:
     words = [sys.executable, "-m", "benchmarks.accuracy", "--record", str(record), "--dry-run"]
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

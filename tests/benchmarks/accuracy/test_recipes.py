@@ -34,7 +34,7 @@ def test_no_two_rows_share_a_key() -> None:
     assert len({cell.key for cell in cells}) == len(cells) > 100
 
 
-def test_a_run_is_the_command_of_its_data_set() -> None:
+def test_the_command_of_a_run_names_its_recipe() -> None:
     cell = Cell("etth1", 192, "full", "2", "main")
     assert cell.command == "python train.py experiment=etth1 horizon=192 attention=full seed=2"
     variant = Cell("etth1", 96, "mean", "1", "mean_everywhere")
@@ -48,7 +48,7 @@ def test_an_average_is_of_the_main_runs_of_its_seeds() -> None:
 
 
 def kinds() -> Iterator[Cell]:
-    """Yield a run of each recipe and of each data set: the others are words of the same kinds."""
+    """Yield one run of each recipe and each data set."""
     seen: set[str] = set()
     for cell in all_cells():
         if not {cell.dataset, cell.recipe} <= seen and not cell.members:
@@ -57,7 +57,7 @@ def kinds() -> Iterator[Cell]:
 
 
 @pytest.mark.parametrize("cell", list(kinds()), ids=lambda cell: cell.name)
-def test_every_command_composes_and_says_what_the_row_is(cell: Cell) -> None:
+def test_every_command_composes_to_the_row_it_names(cell: Cell) -> None:
     with initialize_config_dir(str(configuration_folder()), version_base="1.3"):
         config = compose("config", shlex.split(cell.command)[2:])
     plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
@@ -77,7 +77,7 @@ def jobs(words: list[str]) -> set[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 7])
-def test_the_sweeps_have_a_job_for_each_missing_run_and_no_other(step: int) -> None:
+def test_the_sweeps_have_one_job_for_each_missing_run(step: int) -> None:
     cells = all_cells()[::step]
     groups = list(sweeps(cells))
     assert sorted(cell.key for group in groups for cell in group) == sorted(cell.key for cell in cells)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.accuracy.record import Record
-from benchmarks.accuracy.tables import BEGIN, EMPTY, END, tables, write_tables
+from benchmarks.accuracy.tables import EMPTY, HEADLINE, RESULTS, Block, headline, tables, write_tables
 from forecast.common.errors import InputError
 from tests.benchmarks.accuracy.made import row
 
@@ -20,13 +20,13 @@ def cells(text: list[str], label: str) -> list[str]:
     return [cell.strip() for cell in found.strip("|").split("|")][1:]
 
 
-def test_without_a_row_there_is_a_sentence() -> None:
-    assert tables([]) == EMPTY
+def test_an_empty_record_is_one_sentence() -> None:
+    assert tables([]) == headline([]) == EMPTY
 
 
-def test_a_cell_is_the_mean_over_the_seeds_with_spread_and_number_and_what_is_missing_is_empty() -> None:
+def test_a_cell_has_mean_spread_and_number_of_seeds_and_is_empty_without_runs() -> None:
     text = lines(*SEEDS, row(0.4, attention="probsparse"))
-    assert text[0] == ("**ETTh1**, look-back 512, all 2,785 test windows: MSE / MAE on z-scores")
+    assert text[0] == ("**ETTh1**, look-back 512, all 2,785 test windows, MSE / MAE on z-scores:")
     assert text[2:4] == ["| forecast | 96 | 192 | 336 | 720 | mean |", "|---|---|---|---|---|---|"]
     assert cells(text, "`full`") == ["0.370 ± 0.0100 / 0.420 ± 0.0100 (3)", "", "", "", ""]
     assert cells(text, "`probsparse`")[0] == "0.400 / 0.450"
@@ -35,7 +35,7 @@ def test_a_cell_is_the_mean_over_the_seeds_with_spread_and_number_and_what_is_mi
     assert not [line for line in text if "everywhere" in line or "ladder" in line or "ETTh2**" in line]
 
 
-def test_rows_stand_in_their_order_with_controls_and_averages() -> None:
+def test_rows_are_in_order_with_controls_and_averages() -> None:
     others = [row(0.4, attention=name) for name in ("mean", "taylor", "efficient")]
     apart = [row(0.45, attention="mean", recipe="mean_everywhere"), row(0.35, seed="1+2+3", recipe="ensemble")]
     text = lines(*others, *apart, *SEEDS)
@@ -45,10 +45,10 @@ def test_rows_stand_in_their_order_with_controls_and_averages() -> None:
         *("`mean`, the control", "`mean` everywhere", "best published, not run here"),
     ]
     assert cells(text, "`full`, forecasts of three seeds averaged")[0] == "0.350 / 0.400"
-    assert cells(text, "`full`")[0].startswith("0.370")  # the average is none of its seeds
+    assert cells(text, "`full`")[0].startswith("0.370")  # the average of forecasts is not one of the seeds
 
 
-def test_the_mean_over_horizons_is_given_where_all_of_them_are_there() -> None:
+def test_a_line_ends_with_the_mean_only_if_every_horizon_has_a_run() -> None:
     whole = [row(mse, horizon=horizon) for mse, horizon in ((0.3, 96), (0.4, 192), (0.5, 336), (0.6, 720))]
     text = lines(*whole)
     assert cells(text, "`full`")[-1] == "0.450 / 0.500"
@@ -56,18 +56,18 @@ def test_the_mean_over_horizons_is_given_where_all_of_them_are_there() -> None:
     assert cells(lines(*whole[:3]), "`full`")[-1] == ""
 
 
-def test_full_is_held_against_the_ridge_over_the_cells_that_there_are() -> None:
+def test_full_is_compared_with_the_ridge_over_the_cells_with_runs() -> None:
     rows = [*SEEDS, row(0.53, horizon=192), row(0.2, dataset="pjme"), row(0.1, attention="mean", horizon=336)]
     assert lines(*rows)[-1] == (
-        "Over the 2 cells of ETTh1 and ETTh2 with `full`, the mean against that of the ridge: "
-        "MSE 0.4500 against 0.5000, lower in 1; MAE 0.5000 against 0.6000, lower in 2."
+        "`full` and the ridge over 2 cells of ETTh1 and ETTh2: "
+        "mean MSE 0.4500 and 0.5000, `full` lower in 1. Mean MAE 0.5000 and 0.6000, `full` lower in 2."
     )
     assert "PJM East" in tables(rows)
     alike = row(0.5 * (1 - 1e-12), attention="full", horizon=720)
-    assert "lower in 1; MAE" in lines(*rows, alike)[-1]  # the ridge's own forecasts, by way of another sum
+    assert "`full` lower in 1. Mean MAE" in lines(*rows, alike)[-1]  # the ridge, summed in another order
 
 
-def test_attentions_share_has_a_line_a_variant_and_a_column_a_mechanism() -> None:
+def test_the_attention_table_has_a_line_per_variant_and_a_column_per_mechanism() -> None:
     rows = [
         row(0.36),
         row(0.37, attention="mean"),
@@ -88,22 +88,41 @@ def test_the_ladder_has_the_steps_that_were_run_and_ends_at_the_recipe() -> None
     rounded = row(0.88, attention="probsparse", recipe="ladder_informer", precision="bf16-mixed")
     steps = [row(0.85, recipe="ladder_informer"), rounded]
     text = lines(*SEEDS, *steps, row(0.42, recipe="ladder_channels"))
-    ladder = text[text.index("| lever | attention | MSE | MAE | validation MSE | minutes |") + 2 :]
+    ladder = text[text.index("| change | attention | MSE | MAE | validation MSE | minutes |") + 2 :]
     assert [line.split(" | ")[1:3] for line in ladder] == [
         ["`full`", "0.850"],
         ["`probsparse`", "0.880"],
         ["`full`", "0.420"],
         ["`full`", "0.360"],
     ]
-    assert ladder[2].startswith("| + each channel by itself | ")
+    assert ladder[2].startswith("| + independent channels | ")
     assert ladder[0].endswith(" | 1.5 |")
     assert ["in bf16" in line for line in ladder] == [False, True, False, False]
 
 
-def test_a_file_gets_the_tables_between_its_marks(tmp_path: Path) -> None:
+def test_the_headline_has_a_row_per_cell_without_spread() -> None:
+    rows = [*SEEDS, row(0.4, attention="mean"), row(0.2, dataset="pjme", context_length=2016)]
+    assert headline(rows).splitlines() == [
+        "| data, horizon | linear (ridge) | `full` | `mean`, the control | best published |",
+        "|---|---|---|---|---|",
+        "| ETTh1, 96 | 0.500 | 0.370 | 0.400 | 0.351 (SegRNN) |",
+        "| PJM East, 96 | 0.500 | 0.200 |  |  |",
+        "",
+        "Test MSE on z-scores. `full`: mean of 1 or 3 seeds. `mean`: one seed. Look-back: ETTh1 512, PJM East 2,016.",
+    ]
+
+
+@pytest.mark.parametrize("block", [RESULTS, HEADLINE])
+def test_a_file_gets_the_tables_between_its_marks(block: Block, tmp_path: Path) -> None:
     file = tmp_path / "notes.md"
-    file.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
+    file.write_text(f"before\n{block.begin}\nold\n{block.end}\nafter\n", encoding="utf-8")
     write_tables(file, SEEDS)
-    assert file.read_text(encoding="utf-8") == f"before\n{BEGIN}\n{tables(SEEDS)}\n{END}\nafter\n"
+    assert file.read_text(encoding="utf-8") == f"before\n{block.begin}\n{block.make(SEEDS)}\n{block.end}\nafter\n"
+
+
+def test_a_file_without_marks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         write_tables(tmp_path / "none.md", SEEDS)
+    (tmp_path / "notes.md").write_text("no marks\n", encoding="utf-8")
+    with pytest.raises(InputError, match="has no place for a table"):
+        write_tables(tmp_path / "notes.md", SEEDS)
