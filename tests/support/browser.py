@@ -1,6 +1,7 @@
 """A page in headless Chromium: what it shows, what it asks for, a picture of it."""
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -19,6 +20,9 @@ THE_BROWSER = "not an origin"
 
 PATIENCE = 60_000
 """Milliseconds of its own clock that a page is given: that clock runs ahead while the page waits for nothing."""
+
+REQUIRED = "FORECAST_REQUIRE_BROWSER"
+"""Environment variable that makes a missing browser an error; `.ci/run` sets it."""
 
 TRIES = 4
 """On a busy machine that clock can run out before what is drawn late has been drawn."""
@@ -65,6 +69,8 @@ def look(address: str, folder: Path, wanted: Sequence[str]) -> tuple[str, Path]:
 
 def _show(address: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None and os.environ.get(REQUIRED):
+        pytest.fail(f"{REQUIRED} is set, and there is no Chromium here")
     if program is None:
         pytest.skip("there is no Chromium here")
     command = [program, *QUIET, f"--user-data-dir={folder / 'profile'}", *options, "--dump-dom", address]
