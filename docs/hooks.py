@@ -65,6 +65,7 @@ def options_page() -> str:
     """Return the page of all options, from the settings classes and the files of `conf/`."""
     from forecast.data.settings import SYNTHETIC, DataSettings
     from forecast.runs.settings import Settings, TrainerSettings, TrainingSettings
+    from forecast.training.sweep.settings import SweepSettings
 
     root = _plain(OmegaConf.load(CONF / "config.yaml"))
     csv, synthetic = (_values_of(CONF / "data" / f"{name}.yaml") for name in ("csv", "synthetic"))
@@ -82,7 +83,7 @@ def options_page() -> str:
         _declared(Settings, "", root),
         "## `sweep`",
         "These options hold for the jobs of `python train.py -m`.",
-        table(HEADINGS, _commented("sweep", root["sweep"], CONF / "config.yaml", within="sweep.")),
+        _declared(SweepSettings, "sweep", root["sweep"]),
         "## `data`",
         f"The defaults are those of `data=csv`. The rows with “`data.source={SYNTHETIC}` only” show `data=synthetic`.",
         _declared(DataSettings, "data", csv),
@@ -150,12 +151,13 @@ def _known_choices() -> dict[str, Sequence[str]]:
 def _allowed(option: Option, hint: Any, choices: Sequence[str] | None = None) -> str:
     """Return the kind, unit and range of an option's values, or its choices."""
     kinds = kinds_of(hint)
+    kinds = sorted(kinds, key=lambda kind: kind is bool)
     words = [f"list of {option.items}" if kind is list else KINDS[kind] for kind in kinds if kind is not NoneType]
-    text = " or ".join(words) + (f" ({option.unit})" if option.unit else "")
+    text = ", ".join(words) + (f" ({option.unit})" if option.unit else "")
     if listed := choices or option.choices:
         text = ", ".join(f"`{choice}`" for choice in listed)
-    bounds = option.range_text(kinds)
-    return text + (bounds if not bounds or bounds.startswith(",") else f", {bounds}")
+    bounds = option.range_text(kinds) if option.has_bounds else f", or {option.null}" if NoneType in kinds else ""
+    return (text + (bounds if bounds.startswith(",") or not bounds else f", {bounds}")).removeprefix(", or ")
 
 
 def _choices(group: str) -> list[str]:
@@ -169,15 +171,17 @@ def _choices(group: str) -> list[str]:
     return parts
 
 
-def _commented(group: str, values: Mapping[str, Any], file: Path, within: str = "") -> Rows:
-    """Return a row for each value of a YAML file, with its comment."""
-    comments, hints = _comments(file), _hints(group, file)
+def _commented(group: str, values: Mapping[str, Any], file: Path) -> Rows:
+    """Return a row for each value of a YAML file, with its comment, or else that of its parent or of another choice."""
+    hints = _hints(group, file)
+    comments = [_comments(each) for each in (file, *choice_files(group))]
     rows = []
     for name, value in _leaves(values):
-        if name == "name" and group != "sweep":  # the word of the choice itself
+        if name == "name":  # the word of the choice itself
             continue
         allowed = _allowed(Option(""), hints.get(name, type(value)), _known_choices().get(f"{group}.{name}"))
-        rows.append([f"`{group}.{name}`", _code(value), allowed, comments.get(f"{within}{name}", "")])
+        places = [each.get(key) for key in (name, name.rpartition(".")[0]) for each in comments]
+        rows.append([f"`{group}.{name}`", _code(value), allowed, next(filter(None, places), "")])
     return rows
 
 
@@ -221,7 +225,7 @@ def _description(file: Path) -> str:
             break
         if "@package" not in line and not line.startswith("# python "):
             lines.append(line.removeprefix("#").strip())
-    return " ".join(lines).rstrip(".")
+    return re.sub(r"(?<![.;:,]) \n(?=[A-Z])", ". ", " \n".join(lines)).replace("\n", "").rstrip(".")
 
 
 def _code(value: Any) -> str:
@@ -320,7 +324,7 @@ def _command(parser: argparse.ArgumentParser) -> list[str]:
         if not isinstance(action, (argparse._HelpAction, argparse._SubParsersAction)):
             name = ", ".join(action.option_strings) or str(action.metavar or action.dest)
             rows.append([f"`{name}`", _taken(action), _default(action), formatter._expand_help(action)])
-    usage = parser.format_usage().removeprefix("usage: ").rstrip()
+    usage = parser.format_usage().rstrip()
     described = parser.description or ""
     flags = table(("flag", "value", "default", "meaning"), rows) if rows else ""
     return [described, f"```text\n{usage}\n```", flags]

@@ -24,6 +24,7 @@ from omegaconf import OmegaConf
 
 from benchmarks.accuracy import tables
 from benchmarks.accuracy.record import read_record
+from benchmarks.studies.parity import WORDS as PARITY_WORDS
 from forecast import attention
 from forecast.attention._parsing import attention_arguments
 from forecast.check.candidate import Candidate
@@ -132,14 +133,17 @@ def test_every_training_command_composes(command: str) -> None:
 @pytest.mark.parametrize("command", commands(r"python -m (?:forecast(?!\.training)|benchmarks)\.[a-z]"))
 def test_every_other_command_is_taken_by_its_parser(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _, _, module, *words = shlex.split(command)
+    if module.endswith(":"):
+        module, words = module[:-1], []  # its name, and what it does
     assert module in [*HOOKS.commands("forecast"), *HOOKS.commands("benchmarks")]
-    if module == "benchmarks.studies.parity":  # it has no parser: a word of its own, then those of train.py
+    if words and module == "benchmarks.studies.parity":  # it has no parser: a word of its own, then those of train.py
         assert words[0] in ("in_order", "mixed_up")
-        compose_words(words[1:])
+        compose_words([*PARITY_WORDS, *words[1:]])
         return
     if not words:
         return  # its name alone
-    options = parsed(module, words, monkeypatch)
+    with monkeypatch.context() as patch:
+        options = parsed(module, words, patch)
     if overrides := getattr(options, "overrides", None):
         compose_words(overrides)
 
