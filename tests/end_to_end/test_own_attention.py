@@ -1,4 +1,4 @@
-"""The custom attention of the README, installed as a user would do it."""
+"""The mechanisms that README and tutorial have the reader write, put where a user would put them."""
 
 import re
 import shlex
@@ -11,26 +11,38 @@ import pytest
 
 from tests.support.small import QUICK, ROOT, SIMULATED, SMALL
 
-SECTION = (
-    (ROOT / "README.md").read_text(encoding="utf-8").partition("## Add your own attention")[2].partition("\n## ")[0]
-)
-FILES = re.findall(r"`([\w/]+/mine\.\w+)`[^\n]*\n\n```\w+\n(.*?)```", SECTION, re.DOTALL)
-COMMANDS = re.findall(r"^python .*mine.*$", SECTION, re.MULTILINE)
+PAGES = {"mine": "README.md", "recency": "docs/tutorials/add-an-attention.md"}
+"""The mechanism that a page has the reader write."""
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """Return a copy of the program with the two files of the README in it."""
-    for folder in ("forecast", "conf"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "train.py", tmp_path)
-    for name, content in FILES:
-        (tmp_path / name).write_text(content, encoding="utf-8")
-    return tmp_path
+def text_of(name: str) -> str:
+    """Return the page about a mechanism; of the README the section."""
+    text = (ROOT / PAGES[name]).read_text(encoding="utf-8")
+    return text.partition("## Add your own attention")[2].partition("\n## ")[0] if PAGES[name] == "README.md" else text
+
+
+def files_of(name: str) -> list[tuple[str, str]]:
+    """Return the names and the contents of the files that a page shows."""
+    return re.findall(rf"`([\w/]+/{name}\.\w+)`[^\n]*\n\n```\w+\n(.*?)```", text_of(name), re.DOTALL)
+
+
+def commands_of(name: str) -> list[str]:
+    """Return the commands with which a page checks its mechanism and trains with it."""
+    return re.findall(rf"^python (?:-m forecast\.check|train\.py) .*\b{name}\b.*$", text_of(name), re.MULTILINE)[:2]
+
+
+def copied(folder: Path, name: str) -> Path:
+    """Return a folder with a copy of the program and the two files of a mechanism."""
+    for part in ("forecast", "conf"):
+        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "train.py", folder)
+    for path, content in files_of(name):
+        (folder / path).write_text(content, encoding="utf-8")
+    return folder
 
 
 def run(folder: Path, command: str, *more: str) -> str:
-    """Run a command of the README in `folder` and return its output."""
+    """Run a command of a page there and return its output."""
     python, *words = shlex.split(command)
     assert python == "python"
     done = subprocess.run([sys.executable, *words, *more], cwd=folder, capture_output=True, text=True, timeout=300)
@@ -38,18 +50,21 @@ def run(folder: Path, command: str, *more: str) -> str:
     return done.stdout
 
 
-def test_the_readme_shows_two_files_and_two_commands() -> None:
-    assert [name for name, _ in FILES] == ["forecast/attention/mine.py", "conf/attention/mine.yaml"]
-    assert [command.split()[:3] for command in COMMANDS] == [
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_shows_two_files_and_two_commands(name: str) -> None:
+    assert [path for path, _ in files_of(name)] == [f"forecast/attention/{name}.py", f"conf/attention/{name}.yaml"]
+    assert [command.split()[:3] for command in commands_of(name)] == [
         ["python", "-m", "forecast.check"],
-        ["python", "train.py", "attention=mine"],
+        ["python", "train.py", f"attention={name}"],
     ]
 
 
 @pytest.mark.slow
-def test_two_files_are_enough_to_check_and_train_an_attention(copy: Path) -> None:
-    check, train = COMMANDS
-    assert "checks pass for mine" in run(copy, check)
+@pytest.mark.parametrize("name", PAGES)
+def test_two_files_are_all_it_takes_to_check_and_train_an_attention(name: str, tmp_path: Path) -> None:
+    folder = copied(tmp_path, name)
+    check, train = commands_of(name)
+    assert f"checks pass for {name}" in run(folder, check)
     small = ["training.max_steps=3", *SMALL["patch_informer"]]
-    assert "attention mine" in run(copy, train, *SIMULATED, *QUICK, *small)
-    assert len(list(copy.glob("outputs/synthetic/*/model.safetensors"))) == 1
+    assert f"attention {name}" in run(folder, train, *SIMULATED, *QUICK, *small)
+    assert len(list(folder.glob("outputs/synthetic/*/model.safetensors"))) == 1

@@ -1,6 +1,7 @@
 """Open a page in headless Chromium: its document, its requests and a screenshot."""
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -19,6 +20,9 @@ THE_BROWSER = "not an origin"
 
 TIME_LIMIT = 60_000
 """Virtual milliseconds for a page; the virtual clock skips idle time."""
+
+REQUIRED = "FORECAST_REQUIRE_BROWSER"
+"""Environment variable that makes a missing browser an error; `.ci/run` sets it."""
 
 TRIES = 4
 """On a busy machine the virtual time can end before late drawings are done."""
@@ -65,6 +69,8 @@ def look(address: str, folder: Path, wanted: Sequence[str]) -> tuple[str, Path]:
 
 def _show(address: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None and os.environ.get(REQUIRED):
+        pytest.fail(f"{REQUIRED} is set, and there is no Chromium here")
     if program is None:
         pytest.skip("Chromium is not installed")
     command = [program, *QUIET, f"--user-data-dir={folder / 'profile'}", *options, "--dump-dom", address]

@@ -1,0 +1,389 @@
+"""Parts of the site that MkDocs makes from the program: options, commands, mechanisms, and equations as MathML."""
+
+import argparse
+import dataclasses
+import html
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_type_hints
+from unittest.mock import patch
+
+from omegaconf import OmegaConf
+
+from forecast.common.conf_files import choice_files, configuration_folder, load_choice
+from forecast.common.settings import Option, kinds_of, options_of
+from forecast.common.tables import table
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+
+ROOT = Path(__file__).resolve().parents[1]
+CONF = configuration_folder()
+
+WIDTH = 80
+"""Characters in a line of a command's usage."""
+
+Rows = list[list[str]]
+
+
+def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
+    """Add the made pages to the site."""
+    from mkdocs.structure.files import File
+
+    for path, make in PAGES.items():
+        files.append(File.generated(config, path, content=make()))
+    return files
+
+
+def on_page_content(content: str, **_: Any) -> str:
+    """Return a page with its equations as MathML, which a browser shows without a script."""
+    return re.sub(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', _equation, content, flags=re.DOTALL)
+
+
+def _equation(found: re.Match[str]) -> str:
+    from latex2mathml.converter import convert
+
+    tag, text = found.groups()
+    return f'<{tag} class="arithmatex">{convert(html.unescape(text), "block" if tag == "div" else "inline")}</{tag}>'
+
+
+# Options
+
+KINDS = {int: "integer", float: "number", bool: "`true` or `false`", str: "text", dict: "mapping", list: "list"}
+"""Words for the kinds of values."""
+
+HEADINGS = ("option", "default", "values", "meaning")
+
+
+def options_page() -> str:
+    """Return the page of all options, from the settings classes and the files of `conf/`."""
+    from forecast.data.settings import SYNTHETIC, DataSettings
+    from forecast.runs.settings import Settings, TrainerSettings, TrainingSettings
+    from forecast.training.sweep.settings import SweepSettings
+
+    root = _plain(OmegaConf.load(CONF / "config.yaml"))
+    csv, synthetic = (_values_of(CONF / "data" / f"{name}.yaml") for name in ("csv", "synthetic"))
+    csv |= {key: synthetic[key] for key, declared in options_of(DataSettings).items() if declared.only == SYNTHETIC}
+    training, trainer = (_values_of(CONF / group / "default.yaml") for group in ("training", "trainer"))
+    return _page(
+        "# Options",
+        "Write an option as `name=value` after `python train.py`, and a choice of a group as `group=choice`.",
+        "This page is made from the program. `python train.py --cfg job` prints the values of your own command.",
+        "## Groups",
+        table(("group", "choices", "default"), _groups(root["defaults"])),
+        "`attention=` sets the self-attention of the encoder and of the decoder. "
+        "`attention@decoder_attention=` and `attention@cross_attention=` set one place alone.",
+        "## Top level",
+        _declared(Settings, "", root),
+        "## `sweep`",
+        "These options hold for the jobs of `python train.py -m`.",
+        _declared(SweepSettings, "sweep", root["sweep"]),
+        "## `data`",
+        f"The defaults are those of `data=csv`. The rows with “`data.source={SYNTHETIC}` only” show `data=synthetic`.",
+        _declared(DataSettings, "data", csv),
+        _described("data"),
+        "## `training`",
+        _declared(TrainingSettings, "training", training),
+        "## `trainer`",
+        _declared(TrainerSettings, "trainer", trainer),
+        _described("trainer"),
+        *(part for group in ("model", "attention", "optimizer", "scheduler", "callbacks") for part in _choices(group)),
+        "## `experiment`",
+        "An experiment sets several options at once. Words after it on the command line take precedence.",
+        _described("experiment"),
+    )
+
+
+def _page(*parts: str) -> str:
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _plain(config: Any) -> dict[str, Any]:
+    values = OmegaConf.to_container(config, resolve=False)
+    assert isinstance(values, dict)
+    return {str(key): value for key, value in values.items()}
+
+
+def _values_of(file: Path) -> dict[str, Any]:
+    return _plain(load_choice(file))
+
+
+def _groups(defaults: Iterable[Any]) -> Rows:
+    pairs = {str(name): choice for entry in defaults if isinstance(entry, dict) for name, choice in entry.items()}
+    rows = []
+    for group in sorted(folder.name for folder in CONF.iterdir() if folder.is_dir()):
+        choices = ", ".join(f"`{file.stem}`" for file in choice_files(group))
+        rows.append([f"`{group}`", choices, _code(pairs.get(group))])
+    places = [[f"`{name}`", "as `attention`", _code(choice)] for name, choice in pairs.items() if "attention@" in name]
+    return sorted(rows + places)
+
+
+def _declared(declared: type, group: str, values: Mapping[str, Any]) -> str:
+    """Return the table of a settings class; `values` has the defaults of `conf/`."""
+    hints = get_type_hints(declared)
+    defaults = {each.name: each.default for each in dataclasses.fields(declared)}
+    rows = []
+    for name, option in options_of(declared).items():
+        key = f"{group}.{name}" if group else name
+        about = f"{option.about} `data.source={option.only}` only." if option.only else option.about
+        default = values.get(name, defaults[name])
+        rows.append([f"`{key}`", _code(default), _allowed(option, hints[name], _known_choices().get(key)), about])
+    return table(HEADINGS, rows)
+
+
+def _known_choices() -> dict[str, Sequence[str]]:
+    """Return the values of the options whose choices are declared beside the code that reads them."""
+    from forecast.data.repair import DUPLICATES, MISSING
+    from forecast.model.presets import CHOICES
+    from forecast.runs.settings import PRECISIONS
+
+    model = {f"model.{key}": choices for key, choices in CHOICES.items()}
+    repair = {"data.duplicates": DUPLICATES, "data.missing": MISSING}
+    return {"training.precision": ("auto", *PRECISIONS), **repair, **model}
+
+
+def _allowed(option: Option, hint: Any, choices: Sequence[str] | None = None) -> str:
+    """Return the kind, unit and range of an option's values, or its choices."""
+    kinds = kinds_of(hint)
+    kinds = sorted(kinds, key=lambda kind: kind is bool)
+    words = [f"list of {option.items}" if kind is list else KINDS[kind] for kind in kinds if kind is not NoneType]
+    text = ", ".join(words) + (f" ({option.unit})" if option.unit else "")
+    if listed := choices or option.choices:
+        text = ", ".join(f"`{choice}`" for choice in listed)
+    bounds = option.range_text(kinds) if option.has_bounds else f", or {option.null}" if NoneType in kinds else ""
+    return (text + (bounds if bounds.startswith(",") or not bounds else f", {bounds}")).removeprefix(", or ")
+
+
+def _choices(group: str) -> list[str]:
+    """Return the parts about a group: each choice with its description and its options."""
+    files = choice_files(group)
+    parts = [f"## `{group}`"]
+    for file in files:
+        rows = _commented(group, _values_of(file), file)
+        parts += [f"### `{group}={file.stem}`"] if len(files) > 1 else []
+        parts += [f"{_description(file)}.", table(HEADINGS, rows) if rows else ""]
+    return parts
+
+
+def _commented(group: str, values: Mapping[str, Any], file: Path) -> Rows:
+    """Return a row for each value of a YAML file, with its comment, or else that of its parent or of another choice."""
+    hints = _hints(group, file)
+    comments = [_comments(each) for each in (file, *choice_files(group))]
+    rows = []
+    for name, value in _leaves(values):
+        if name == "name":  # the word of the choice itself
+            continue
+        allowed = _allowed(Option(""), hints.get(name, type(value)), _known_choices().get(f"{group}.{name}"))
+        places = [each.get(key) for key in (name, name.rpartition(".")[0]) for each in comments]
+        rows.append([f"`{group}.{name}`", _code(value), allowed, next(filter(None, places), "")])
+    return rows
+
+
+def _hints(group: str, file: Path) -> dict[str, Any]:
+    if group != "model":
+        return {}
+    from forecast.model.presets import OPTIONS
+
+    return get_type_hints(OPTIONS[file.stem])
+
+
+def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{key}.")
+        elif key != "_target_":
+            yield f"{prefix}{key}", value
+
+
+def _comments(file: Path) -> dict[str, str]:
+    """Return the comment beside each key of a YAML file, by dotted name."""
+    found: dict[str, str] = {}
+    path: list[tuple[int, str]] = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if match := re.match(r"( *)(\w+):(.*)", line):
+            path = [(depth, key) for depth, key in path if depth < len(match[1])] + [(len(match[1]), match[2])]
+            found[".".join(key for _, key in path)] = match[3].partition(" # ")[2].strip()
+    return found
+
+
+def _described(group: str) -> str:
+    """Return the table of a group's choices and what each is."""
+    return table(("choice", "what it is"), [[f"`{group}={f.stem}`", _description(f)] for f in choice_files(group)])
+
+
+def _description(file: Path) -> str:
+    """Return the comment at the top of a YAML file, without Hydra's own line and without commands."""
+    lines = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            break
+        if "@package" not in line and not line.startswith("# python "):
+            lines.append(line.removeprefix("#").strip())
+    return re.sub(r"(?<![.;:,]) \n(?=[A-Z])", ". ", " \n".join(lines)).replace("\n", "").rstrip(".")
+
+
+def _code(value: Any) -> str:
+    """Return a value as it is typed on the command line."""
+    return "required" if value == "???" or value is dataclasses.MISSING else f"`{_typed(value)}`"
+
+
+def _typed(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_typed(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_typed, value)) + "]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)
+
+
+# Commands
+
+
+class _CapturedParser(Exception):
+    """A command's parser, raised where it would read the command line."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self.parser = parser
+
+
+def commands(package: str = "forecast") -> list[str]:
+    """Return the modules of `python -m <module>`, training aside, which reads Hydra's words."""
+    files = sorted((ROOT / package).rglob("*.py"))
+    runnable = [file for file in files if '\nif __name__ == "__main__":' in file.read_text(encoding="utf-8")]
+    names = [".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__main__") for file in runnable]
+    return sorted(name for name in names if name != "forecast.training")
+
+
+def main_of(module: str) -> Any:
+    """Return the function that `python -m <module>` calls."""
+    is_package = (ROOT / module.replace(".", "/")).is_dir()
+    return import_module(f"{module}.__main__" if is_package else module).main
+
+
+def parser_of(module: str) -> argparse.ArgumentParser:
+    """Return the parser of a command, taken from its `main` at the moment when it reads the command line."""
+
+    def capture(parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
+        raise _CapturedParser(parser)
+
+    replaced = dict.fromkeys(("parse_args", "parse_intermixed_args"), capture)
+    with patch.dict(os.environ), patch.multiple(argparse.ArgumentParser, **replaced):
+        try:
+            main_of(module)()
+        except _CapturedParser as found:
+            return found.parser
+    raise LookupError(f"{module}: has no parser")
+
+
+def commands_page() -> str:
+    """Return the page of all commands, from their parsers."""
+    from hydra import compose, initialize_config_dir
+
+    from forecast.training.command_line import help_text
+
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        config = compose("config")
+    parts = [
+        "# Commands",
+        "This page is made from the parsers of the commands. `--help` prints the same text.",
+        "[Exit codes](exit-codes.md) hold for all of them.",
+        "## `python train.py`",
+        "`python -m forecast.training` and `forecast-train` do the same. [Options](options.md) lists all options.",
+        f"```text\n{help_text(config)}\n```",
+    ]
+    for module in commands():
+        parser = parser_of(module)
+        parts += [f"## `python -m {module}`", *_command(parser)]
+        for name, other in _subcommands(parser).items():
+            parts += [f"### `python -m {module} {name}`", *_command(other)]
+    return _page(*parts)
+
+
+def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    return {
+        name: other
+        for action in parser._actions
+        if isinstance(action, argparse._SubParsersAction)
+        for name, other in action.choices.items()
+    }
+
+
+def _command(parser: argparse.ArgumentParser) -> list[str]:
+    """Return a command's description, usage and flags."""
+    parser.formatter_class = partial(argparse.HelpFormatter, width=WIDTH)
+    formatter = parser._get_formatter()
+    rows = []
+    for action in parser._actions:
+        if not isinstance(action, (argparse._HelpAction, argparse._SubParsersAction)):
+            name = ", ".join(action.option_strings) or str(action.metavar or action.dest)
+            rows.append([f"`{name}`", _taken(action), _default(action), formatter._expand_help(action)])
+    usage = parser.format_usage().rstrip()
+    described = parser.description or ""
+    flags = table(("flag", "value", "default", "meaning"), rows) if rows else ""
+    return [described, f"```text\n{usage}\n```", flags]
+
+
+def _taken(action: argparse.Action) -> str:
+    """Return what a flag takes."""
+    if action.nargs == 0:
+        return ""
+    names = {None: "text", int: "integer", float: "number", Path: "path"}
+    kind = names.get(action.type) or getattr(action.type, "__name__", "text")
+    text = ", ".join(f"`{choice}`" for choice in action.choices) if action.choices else kind
+    return f"{text}; one or more" if action.nargs == "+" else f"{text}; any number" if action.nargs == "*" else text
+
+
+def _default(action: argparse.Action) -> str:
+    if action.required:
+        return "required"
+    if action.default in (None, False, argparse.SUPPRESS) or action.default == []:
+        return ""
+    words = action.default if isinstance(action.default, (list, tuple)) else [action.default]
+    return f"`{' '.join(map(str, words))}`"
+
+
+# Mechanisms
+
+
+def mechanisms_page() -> str:
+    """Return the page of the attention mechanisms, from the folder, their classes and their YAML files."""
+    from forecast import attention
+    from forecast.attention._parsing import attention_arguments
+    from forecast.check.candidate import Candidate
+    from forecast.check.tables import markdown
+
+    candidates = [Candidate(arguments) for arguments in attention_arguments(attention.available()).values()]
+    parts = [
+        "# Attention mechanisms",
+        "This page is made from the files of `forecast/attention/` and `conf/attention/`.",
+        "Costs are those of one head in a forward pass, in the length L of queries and keys. "
+        "Memory is counted beside the inputs and the output.",
+        markdown(candidates),
+    ]
+    for candidate in candidates:
+        file = CONF / "attention" / f"{candidate.name}.yaml"
+        rows = [[*row[:2], row[3]] for row in _commented("attention", _values_of(file), file)]
+        parts += [
+            f"## `{candidate.name}`",
+            f"{_description(file)}.",
+            f"```bash\npython train.py attention={candidate.name}\n```",
+            table(("option", "default", "meaning"), rows) if rows else "",
+            f"::: {candidate.kind.__module__}.{candidate.kind.__qualname__}\n"
+            "    options: {show_root_heading: false, show_root_toc_entry: false, members: false, show_bases: false}",
+        ]
+    return _page(*parts)
+
+
+PAGES = {
+    "reference/options.md": options_page,
+    "reference/commands.md": commands_page,
+    "reference/mechanisms.md": mechanisms_page,
+}
+"""Each made page, and the function that returns its Markdown."""
