@@ -1,4 +1,4 @@
-"""What training refuses, prints and exits with."""
+"""Refusals, output and exit codes of training."""
 
 import math
 import os
@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.runs.settings import TRAINER_KEYS_OF_OURS
+from forecast.runs.settings import SET_ELSEWHERE
 from forecast.training.task import ForecastTask
 from forecast.training.train import train
 from tests.support.small import HORIZON, QUICK, ROOT, SMALL, changed, quick, snapshot
@@ -54,13 +54,13 @@ WRONG: list[dict[str, Any]] = [
     {"trainer__log_every_n_steps": "x"}, {"trainer__log_every_n_steps": 0}, {"trainer__foo": 1},
     {"trainer__limit_val_batches": 2}, {"trainer__limit_train_batches": 2}, {"trainer__accumulate_grad_batches": 2},
     {"trainer__fast_dev_run": True}, {"trainer__num_sanity_val_steps": 2}, {"trainer__benchmark": "x"},
-    *({f"trainer__{key}": 1} for key in TRAINER_KEYS_OF_OURS),
+    *({f"trainer__{key}": 1} for key in SET_ELSEWHERE),
 ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return one configuration that `WRONG` is put into: composing takes longer than refusing."""
+    """Return one configuration for all of `WRONG`: composing takes longer than refusing."""
     return quick(tmp_path_factory.mktemp("plain"))
 
 
@@ -81,7 +81,7 @@ def test_a_wrong_value_is_refused_in_one_line_that_names_it(
 @pytest.mark.parametrize(
     "key", ["horizon", "data", "callbacks", "scheduler", "training__progress", "trainer__devices", "data__split__test"]
 )
-def test_a_key_that_is_missing_is_named(plain: dict[str, Any], key: str, tmp_path: Path) -> None:
+def test_a_missing_key_is_named(plain: dict[str, Any], key: str, tmp_path: Path) -> None:
     wrong = changed({**plain, "output_dir": str(tmp_path / "outputs")})
     *groups, last = key.split("__")
     node = wrong
@@ -93,14 +93,14 @@ def test_a_key_that_is_missing_is_named(plain: dict[str, Any], key: str, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_cosine_schedule_refuses_a_rise_of_less_than_no_steps(plain: dict[str, Any], tmp_path: Path) -> None:
+def test_the_cosine_schedule_refuses_negative_warmup_steps(plain: dict[str, Any], tmp_path: Path) -> None:
     scheduler = {"_target_": "forecast.training.schedule.cosine", "warmup_steps": -1, "final_factor": 0.0}
     with pytest.raises(InputError, match="warmup_steps=-1"):
         train({**plain, "scheduler": scheduler, "output_dir": str(tmp_path / "outputs")})
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_callback_that_cannot_be_is_refused_before_there_is_a_folder(plain: dict[str, Any], tmp_path: Path) -> None:
+def test_an_invalid_callback_is_refused_without_a_folder(plain: dict[str, Any], tmp_path: Path) -> None:
     wrong = changed({**plain, "output_dir": str(tmp_path / "outputs")}, callbacks__early_stopping__patience="x")
     with pytest.raises(InputError, match="patience"):
         train(wrong)
@@ -116,7 +116,7 @@ def test_an_output_folder_that_is_a_file_is_refused(plain: dict[str, Any], tmp_p
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["attention=nope"], "full"),
         (["foo=1"], "foo"),
@@ -129,18 +129,18 @@ def test_an_output_folder_that_is_a_file_is_refused(plain: dict[str, Any], tmp_p
         (["+trainer.precision=16"], "training.precision"),
     ],
 )
-def test_train_says_what_is_wrong_in_one_line_with_exit_code_2(
-    command: Any, words: list[str], said: str, tmp_path: Path
+def test_an_invalid_command_line_ends_with_one_line_and_exit_code_2(
+    command: Any, words: list[str], message: str, tmp_path: Path
 ) -> None:
     code, out, error = command("data.rows=700" if "data=csv" not in words else "seed=1", *words)
     assert (code, out) == (2, "")
     assert error.startswith("error: ")
     assert error.count("\n") == 1
-    assert said in error
+    assert message in error
     assert list(tmp_path.iterdir()) == []
 
 
-def test_train_prints_the_table_and_two_commands_that_can_be_typed(command: Any, tmp_path: Path) -> None:
+def test_train_prints_the_table_and_a_next_command_that_works(command: Any, tmp_path: Path) -> None:
     code, out, error = command("data.rows=700", *SMALL["patch_informer"], *QUICK, "output_dir='my runs'")
     assert (code, error) == (0, "")
     for row in ("model", "its linear path alone", "last value", "seasonal naive", "linear (ridge)"):
@@ -166,7 +166,7 @@ def test_an_interrupted_training_ends_with_the_signals_exit_code(
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_in_training_saves_the_step_and_says_how_to_go_on(
+def test_a_signal_in_training_saves_the_step_and_prints_how_to_resume(
     command: Any, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
 ) -> None:
     original = ForecastTask.training_step
@@ -189,7 +189,7 @@ def test_a_signal_in_training_saves_the_step_and_says_how_to_go_on(
 
 
 @pytest.mark.slow
-def test_a_process_of_its_own_refuses_in_one_line_too(tmp_path: Path) -> None:
+def test_a_separate_process_refuses_in_one_line(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, str(ROOT / "train.py"), "attention=nope"],
         cwd=tmp_path, capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": str(ROOT)},
