@@ -116,7 +116,7 @@ def parse_time(text: str) -> timedelta:
     return duration
 
 
-TRAINER_KEYS_OF_OURS = {
+SET_ELSEWHERE = {
     "precision": "training.precision",
     "max_time": "training.max_time",
     "max_steps": "training.max_steps",
@@ -128,7 +128,7 @@ TRAINER_KEYS_OF_OURS = {
     "logger": "logger",
     "default_root_dir": "output_dir",
 }
-"""Trainer options that are set elsewhere, and where."""
+"""Options of Lightning's Trainer, and the option here that sets each."""
 
 PER_PROCESSOR = 4
 """Most processes of a CPU training per processor; a run folder could request a million."""
@@ -149,7 +149,7 @@ class TrainerSettings:
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> "TrainerSettings":
         """Return the `trainer` group of a configuration, checked except for the presence of the devices."""
-        for key, home in TRAINER_KEYS_OF_OURS.items():
+        for key, home in SET_ELSEWHERE.items():
             if key in values:
                 raise InputError(f"trainer.{key}: is set by {home}: set that instead")
         result = cls(**read_options(cls, values, "trainer"))
@@ -200,9 +200,7 @@ class Settings:
     context_length: int = option("Length of the look-back.", unit="time steps", least=1)
     horizon: int = option("Length of the forecast.", unit="time steps", least=1)
     seed: int = option("Seed of the weights, the order of windows and dropout.", least=0, most=LARGEST_SEED)
-    loss: str = option(
-        "Training loss on z-scores.", choices=("mse", "mae", "huber"), checked=False
-    )  # by `loss_by_name`
+    loss: str = option("Training loss on z-scores.", choices=("mse", "mae", "huber"), checked=False)
     output_dir: str = option("Folder that holds all runs.")
     resume: bool | str = option(
         "false: start a new run; auto: resume the newest run of this configuration; else the run folder to resume."
@@ -236,7 +234,7 @@ class Settings:
         if "resume" in config:
             check_resume(config["resume"])
         root = read_options(cls, {key: value for key, value in config.items() if key in known}, "")
-        loss_by_name(root["loss"])
+        loss_by_name(root["loss"])  # refuses other losses with advice on intervals
         return cls(
             **root,
             data=DataSettings.parse(config["data"]),

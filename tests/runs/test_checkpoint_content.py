@@ -173,13 +173,13 @@ def test_the_previous_generation_replaces_an_invalid_one(
 def test_a_valid_checkpoint_is_used_unchanged(folder: Path, made: Preparation) -> None:
     """The check works on copies: the optimizer state and the model stay unchanged."""
     before = deepcopy(made.task.state_dict())
-    found = newest_state(Run(folder), made.task, made.callbacks, len(made.data.parts["validation"]))
+    newest = newest_state(Run(folder), made.task, made.callbacks, len(made.data.parts["validation"]))
     stored = newest_checkpoint(folder / "checkpoints")
-    assert found is not None
+    assert newest is not None
     assert stored is not None
-    assert found["step"] == 8
+    assert newest["step"] == 8
     for key, state in stored["optimizer"]["state"].items():
-        assert all(torch.equal(value, found["optimizer"]["state"][key][name]) for name, value in state.items())
+        assert all(torch.equal(value, newest["optimizer"]["state"][key][name]) for name, value in state.items())
     assert all(torch.equal(value, before[name]) for name, value in made.task.state_dict().items())
 
 
@@ -254,6 +254,6 @@ def test_a_file_that_is_too_large_is_refused_unread(folder: Path, made: Preparat
     newest, older = checkpoints(folder / "checkpoints")
     with newest.open("r+b") as file:
         file.truncate(2**40)  # without a byte on the disk
-    found = newest_state(Run(folder), made.task, made.callbacks, len(made.data.parts["validation"]))
-    assert found is not None
-    assert found["step"] == read_checkpoint(older)["step"]
+    state = newest_state(Run(folder), made.task, made.callbacks, len(made.data.parts["validation"]))
+    assert state is not None
+    assert state["step"] == read_checkpoint(older)["step"]

@@ -62,9 +62,9 @@ def test_an_unfinished_failed_damaged_or_repeated_run_is_left_out_by_name(tmp_pa
     failed = tmp_path / "failed"
     failed.mkdir()
     (failed / "failed.json").write_text(json.dumps({"error": "horizon 9000 is too long"}))
-    found = read_runs([tmp_path])
-    assert [run.name for run in found.runs] == ["good"]
-    left_out = dict(found.left_out)
+    report = read_runs([tmp_path])
+    assert [run.name for run in report.runs] == ["good"]
+    left_out = dict(report.left_out)
     assert left_out["begun"] == "unfinished"
     assert left_out["failed"] == "failed: horizon 9000 is too long"
     assert left_out["same"] == "repeat: same configuration and seed as good, not counted"
@@ -75,9 +75,9 @@ def test_an_unfinished_failed_damaged_or_repeated_run_is_left_out_by_name(tmp_pa
 def test_equal_runs_in_two_sweeps_count_once(tmp_path: Path) -> None:
     for sweep in ("a", "b"):
         write_run(tmp_path / sweep / "seed-1", result_of())
-    found = read_runs([tmp_path])
-    assert [run.name for run in found.runs] == ["a/seed-1"]
-    assert dict(found.left_out).keys() == {"b/seed-1"}
+    report = read_runs([tmp_path])
+    assert [run.name for run in report.runs] == ["a/seed-1"]
+    assert dict(report.left_out).keys() == {"b/seed-1"}
 
 
 def test_a_folder_without_finished_runs_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -60,8 +60,8 @@ def shown(result: dict[str, Any]) -> str:
 
 
 def line(text: str, name: str) -> list[str]:
-    (found,) = [entry for entry in text.splitlines() if name in entry and "│" in entry]
-    return found.replace(name, "").replace("│", " ").split()
+    (match,) = [entry for entry in text.splitlines() if name in entry and "│" in entry]
+    return match.replace(name, "").replace("│", " ").split()
 
 
 def test_each_row_has_its_scores_and_its_skill_against_seasonal_naive() -> None:

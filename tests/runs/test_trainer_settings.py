@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from forecast.common.errors import InputError
-from forecast.runs.settings import TRAINER_KEYS_OF_OURS, TrainerSettings
+from forecast.runs.settings import SET_ELSEWHERE, TrainerSettings
 from tests.support.small import compose
 
 CONFIG = compose()
@@ -14,9 +14,9 @@ def trainer(**changes: Any) -> TrainerSettings:
     return TrainerSettings.parse({**CONFIG["trainer"], **changes})
 
 
-@pytest.mark.parametrize("key", TRAINER_KEYS_OF_OURS)
+@pytest.mark.parametrize("key", SET_ELSEWHERE)
 def test_an_option_of_another_group_is_refused_with_its_name_there(key: str) -> None:
-    with pytest.raises(InputError, match=rf"trainer\.{key}: is set by {TRAINER_KEYS_OF_OURS[key]}"):
+    with pytest.raises(InputError, match=rf"trainer\.{key}: is set by {SET_ELSEWHERE[key]}"):
         trainer(**{key: 1}).device()
 
 

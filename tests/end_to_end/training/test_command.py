@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.runs.settings import TRAINER_KEYS_OF_OURS
+from forecast.runs.settings import SET_ELSEWHERE
 from forecast.training.task import ForecastTask
 from forecast.training.train import train
 from tests.support.small import HORIZON, QUICK, ROOT, SMALL, changed, quick, snapshot
@@ -54,7 +54,7 @@ WRONG: list[dict[str, Any]] = [
     {"trainer__log_every_n_steps": "x"}, {"trainer__log_every_n_steps": 0}, {"trainer__foo": 1},
     {"trainer__limit_val_batches": 2}, {"trainer__limit_train_batches": 2}, {"trainer__accumulate_grad_batches": 2},
     {"trainer__fast_dev_run": True}, {"trainer__num_sanity_val_steps": 2}, {"trainer__benchmark": "x"},
-    *({f"trainer__{key}": 1} for key in TRAINER_KEYS_OF_OURS),
+    *({f"trainer__{key}": 1} for key in SET_ELSEWHERE),
 ]  # fmt: skip
 
 
