@@ -10,7 +10,7 @@ __all__ = ["Forecaster", "InputError", "NotFiniteError", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for when it is asked for: torch alone takes seconds."""
+    """Import a public name on first use, since importing torch takes seconds."""
     if name in ("Forecaster", "load"):
         from forecast.predict import forecaster
 

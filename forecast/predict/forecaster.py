@@ -184,7 +184,7 @@ class Forecaster:
         end = len(series.frame) if stop is None else stop
         rows = slice(end - self.context_length, end)
         context = series.frame[self.columns].iloc[rows]
-        past = self.clock.face(pd.DatetimeIndex(context.index))
+        past = self.clock.to_training_clock(pd.DatetimeIndex(context.index))
         ahead = future_index(past, self.frequency, self.horizon)  # days are those of the clock that they are read by
         known = torch.from_numpy(calendar_features(pd.DatetimeIndex(past.append(ahead)), self.cycles))
         zone = pd.DatetimeIndex(context.index).tz

@@ -110,9 +110,9 @@ def test_cycles_that_a_user_names_are_taken_as_named() -> None:
 @pytest.mark.parametrize(
     ("names", "frequency", "message"),
     [
-        (["tide"], "h", "no cycle 'tide': choose from second_of_minute"),
-        (["minute_of_hour"], "h", "rows every h do not show minute_of_hour"),
-        (["hour_of_day"], "D", "rows every D do not show hour_of_day"),
+        (["tide"], "h", "unknown cycle 'tide': choose from second_of_minute"),
+        (["minute_of_hour"], "h", "rows every h cannot show minute_of_hour"),
+        (["hour_of_day"], "D", "rows every D cannot show hour_of_day"),
         (["hour_of_day", "hour_of_day"], "h", "names hour_of_day twice"),
     ],
 )

@@ -38,9 +38,9 @@ def test_no_first_origin_is_the_first_row_with_a_whole_look_back() -> None:
 @pytest.mark.parametrize(
     ("first", "said"),
     [
-        (23, "training.first_origin=23: a look-back of 24 steps has no window before row 24: give at least that"),
-        (197, "training.first_origin=197: the training part ends with row 199: give at most 196"),
-        (9000, "give at most 196"),
+        (23, "training.first_origin=23: a look-back of 24 steps has no window before row 24: set at least 24"),
+        (197, "training.first_origin=197: the training split ends with row 199: set at most 196"),
+        (9000, "set at most 196"),
     ],
 )
 def test_a_first_origin_without_a_window_is_refused_with_its_bound(first: int, said: str) -> None:

@@ -122,7 +122,7 @@ def test_windows_are_left_out_where_a_fill_would_know_the_future(missing: str, c
         possible = set(range(max(rows.start, context_length), rows.stop - 3))
         assert origins.tolist() == sorted(possible - gaps)
         assert data.left_out[part] == len(possible & gaps)
-    note = "windows left out, their context ends in a gap: 11 train, 1 validation, 1 test"
+    note = "windows left out because their context ends in a gap: 11 train, 1 validation, 1 test"
     assert (note in data.notes) == (missing == "interpolate")
     assert data.notes[0].startswith(f"12 absent rows and 1 rows with empty cells were filled by {missing} ")
 
@@ -148,9 +148,9 @@ def test_the_manifest_says_how_the_data_were_repaired() -> None:
 def test_a_part_without_a_measured_target_is_refused() -> None:
     table = frame()
     table.iloc[199:250, 0] = np.nan
-    with pytest.raises(InputError, match="the validation part has no measured value of 'a' to forecast"):
+    with pytest.raises(InputError, match="the validation split has no measured value of 'a' to forecast"):
         gappy("ffill", table)
-    with pytest.raises(InputError, match="windows of the validation part has a context that ends in a gap"):
+    with pytest.raises(InputError, match="windows of the validation split ends in a gap"):
         gappy("interpolate", table)
 
 
@@ -161,7 +161,7 @@ def test_a_size_of_nothing_is_refused_by_name(key: str) -> None:
 
 
 def test_a_part_without_a_window_is_refused_with_the_rows_it_needs() -> None:
-    with pytest.raises(InputError, match="validation part needs at least 51 rows and has 50"):
+    with pytest.raises(InputError, match="validation split needs at least 51 rows and has 50"):
         make(horizon=51)
 
 
@@ -201,5 +201,5 @@ def test_a_value_whose_square_float32_cannot_hold_is_named(value: float) -> None
     """As netCDF fills what it has not; in the test part too it would drown every score."""
     table = frame()
     table.iloc[250, 1] = value
-    with pytest.raises(InputError, match=r"^column 'b', .*: -?9\.97e\+36 is .*e\+3\d deviations of the training part"):
+    with pytest.raises(InputError, match=r"^column 'b', .*: -?9\.97e\+36 is .*e\+3\d deviations of the training split"):
         make(table)

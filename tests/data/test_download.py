@@ -134,7 +134,7 @@ def test_a_file_above_the_cap_is_given_up_and_leaves_nothing(
     ("url", "sha256", "reason"),
     [
         ("http://127.0.0.1:9/my.csv", SHA256, "does not begin with https://"),
-        ("https://127.0.0.1:9/my.csv", None, "no sha256 is known"),
+        ("https://127.0.0.1:9/my.csv", None, "no sha256 is set"),
     ],
 )
 def test_what_could_be_another_file_on_its_way_is_not_asked_for(
@@ -218,7 +218,7 @@ def test_the_named_folder_comes_first_then_the_project_s(tmp_path: Path, monkeyp
 def test_another_file_of_that_name_is_refused_and_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FORECAST_DATA_DIR", raising=False)
     (tmp_path / "my.csv").write_bytes(b"other")
-    with pytest.raises(InputError, match=r"my.csv is another file than meant \(sha256 .*remove it"):
+    with pytest.raises(InputError, match=r"my.csv is not the expected file \(sha256 .*remove it"):
         locate("my.csv", url="http://127.0.0.1:9/", sha256=SHA256, data_dir=tmp_path)
     assert (tmp_path / "my.csv").read_bytes() == b"other"
     assert locate("my.csv", url=None, sha256=None, data_dir=tmp_path) == tmp_path / "my.csv"

@@ -44,7 +44,7 @@ def test_rows_of_one_time_become_what_a_look_at_each_cell_gives(how: str, seed: 
     assert rows.tolist() == wanted[2]
     doubled = int((pd.Series(given[0]).value_counts() > 1).sum())
     merged = int(pd.Series(given[0]).duplicated(keep=False).sum())
-    assert notes[1] == f"{doubled} times had more than one row: {merged} rows became {doubled} by their {how}"
+    assert notes[1] == f"{doubled} times had several rows: {merged} rows were merged into {doubled} ({how})"
 
 
 @pytest.mark.parametrize("how", ["error", *HOW])
@@ -67,7 +67,7 @@ def test_rows_beside_a_doubled_time_keep_every_digit(how: str) -> None:
     np.testing.assert_array_equal(cells[[0, 2]], values[[0, 3]])
     assert cells[1].tolist() == [{"mean": 2.5, "first": 1.0, "last": 4.0}[how], 5.0]
     assert rows.tolist() == [2, 3, 5]
-    assert notes == (f"1 times had more than one row: 2 rows became 1 by their {how}",)
+    assert notes == (f"1 times had several rows: 2 rows were merged into 1 ({how})",)
 
 
 def test_first_and_last_are_those_of_the_file_whatever_its_order() -> None:
@@ -78,5 +78,5 @@ def test_first_and_last_are_those_of_the_file_whatever_its_order() -> None:
 
 
 def test_doubled_times_are_refused_with_the_option_that_takes_them() -> None:
-    with pytest.raises(InputError, match=r"both are for .*keep one row for each time, or train with data\.duplicates="):
+    with pytest.raises(InputError, match=r"both are at .*keep one row per time, or train with data\.duplicates="):
         one_row_a_time(table(), "error", "the frame", "date")

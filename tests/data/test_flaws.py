@@ -38,9 +38,9 @@ def test_doubled_times_empty_cells_and_absent_rows_are_named_together(tmp_path: 
     table = pd.concat([table.drop(index=[10, 11]), table.iloc[[4]]])
     path = write(tmp_path / "my.csv", table)
     pattern = (
-        r"my.csv needs 3 repairs: column 'oil', row 30: no value \(1 empty in all\); rows 6 and 48: both are for "
-        r"2016-07-01 04:00:00 \(1 duplicate times in all\); row 11: after .* \(2 missing in all at step h\): "
-        r"mend the file, or train with data.missing=mask data.duplicates=mean$"
+        r"my.csv has 3 problems: column 'oil', row 30: no value \(1 empty in total\); rows 6 and 48: both are at "
+        r"2016-07-01 04:00:00 \(1 duplicate times in total\); row 11: after .* \(2 missing in total at step h\): "
+        r"correct the file, or train with data.missing=mask data.duplicates=mean$"
     )
     with pytest.raises(InputError, match=pattern):
         read_series(path)
@@ -62,7 +62,7 @@ def test_columns_without_numbers_and_a_second_date_are_named_with_the_rest(tmp_p
 def test_what_no_option_accepts_is_said_beside_what_one_does(tmp_path: Path) -> None:
     table = hourly().astype({"load": object}).drop(index=5)
     table.loc[3, "load"] = "12 kW"
-    with pytest.raises(InputError, match=r"'12 kW' is no number.*correct 1 of them in the file, then train with data"):
+    with pytest.raises(InputError, match=r"'12 kW' is not a number.*correct 1 of them in the file, then train with"):
         read_series(write(tmp_path / "my.csv", table))
 
 

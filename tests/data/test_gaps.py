@@ -42,7 +42,7 @@ def test_a_target_that_no_horizon_saw_is_refused_by_name_and_part() -> None:
     observed = torch.ones(60, 3, dtype=torch.bool)
     observed[30:44, 1] = False
     windows = make_windows(targets=range(30, 44), observed=observed)
-    with pytest.raises(InputError, match="the test part has no measured value of 'oil' to forecast: choose another"):
+    with pytest.raises(InputError, match="the test split has no measured value of 'oil' to forecast: choose another"):
         check_measured(windows, ["load", "oil"], part="test")
     observed[43, 1] = True
     check_measured(windows, ["load", "oil"], part="test")

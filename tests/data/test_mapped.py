@@ -22,7 +22,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="files of other proce
 @pytest.fixture
 def recipes(monkeypatch: pytest.MonkeyPatch) -> list[Recipe]:
     """Return arrays of several types and widths, one of no column, made in pieces of a few rows."""
-    monkeypatch.setattr(module, "PIECE_CELLS", 64)
+    monkeypatch.setattr(module, "CHUNK_CELLS", 64)
     values = np.random.default_rng(0).standard_normal((100, 5))
     return [
         Recipe(100, 5, np.float32, lambda piece: values[piece]),

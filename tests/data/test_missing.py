@@ -130,8 +130,8 @@ def refuse(message: str, table: pd.DataFrame, missing: str, **options: object) -
 @pytest.mark.parametrize("missing", FILLS)
 @pytest.mark.parametrize(
     ("cell", "message"),
-    [("high", "row 9: 'high' is no number"), ("1,5", "row 9: '1,5' is no number"), (np.inf, "row 9: an infinite"),
-     (-np.inf, "row 9: an infinite"), (1e39, "row 9: 1e.39 is beyond float32")],
+    [("high", "row 9: 'high' is not a number"), ("1,5", "row 9: '1,5' is not a number"), (np.inf, "row 9: an infinite"),
+     (-np.inf, "row 9: an infinite"), (1e39, "row 9: 1e.39 is too large for float32")],
 )  # fmt: skip
 def test_what_is_no_gap_is_refused_under_every_policy(missing: str, cell: object, message: str) -> None:
     table = holed().astype(object)
@@ -167,17 +167,15 @@ def test_as_many_rows_may_be_missing_as_are_there_and_not_one_more(missing: str)
     index = pd.date_range("2024-01-01", periods=21, freq="h", name="date")
     table = pd.DataFrame({"a": np.arange(21.0)}, index=index)
     assert len(read(table.iloc[[*range(9), 19]], missing, frequency="h").frame) == 20
-    refuse("11 rows are missing in all and 10 are there", table.iloc[[*range(9), 20]], missing, frequency="h")
+    refuse("11 rows are missing and 10 are present", table.iloc[[*range(9), 20]], missing, frequency="h")
 
 
 def test_a_gap_is_refused_with_the_options_that_take_it() -> None:
-    message = r"is missing \(\d+ missing in all .*or train with data\.missing=ffill, interpolate or mask"
+    message = r"is missing \(\d+ missing in total .*or train with data\.missing=ffill, interpolate or mask"
     refuse(message, holed().dropna(), "error", frequency="h")
     empty = holed()[["a"]].dropna().resample("h").mean()
-    refuse(r"no value \(\d+ empty in all\).*or train with data\.missing=ffill, interpolate or mask", empty, "error")
-    refuse(
-        r"'a'.* 'b'.*no value \(\d+ empty in all\).*is missing \(\d+ .*train with data.missing=mask$", holed(), "error"
-    )
+    refuse(r"no value \(\d+ empty in total\).*or train with data\.missing=ffill, interpolate or mask", empty, "error")
+    refuse(r"'a'.* 'b'.*no value \(\d+ empty in.*is missing \(\d+ .*train with data.missing=mask$", holed(), "error")
 
 
 # --- clock changes
@@ -200,7 +198,7 @@ def test_local_time_through_both_clock_changes_becomes_regular(missing: str, dup
     assert series.observed is not None
     assert series.observed.all(1).tolist() == [time != spring for time in series.frame.index]
     assert series.notes == (
-        f"1 times had more than one row: 2 rows became 1 by their {duplicates}",
+        f"1 times had several rows: 2 rows were merged into 1 ({duplicates})",
         f"1 absent rows and 0 rows with empty cells were filled by {missing} (1 of {len(aware)} values)",
     )
 

@@ -36,7 +36,7 @@ def test_a_packed_table_named_by_its_path_is_known_by_either_hash(tmp_path: Path
 
 def test_another_packed_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "load.csv.gz").write_bytes(gzip.compress(ROWS + b"2016-07-02,1\n"))
-    with pytest.raises(InputError, match=r"load\.csv\.gz is another file than meant"):
+    with pytest.raises(InputError, match=r"load\.csv\.gz is not the expected file"):
         locate("load.csv", url=None, sha256=SHA256, data_dir=tmp_path)
 
 
@@ -44,10 +44,10 @@ def test_another_packed_table_is_refused(tmp_path: Path) -> None:
 def test_a_damaged_packed_table_is_one_line(tmp_path: Path, cut: int) -> None:
     file = tmp_path / "load.csv.gz"
     file.write_bytes(gzip.compress(ROWS)[:-cut])
-    with pytest.raises(InputError, match="is no whole gzip file"):
+    with pytest.raises(InputError, match="is not a complete gzip file"):
         content_sha256(file)
     file.write_bytes(b"date,load\n")
-    with pytest.raises(InputError, match="is no whole gzip file"):
+    with pytest.raises(InputError, match="is not a complete gzip file"):
         content_sha256(file)
 
 
@@ -55,5 +55,5 @@ def test_what_unpacks_without_end_is_left_at_the_cap(tmp_path: Path, monkeypatch
     monkeypatch.setenv(LIMIT, "3")
     file = tmp_path / "load.csv.gz"
     file.write_bytes(gzip.compress(bytes(50 << 20)))
-    with pytest.raises(InputError, match="unpacked, it takes more than the limit of 3 MiB"):
+    with pytest.raises(InputError, match="unpacked, it exceeds the limit of 3 MiB"):
         content_sha256(file)

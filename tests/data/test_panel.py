@@ -45,9 +45,7 @@ def test_several_meters_in_one_table_are_refused_with_the_cure(names: list[Any],
     if order != "by meter":
         table = table.sort_values("when", kind="stable") if order == "by time" else table.sample(frac=1, random_state=0)
     text = refused(table, policies=Policies(duplicates=policy))
-    assert text.startswith(
-        "mine.csv is a long table: column 'meter_id' tells 3 series apart, with 3 rows for each time"
-    )
+    assert text.startswith("mine.csv is a long table: column 'meter_id' identifies 3 series, with 3 rows per time")
     assert "table.pivot(index='when', columns='meter_id', values='load').to_csv('wide.csv')" in text
     assert "data.duplicates" not in text  # the hint that makes nonsense of it
     assert re.search(r"keep one series: table\[table\['meter_id'\] == ('[ABC]'|[789])\]$", text)
@@ -85,7 +83,7 @@ def test_an_hour_in_a_column_of_its_own_has_its_own_cure() -> None:
     table = pd.DataFrame({"day": days.strftime("%d/%m/%Y"), "hour": np.tile(np.arange(1, 25), 40), "load": 1.0})
     table["load"] += np.arange(len(table)) % 7
     text = refused(table)
-    assert "the hour has a column of its own" in text
+    assert "the hour is in a separate column" in text
     assert "pd.to_timedelta(table['hour'] - 1, unit='h')" in text
 
 
@@ -118,7 +116,7 @@ def test_only_named_targets_and_a_named_policy_make_one_series_of_several(tmp_pa
     with pytest.raises(InputError, match="is a long table"):  # the mean of names is none
         load(path, "data.targets=[load,meter_id]", "data.duplicates=mean")
     series = load(path, "data.targets=[load]", "data.duplicates=mean")
-    assert series.notes[0] == "3 series, told apart by 'meter_id', were made one: at each time by their mean"
+    assert series.notes[0] == "3 series, identified by 'meter_id', were merged into one by the mean at each time"
     assert series.merged == ("meter_id",)
     assert len(series.frame) == ROWS
 
@@ -135,7 +133,7 @@ def test_real_long_tables_are_recognised(name: str, column: str, series: str, va
 def test_real_hours_in_a_column_of_their_own_are_recognised() -> None:
     table = pd.read_csv(shared("GEFCom2014-E.csv"))
     table["Date"] = pd.to_datetime(table["Date"], format="%m/%d/%y")
-    with pytest.raises(InputError, match=r"the hour has a column of its own.*table\['Hour'\] - 1"):
+    with pytest.raises(InputError, match=r"the hour is in a separate column.*table\['Hour'\] - 1"):
         series_from_frame(table)
 
 
@@ -144,4 +142,4 @@ def test_real_doubled_hours_with_columns_of_text_are_no_long_table() -> None:
         shared("traffic_volume.csv"), columns=["traffic_volume", "temp"], policies=Policies("mean", "mask")
     )
     assert series.merged == ()
-    assert "5445 times had more than one row" in " ".join(series.notes)
+    assert "5445 times had several rows" in " ".join(series.notes)

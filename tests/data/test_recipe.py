@@ -9,7 +9,7 @@ from forecast.data.mapped import Recipe
 @pytest.mark.parametrize("width", [0, 1, 7, 50])
 @pytest.mark.parametrize("rows", [1, 11, 12])
 def test_an_array_is_that_of_its_pieces_which_are_small(width: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PIECE_CELLS", 28)
+    monkeypatch.setattr(module, "CHUNK_CELLS", 28)
     whole = np.random.default_rng(0).standard_normal((rows, width))
     sizes: list[int] = []
 

@@ -127,5 +127,5 @@ def test_a_mask_that_hides_nothing_changes_no_digit() -> None:
 def test_a_column_without_a_measured_value_is_refused_by_name() -> None:
     observed = np.ones((5, 2), dtype=bool)
     observed[:, 1] = False
-    with pytest.raises(InputError, match="column 'b' has no measured value in the training part: choose another"):
+    with pytest.raises(InputError, match="column 'b' has no measured value in the training split: choose another"):
         Scaler.fit(np.ones((5, 2)), ["a", "b"], observed)

@@ -58,10 +58,10 @@ def test_the_policies_have_to_be_there(key: str) -> None:
 
 @pytest.mark.parametrize(("key", "value"), [("duplicates", "mean"), ("missing", "mask")])
 def test_the_simulation_has_nothing_to_repair(key: str, value: str) -> None:
-    with pytest.raises(InputError, match=f"data.{key}={value}: the simulation lacks and doubles nothing: leave it at"):
+    with pytest.raises(InputError, match=f"data.{key}={value}: the simulation has no gaps and no duplicates"):
         DataSettings.parse(group("synthetic", **{key: value}))
 
 
 def test_the_simulation_is_no_file_to_tell_about() -> None:
-    with pytest.raises(InputError, match=r"data\.about: no option of data\.source=synthetic"):
+    with pytest.raises(InputError, match=r"data\.about: not an option of data\.source=synthetic"):
         DataSettings.parse(group("synthetic", about="x"))

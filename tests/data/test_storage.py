@@ -42,7 +42,7 @@ def test_processes_on_one_machine_share_the_memory_of_its_cpu_and_have_a_gpu_eac
 def test_what_is_asked_for_is_done_or_refused() -> None:
     assert Placing("mapped").choose(1).mapped
     assert not Placing("device").choose(90 * MIB).mapped
-    assert str(Placing("device").choose(90 * MIB)) == "table of 90.0 MiB on cpu, as asked; cpu has 100.0 MiB free"
+    assert str(Placing("device").choose(90 * MIB)) == "table of 90.0 MiB on cpu, as requested; cpu has 100.0 MiB free"
     with pytest.raises(
         InputError,
         match=r"^training.data_placement=device: the table takes 110.0 MiB, cpu has 100.0 MiB free for it: use auto",

@@ -25,7 +25,7 @@ from tests.support.small import snapshot
 MIB = 2**20
 
 
-def refused(path: Path, words: str = "unpacked, it takes more than the limit of") -> None:
+def refused(path: Path, words: str = "unpacked, it exceeds the limit of") -> None:
     """Expect one line that names the option, in a moment and without the memory."""
     tracemalloc.start()
     begun = time.monotonic()

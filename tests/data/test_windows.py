@@ -43,20 +43,20 @@ def test_parts_share_no_target() -> None:
 @pytest.mark.parametrize("horizon", [1, 7, 20])
 def test_a_part_of_exactly_one_horizon_has_one_window(horizon: int) -> None:
     assert start_rows(range(30, 30 + horizon), 30, horizon, part="test").tolist() == [0]
-    with pytest.raises(InputError, match=f"test part needs at least {horizon} rows and has {horizon - 1}"):
+    with pytest.raises(InputError, match=f"test split needs at least {horizon} rows and has {horizon - 1}"):
         start_rows(range(30, 29 + horizon), 30, horizon, part="test")
 
 
 def test_a_first_part_one_row_short_names_the_rows_that_are_needed() -> None:
     assert len(start_rows(range(9096), 9000, 96, part="train")) == 1
     with pytest.raises(
-        InputError, match=r"context_length 9000 \+ horizon 96: the train part needs at least 9096 rows .*has 9095"
+        InputError, match=r"context_length 9000 \+ horizon 96: the train split needs at least 9096 rows .*has 9095"
     ):
         start_rows(range(9095), 9000, 96, part="train")
 
 
 def test_a_context_that_would_begin_before_the_table_is_refused_with_the_rows_there_are() -> None:
-    with pytest.raises(InputError, match="context_length 21 is longer than the 20 rows before the validation part"):
+    with pytest.raises(InputError, match="context_length 21 is longer than the 20 rows before the validation split"):
         start_rows(range(20, 40), 21, 2, part="validation")
     assert start_rows(range(20, 40), 20, 2, part="validation")[0] == 0
 

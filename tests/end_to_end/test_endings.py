@@ -93,7 +93,7 @@ def test_a_rate_without_bound_is_not_said_to_have_left_the_weights_alone(tmp_pat
     with pytest.raises(NotFiniteError) as refused:
         train(config)
     assert "nothing of it reached" not in str(refused.value)
-    assert "the steps before it may have spoilt the weights" in str(refused.value)
+    assert "earlier steps may have damaged the weights" in str(refused.value)
     for path in checkpoints(only_folder(config) / "checkpoints"):
         assert all(tensor.isfinite().all() for tensor in tensors_of(read_checkpoint(path)["network"]))
 
@@ -147,7 +147,7 @@ def test_another_fault_is_none_of_memory() -> None:
 @pytest.mark.parametrize("number", [errno.ENAMETOOLONG, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ELOOP])
 def test_a_name_that_stands_for_something_else_is_one_line(number: int) -> None:
     known = explain(OSError(number, os.strerror(number), "a" * 1000))
-    assert known == (f"{'a' * 200}: {os.strerror(number)}: rename it or take it away", 2)
+    assert known == (f"{'a' * 200}: {os.strerror(number)}: rename or remove it", 2)
     moved = explain(OSError(number, os.strerror(number), "of_the_program.tmp", None, "model.safetensors"))
     assert moved is not None
     assert moved[0].startswith("model.safetensors: ")
@@ -225,7 +225,7 @@ def test_a_hangup_that_is_ignored_stays_so() -> None:
 
 def test_a_run_folder_that_is_removed_is_one_line(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     at_step(monkeypatch, 3, lambda _: shutil.rmtree(only_folder(config)))
-    with pytest.raises(InputError, match=r"is no longer there: it was removed or renamed while the program wrote"):
+    with pytest.raises(InputError, match=r"no longer exists: it was removed or renamed while the program wrote"):
         train(config)
 
 

@@ -244,7 +244,7 @@ def test_packed_parts_are_refused_before_they_are_unpacked(folder: Path, monkeyp
             target.writestr(part.filename, source.read(part))
     with_payload(newest, packed.getvalue())
     monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("it was unpacked"))
-    with pytest.raises(ValueError, match="its parts are packed"):
+    with pytest.raises(ValueError, match="its members are compressed"):
         read_checkpoint(newest)
 
 

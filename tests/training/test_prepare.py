@@ -63,7 +63,7 @@ def test_nothing_that_a_folder_from_somebody_else_names_is_called(tmp_path: Path
     made = tmp_path / "made"
     with pytest.raises(InputError, match="no callback"):
         make_callbacks({"mine": {"_target_": "os.makedirs", "name": str(made)}})
-    with pytest.raises(InputError, match="nothing is made within"):
+    with pytest.raises(InputError, match="no object may be built inside"):
         make_callbacks({"mine": {"_target_": LEARNING_RATE, "x": {"_target_": "os.makedirs", "name": str(made)}}})
     assert not made.exists()
 

@@ -90,4 +90,4 @@ def test_a_reader_that_has_seen_enough_is_one_line_and_no_traceback(record: Path
         assert process.stderr is not None
         process.stdout.close()
         said = process.stderr.read()
-    assert (process.returncode, said) == (141, "stopped: nobody reads the output any more\n")
+    assert (process.returncode, said) == (141, "stopped: output pipe closed\n")
