@@ -19,12 +19,12 @@ def drawn(path: Path, past: list[float], *forecast: float) -> np.ndarray:
     return np.asarray(Image.open(path))
 
 
-def test_a_forecast_of_one_step_is_seen(tmp_path: Path) -> None:
+def test_a_forecast_of_one_step_is_visible(tmp_path: Path) -> None:
     past = [0.0, 10.0] * 6
     assert not np.array_equal(drawn(tmp_path / "low.png", past, 2.0), drawn(tmp_path / "high.png", past, 8.0))
 
 
-def test_a_value_between_two_gaps_is_seen(tmp_path: Path) -> None:
+def test_a_value_between_two_gaps_is_visible(tmp_path: Path) -> None:
     low, high = ([0.0, 10.0] * 4 + [np.nan, value, np.nan, 5.0] for value in (2.0, 8.0))
     steps = (5.0, 5.0, 5.0, 5.0)
     assert not np.array_equal(drawn(tmp_path / "low.png", low, *steps), drawn(tmp_path / "high.png", high, *steps))

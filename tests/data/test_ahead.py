@@ -31,7 +31,7 @@ def test_one_item_is_made_while_the_one_before_is_in_use_and_no_more() -> None:
     assert list(coming) == [1, 2]
 
 
-def test_an_error_is_raised_where_its_item_is_asked_for() -> None:
+def test_an_error_is_raised_when_its_item_is_requested() -> None:
     coming = prefetch(1 // number for number in (1, 0))
     assert next(coming) == 1
     with pytest.raises(ZeroDivisionError):
@@ -39,7 +39,7 @@ def test_an_error_is_raised_where_its_item_is_asked_for() -> None:
     assert threads() == 0
 
 
-def test_a_loop_that_is_left_early_leaves_no_thread() -> None:
+def test_a_loop_that_ends_early_leaves_no_thread() -> None:
     coming = prefetch(iter(range(10)))
     next(coming)
     assert threads() == 1

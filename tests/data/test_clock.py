@@ -8,7 +8,7 @@ from forecast.data.clock import UNKNOWN, Clock
 
 
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin", "+05:30", "-03:00"])
-def test_the_zone_that_is_written_down_can_be_read_back(zone: str | None) -> None:
+def test_a_stored_time_zone_is_read_back(zone: str | None) -> None:
     index = pd.date_range("2023-06-01", periods=3, freq="h", tz=zone)
     clock = Clock.of(index, "h")
     assert clock.to_training_clock(index).equals(index)
@@ -22,7 +22,7 @@ def test_another_zone_shows_the_same_instants() -> None:
 
 
 @pytest.mark.parametrize("frequency", ["D", "W-SUN", "MS", "B"])
-def test_days_are_those_of_the_local_calendar_in_any_zone_or_none(frequency: str) -> None:
+def test_days_follow_the_local_calendar_with_and_without_a_zone(frequency: str) -> None:
     clock = Clock("UTC", frequency)
     for zone in (None, "Asia/Tokyo"):
         index = pd.date_range("2023-06-01", periods=3, freq=frequency, tz=zone)
@@ -38,7 +38,7 @@ def test_a_zone_on_one_side_alone_is_refused(own: str | None, other: str | None)
     Clock(UNKNOWN, "h").check(index, "mine")
 
 
-def test_what_is_no_zone_is_refused() -> None:
+def test_an_invalid_time_zone_is_refused() -> None:
     with pytest.raises(ValueError, match="'Nowhere/City' is not a time zone"):
         Clock("Nowhere/City", "h")
 

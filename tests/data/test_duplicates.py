@@ -35,7 +35,7 @@ def slowly(given: Rows, how: str) -> tuple[list[pd.Timestamp], list[list[float]]
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_rows_of_one_time_become_what_a_look_at_each_cell_gives(how: str, seed: int) -> None:
+def test_rows_of_one_time_are_merged_like_a_loop_over_cells(how: str, seed: int) -> None:
     given = table(seed)
     (times, values, rows), notes = one_row_a_time(given, how, "the frame", "date")
     wanted = slowly(given, how)
@@ -48,7 +48,7 @@ def test_rows_of_one_time_become_what_a_look_at_each_cell_gives(how: str, seed: 
 
 
 @pytest.mark.parametrize("how", ["error", *HOW])
-def test_without_a_doubled_time_rows_are_sorted_and_no_digit_changes(how: str) -> None:
+def test_without_a_duplicate_time_rows_are_sorted_and_no_digit_changes(how: str) -> None:
     times = pd.date_range("2024-01-01", periods=5, freq="h").as_unit("ns")
     values = np.array([[0.1], [1e30], [np.nan], [-7.3], [3e-9]])
     order = [3, 0, 1, 4, 2]
@@ -60,7 +60,7 @@ def test_without_a_doubled_time_rows_are_sorted_and_no_digit_changes(how: str) -
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_rows_beside_a_doubled_time_keep_every_digit(how: str) -> None:
+def test_rows_next_to_a_duplicate_time_keep_every_digit(how: str) -> None:
     times = pd.DatetimeIndex(["2024-01-01 00:00", "2024-01-01 01:00", "2024-01-01 01:00", "2024-01-01 02:00"])
     values = np.array([[0.1, 1 / 3], [1.0, np.nan], [4.0, 5.0], [3.4e38, 2e-38]])
     (_, cells, rows), notes = one_row_a_time((times.as_unit("ns"), values, np.arange(2, 6)), how, "x", "date")
@@ -77,6 +77,6 @@ def test_first_and_last_are_those_of_the_file_whatever_its_order() -> None:
     assert one_row_a_time(given, "last", "x", "date")[0][1].tolist() == [[2.0], [3.0]]
 
 
-def test_doubled_times_are_refused_with_the_option_that_takes_them() -> None:
+def test_duplicate_times_are_refused_with_the_option_that_accepts_them() -> None:
     with pytest.raises(InputError, match=r"both are at .*keep one row per time, or train with data\.duplicates="):
         one_row_a_time(table(), "error", "the frame", "date")

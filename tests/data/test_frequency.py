@@ -41,7 +41,7 @@ def test_a_missing_row_is_named_at_every_frequency(alias: str) -> None:
     ("given", "found"),
     [("H", "h"), ("60min", "h"), ("60T", "h"), ("3600s", "h"), ("T", "min"), ("d", "D"), ("24h", "D"), ("M", "ME")],
 )
-def test_names_for_the_same_step_become_one(given: str, found: str) -> None:
+def test_names_of_the_same_step_become_one(given: str, found: str) -> None:
     times = pd.date_range("2019-01-31 00:00", periods=40, freq=found)
     assert series_from_frame(frame(times), frequency=given).frequency == found
 
@@ -61,7 +61,7 @@ def test_weeks_take_their_day_from_the_data() -> None:
 
 
 @pytest.mark.parametrize("word", ["hourly", "", "0h", "-1h", "12", "x"])
-def test_what_is_no_frequency_is_refused(word: str) -> None:
+def test_an_invalid_frequency_is_refused(word: str) -> None:
     with pytest.raises(InputError, match=r"data\.frequency .* is not a time step"):
         frequency_offset(word)
 
@@ -88,7 +88,7 @@ def test_a_shifted_month_is_named() -> None:
     refuse("row 9: 2019-08-02 00:00:00 is off the grid of one row every MS", times)
 
 
-def test_doubled_times_are_named_by_both_rows() -> None:
+def test_duplicate_times_are_named_by_both_rows() -> None:
     times = pd.date_range("2019-01-01", periods=10, freq="h").to_list()
     refuse(r"rows 5 and 12: both are at 2019-01-01 03:00:00 \(1 duplicate", [*times, times[3]])
 

@@ -53,7 +53,7 @@ def slowly(table: pd.DataFrame, frequency: str, missing: str) -> tuple[pd.DataFr
 
 @pytest.mark.parametrize("missing", FILLS)
 @pytest.mark.parametrize("frequency", ["h", "15min", "D", "B", "W-WED", "MS", "ME", "QS-JAN"])
-def test_a_table_with_holes_is_filled_as_cell_by_cell(frequency: str, missing: str) -> None:
+def test_a_table_with_gaps_is_filled_like_a_loop_over_cells(frequency: str, missing: str) -> None:
     table = holed(frequency)
     series = read(table, missing, frequency=frequency)
     values, seen = slowly(table, frequency, missing)
@@ -83,7 +83,7 @@ def test_the_rows_that_were_changed_are_counted(missing: str) -> None:
 
 @pytest.mark.parametrize("missing", FILLS)
 @pytest.mark.parametrize("duplicates", DUPLICATES)
-def test_a_whole_table_is_left_as_it_is(missing: str, duplicates: str) -> None:
+def test_a_complete_table_is_not_changed(missing: str, duplicates: str) -> None:
     index = pd.date_range("2024-01-01", periods=10, freq="h", name="date")
     table = pd.DataFrame({"a": np.arange(10.0) / 3}, index=index)
     series = series_from_frame(table, policies=Policies(duplicates, missing))
@@ -109,7 +109,7 @@ def test_a_line_is_straight_in_time_where_steps_differ() -> None:
 
 @pytest.mark.parametrize("missing", ["ffill", "mask"])
 @pytest.mark.parametrize("row", [10, 125, 200])
-def test_a_forward_fill_reads_nothing_that_comes_later(missing: str, row: int) -> None:
+def test_a_forward_fill_does_not_read_later_values(missing: str, row: int) -> None:
     table = holed()
     later = table.index >= table.index[0] + pd.Timedelta(hours=row)
     other = table.mask(later[:, None] & table.notna(), 1e30)
@@ -133,7 +133,7 @@ def refuse(message: str, table: pd.DataFrame, missing: str, **options: object) -
     [("high", "row 9: 'high' is not a number"), ("1,5", "row 9: '1,5' is not a number"), (np.inf, "row 9: an infinite"),
      (-np.inf, "row 9: an infinite"), (1e39, "row 9: 1e.39 is too large for float32")],
 )  # fmt: skip
-def test_what_is_no_gap_is_refused_under_every_policy(missing: str, cell: object, message: str) -> None:
+def test_invalid_values_are_refused_under_every_policy(missing: str, cell: object, message: str) -> None:
     table = holed().astype(object)
     table.iloc[7, 1] = cell
     refuse(message, table, missing)
@@ -154,7 +154,7 @@ def test_a_column_without_a_value_is_refused_by_name(missing: str) -> None:
 
 
 @pytest.mark.parametrize("missing", FILLS)
-def test_a_slip_in_a_date_is_named_before_a_table_is_made_for_it(missing: str) -> None:
+def test_a_mistyped_date_is_named_before_its_grid_is_built(missing: str) -> None:
     index = pd.date_range("2016-01-01", periods=50, freq="s", name="date").to_list()
     index[-1] = pd.Timestamp("2061-01-01 00:00:49")  # a grid of 1.4 billion rows
     table = pd.DataFrame({"a": np.arange(50.0)}, index=pd.DatetimeIndex(index, name="date"))
@@ -163,7 +163,7 @@ def test_a_slip_in_a_date_is_named_before_a_table_is_made_for_it(missing: str) -
 
 
 @pytest.mark.parametrize("missing", FILLS)
-def test_as_many_rows_may_be_missing_as_are_there_and_not_one_more(missing: str) -> None:
+def test_at_most_half_of_the_rows_may_be_missing(missing: str) -> None:
     index = pd.date_range("2024-01-01", periods=21, freq="h", name="date")
     table = pd.DataFrame({"a": np.arange(21.0)}, index=index)
     assert len(read(table.iloc[[*range(9), 19]], missing, frequency="h").frame) == 20
@@ -232,7 +232,7 @@ def marked(values: list[float | None]) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("how", FILLS)
-def test_a_number_that_stands_for_a_missing_value_is_an_empty_cell(how: str) -> None:
+def test_a_number_that_means_a_missing_value_is_an_empty_cell(how: str) -> None:
     holes = [1.0, -9999, 3.0, None, 5.0, 9999.0, 7.0]
     found = series_from_frame(marked(holes), policies=Policies(missing=how, missing_values=(-9999, 9999)))
     empty = [None if each in (-9999, 9999) else each for each in holes]

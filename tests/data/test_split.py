@@ -4,7 +4,7 @@ from forecast.common.errors import InputError
 from forecast.data.split import Split, split_rows
 
 
-def test_fractions_cut_as_the_published_tables_do() -> None:
+def test_fractions_split_the_rows_as_the_published_tables_do() -> None:
     assert split_rows(17420, 0.7, 0.1, 0.2) == Split(range(12194), range(12194, 13936), range(13936, 17420))
     assert split_rows(26304, 0.7, 0.1, 0.2).train == range(int(26304 * 0.7))
 
@@ -33,6 +33,6 @@ def test_fractions_use_every_row_once_in_order(num_rows: int) -> None:
         ((float("nan"), 0.5, 0.5), "sum to 1"),
     ],
 )
-def test_sizes_that_cannot_be_are_refused(sizes: tuple[float, float, float], message: str) -> None:
+def test_impossible_sizes_are_refused(sizes: tuple[float, float, float], message: str) -> None:
     with pytest.raises(InputError, match=rf"data\.split .*{message}"):
         split_rows(100, *sizes)

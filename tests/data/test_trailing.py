@@ -61,7 +61,7 @@ def test_a_gap_of_some_targets_alone_stays_a_gap(missing: str) -> None:
     assert series.observed[-AHEAD:].tolist() == [[False, True, True]] * AHEAD
 
 
-def test_a_gap_inside_and_a_table_without_any_target_are_what_they_were() -> None:
+def test_an_inner_gap_and_a_table_without_targets_are_treated_as_before() -> None:
     given = table()
     given.loc[20:25, ["load", "oil"]] = np.nan
     assert len(read(given, "ffill").frame) == len(given)

@@ -99,7 +99,7 @@ def number(value: int, width: int = 0) -> bytes:
     return bytes([*parts, value])
 
 
-def test_a_page_is_counted_whatever_the_metadata_say(tmp_path: Path, limit: None) -> None:
+def test_pages_are_counted_despite_false_metadata(tmp_path: Path, limit: None) -> None:
     rows = 4 * MIB
     table = pyarrow.table({"date": np.zeros(rows, "M8[ns]")})
     honest = parquet(tmp_path / "honest.parquet", table, use_dictionary=False, data_page_size=2**30)
@@ -120,7 +120,7 @@ def test_a_page_is_counted_whatever_the_metadata_say(tmp_path: Path, limit: None
     refused(lying)
 
 
-def test_pages_are_counted_as_an_honest_file_says(tmp_path: Path) -> None:
+def test_the_count_of_pages_matches_correct_metadata(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     table = pyarrow.table({"a": draw.standard_normal(9999), "b": [str(n % 7) for n in range(9999)]})
     path = parquet(tmp_path / "my.parquet", table, 2, data_page_size=4096)
@@ -135,7 +135,7 @@ def test_pages_are_counted_as_an_honest_file_says(tmp_path: Path) -> None:
             rows_and_bytes(spoilt)
 
 
-def test_a_damaged_page_is_one_line(tmp_path: Path) -> None:
+def test_a_damaged_page_is_an_error_of_one_line(tmp_path: Path) -> None:
     table = pyarrow.table({"date": np.arange(99).astype("M8[h]").astype("M8[ns]"), "load": np.arange(99.0)})
     content = bytearray(parquet(tmp_path / "my.parquet", table).read_bytes())
     for place in range(4, 40):
@@ -146,19 +146,19 @@ def test_a_damaged_page_is_one_line(tmp_path: Path) -> None:
             read_table(tmp_path / "my.parquet")
 
 
-def test_too_many_columns_are_refused_before_they_are_looked_at(tmp_path: Path) -> None:
+def test_too_many_columns_are_refused_before_they_are_parsed(tmp_path: Path) -> None:
     names = ",".join(f"c{place}" for place in range(MOST_COLUMNS + 1))
     (tmp_path / "my.csv").write_text(f"{names}\n{',' * MOST_COLUMNS}\n")
     refused(tmp_path / "my.csv", f"has {MOST_COLUMNS + 1:,} columns")
 
 
-def test_a_file_that_is_mostly_a_hole_counts_as_compressed(tmp_path: Path) -> None:
+def test_a_mostly_sparse_file_counts_as_compressed(tmp_path: Path) -> None:
     with (tmp_path / "my.csv").open("wb") as file:
         file.truncate(2**33)
     refused(tmp_path / "my.csv")
 
 
-def test_the_limit_can_be_set_and_is_no_limit_of_a_plain_file(
+def test_the_limit_can_be_set_and_does_not_apply_to_a_plain_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_run: TinyRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = tiny_run.table

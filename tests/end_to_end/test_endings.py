@@ -118,7 +118,7 @@ def test_out_of_memory_names_what_to_make_smaller(take: Callable[[], None], tmp_
     assert refused.value.exit_code == 6
     line = str(refused.value)
     assert "\n" not in line
-    for words in ("training.batch_size=16", "context_length=48", "model.d_model=8", "model.patch_length=12 larger"):
+    for words in ("training.batch_size=16", "context_length=48", "model.d_model=8", "increase model.patch_length=12"):
         assert words in line
 
 

@@ -149,7 +149,7 @@ def test_a_pointwise_run_is_scored_at_other_look_backs_on_the_same_windows(point
         (["--attention", "mean", "linformer"], "key_projection), which this run, trained with full, has not learned"),
         (["--context-length", "6"], "1 <= stride <= patch_length <= context_length must hold"),
         (["--context-length", "9000"], "context_length 9000 + horizon 12: the train split needs at least 9012 rows"),
-        (["--attention", "mean", "--output", "{folder}/none/t.json"], "{folder}/none: no such folder: make it"),
+        (["--attention", "mean", "--output", "{folder}/none/t.json"], "{folder}/none: no such folder: create it"),
     ],
 )
 def test_what_cannot_be_scored_is_one_line_and_nothing_is_written(

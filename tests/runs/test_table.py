@@ -136,7 +136,7 @@ def test_a_busy_machine_is_said_with_what_the_others_took() -> None:
     line = speed_line({**busy.figures("train"), **quiet.figures("inference")})
     assert line.endswith(
         "; busy machine, the times are too long: in training other processes used 0.75 processors and its threads "
-        "waited 0.65 s a second"
+        "waited 0.65 s per second"
     )
     assert "in inference other processes" in speed_line(busy.figures("inference"))
 

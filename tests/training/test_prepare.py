@@ -37,7 +37,7 @@ def test_the_default_group_gives_one_callback_a_node(nodes: dict[str, Any]) -> N
         ({"probe__windows": 0}, "callbacks.probe"),
         ({"early_stopping": None}, "takes it out"),
         ({"early_stopping": 5}, "needs a _target_"),
-        ({"mine": {"_target_": "builtins.dict"}}, "no callback"),
+        ({"mine": {"_target_": "builtins.dict"}}, "must be a Callback of"),
         ({"mine": {"_target_": "nowhere.Nothing"}}, "callbacks.mine"),
         (
             {"mine": {"_target_": LEARNING_RATE, "logging_interval": {"_target_": "os.makedirs"}}},
@@ -61,7 +61,7 @@ def test_what_would_fail_in_the_middle_of_a_run_is_refused_before_it(
 
 def test_nothing_that_a_folder_from_somebody_else_names_is_called(tmp_path: Path) -> None:
     made = tmp_path / "made"
-    with pytest.raises(InputError, match="no callback"):
+    with pytest.raises(InputError, match="must be a Callback of"):
         make_callbacks({"mine": {"_target_": "os.makedirs", "name": str(made)}})
     with pytest.raises(InputError, match="no object may be built inside"):
         make_callbacks({"mine": {"_target_": LEARNING_RATE, "x": {"_target_": "os.makedirs", "name": str(made)}}})
