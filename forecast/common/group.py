@@ -27,7 +27,7 @@ class Group:
 
     def __init__(self, place: Place | None = None) -> None:
         self.place = Place() if place is None else place
-        self.told = False
+        self.notified = False
         self._connected = False
 
     @property
@@ -69,7 +69,7 @@ class Group:
     def hand_out(self, content: Content | None = None) -> Content:
         """Send the leading process's value to all processes and return it."""
         self.connect()
-        self.told = True
+        self.notified = True
         box = [content]
         if self.size > 1:
             distributed.broadcast_object_list(box, src=0)

@@ -1,4 +1,4 @@
-"""Sizes that a file only claims: refused at once, before anything of that size is made or looped over."""
+"""False sizes in a file are refused at once, before anything of that size is allocated."""
 
 import json
 import time
@@ -27,7 +27,7 @@ from tests.support.small import SMALL, compose, quick
 
 FULL = compose()["attention"]
 SECONDS = 10.0
-"""Within which a lie is found, on a machine that has other work."""
+"""Seconds within which a false size is found, on a busy machine."""
 
 
 def made_run(folder: Path, model: str = "patch_informer", **lies: Any) -> Run:

@@ -1,4 +1,4 @@
-"""Hydra's complaints in one line."""
+"""Hydra's errors in one line."""
 
 import pytest
 from hydra.errors import ConfigCompositionException

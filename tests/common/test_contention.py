@@ -1,4 +1,4 @@
-"""Whether what was timed was disturbed, by clocks that stand still but for what a test says."""
+"""Disturbed timings, measured with simulated clocks."""
 
 import math
 import threading

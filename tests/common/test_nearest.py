@@ -1,4 +1,4 @@
-"""Words that the configuration does not know: the line names the nearest that it does know."""
+"""Errors for unknown options name the nearest known ones."""
 
 import pytest
 

@@ -31,17 +31,17 @@ def test_a_value_between_two_gaps_is_visible(tmp_path: Path) -> None:
 
 
 def test_a_picture_of_many_series_says_which_it_leaves_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
+    texts: list[str] = []
 
     def noted(self: Text, text: str) -> None:
-        said.append(str(text))
+        texts.append(str(text))
         original(self, text)
 
     original = Text.set_text
     monkeypatch.setattr(Text, "set_text", noted)
     table = pd.DataFrame({f"t{number}": np.arange(16.0) for number in range(9)}, index=HOURS)
     draw_forecast(tmp_path / "a.png", table.iloc[:12], table.iloc[12:], title="mine")
-    assert "mine\nthe first 7 of 9 targets; not drawn: t7, t8" in said
+    assert "mine\nthe first 7 of 9 targets; not drawn: t7, t8" in texts
 
 
 NAN = float("nan")

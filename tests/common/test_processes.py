@@ -1,4 +1,4 @@
-"""Small functions in processes of their own: what comes back, whatever they print, and however they end."""
+"""Functions in child processes: their replies, their output and their exit codes."""
 
 import os
 import signal

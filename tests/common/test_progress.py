@@ -1,4 +1,4 @@
-"""How far a measurement is, where the error stream is piped."""
+"""Progress of a measurement when the error stream is a pipe."""
 
 import io
 import time

@@ -1,4 +1,4 @@
-"""Gathers from a table four times as large as the memory left: `python -m tests.data.bounded <folder>`."""
+"""Read batches from a table four times as large as the free memory: `python -m tests.data.bounded <folder>`."""
 
 import gc
 import resource

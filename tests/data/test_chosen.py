@@ -36,15 +36,15 @@ def test_the_default_first_origin_is_the_first_row_with_a_complete_look_back() -
 
 
 @pytest.mark.parametrize(
-    ("first", "said"),
+    ("first", "message"),
     [
         (23, "training.first_origin=23: a look-back of 24 steps has no window before row 24: set at least 24"),
         (197, "training.first_origin=197: the training split ends with row 199: set at most 196"),
         (9000, "set at most 196"),
     ],
 )
-def test_a_first_origin_without_a_window_is_refused_with_its_bound(first: int, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_a_first_origin_without_a_window_is_refused_with_its_bound(first: int, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         make(first_origin=first)
     assert len(make(first_origin=196).parts["train"]) == 1
 

@@ -1,4 +1,4 @@
-"""The clock of a model is that of its training."""
+"""A model keeps the time zone of its training."""
 
 import pandas as pd
 import pytest

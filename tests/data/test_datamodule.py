@@ -139,10 +139,10 @@ def test_the_scaler_is_fitted_on_measured_training_values(missing: str) -> None:
 
 
 def test_the_manifest_says_how_the_data_were_repaired() -> None:
-    told = gappy("mask").manifest()["data"]
-    assert (told["duplicates"], told["missing"]) == ("mean", "mask")
-    told = make().manifest()["data"]
-    assert (told["duplicates"], told["missing"]) == ("error", "error")
+    facts = gappy("mask").manifest()["data"]
+    assert (facts["duplicates"], facts["missing"]) == ("mean", "mask")
+    facts = make().manifest()["data"]
+    assert (facts["duplicates"], facts["missing"]) == ("error", "error")
 
 
 def test_a_split_without_a_measured_target_is_refused() -> None:

@@ -24,7 +24,7 @@ SHA256 = hashlib.sha256(BODY).hexdigest()
 
 
 RELEASED = threading.Event()
-"""Set, it ends the responses that stall."""
+"""Event that ends the stalled responses."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -227,11 +227,11 @@ def test_another_file_of_that_name_is_refused_and_left_alone(tmp_path: Path, mon
 def test_a_failed_download_describes_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv("FORECAST_DATA_DIR", raising=False)
-    told: dict[str, object] = {"sha256": None, "about": "9 rows of one day", "data_dir": tmp_path}
+    options: dict[str, object] = {"sha256": None, "about": "9 rows of one day", "data_dir": tmp_path}
     with pytest.raises(InputError, match=r"^my.csv \(9 rows of one day\) is not in .*: put it there"):
-        locate("my.csv", url=None, **told)
+        locate("my.csv", url=None, **options)
     with pytest.raises(InputError, match=r"^my.csv \(9 rows of one day\) could not be downloaded .*: fetch"):
-        locate("my.csv", url="http://127.0.0.1:9/my.csv", **told)
+        locate("my.csv", url="http://127.0.0.1:9/my.csv", **options)
 
 
 def test_a_file_without_an_address_says_where_to_put_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""All that a file needs stands in one line, and the options of that line accept it."""
+"""One line names all flaws of a file and the options that accept them."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""A year of daily rows in zones whose clocks change at odd hours."""
+"""A year of daily rows in zones with clock changes at unusual hours."""
 
 import pandas as pd
 import pytest

@@ -1,4 +1,4 @@
-"""A user's own data are called by their file."""
+"""The name of a user's data comes from the file."""
 
 from pathlib import Path
 

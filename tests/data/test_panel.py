@@ -1,4 +1,4 @@
-"""Long tables: refused with the words for it, and the cure that is named works."""
+"""Long tables are refused with advice, and the advice works."""
 
 import re
 from pathlib import Path

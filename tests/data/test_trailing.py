@@ -1,4 +1,4 @@
-"""Rows behind the last value of a target are for what is known ahead: the series ends before them."""
+"""Rows after the last target value hold inputs known in advance: the series ends before them."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Compressed tables: refused before they take more than their limit, whatever they say of themselves."""
+"""Compressed tables are refused before they exceed the limit, even with false metadata."""
 
 import gzip
 import struct
@@ -110,13 +110,13 @@ def test_pages_are_counted_despite_false_metadata(tmp_path: Path, limit: None) -
     for place in range(metadata.num_row_groups):
         group = metadata.row_group(place)
         column = group.column(0)
-        for told in (rows, group.num_rows, group.total_byte_size, column.total_uncompressed_size):
-            footer = footer.replace(number(told), number(10, len(number(told))))
+        for count in (rows, group.num_rows, group.total_byte_size, column.total_uncompressed_size):
+            footer = footer.replace(number(count), number(10, len(number(count))))
     lying = tmp_path / "lying.parquet"
     lying.write_bytes(content[: -8 - length] + footer + content[-8:])
-    told = pyarrow.parquet.ParquetFile(lying).metadata
-    assert told.num_rows <= 1000
-    assert told.row_group(0).column(0).total_uncompressed_size == 10
+    metadata = pyarrow.parquet.ParquetFile(lying).metadata
+    assert metadata.num_rows <= 1000
+    assert metadata.row_group(0).column(0).total_uncompressed_size == 10
     refused(lying)
 
 
@@ -127,9 +127,9 @@ def test_the_count_of_pages_matches_correct_metadata(tmp_path: Path) -> None:
     content, metadata = path.read_bytes(), pyarrow.parquet.ParquetFile(path).metadata
     rows, found = rows_and_bytes(content)
     columns = [metadata.row_group(group).column(place) for group in range(2) for place in range(2)]
-    told = sum(column.total_uncompressed_size for column in columns)  # which counts the headers
+    declared = sum(column.total_uncompressed_size for column in columns)  # which counts the headers
     assert rows == 2 * len(table)
-    assert 0.9 * told < found < told
+    assert 0.9 * declared < found < declared
     for spoilt in (content[:-9], content[:-1] + b"2", content[-100:], b"PAR1"):
         with pytest.raises(ValueError, match=r"its metadata|a part lies|does not end"):
             rows_and_bytes(spoilt)
