@@ -31,7 +31,7 @@ SECONDS = 10.0
 
 
 def made_run(folder: Path, model: str = "patch_informer", **lies: Any) -> Run:
-    """Write a run folder with the weights of a small model, whose manifest lies about it, and give it."""
+    """Write a run folder with the weights of a small model, whose manifest contradicts them, and return it."""
     words = [f"model={model}", *SMALL[model]]
     options = compose(*words)["model"]
     preset = options.pop("name")

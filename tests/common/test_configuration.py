@@ -8,7 +8,7 @@ from forecast.common.errors import signal_behind
 
 
 def complaint(cause: BaseException) -> ConfigCompositionException:
-    """Return what Hydra raises of a cause, without a word of its own."""
+    """Return Hydra's error for a cause, without a message."""
     try:
         try:
             raise cause

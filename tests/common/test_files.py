@@ -85,7 +85,7 @@ def test_json_is_read_back_unchanged_with_null_for_non_finite_numbers(tmp_path: 
 
 @pytest.mark.parametrize("text", ['{"a": "\\ud800"}', '{"\\uDFFF": 1}'])
 def test_a_lone_surrogate_is_refused(text: str, tmp_path: Path) -> None:
-    """It could be written nowhere: a whole letter beyond 16 bits has both halves."""
+    """A lone surrogate cannot be encoded; a valid character beyond 16 bits has both surrogates."""
     path = tmp_path / "result.json"
     path.write_text(text)
     with pytest.raises(InputError, match="the file is damaged"):

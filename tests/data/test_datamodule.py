@@ -198,7 +198,7 @@ def test_the_calendar_comes_from_the_training_split_unless_it_is_set() -> None:
 
 @pytest.mark.parametrize("value", [9.97e36, -9.97e36])
 def test_a_value_whose_square_overflows_float32_is_named(value: float) -> None:
-    """As netCDF fills what it has not; in the test part too it would drown every score."""
+    """The fill value of netCDF; in the test split it would also dominate every score."""
     table = frame()
     table.iloc[250, 1] = value
     with pytest.raises(InputError, match=r"^column 'b', .*: -?9\.97e\+36 is .*e\+3\d standard deviations of the train"):

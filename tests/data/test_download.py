@@ -156,7 +156,7 @@ def test_a_server_that_falls_silent_is_given_up_and_leaves_nothing(
 
 @pytest.fixture
 def killed(server: str, tmp_path: Path) -> Path:
-    """Kill a process in the middle of its download of my.csv; give its folder."""
+    """Kill a process in the middle of its download of my.csv; return its folder."""
     code = (
         "import sys; from pathlib import Path; from forecast.data import download; download.SCHEME = 'http://';"
         "download.locate('my.csv', url=sys.argv[1], sha256='0' * 64, data_dir=Path(sys.argv[2]))"

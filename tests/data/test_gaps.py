@@ -46,7 +46,7 @@ def test_a_target_measured_in_no_horizon_is_refused_by_name_and_split() -> None:
         check_measured(windows, ["load", "oil"], part="test")
     observed[43, 1] = True
     check_measured(windows, ["load", "oil"], part="test")
-    with pytest.raises(InputError, match="'oil'"):  # the only value stands where no kept window's horizon reaches
+    with pytest.raises(InputError, match="'oil'"):  # the only value is outside the horizons of the remaining windows
         check_measured(replace(windows, starts=windows.starts[:-1]), ["load", "oil"], part="test")
 
 

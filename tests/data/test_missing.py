@@ -31,7 +31,7 @@ def read(table: pd.DataFrame, missing: str, **options: object) -> Series:
 
 
 def slowly(table: pd.DataFrame, frequency: str, missing: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Fill cell by cell, walking over the grid; give values and what was seen."""
+    """Fill the grid cell by cell; return the values and the mask of measured ones."""
     grid = pd.date_range(table.index[0], table.index[-1], freq=frequency)
     whole = table.reindex(grid)
     filled = whole.copy()
@@ -62,7 +62,7 @@ def test_a_table_with_gaps_is_filled_like_a_loop_over_cells(frequency: str, miss
     np.testing.assert_allclose(series.frame.to_numpy(), values.to_numpy(), rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(series.observed, seen.to_numpy())
     kept = series.frame.to_numpy()[series.observed]
-    np.testing.assert_array_equal(kept, values.to_numpy()[seen.to_numpy()])  # what was measured keeps every digit
+    np.testing.assert_array_equal(kept, values.to_numpy()[seen.to_numpy()])  # measured values keep every digit
 
 
 @pytest.mark.parametrize("missing", FILLS)

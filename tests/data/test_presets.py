@@ -33,7 +33,7 @@ ONLY = {"synthetic": {"rows", "seed"}, "file": {"path", "file_name", "url", "sha
 
 @pytest.fixture
 def beside(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Return what gives the file of a preset beside the project, as it is there, or skips."""
+    """Return a function that returns the real file of a preset, or skips the test."""
 
     def find(name: str) -> Path:
         file = find_file(SHARED, compose(f"data={name}")["data"]["file_name"])

@@ -56,12 +56,12 @@ def test_a_value_that_would_be_the_scale_of_its_column_is_refused(
         check_spikes(values, TIMES, COLUMNS)
     observed = np.ones(values.shape, dtype=bool)
     observed[rows, place] = False
-    check_spikes(values, TIMES, COLUMNS, observed)  # what was filled is not judged
+    check_spikes(values, TIMES, COLUMNS, observed)  # filled values are not checked
 
 
 def test_values_of_a_real_column_are_not_spikes() -> None:
     draw = np.random.default_rng(0)
-    rare = np.where(draw.random(500) < 0.004, 5e6, 0.0)  # an event counter that stands still but for two hours
+    rare = np.where(draw.random(500) < 0.004, 5e6, 0.0)  # an event counter that is 0 except for two hours
     noise = np.where(draw.random(500) < 0.01, 40.0, 2e-17 * draw.standard_normal(500))  # rain, as computed
     steps = np.where(np.arange(500) < 495, 3.0, 9e14)
     heavy = draw.standard_cauchy(500) * 1e6

@@ -77,5 +77,5 @@ def test_processes_of_a_machine_have_one_file(tmp_path: Path) -> None:
     first.tensors[0][3, 1] = 7.0
     assert float(second.tensors[0][3, 1]) == 7.0
     other = place([recipe(41)], Placing("mapped", folder=tmp_path, address=first.address)).file
-    assert other is not None  # not the same table: it has one of its own
+    assert other is not None  # another table gets a separate file
     assert other.tensors[0].shape == (41, 2)
