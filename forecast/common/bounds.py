@@ -18,20 +18,20 @@ _FACTORIES = {torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torc
 
 
 def check_sizes(values: Mapping[str, Any], where: str) -> None:
-    """Refuse whole numbers larger than any model has."""
+    """Raise ValueError for a whole number larger than any real model has."""
     for key, value in values.items():
         if isinstance(value, int) and abs(value) > (most := MOST_LAYERS if key.endswith("_layers") else LARGEST):
             raise ValueError(f"{where}.{key}={value}: must be at most {most:,}")
 
 
 def shapes_of(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the tensors of a safetensors file from its header; no tensor is read."""
+    """Return the shapes of the tensors in a safetensors file; only the header is read."""
     with safe_open(path, framework="pt") as file:
         return {name: tuple(file.get_slice(name).get_shape()) for name in file.offset_keys()}
 
 
 class Room(TorchFunctionMode):
-    """Lets torch create at most `elements` tensor elements in total within a `with` block.
+    """Context that limits torch to creating `elements` tensor elements in total.
 
     A model built there from untrusted sizes takes no more memory or time than its weights do.
     """
@@ -53,5 +53,5 @@ class Room(TorchFunctionMode):
             shape = sizes[0] if sizes and isinstance(sizes[0], (tuple, list)) else sizes
             self.left -= prod(size for size in shape if isinstance(size, int))
             if self.left < 0:
-                raise ValueError("the model that is described is larger than its weights")
+                raise ValueError("the described model is larger than its weights")
         return func(*args, **options)

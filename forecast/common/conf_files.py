@@ -1,6 +1,6 @@
-"""The files of `conf/`: where they are, their options, and the nearest option to an unknown word.
+"""The files of `conf/`, their options, and suggestions for unknown options.
 
-A file whose name begins with `_` is a base of others, not a choice.
+A file whose name begins with `_` is a base of other files, not a choice.
 """
 
 from collections.abc import Collection, Sequence
@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 
 def configuration_folder() -> Path:
-    """Return the folder of the configuration: inside the package when installed, beside it in a checkout."""
+    """Return the configuration folder: inside an installed package, next to the package in a checkout."""
     package = Path(__file__).resolve().parents[1]
     inside = package / "conf"
     return inside if inside.is_dir() else package.parent / "conf"
@@ -24,11 +24,11 @@ def choice_files(group: str) -> list[Path]:
 
 
 def load_choice(file: Path) -> DictConfig:
-    """Return a choice's options, including those of the files it is based on."""
-    own = OmegaConf.load(file)
-    assert isinstance(own, DictConfig)
-    bases = [name for name in own.pop("defaults", []) if name != "_self_"]
-    merged = OmegaConf.merge(*(OmegaConf.load(file.with_name(f"{name}.yaml")) for name in bases), own)
+    """Return the options of a choice, including those of its base files."""
+    content = OmegaConf.load(file)
+    assert isinstance(content, DictConfig)
+    bases = [name for name in content.pop("defaults", []) if name != "_self_"]
+    merged = OmegaConf.merge(*(OmegaConf.load(file.with_name(f"{name}.yaml")) for name in bases), content)
     assert isinstance(merged, DictConfig)
     return merged
 
@@ -69,42 +69,42 @@ SYNONYMS = {
     "resume": "checkpoint ckpt_path resume_from",
     "attention": "attn mechanism",
 }
-"""Names of an option in other programs, by option; the last part of a word is looked up here."""
+"""Names of an option in other programs, by option; the last part of an unknown name is looked up here."""
 
 CLOSE = 0.7
-"""Likeness (of `difflib`) from which a word counts as a misspelt option."""
+"""Smallest `difflib` ratio at which a word counts as a misspelt option."""
 
 SHOWN = 3
-"""Most options named in a message."""
+"""Largest number of options in a message."""
 
-OWN_TO_HYDRA = ("defaults", "hydra")
+HYDRA_KEYS = ("defaults", "hydra")
 """Root keys that are not options of a run."""
 
 
 @cache
 def option_files() -> dict[str, list[str]]:
-    """Return each option of `conf/` by dotted name, with its choices (`model=informer`), none for a root option.
+    """Return the options of `conf/`: dotted name → the choices that have it (`model=informer`), empty at the root.
 
-    Each attention place that is a choice of its own has the choices of `attention`.
+    The groups `decoder_attention` and `cross_attention` have the choices of `attention`.
     """
     folder = configuration_folder()
     root = OmegaConf.load(folder / "config.yaml")
     assert isinstance(root, DictConfig)
-    found: dict[str, list[str]] = {str(name): [] for name in _paths(root) if name.split(".")[0] not in OWN_TO_HYDRA}
+    options: dict[str, list[str]] = {str(name): [] for name in _paths(root) if name.split(".")[0] not in HYDRA_KEYS}
     for group in sorted(path.name for path in folder.iterdir() if path.is_dir()):
-        found.setdefault(group, [])
+        options.setdefault(group, [])
         for file in choice_files(group):
             if not file.read_text(encoding="utf-8").startswith("# @package _global_"):
                 for name in _paths(load_choice(file)):
-                    found.setdefault(f"{group}.{name}", []).append(f"{group}={file.stem}")
+                    options.setdefault(f"{group}.{name}", []).append(f"{group}={file.stem}")
     for place in ("decoder_attention", "cross_attention"):
-        for name, choices in [(name, choices) for name, choices in found.items() if name.startswith("attention.")]:
-            found[place + name.removeprefix("attention")] = [f"attention@{place}={each[10:]}" for each in choices]
-    return found
+        for name, choices in [(name, choices) for name, choices in options.items() if name.startswith("attention.")]:
+            options[place + name.removeprefix("attention")] = [f"attention@{place}={word[10:]}" for word in choices]
+    return options
 
 
 def about_option(name: str) -> str:
-    """Return the advice for an option that the composed configuration does not have."""
+    """Return the advice for an option that is not in the composed configuration."""
     if name.startswith("hydra."):
         return "Hydra has no such option"
     known = option_files()
@@ -132,7 +132,7 @@ def nearest_options(name: str) -> list[str]:
 
 
 def nearest_choice(group: str, name: str, choices: Collection[str]) -> str:
-    """Return a question that names the nearest of a group's choices, empty if none is near."""
+    """Return a question that suggests the nearest choices of a group, empty if no choice is near."""
     scores = {choice: SequenceMatcher(None, name.lower(), choice).ratio() for choice in choices}
     best = max(scores.values(), default=0.0)
     near = [f"{group}={choice}" for choice in sorted(choices) if scores[choice] >= max(CLOSE, best - 0.05)]
@@ -140,7 +140,7 @@ def nearest_choice(group: str, name: str, choices: Collection[str]) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names as in a sentence: a, b or c."""
+    """Join names as in a sentence: a, b or c."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
@@ -156,17 +156,17 @@ def _paths(config: object, prefix: str = "") -> list[str]:
 
 
 def _is_place(option: str, name: str) -> bool:
-    """Return whether an option is meant; decoder and cross-attention only count where the word names the place."""
+    """Return whether an option is a candidate: decoder and cross-attention only if the word names them."""
     place = option.split(".")[0]
     return place not in ("decoder_attention", "cross_attention") or name.startswith(place)
 
 
 def _likeness(name: str, option: str) -> float:
     whole = SequenceMatcher(None, name, option).ratio()
-    (group, last), (own, own_last) = _parts(name), _parts(option)
-    if group and group != own:
+    (group, last), (option_group, option_last) = _parts(name), _parts(option)
+    if group and group != option_group:
         return whole
-    return max(whole, SequenceMatcher(None, last, own_last).ratio())
+    return max(whole, SequenceMatcher(None, last, option_last).ratio())
 
 
 def _parts(name: str) -> tuple[str, str]:

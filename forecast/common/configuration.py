@@ -1,4 +1,4 @@
-"""Hydra's composed configuration as plain values, and its complaints in one line."""
+"""Hydra's composed configuration as plain values, and its errors in one line."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,38 +14,37 @@ from forecast.common.conf_files import about_option, configuration_folder, liste
 from forecast.common.errors import InputError, first_line, signal_behind
 
 COMPLAINTS = (HydraException, OmegaConfBaseException)
-"""Errors that Hydra raises about a command line or a file that it cannot compose."""
+"""Errors that Hydra raises for a command line or a file that it cannot compose."""
 
 LAUNCHERS = {"joblib": "joblib", "submitit": "slurm"}
-"""Prefixes of the launchers that need an extra, and the extra."""
+"""Launchers that need an optional dependency → the extra that installs it."""
 
 ABSENT = re.compile(r"Could not (?:override '([^'@]+)'|delete from config. '([^']+)' does not exist)")
-"""Hydra's message on a missing option."""
+"""Hydra's message for a missing option."""
 
 UNKNOWN_CHOICE = re.compile(r"Could not find '([^/']+)/(.*)' Available options in '\S+': (.*)$")
-"""Hydra's message on a missing choice: the group, the choice, the available ones."""
-
+"""Hydra's message for a missing choice: the group, the choice, the available choices."""
 
 OF_HYDRA = ("hydra/launcher", "hydra.launcher.", "hydra/sweeper", "hydra.sweeper.", "hydra.mode")
-"""Prefixes of the words that set how the jobs of a sweep run."""
+"""Prefixes of the overrides that set how the jobs of a sweep run."""
 
 
 def check_hydra_words(words: Iterable[str]) -> None:
-    """Refuse words that would have Hydra write elsewhere, or call what they name."""
+    """Raise InputError for overrides that make Hydra write elsewhere or call a named function."""
     for word in words:
         key = word.lstrip("+~").partition("=")[0].partition("@")[0]
         if not re.match(r"hydra([./]|$)", key):
             continue
         if key.startswith("hydra.sweep."):
-            raise InputError(f"{word}: the folders of a sweep are the program's: set output_dir, sweep.name")
+            raise InputError(f"{word}: the folders of a sweep are fixed: set output_dir or sweep.name")
         if not key.startswith(OF_HYDRA):
-            raise InputError(f"{word}: is settled here: leave it out (output_dir says where runs go)")
+            raise InputError(f"{word}: is set by the program: leave it out (output_dir sets the folder of the runs)")
         if "_target_" in word:
-            raise InputError(f"{word}: nothing is called by name here: choose hydra/launcher or hydra/sweeper")
+            raise InputError(f"{word}: targets are not allowed here: choose hydra/launcher or hydra/sweeper")
 
 
 def compose_words(words: Sequence[str], folder: Path | None = None) -> DictConfig:
-    """Return the configuration that the words of one training compose to, from `folder` if given."""
+    """Return the configuration that Hydra composes from the overrides of one training."""
     check_hydra_words(words)
     try:
         with initialize_config_dir(str(folder or configuration_folder()), version_base="1.3"):
@@ -55,7 +54,7 @@ def compose_words(words: Sequence[str], folder: Path | None = None) -> DictConfi
 
 
 def plain_values(config: DictConfig) -> dict[str, Any]:
-    """Return the configuration as plain values, interpolations resolved."""
+    """Return the configuration as plain values with interpolations resolved."""
     try:
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
@@ -65,7 +64,7 @@ def plain_values(config: DictConfig) -> dict[str, Any]:
 
 
 def check_trial(config: Mapping[str, Any], words: Sequence[str]) -> None:
-    """Refuse `trainer=smoke` where another word also sets the length of the run."""
+    """Raise InputError if `trainer=smoke` is overridden by another length of the run."""
     if "trainer=smoke" not in words or any(word.startswith("training.max_steps=") for word in words):
         return
     steps = OmegaConf.load(configuration_folder() / "trainer" / "smoke.yaml").training.max_steps
@@ -76,9 +75,9 @@ def check_trial(config: Mapping[str, Any], words: Sequence[str]) -> None:
 
 
 def one_line(error: BaseException) -> str:
-    """Return Hydra's complaint without its internals, or that of its cause; raise an interrupting signal again."""
+    """Return Hydra's message, or that of its cause, in one line; re-raise a signal behind the error."""
     if isinstance(error, MissingMandatoryValue):
-        return f"{error.full_key} is not given: set {error.full_key}=…, as in data=csv data.path=my.csv"
+        return f"{error.full_key} is missing: set {error.full_key}=…, as in data=csv data.path=my.csv"
     if (stopped := signal_behind(error)) is not None:
         raise stopped
     message = " ".join(str(error).split("Config search path")[0].split())
@@ -88,12 +87,12 @@ def one_line(error: BaseException) -> str:
         name = absent[1] or absent[2]
         return f"{name}: {about_option(name)}"
     if unknown := UNKNOWN_CHOICE.search(message):
-        group, name, choices = unknown[1], unknown[2], [each for each in unknown[3].split() if each[0] != "_"]
+        group, name, choices = unknown[1], unknown[2], [word for word in unknown[3].split() if word[0] != "_"]
         near = nearest_choice(group, name, choices)
         return f"{group}={name}: no such choice: choose {listed(choices)}{near and f'; {near}'}"
     message = re.sub(r" To append to your default list use .*", "", message)
     if type(error).__name__ == "OverrideParseException":
-        message += "; a value with blanks, brackets, ~ or = is quoted twice: 'data.path=\"my file [1].csv\"'"
+        message += "; quote a value with blanks, brackets, ~ or = twice: 'data.path=\"my file [1].csv\"'"
     for launcher, extra in LAUNCHERS.items():
         if f"hydra/launcher/{launcher}" in message:
             message += f"; install it: pip install -e '.[{extra}]'"

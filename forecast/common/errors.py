@@ -1,4 +1,4 @@
-"""Errors that are no bug of the program, each with its exit code."""
+"""Errors that are not bugs, each with its exit code."""
 
 
 class InputError(ValueError):
@@ -14,13 +14,13 @@ class NotFiniteError(ArithmeticError):
 
 
 class NotEnoughMemory(MemoryError):
-    """The request takes more memory than there is; the message says what to make smaller."""
+    """The request needs more memory than is available; the message says what to reduce."""
 
     exit_code = 6
 
 
 class Interrupted(Exception):
-    """A signal ended the training between two steps; the progress is saved."""
+    """A signal ended the training between two steps; its state is saved."""
 
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)
@@ -28,13 +28,13 @@ class Interrupted(Exception):
 
 
 class ParityError(ArithmeticError):
-    """An exported model's forecast differs from the run's; it is not written."""
+    """The forecast of an exported model differs from the run's; the model is not written."""
 
     exit_code = 1
 
 
 class ProcessFailed(Exception):
-    """Another process of the same run failed and took this one with it; the message says which, and why."""
+    """Another process of the same run failed; the message says which one and why."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -42,15 +42,15 @@ class ProcessFailed(Exception):
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error, in at most 200 letters."""
+    """Return the first line of an error, at most 200 characters."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__)[:200]
 
 
 def signal_behind(error: BaseException, before: BaseException | None = None) -> KeyboardInterrupt | SystemExit | None:
-    """Return the signal's exception behind `error`, None if there is none; ignore those behind `before`.
+    """Return the signal's exception in the chain of `error` up to `before`, None if there is none.
 
-    An interrupted library may fail as it cleans up, and raise that error instead.
+    An interrupted library may fail during its clean-up and raise that error instead.
     """
     seen: list[BaseException] = []
     end: BaseException | None = error

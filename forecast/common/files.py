@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, the lock of a folder, and nested mappings."""
+"""Atomic writes, folder locks, JSON files and nested mappings."""
 
 import fcntl
 import hashlib
@@ -16,32 +16,31 @@ from typing import IO, Any
 from forecast.common.errors import InputError, first_line
 
 DIGEST, BLANK = "digest", "0" * 64
-"""The last key of a sealed file, and its placeholder while the SHA-256 is computed."""
-
+"""Last key of a sealed file, and its placeholder while the SHA-256 is computed."""
 
 MOST_BYTES, DEEPEST = 2**24, 40
-"""Length of the longest JSON text that is read, and its deepest nesting."""
+"""Limits of a JSON text: size in bytes and depth of nesting."""
 
-DEEP = f"it is nested more than {DEEPEST} deep"
+DEEP = f"it is nested more than {DEEPEST} levels deep"
 
 
 def check_place(*paths: Path) -> None:
-    """Refuse files that cannot be written where `--output` puts them."""
+    """Raise InputError if files cannot be written to the paths of `--output`."""
     for path in paths:
         if not path.parent.is_dir():
-            raise InputError(f"{path.parent}: no such folder: make it, or choose another --output")
+            raise InputError(f"{path.parent}: no such folder: create it, or choose another --output")
         if path.is_dir():
             raise InputError(f"{path}: is a folder: choose another --output")
 
 
 def gone(folder: Path) -> InputError:
     """Return the error for an output folder that no longer exists."""
-    return InputError(f"{folder}: is no longer there: it was removed or renamed while the program wrote to it")
+    return InputError(f"{folder}: no longer exists: it was removed or renamed while the program wrote to it")
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Open a temporary file that replaces `path` once written and synced; after an error `path` is unchanged."""
+    """Open a temporary file that replaces `path` once it is written; after an error `path` is unchanged."""
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.", suffix=".tmp")
     except FileNotFoundError:
@@ -71,14 +70,14 @@ def _umask() -> int:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write plain values as JSON; numbers that are not finite are null, as JSON has none."""
+    """Write plain values as JSON, non-finite numbers as null."""
     text = json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False)
     with replacing(path) as file:
         file.write(text.encode() + b"\n")
 
 
 def write_sealed(path: Path, content: Mapping[str, Any]) -> None:
-    """Write plain values as `write_json` does, with a digest of the whole text, which `read_json` checks."""
+    """Write plain values as `write_json` does, with a digest of the text that `read_json` checks."""
     text = json.dumps(_finite({**content, DIGEST: BLANK}), indent=2, ensure_ascii=False, allow_nan=False).encode()
     head, _, tail = text.rpartition(BLANK.encode())
     with replacing(path) as file:
@@ -86,12 +85,12 @@ def write_sealed(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Return what `write_json` or `write_sealed` wrote, None where there is no file."""
+    """Return the content that `write_json` or `write_sealed` wrote, None if there is no file."""
     return read_with_digest(path)[0] if path.is_file() else None
 
 
 def read_with_digest(path: Path) -> tuple[Any, bool]:
-    """Return the content of a JSON file without its digest, and whether it had one; raise as `read_json` does."""
+    """Return the content of a JSON file without its digest, and whether it had one."""
     try:
         if path.is_symlink():
             raise ValueError("it is a link")
@@ -114,7 +113,7 @@ def parse_json(raw: bytes) -> Any:
     try:
         content = json.loads(raw)
         if b"\\u" in raw:
-            json.dumps(content, ensure_ascii=False).encode()  # half a letter can be written nowhere
+            json.dumps(content, ensure_ascii=False).encode()  # a lone surrogate cannot be encoded
     except RecursionError:
         raise ValueError(DEEP) from None
     level = [content]
@@ -128,23 +127,23 @@ def parse_json(raw: bytes) -> Any:
 
 def _check_digest(raw: bytes, digest: Any) -> None:
     if not isinstance(digest, str) or len(digest) != len(BLANK):
-        raise ValueError("its digest is none")
+        raise ValueError("its digest is not a SHA-256")
     head, _, tail = raw.rpartition(digest.encode())
     if hashlib.sha256(head + BLANK.encode() + tail).hexdigest() != digest:
-        raise ValueError("its digest differs from what was written")
+        raise ValueError("its digest does not match its content")
 
 
 def check_stored(content: bytes) -> None:
-    """Refuse a zip archive with compressed parts or parts that claim more bytes than it has; ours are uncompressed."""
+    """Raise ValueError for a zip archive with compressed members, or members that claim more bytes than it has."""
     try:
         with zipfile.ZipFile(BytesIO(content)) as archive:
-            parts = archive.infolist()
+            members = archive.infolist()
     except (zipfile.BadZipFile, OSError, ValueError, LookupError, NotImplementedError, struct.error) as error:
-        raise ValueError(f"it holds no archive ({first_line(error)})") from None
-    if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
-        raise ValueError("its parts are packed")
-    if sum(max(part.file_size, part.compress_size) for part in parts) > len(content):
-        raise ValueError("its parts are larger than the file")
+        raise ValueError(f"it is not a zip archive ({first_line(error)})") from None
+    if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+        raise ValueError("its members are compressed")
+    if sum(max(member.file_size, member.compress_size) for member in members) > len(content):
+        raise ValueError("its members are larger than the file")
 
 
 def _finite(content: Any) -> Any:
@@ -158,13 +157,13 @@ def _finite(content: Any) -> Any:
 
 
 def sha256(path: Path) -> str:
-    """Return the file's SHA-256, in hexadecimal."""
+    """Return the SHA-256 of a file in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def flatten(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the values under dotted paths; a list is a value."""
+    """Return the values by dotted path; a list is a value."""
     flat: dict[str, Any] = {}
     for key, value in content.items():
         flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
@@ -172,7 +171,7 @@ def flatten(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def look_up(content: Any, path: str) -> Any:
-    """Return the value at a dotted path, None where there is none."""
+    """Return the value at a dotted path, None if it is absent."""
     for part in path.split("."):
         content = content.get(part) if isinstance(content, Mapping) else None
     return content
@@ -180,18 +179,18 @@ def look_up(content: Any, path: str) -> Any:
 
 @contextmanager
 def folder_lock(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """Lock `folder` until the block or the process ends; no file is left in it.
+    """Lock `folder` until the block or the process ends, without a lock file.
 
-    If another process holds it, `wait` for that one, else raise InputError.
+    If another process holds the lock, `wait` for it or raise InputError.
     """
-    # not filelock: it needs a file of its own, which it leaves behind and cannot make in a read-only folder
+    # not filelock: its lock file stays behind and cannot be created in a read-only folder
     handle = os.open(folder, os.O_RDONLY)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(
-                f"{folder}: another process is training there: wait for it, or begin another run"
+                f"{folder}: another process is training there: wait for it, or start another run"
             ) from None
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Checks for NaN and infinity, in losses and gradients before the update and in forecasts."""
+"""Checks for NaN and infinity in losses, gradients, weights and forecasts."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,33 +12,33 @@ from torch.optim import Optimizer
 from forecast.common.errors import NotFiniteError
 
 READ_EVERY = 20
-"""Steps between two reads of the flag on an accelerator: a read waits for the device."""
+"""Steps between two reads of the flag on an accelerator, since a read waits for the device."""
 
 
 def check_forecast(values: np.ndarray, dates: pd.DatetimeIndex, columns: Sequence[str]) -> None:
-    """Raise NotFiniteError, naming column and time, if a forecast (h, C) has a value that is NaN or infinite."""
+    """Raise NotFiniteError, with column and time, if a forecast (h, C) has a NaN or infinite value."""
     bad = ~np.isfinite(values)
     if bad.any():
         step, place = np.argwhere(bad)[0]
         raise NotFiniteError(
             f"the forecast of {columns[place]!r} for {dates[step]} is {values[step, place]} ({int(bad.sum())} of "
-            f"{bad.size} values are not finite): no forecast is made: the model's weights or its input are damaged"
+            f"{bad.size} values are not finite): no forecast is written: check the weights and the input for damage"
         )
 
 
 class FiniteGuard:
-    """Stops a run at its first loss or gradient that is NaN or infinite.
+    """Guard that stops a run at its first NaN or infinite loss or gradient.
 
     On the CPU the step raises before its update. On an accelerator the gradients of a bad step are zeroed on the
-    device, so that the weights stay finite; the update is then the momentum's alone. The flag is read every
-    `READ_EVERY` steps and before each validation, hence before any checkpoint.
+    device, so that the weights stay finite and only momentum updates them. The flag is read every
+    `READ_EVERY` steps and before each validation, and so before each checkpoint.
     """
 
     def __init__(self) -> None:
         self._first_bad: Tensor | None = None
 
     def check(self, loss: Tensor, norm: Tensor, parameters: Iterable[Tensor], step: int) -> None:
-        """Check loss and gradient norm of `step`, from 0; raise at once on a CPU, steps later elsewhere."""
+        """Check loss and gradient norm of `step`, counted from 0; only on a CPU the error is raised at once."""
         finite = torch.isfinite(loss.detach()) & torch.isfinite(norm)
         if loss.device.type == "cpu":
             if not finite:
@@ -64,7 +64,7 @@ def check_validation(mse: float, step: int) -> None:
     """Raise NotFiniteError if the validation MSE after `step` steps is NaN or infinite."""
     if not math.isfinite(mse):
         raise NotFiniteError(
-            f"validation after step {step}: not finite (MSE {mse}): look for extreme values in the validation part"
+            f"validation after step {step}: not finite (MSE {mse}): look for extreme values in the validation split"
             + (", or lower optimizer.lr" if step else "")
         )
 
@@ -82,13 +82,13 @@ def check_state(weights: Mapping[str, Tensor], optimizer: Optimizer, step: int) 
     if not finite.all():
         name, _ = named[int(finite.int().argmin())]
         raise NotFiniteError(
-            f"step {step}: not finite after its update ({name}): it is not saved, the checkpoint before it is kept: "
-            "go on from that one, or begin a new run with a lower optimizer.lr"
+            f"step {step}: not finite after its update ({name}): it is not saved, the previous checkpoint is kept: "
+            "resume from that one, or start a new run with a lower optimizer.lr"
         )
 
 
-def _message(step: int, what: str) -> str:
+def _message(step: int, values: str) -> str:
     return (
-        f"step {step}: not finite ({what}): its gradients are not applied, but the steps before it may have spoilt the "
+        f"step {step}: not finite ({values}): its gradients are not applied, but earlier steps may have damaged the "
         "weights: lower optimizer.lr or training.max_grad_norm, or look for extreme values in the data"
     )

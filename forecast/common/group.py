@@ -19,15 +19,15 @@ ON_THIS_MACHINE = "file://"
 
 
 class Group:
-    """The processes that train one model; None as `place` is a single process, which exchanges nothing.
+    """The processes that train one model; without a `place`, a single process that exchanges nothing.
 
-    All processes must call the same methods in the same order. Python values are pickled, between the processes of one
-    run only.
+    All processes must call the same methods in the same order. Python values are pickled, only between the processes
+    of one run.
     """
 
     def __init__(self, place: Place | None = None) -> None:
         self.place = Place() if place is None else place
-        self.told = False
+        self.notified = False
         self._connected = False
 
     @property
@@ -46,15 +46,15 @@ class Group:
         return self.place.rank == 0
 
     def share(self, count: int) -> range:
-        """Return this process's part of `count` positions; in order of rank the parts cover each position once."""
+        """Return this process's share of `count` positions; in order of rank the shares cover each position once."""
         return range(self.rank * count // self.size, (self.rank + 1) * count // self.size)
 
     def connect(self) -> None:
-        """Join the other processes, once: values and sums go over gloo, gradients on GPUs over NCCL."""
+        """Join the other processes once; values and sums use gloo, gradients on GPUs NCCL."""
         if self.size == 1 or self._connected:
             return
         self._threads = torch.get_num_threads()
-        self._settle()
+        self._set_environment()
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         distributed.init_process_group(backend, init_method=self.place.meeting, rank=self.rank, world_size=self.size)
         self._connected = True
@@ -67,23 +67,23 @@ class Group:
             torch.set_num_threads(self._threads)
 
     def hand_out(self, content: Content | None = None) -> Content:
-        """Return the leading process's value to all."""
+        """Send the leading process's value to all processes and return it."""
         self.connect()
-        self.told = True
+        self.notified = True
         box = [content]
         if self.size > 1:
             distributed.broadcast_object_list(box, src=0)
-        return box[0]  # type: ignore[return-value]  # what leads gives something
+        return box[0]  # type: ignore[return-value]  # the leading process passes a value
 
     def gather(self, content: Content) -> list[Content]:
-        """Return all processes' values to all, by rank."""
+        """Return the values of all processes, by rank, in every process."""
         gathered: list[Any] = [content] * self.size
         if self.size > 1:
             distributed.all_gather_object(gathered, content)
         return gathered
 
     def collect(self, content: Content) -> list[Content] | None:
-        """Return all processes' values to the leading one, by rank; None to the others."""
+        """Return the values of all processes, by rank, in the leading process; None in the others."""
         if self.size == 1:
             return [content]
         collected: list[Any] | None = [None] * self.size if self.leads else None
@@ -91,13 +91,13 @@ class Group:
         return collected
 
     def total(self, tensor: Tensor) -> Tensor:
-        """Return the sum over all processes, added in order of rank, so that it is the same number for all."""
+        """Return the sum over all processes, added in order of rank, so that all get the same number."""
         if self.size == 1:
             return tensor
-        own = tensor.detach().cpu().contiguous()
-        pieces = [torch.empty_like(own) for _ in range(self.size)]
-        distributed.all_gather(pieces, own)
-        return reduce(add, pieces).to(tensor.device)
+        ours = tensor.detach().cpu().contiguous()
+        tensors = [torch.empty_like(ours) for _ in range(self.size)]
+        distributed.all_gather(tensors, ours)
+        return reduce(add, tensors).to(tensor.device)
 
     def summed(self, tensor: Tensor) -> Tensor:
         """Return the sum over all processes without leaving the device and without a gradient."""
@@ -115,8 +115,8 @@ class Group:
         distributed.all_reduce(tensor, op=distributed.ReduceOp.MAX)
         return int(tensor)
 
-    def _settle(self) -> None:
-        """On one machine use the loopback interface only; share the cores among own children."""
+    def _set_environment(self) -> None:
+        """On one machine, use only the loopback interface, and share the cores among this program's processes."""
         names = [name for _, name in socket.if_nameindex() if name in ("lo", "lo0")]
         if names and self.place.local_size == self.size:
             os.environ.setdefault("GLOO_SOCKET_IFNAME", names[0])

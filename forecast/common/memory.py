@@ -1,4 +1,4 @@
-"""Memory: how much is free, and the peak usage."""
+"""Free memory and peak memory usage."""
 
 import ctypes
 import gc
@@ -15,9 +15,9 @@ _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Free what earlier work in this process left and reset the peak, as far as the system allows.
+    """Free unused memory and reset the peak, as far as the system allows.
 
-    On a CPU, memory that the process itself holds, such as its libraries, stays in the peak.
+    On a CPU, memory in use, such as that of libraries, stays in the peak.
     """
     gc.collect()
     if device.type == "cuda":
@@ -25,7 +25,7 @@ def reset_peak_memory(device: torch.device) -> None:
         torch.cuda.reset_peak_memory_stats(device)
         return
     if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc alone has it
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # only in glibc
         if trim is not None:
             trim(0)
     try:
@@ -51,7 +51,7 @@ _GROUP = Path("/sys/fs/cgroup")
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """Return the memory that can still be allocated, None where the system does not say."""
+    """Return the memory that can still be allocated, None if unknown."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -84,8 +84,8 @@ def _cached(stat: Path) -> int:
 def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
     """Return the peak of allocated bytes during `run`, with its result, without its inputs.
 
-    Measured by the allocator: its statistics on CUDA, its record of each allocation on a CPU, scratch of kernels
-    included. Memory that a library below torch takes directly from the system is missing.
+    Measured by torch's allocator, temporary buffers of kernels included: its statistics on CUDA, its record of each
+    allocation on a CPU. Memory that a library below torch takes directly from the system is not included.
     """
     return _peak_on_cuda(run, device) if device.type == "cuda" else _peak_on_cpu(run)
 
@@ -102,7 +102,7 @@ def _peak_on_cuda(run: Callable[[], object], device: torch.device) -> int:
 
 
 def _peak_on_cpu(run: Callable[[], object]) -> int:
-    # The profiler's library announces each start and stop on the error stream, whatever is asked of it.
+    # The profiler's library logs each start and stop to the error stream.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as recorded:
         result = run()
@@ -115,8 +115,8 @@ def _peak_on_cpu(run: Callable[[], object]) -> int:
 
 def peak_of_sum(changes: list[int]) -> int:
     """Return the highest running sum of allocations (positive) and releases (negative), at least 0."""
-    held = peak = 0
+    total = peak = 0
     for change in changes:
-        held += change
-        peak = max(peak, held)
+        total += change
+        peak = max(peak, total)
     return peak

@@ -1,4 +1,4 @@
-"""Types of command-line options, for argparse."""
+"""Types of command-line options for argparse."""
 
 
 def positive(text: str) -> int:
@@ -44,7 +44,7 @@ def window(text: str) -> tuple[int, int]:
     return positive(look_back), positive(horizon)
 
 
-# as argparse complains
+# names in the error messages of argparse
 positive.__name__ = "integer of at least 1"
 minutes.__name__ = "number of minutes above 0"
 seconds.__name__ = "number of seconds"

@@ -15,21 +15,21 @@ from matplotlib.lines import Line2D
 from forecast.common.files import replacing
 
 MAX_SERIES = 7
-"""Series drawn: the first ones; the picture names others."""
+"""Largest number of series in a picture: the first ones are drawn, the others named."""
 
 NAMED = 5
-"""Most undrawn series that a line names."""
+"""Largest number of undrawn series in a line."""
 
 
 def plot_line(panel: Axes, places: Any, values: np.ndarray, **style: Any) -> list[Line2D]:
-    """Draw a line at n numbers or times, and a point where a value (n,) has no finite neighbour."""
+    """Draw a line through n values, and a point where a value has no finite neighbour."""
     finite = np.pad(np.isfinite(np.asarray(values, dtype=float)), 1)
     alone = finite[1:-1] & ~finite[:-2] & ~finite[2:]
     return panel.plot(places, values, marker="." if alone.any() else "", markevery=alone, **style)
 
 
 def not_drawn(picture: Path, targets: Sequence[str]) -> str | None:
-    """Return a line that names the targets which a picture leaves out, None where it draws all."""
+    """Return a line that names the targets not drawn in a picture, None if all are drawn."""
     absent = targets[MAX_SERIES:]
     return f"{picture.name}: {_share(targets)}; not drawn: {_shortened(absent)}" if absent else None
 
@@ -37,7 +37,7 @@ def not_drawn(picture: Path, targets: Sequence[str]) -> str | None:
 def draw_forecast(
     path: Path, past: pd.DataFrame, forecast: pd.DataFrame, truth: pd.DataFrame | None = None, title: str = ""
 ) -> None:
-    """Write a PNG: one panel a target, in original units, the last three horizons of the past at most."""
+    """Write a PNG: one panel per target, in original units, with at most three horizons of the past."""
     names = list(forecast.columns)[:MAX_SERIES]
     shown = past.iloc[-3 * len(forecast) :]
     absent = [str(name) for name in forecast.columns[MAX_SERIES:]]
@@ -45,7 +45,7 @@ def draw_forecast(
         title += f"\n{_share(forecast.columns)}; not drawn: {shorten(_shortened(absent), 105, placeholder=' …')}"
     height, above = 1.2 + 1.7 * len(names), 0.52 if absent else 0.35
     figure = Figure(figsize=(10, height))
-    # by hand: a layout engine draws everything twice to find the same places
+    # fixed positions: a layout engine draws everything twice for the same result
     figure.subplots_adjust(left=0.09, right=0.99, top=1 - above / height, bottom=0.95 / height, hspace=0.12)
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]

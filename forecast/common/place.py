@@ -1,4 +1,4 @@
-"""The rank of this process among those that train a model: alone, or started by torchrun, srun or this program."""
+"""The rank of a training process: a single one, or one started by torchrun, srun or this program."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from forecast.common.errors import InputError
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a process among those that train one model.
+    """The rank of a process among those that train one model.
 
-    `rank` counts from 0 among all `size` processes; rank 0 alone writes and prints. `local_rank` of `local_size` is the
-    same on one machine, and the number of its GPU. `meeting` is the rendezvous address for `torch.distributed`.
+    `rank` counts from 0 among all `size` processes; only rank 0 writes and prints. `local_rank` of `local_size` is the
+    same on one machine, and the index of its GPU. `meeting` is the rendezvous address for `torch.distributed`.
     """
 
     rank: int = 0
@@ -22,13 +22,13 @@ class Place:
 
 
 def started_place(environment: Mapping[str, str]) -> Place | None:
-    """Return the place that torchrun or srun gave this process, None where neither started several.
+    """Return the place that torchrun or srun gave this process, None if neither started several processes.
 
     Sources: docs.pytorch.org/docs/stable/elastic/run.html, slurm.schedmd.com/srun.html, "output environment variables".
     """
     if "TORCHELASTIC_RUN_ID" in environment:
         place = _of_torchrun(environment)
-    elif "SLURM_STEP_ID" in environment:  # srun alone sets it; in an allocation without srun there is one process
+    elif "SLURM_STEP_ID" in environment:  # set by srun only; an allocation without srun has one process
         place = _of_srun(environment)
     else:
         return None
@@ -40,14 +40,14 @@ def find_place(started: Place | None, local_size: int, nodes: int) -> Place:
     if started is None:
         if nodes > 1:
             raise InputError(
-                f"trainer.num_nodes={nodes}: the processes of several machines are started by torchrun or srun: "
-                "start it with one of them, or set it to 1"
+                f"trainer.num_nodes={nodes}: several machines need torchrun or srun: "
+                "start the run with one of them, or set trainer.num_nodes=1"
             )
         return Place(size=local_size, local_size=local_size)
     if (started.local_size, started.size) != (local_size, local_size * nodes):
         raise InputError(
             f"trainer.devices={local_size}, trainer.num_nodes={nodes}: {started.size} processes were started, "
-            f"{started.local_size} on each machine: let the two agree, as with trainer=ddp"
+            f"{started.local_size} on each machine: make the two agree, as with trainer=ddp"
         )
     return started
 
@@ -66,7 +66,7 @@ def _of_srun(environment: Mapping[str, str]) -> Place:
 
 
 def _srun_address(environment: Mapping[str, str]) -> str:
-    """Return host and port as Lightning does: the first machine, and a port derived from the job's number."""
+    """Return host and port as Lightning does: the first machine, and a port derived from the job ID."""
     from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 
     nodes = environment.get("SLURM_STEP_NODELIST") or environment["SLURM_JOB_NODELIST"]

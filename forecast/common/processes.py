@@ -1,4 +1,4 @@
-"""Child processes that answer one request, and the signals that ask a process to end."""
+"""Child processes that answer one request, and the signals that end a process."""
 
 import json
 import os
@@ -19,17 +19,17 @@ from types import FrameType
 from typing import Any
 
 GLANCE = 0.5
-"""Seconds of one wait for a reply: a signal that comes just before an endless wait would not be seen in it."""
+"""Seconds of one wait for a reply: a signal just before an unlimited wait would go unnoticed."""
 
 _OUT_OF_MEMORY = (
     *("bad_alloc", "MemoryError", "Cannot allocate memory", "can't allocate memory", "Thread creation failed"),
 )
-"""Output of a process that died of a memory limit in a library that raises no exception."""
+"""Output of a process that a memory limit ended in a library without exceptions."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a child process ended: exit code (minus the signal that killed it), reply (None if it had none), output."""
+    """The end of a child process: exit code (minus the signal number if killed), reply or None, output."""
 
     code: int
     reply: Any
@@ -37,15 +37,16 @@ class Ended:
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether the process died for lack of memory."""
+        """Whether the process ended because it ran out of memory."""
         return self.code == -signal.SIGKILL or any(words in self.printed for words in _OUT_OF_MEMORY)
 
 
 class Child:
-    """The function `function` (`forecast.plan.worker:answer`) in a new process: `request` and reply are JSON.
+    """A call of `function` (`forecast.plan.worker:answer`) in a new process; `request` and reply are JSON.
 
-    The process has a group of its own, which a terminal's signals do not reach. It ends with this process, because its
-    standard input closes then, and removes the folder `scratch`. `threads` None takes the environment's number.
+    The process has a separate process group, which signals of the terminal do not reach. It ends when this process
+    ends, since its standard input closes, and then removes the folder `scratch`. `threads` is the number of CPU
+    threads; None: that of the environment.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Child:
         try:
             self.process.stdin.write(json.dumps(message).encode() + b"\n")
             self.process.stdin.flush()
-        except BrokenPipeError:  # it has ended already, and its exit code says how
+        except BrokenPipeError:  # it has ended; its exit code says why
             self.let_go()
 
     def __enter__(self) -> "Child":
@@ -80,22 +81,22 @@ class Child:
 
     @property
     def printed(self) -> str:
-        """Its output so far."""
+        """The output of the process so far."""
         return os.pread(self._output, os.fstat(self._output).st_size, 0).decode(errors="replace").strip()
 
     @property
     def printed_at(self) -> float:
-        """The time at which it last printed."""
+        """The time of the last output."""
         return os.fstat(self._output).st_mtime
 
     def let_go(self) -> None:
-        """Close its standard input, which makes it end."""
+        """Close the standard input of the process, which ends it."""
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):
             self.process.stdin.close()
 
     def wait(self, seconds: float | None = None) -> Ended:
-        """Return how it ended; raise TimeoutError after `seconds`."""
+        """Wait for the end of the process and return it; raise TimeoutError after `seconds`."""
         assert self.process.stdout is not None
         until = None if seconds is None else time.monotonic() + seconds
         while not select.select([self.process.stdout], [], [], GLANCE)[0]:
@@ -103,14 +104,14 @@ class Child:
                 raise TimeoutError
         reply = self.process.stdout.read()
         code = self.process.wait()
-        whole = reply.endswith(b"\n")  # one that was killed while it wrote has not replied
-        return Ended(code, json.loads(reply) if whole else None, self.printed)
+        complete = reply.endswith(b"\n")  # not if the process was killed while writing
+        return Ended(code, json.loads(reply) if complete else None, self.printed)
 
 
 def run_python(
     function: str, request: Mapping[str, Any], *, threads: int | None = None, seconds: float | None = None
 ) -> Ended:
-    """Call a function in a new process and return how it ended; see `Child`, and `Child.wait` for the time."""
+    """Call a function in a new process, wait at most `seconds` and return its end; see `Child`."""
     with Child(function, request, threads=threads) as child:
         return child.wait(seconds)
 
@@ -121,15 +122,15 @@ def command(function: str) -> list[str]:
 
 
 def environment(threads: int | None = None) -> dict[str, str]:
-    """Return the environment of a process with this one's imports that computes with `threads`."""
+    """Return the environment of a child process with the import path of this one and `threads` CPU threads."""
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
     return {**os.environ, "PYTHONPATH": paths, **({} if threads is None else {"OMP_NUM_THREADS": str(threads)})}
 
 
 def answer() -> None:
-    """Answer the request on standard input, as the new process of `Child`."""
+    """Answer the request on standard input; runs in the process of `Child`."""
     with os.fdopen(os.dup(1), "w") as reply:
-        os.dup2(2, 1)  # what is printed on the way is no reply
+        os.dup2(2, 1)  # printed text is not part of the reply
         message = json.loads(sys.stdin.readline())
         end_with_the_starter(message["scratch"])
         content = pkgutil.resolve_name(sys.argv[1])(**message["request"])
@@ -140,7 +141,7 @@ def end_with_the_starter(scratch: str | None = None) -> None:
     """End this process when its standard input closes, and remove the folder `scratch`."""
 
     def wait() -> None:
-        os.read(0, 1)  # not through a buffer, whose lock a process that ends could not have
+        os.read(0, 1)  # unbuffered: an ending process could not take the lock of a buffer
         if scratch is not None:
             shutil.rmtree(scratch, ignore_errors=True)
         os._exit(0)
@@ -149,7 +150,7 @@ def end_with_the_starter(scratch: str | None = None) -> None:
 
 
 ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-"""Signals that ask a process to end: from a scheduler, a closing terminal, and SLURM before its limit."""
+"""Signals that end a process: from a scheduler, a closing terminal, and SLURM before its time limit."""
 
 SIGNALS = (*ENDING, signal.SIGINT)
 
@@ -160,9 +161,9 @@ def is_heard(number: signal.Signals) -> bool:
 
 
 class StopRequest:
-    """Notes the first of `SIGNALS` between `listen` and `forget` as `number`; a second one acts at once.
+    """A handler that stores the first signal in `number`; a second signal takes effect at once.
 
-    `pass_on` is called at the first, to stop another process.
+    It is active between `listen` and `forget`. The first signal calls `pass_on`, which stops another process.
     """
 
     def __init__(self, pass_on: Callable[[], None] = lambda: None) -> None:
@@ -171,14 +172,14 @@ class StopRequest:
         self._before: dict[signal.Signals, Any] = {}
 
     def listen(self) -> None:
-        """Install the signal handlers; only a process's main thread can."""
+        """Install the signal handlers, in the main thread only."""
         if threading.current_thread() is threading.main_thread() and not self._before:
-            self._before = {each: signal.signal(each, self._note) for each in SIGNALS if is_heard(each)}
+            self._before = {number: signal.signal(number, self._note) for number in SIGNALS if is_heard(number)}
 
     def forget(self) -> None:
         """Restore the previous signal handlers."""
-        for each, handler in self._before.items():
-            signal.signal(each, handler)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
         self._before = {}
 
     def _note(self, number: int, frame: FrameType | None) -> None:

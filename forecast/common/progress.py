@@ -1,4 +1,4 @@
-"""Progress of a long measurement on the error stream: a bar on a terminal, lines where it is piped."""
+"""Progress of a long measurement on the error stream: a bar in a terminal, lines in a pipe."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -11,10 +11,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from forecast.common.timing import clock
 
 LINE = 10.0
-"""Seconds between two lines where there is no terminal."""
+"""Seconds between two lines without a terminal."""
 
 BEAT = 30.0
-"""Seconds after which a line repeats what runs, if another process runs it."""
+"""Seconds after which the line of a case that another process runs is repeated."""
 
 Reports = tuple[Callable[[str], None], Callable[[int], None]]
 
@@ -23,11 +23,11 @@ Reports = tuple[Callable[[str], None], Callable[[int], None]]
 def progress(
     total: int, *, quiet: bool, opening: str = "", elsewhere: bool = False, console: Console | None = None
 ) -> Iterator[Reports]:
-    """Show how many of `total` cases are done; yield what reports the running case, and what adds cases.
+    """Show how many of `total` cases are done; yield two functions: name the running case, add finished cases.
 
-    `opening` is the first line. `elsewhere` says that other processes measure: time and the estimated rest are then
-    shown continuously. Otherwise something is shown only between passes, which costs them no time. `console` defaults
-    to the error stream.
+    `opening` is the first line. `elsewhere` says that other processes measure; elapsed and remaining time are then
+    updated continuously. Otherwise output appears only between passes, so that it does not slow them. `console`
+    defaults to the error stream.
     """
     console = Console(stderr=True) if console is None else console
     if quiet:
@@ -65,7 +65,7 @@ def _lines(total: int, console: Console, elsewhere: bool) -> Iterator[Reports]:
     def show(least: float) -> None:
         if (seconds := monotonic()) - state.shown >= least:
             state.shown = seconds
-            with suppress(ValueError, OSError):  # a stream that was closed meanwhile
+            with suppress(ValueError, OSError):  # the stream may be closed by now
                 console.print(
                     f"{state.done} of {total}, {clock(seconds - state.began)}: {state.now()}",
                     soft_wrap=True, markup=False, highlight=False,
@@ -94,13 +94,13 @@ def _lines(total: int, console: Console, elsewhere: bool) -> Iterator[Reports]:
 
 
 class _State:
-    def __init__(self, total: int, foretells: bool) -> None:
-        self.total, self.foretells = total, foretells
+    def __init__(self, total: int, estimates: bool) -> None:
+        self.total, self.estimates = total, estimates
         self.done, self.text, self.began, self.shown = 0, "", monotonic(), float("-inf")
 
     def now(self) -> str:
-        """Return what runs, with the remaining time if cases take equally long."""
-        if not (self.foretells and self.done):
+        """Return the running case, with an estimate of the remaining time if requested."""
+        if not (self.estimates and self.done):
             return self.text
         left = (monotonic() - self.began) / self.done * (self.total - self.done)
         return f"{self.text}; about {clock(left)} left"

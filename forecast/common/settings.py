@@ -1,4 +1,4 @@
-"""Options of a configuration, declared once: each field of a settings class has its meaning, unit and range."""
+"""Options of a configuration: each field of a settings class declares a meaning, a unit and a range."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -8,7 +8,7 @@ from typing import Any, TypeVar, dataclass_transform, get_args, get_origin, get_
 from forecast.common.errors import InputError
 
 MOST = 2**53
-"""Largest whole number: none that counts anything is larger."""
+"""Largest whole number that an option accepts."""
 
 T = TypeVar("T")
 
@@ -39,11 +39,11 @@ class Option:
 
     @property
     def has_bounds(self) -> bool:
-        """Whether the value must lie in a range."""
+        """Whether the option has a range."""
         return any(bound is not None for bound in (self.least, self.above, self.most, self.below))
 
     def holds(self, value: float) -> bool:
-        """Return whether `value` lies in the range."""
+        """Return whether `value` is in the range."""
         return (
             (self.least is None or value >= self.least)
             and (self.above is None or value > self.above)
@@ -67,24 +67,24 @@ def option(about: str, *, default: Any = MISSING, **rest: Any) -> Any:
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(option,))
 def settings(declared: type[T]) -> type[T]:
-    """Make a frozen dataclass whose fields are options."""
+    """Make a frozen dataclass from a class whose fields are options."""
     return dataclass(frozen=True, kw_only=True)(declared)
 
 
 def options_of(declared: Any) -> dict[str, Option]:
     """Return the options of a settings class by name."""
-    return {each.name: each.metadata[_METADATA] for each in fields(declared) if _METADATA in each.metadata}
+    return {item.name: item.metadata[_METADATA] for item in fields(declared) if _METADATA in item.metadata}
 
 
 def read_options(declared: Any, values: Mapping[str, Any], group: str) -> dict[str, Any]:
-    """Return the values of a group, checked against the kinds and ranges that a settings class declares.
+    """Return the values of a group, checked against the types and ranges that a settings class declares.
 
     An option with a default may be absent. `group` is its name in messages, empty at the root.
     """
     prefix = f"{group}." if group else ""
     known, hints = options_of(declared), get_type_hints(declared)
     check_options(declared, values, group)
-    check_present(values, (each.name for each in fields(declared) if each.name in known and _is_required(each)), prefix)
+    check_present(values, (item.name for item in fields(declared) if item.name in known and _is_required(item)), prefix)
     for key, value in values.items():
         _check_range(known[key], value, kinds_of(hints[key]), f"{prefix}{key}")
     return dict(values)
@@ -107,7 +107,7 @@ def _check_range(declared: Option, value: Any, kinds: tuple[Any, ...], key: str)
 def check_options(declared: Callable[..., Any], values: Mapping[str, Any], group: str) -> None:
     """Check values against the plain types (int, float, bool, str, list, dict, None, unions) that `declared` annotates.
 
-    An int counts as a float; a bool is no number.
+    An int counts as a float; a bool does not count as a number.
     """
     prefix = f"{group}." if group else ""
     hints = get_type_hints(declared)
@@ -126,16 +126,16 @@ def check_options(declared: Callable[..., Any], values: Mapping[str, Any], group
 
 
 def check_least(value: float, least: float, key: str) -> None:
-    """Refuse a value below `least` with an InputError."""
+    """Raise InputError if a value is below `least`."""
     if not value >= least:
         raise InputError(f"{key}={value}: must be at least {least}")
 
 
 def check_present(values: Mapping[str, Any], keys: Iterable[str], prefix: str) -> None:
-    """Refuse a configuration that lacks one of `keys` with an InputError."""
+    """Raise InputError if one of `keys` is missing."""
     for key in keys:
         if key not in values:
-            raise InputError(f"{prefix}{key}: is missing: every run needs it")
+            raise InputError(f"{prefix}{key}: is missing: set it, every run needs it")
 
 
 def kinds_of(hint: Any) -> tuple[Any, ...]:

@@ -1,7 +1,7 @@
-"""CSV files in which no cell of text is a formula to a spreadsheet.
+"""CSV files without cells that a spreadsheet runs as formulas.
 
-A spreadsheet runs a cell that begins with =, +, - or @, also behind a tab or a line end. Such a text, or one with
-leading apostrophes, gets an apostrophe in front; removing one restores it. Numbers stay as they are.
+A spreadsheet runs a cell that begins with =, +, - or @, also after a tab or a line end. Such a text, with or without
+leading apostrophes, gets one more apostrophe in front; removing it restores the text. Numbers are unchanged.
 """
 
 import csv
@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)? ?%?")
 
 
 def guard(text: str) -> str:
-    """Return the text as a cell that no spreadsheet runs; a plain number or percentage stays as it is."""
+    """Return the text as a cell that no spreadsheet runs; a plain number or percentage is unchanged."""
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 
@@ -31,8 +31,8 @@ def unguard(cell: str) -> str:
 
 
 def write_frame(file: IO[bytes], frame: "pd.DataFrame", *, index: bool = True, float_format: str | None = None) -> None:
-    """Write a frame as CSV, its names and cells of text guarded."""
-    import pandas as pd  # here, since most who write a table have none
+    """Write a frame as CSV with guarded names and text cells."""
+    import pandas as pd  # imported here: most writers of tables do not need pandas
 
     guarded = frame.rename(columns=_guarded_cell)
     texts = [str(name) for name in (*frame.columns, frame.index.name)]
@@ -55,7 +55,7 @@ def write_frame(file: IO[bytes], frame: "pd.DataFrame", *, index: bool = True, f
 
 
 def csv_bytes(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> bytes:
-    """Return rows as a CSV file under the names of their columns, texts guarded; None is an empty cell."""
+    """Return rows as a CSV file with a header and guarded texts; None is an empty cell."""
     lines = [[guard(name) for name in columns], *([_guarded_cell(row.get(name)) for name in columns] for row in rows)]
     text = io.StringIO(newline="")
     quoting = _quoting(cell for line in lines for cell in line if isinstance(cell, str))
@@ -64,12 +64,12 @@ def csv_bytes(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> byte
 
 
 def _quoting(texts: Iterable[str]) -> Literal[0, 2]:
-    """Return how cells are quoted: all texts if one has a carriage return, which csv otherwise leaves bare."""
+    """Return the quoting rule: quote all texts if one has a carriage return, which csv otherwise does not quote."""
     return csv.QUOTE_NONNUMERIC if any("\r" in text for text in texts) else csv.QUOTE_MINIMAL
 
 
 def read_rows(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Return the names of a CSV file that this program wrote, and each row with the number of its last line."""
+    """Return the header of a CSV file that this program wrote, and each row with the number of its last line."""
     reader = csv.reader(io.StringIO(path.read_text(encoding="utf-8"), newline=""))
     names = [unguard(cell) for cell in next(reader, [])]
     return names, [(reader.line_num, [unguard(cell) for cell in cells]) for cells in reader if cells]

@@ -1,4 +1,4 @@
-"""Tables for a person: Markdown, CSV and the terminal."""
+"""Tables as Markdown, CSV and terminal output."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from rich.table import Table as TerminalTable
 
 WIDTH = 120
-"""Characters of a line that tables are laid out for."""
+"""Width of tables in characters."""
 
 MARKS = {"✓": "green", "✗": "bold red"}
-"""Colours of signs in a terminal."""
+"""Terminal colours of symbols."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of text, escaped by each writer for its format; its first `words` columns are words, aligned left."""
+    """A table of text, escaped by each writer for its format; the first `words` columns are aligned left."""
 
     title: str
     headings: Sequence[str]
@@ -34,15 +34,15 @@ class Table:
     words: int = 1
 
     def to_markdown(self, level: int = 2) -> str:
-        """Return the table as Markdown: the title, if any, as a heading of that level, the notes as a list."""
+        """Return the table as Markdown: the title as a heading of that level, the notes as a list."""
         head = [f"{'#' * level} {inert(self.title)}", ""] if self.title else []
         rule = "|" + "---|" * self.words + "---:|" * (len(self.headings) - self.words)
         notes = ["", *(f"- {inert(note)}" for note in self.notes)] if self.notes else []
         return "\n".join([*head, _line(self.headings), rule, *map(_line, self.cells), *notes, *([""] if head else [])])
 
     def to_terminal(self, *, compact: bool = False) -> "TerminalTable":
-        """Return the table for rich; a compact one has no grid and folds its first column."""
-        from rich import box  # here, since most who write tables print none
+        """Return the table for rich; a compact table has no grid and folds its first column."""
+        from rich import box  # imported here: most writers of tables print nothing
         from rich.table import Table as TerminalTable
         from rich.text import Text
 
@@ -70,24 +70,24 @@ class Table:
 
 def show(console: "Console", tables: Sequence[Table]) -> None:
     """Print tables, titles and notes aligned left."""
-    for each in tables:
-        shown = each.to_terminal()
-        shown.title_justify = shown.caption_justify = "left"
-        console.print(shown)
+    for item in tables:
+        output = item.to_terminal()
+        output.title_justify = output.caption_justify = "left"
+        console.print(output)
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table of words, without a title."""
+    """Return a Markdown table of text without a title."""
     return Table("", headings, rows, words=len(headings)).to_markdown()
 
 
 def to_csv(rows: Sequence[Row]) -> bytes:
-    """Return rows of the same keys as a CSV file; None is an empty cell."""
+    """Return rows with the same keys as a CSV file; None is an empty cell."""
     return csv_bytes(rows, list(rows[0]))
 
 
 def inert(text: str) -> str:
-    """Return a line of text such that no name in it becomes a tag, a link or a picture of a page."""
+    """Escape a line of text so that no name in it becomes a tag, a link or an image."""
     return shown(text).replace("<", "&lt;").replace("](", "]\\(")
 
 
@@ -97,12 +97,12 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def write_between(path: Path, begin: str, end: str, content: str) -> None:
-    """Replace the text between the two marks in a file, which has each of them once."""
+    """Replace the text between two marks, each of which is in the file once."""
     if not path.is_file():
-        raise InputError(f"{path}: no such file: give one with the lines {begin} and {end}")
+        raise InputError(f"{path}: no such file: name a file with the lines {begin} and {end}")
     text = path.read_text(encoding="utf-8")
     if (text.count(begin), text.count(end)) != (1, 1) or text.index(begin) > text.index(end):
-        raise InputError(f"{path}: needs the lines {begin} and {end}, once each: the table goes between")
+        raise InputError(f"{path}: must have the lines {begin} and {end} once each: add them around the table")
     before, after = text[: text.index(begin)], text[text.index(end) :]
     with replacing(path) as file:
         file.write(f"{before}{begin}\n{content}\n{after}".encode())

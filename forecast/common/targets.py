@@ -1,4 +1,4 @@
-"""The `_target_` entries of a configuration: checked against a kind, then made."""
+"""The `_target_` entries of a configuration: checked against a type, then built."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import deepcopy
@@ -17,43 +17,45 @@ COMPLAINTS = (
     *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RuntimeError),
     *(ImportError, OSError),
 )
-"""Errors of a constructor about its options, or about a missing package."""
+"""Errors that a constructor raises for its options or a missing package."""
 
 
 def check_target(
     node: Mapping[str, Any], where: str, kind: type, *, functions: Collection[Callable[..., Any]] = ()
 ) -> None:
-    """Refuse a target that is neither a `kind` nor one of `functions`; `where` is the node's key, for messages."""
+    """Raise InputError for a target that is neither a `kind` nor one of `functions`; `where` is the node's key."""
     name = str(node.get(TARGET))
     try:
-        found = resolve_name(name)
+        target = resolve_name(name)
     except (ImportError, ValueError, AttributeError) as error:
-        raise InputError(f"{where}.{TARGET}={name}: is not there ({' '.join(str(error).split())})") from None
-    if not (isinstance(found, type) and issubclass(found, kind)) and found not in functions:
-        own = "".join(f", nor {function.__name__}" for function in functions)
+        raise InputError(f"{where}.{TARGET}={name}: cannot be imported ({' '.join(str(error).split())})") from None
+    if not (isinstance(target, type) and issubclass(target, kind)) and target not in functions:
+        others = "".join(f" or {function.__name__}" for function in functions)
         package = kind.__module__.split(".")[0]
-        raise InputError(f"{where}.{TARGET}={name}: is no {kind.__name__.lower()} of {package}{own}")
+        raise InputError(f"{where}.{TARGET}={name}: must be a {kind.__name__} of {package}{others}")
     check_plain(node, where)
 
 
 def check_plain(node: Mapping[str, Any], where: str) -> None:
-    """Refuse options that would build an object within a node, or build the node in another way."""
+    """Raise InputError for options that build an object inside a node or change how the node is built."""
     for key in OF_HYDRA:
         if key in node:
-            raise InputError(f"{where}.{key}: is settled here: leave it out")
+            raise InputError(f"{where}.{key}: is not allowed: leave it out")
     if inner := next(_inner(node, where), None):
-        raise InputError(f"{inner}: nothing is made within {where}: give plain values")
+        raise InputError(f"{inner}: no object may be built inside {where}: use plain values")
 
 
 def prepared(node: Mapping[str, Any]) -> partial[Any]:
-    """Return a checked node's target with its options, used as they are: no interpolation is resolved."""
+    """Return a checked node's target with its options; interpolations are not resolved."""
     options = {key: deepcopy(value) for key, value in node.items() if key != TARGET}
     return partial(resolve_name(str(node[TARGET])), **options)
 
 
 def make(node: Mapping[str, Any], where: str, **settled: Any) -> Any:
-    """Build a checked node's target from its options and those given here."""
-    from lightning.fabric.utilities.exceptions import MisconfigurationException  # here: reading a folder needs none
+    """Build a checked node's target from its options and `settled`."""
+    from lightning.fabric.utilities.exceptions import (
+        MisconfigurationException,
+    )  # imported here: reading a run folder does not need Lightning
 
     try:
         return prepared(node)(**settled)
@@ -65,10 +67,10 @@ def make(node: Mapping[str, Any], where: str, **settled: Any) -> Any:
 
 def _inner(node: Any, where: str) -> Iterator[str]:
     if isinstance(node, Mapping):
-        pieces = [(f"{where}.{key}", value) for key, value in node.items()]
+        items = [(f"{where}.{key}", value) for key, value in node.items()]
     else:
-        pieces = [(f"{where}[{place}]", value) for place, value in enumerate(node)]
-    for key, value in pieces:
+        items = [(f"{where}[{place}]", value) for place, value in enumerate(node)]
+    for key, value in items:
         if isinstance(value, Mapping) and TARGET in value:
             yield f"{key}.{TARGET}"
         elif isinstance(value, Mapping | list | tuple):

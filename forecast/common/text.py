@@ -1,4 +1,4 @@
-"""Text for a person: numbers in few digits, and names without control characters."""
+"""Numbers with few digits, and names without control characters."""
 
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
@@ -8,14 +8,14 @@ NONE = "-"
 
 
 def three_digits(value: float | None) -> str:
-    """Format with three digits, or all before the point if there are more."""
+    """Format with three significant digits, or as a whole number if it has more."""
     if value is None:
         return NONE
     return f"{value:,.0f}" if value >= 99.5 else f"{value:.3g}"
 
 
 def spread(value: float) -> str:
-    """Format with two digits, or all before the point if there are more."""
+    """Format with two significant digits, or as a whole number if it has more."""
     return f"{value:,.0f}" if value >= 9.5 else f"{value:.2g}"
 
 
@@ -30,12 +30,12 @@ def decimals(value: float | None) -> str:
 
 
 def per_cent(value: float | None) -> str:
-    """Format a share in per cent, with one decimal."""
+    """Format a share in percent with one decimal."""
     return NONE if value is None else f"{100 * value:.1f}"
 
 
 def heads_of(count: int, width: int) -> str:
-    """Return the number of heads and their width in words."""
+    """Return the number of heads and their width as text."""
     return f"{count} {'head' if count == 1 else 'heads'} of {width}"
 
 
@@ -50,7 +50,7 @@ def duration(seconds: float | None) -> str:
 
 
 def from_to(numbers: Sequence[float], shown_as: Callable[[float], str]) -> str:
-    """Return the range of the numbers, or one number if both ends look alike."""
+    """Return the range of the numbers, or one number if both ends have the same text."""
     least, most = shown_as(min(numbers)), shown_as(max(numbers))
     return least if least == most else f"{least} to {most}"
 
@@ -60,24 +60,24 @@ _TURNS = "\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 def steers(letter: str) -> bool:
-    """Return whether a letter is a control character, a line separator or a change of direction."""
+    """Return whether a character controls a terminal, separates lines or changes the text direction."""
     return unicodedata.category(letter) == "Cc" or letter in _TURNS
 
 
 def is_plain(text: str) -> bool:
-    """Return whether a name has no letter that steers."""
+    """Return whether a name has no control character (`steers`)."""
     return text.isprintable() or not any(map(steers, text))
 
 
 def shown(text: str) -> str:
-    """Return the text with each letter that steers escaped as in Python."""
+    """Return the text with control characters (`steers`) escaped as in Python."""
     if text.isprintable():
         return text
     return "".join(letter.encode("unicode_escape").decode() if steers(letter) else letter for letter in text)
 
 
 def holds_steering(content: Any) -> bool:
-    """Return whether a text among plain values steers; lines and tabs are allowed."""
+    """Return whether plain values hold text with control characters other than tabs and line ends."""
     if isinstance(content, str):
         return not content.isprintable() and any(steers(letter) and letter not in _LINES for letter in content)
     if isinstance(content, Mapping):

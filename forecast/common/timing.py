@@ -26,17 +26,17 @@ class Spread:
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> "Spread":
-        """Return the figures of measured seconds, at least one."""
-        import numpy as np  # here, since a command line asks for nothing but numbers of rounds
+        """Return the statistics of at least one measured time."""
+        import numpy as np  # imported here: the command line does not need numpy
 
         lower, median, upper = (float(value) for value in np.percentile(seconds, [25, 50, 75]))
         return cls(len(seconds), float(np.mean(seconds)), median, lower, upper, min(seconds))
 
 
 def seconds_of(run: Callable[[], object], device: "torch.device") -> float:
-    """Return the seconds of one pass until its result is there, without those for freeing the result."""
+    """Return the seconds of one pass, without the time to free its result."""
     if device.type == "cuda":
-        import torch  # here, for the same reason
+        import torch  # imported here for the same reason
 
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         torch.cuda.synchronize(device)
@@ -81,7 +81,7 @@ def _done(taken: Sequence[float], least: int, most: int, seconds: float) -> bool
 
 
 class Stopwatch:
-    """Adds up the wall-clock `seconds` of its closed `with` blocks; a block inside another one counts once."""
+    """A sum of the wall-clock `seconds` of `with` blocks; nested blocks count once."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -103,7 +103,7 @@ class Stopwatch:
 
 
 def clock(seconds: float) -> str:
-    """Return a duration in at most two units, such as "3 min 20 s", without seconds from 10 minutes on."""
+    """Format a duration in at most two units, such as "3 min 20 s"; without seconds from 10 minutes on."""
     if seconds < 9.95:
         return f"{seconds:.1f} s" if seconds >= 0.095 else f"{1000 * seconds:.0f} ms"
     whole = round(seconds)
@@ -123,29 +123,29 @@ _STAT, _TASKS = Path("/proc/stat"), Path("/proc/self/task")
 NAN = float("nan")
 
 OTHERS = 0.1
-"""Average processors kept busy by others, from which a machine counts as shared. A quiet desktop has less."""
+"""Average number of processors used by others from which a machine counts as shared; a quiet desktop has less."""
 
 WAITED = 0.05
-"""Waiting time of the threads, in seconds a second, from which a shared machine has slowed them.
+"""Waiting time of the threads, in seconds per second, from which a shared machine counts as slowed.
 
-Half of the least difference that a report mentions. The sum over the threads counts: all of them wait for the slowest
-at the end of an operation. Measured with one thread on two processors, another process on the other one: waiting of
-0.01, a step of 12.3 ms instead of 12.1 ms; of 0.09, 12.7 ms; of 0.5, 23.9 ms.
+This is half of the smallest difference that a report mentions. The sum over the threads counts, since all threads wait
+for the slowest at the end of an operation. Measured with one thread on two processors and a second process, a step of
+12.1 ms took 12.3 ms at a waiting time of 0.01 s/s, 12.7 ms at 0.09 s/s and 23.9 ms at 0.5 s/s.
 """
 
 NOT_COUNTED = ["0", "0", "0"]
-"""The kernel's entry for a thread that it does not count."""
+"""The kernel's entry for a thread without statistics."""
 
 FULL = 0.9
-"""Part of the processors in use from which none counts as free, where the system does not report waiting times."""
+"""Share of processors in use from which no processor counts as free, if waiting times are unknown."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """Seconds of a stretch of work, and of the machine's other work meanwhile; NaN where the system does not say.
+    """Seconds of a measured period, and of other work on the machine during it; NaN if unknown.
 
-    Wall-clock time; processor time of this process; time its threads waited for a processor; processor time of
-    everything else: other processes, the system, other guests of the host. The middle two are sums over all threads.
+    The fields are wall-clock time, processor time of this process, time its threads waited for a processor, and
+    processor time of other processes, the system and other guests of the host. The middle two are sums over threads.
     """
 
     wall_seconds: float = 0.0
@@ -159,7 +159,7 @@ class Load:
 
     @property
     def others(self) -> float:
-        """Average number of processors that others kept busy."""
+        """Average number of processors that others used."""
         return self.other_cpu_seconds / self.wall_seconds if self.wall_seconds > 0 else NAN
 
     @property
@@ -169,10 +169,10 @@ class Load:
 
     @property
     def disturbed(self) -> bool | None:
-        """Whether others took processors that this process needed; None where unknown.
+        """Whether others took processors that this process needed; None if unknown.
 
-        Others were at work and the threads waited. Surplus threads wait for one another on a quiet machine too, and a
-        process on a free processor takes nothing away.
+        Both must hold: others used processors and the threads waited. Surplus threads also wait for one another on a
+        quiet machine, and a process on a free processor slows nothing.
         """
         if self.others != self.others:
             return None
@@ -183,30 +183,30 @@ class Load:
 
     @property
     def words(self) -> str:
-        """The work of the others, in words."""
-        waited = f" and its threads waited {self.waiting:.2f} s a second" if self.waiting == self.waiting else ""
+        """A description of the other work on the machine."""
+        waited = f" and its threads waited {self.waiting:.2f} s per second" if self.waiting == self.waiting else ""
         return f"other processes used {self.others:.2f} processors{waited}"
 
     @classmethod
     def of(cls, figures: Mapping[str, float | None], stretch: str) -> "Load":
-        """Undo `figures`; NaN where a number is null or absent."""
+        """Return the load from `figures`; NaN where a number is null or absent."""
         values = (figures.get(f"{stretch}_{field.name}") for field in fields(cls))
         return cls(*(NAN if value is None else value for value in values))
 
     def figures(self, stretch: str) -> dict[str, float]:
-        """Return the numbers by name, each beginning with `stretch`, and `<stretch>_disturbed`: true, false or NaN."""
+        """Return the numbers by name with the prefix `stretch`, and `<stretch>_disturbed`: true, false or NaN."""
         disturbed = self.disturbed
-        told = {**asdict(self), "disturbed": NAN if disturbed is None else disturbed}
-        return {f"{stretch}_{name}": value if self.wall_seconds > 0 else NAN for name, value in told.items()}
+        values = {**asdict(self), "disturbed": NAN if disturbed is None else disturbed}
+        return {f"{stretch}_{name}": value if self.wall_seconds > 0 else NAN for name, value in values.items()}
 
 
 UNKNOWN = Load(NAN, NAN, NAN, NAN)
-"""The load of a stretch that was not, or not fully, watched."""
+"""The load of a period that was not fully measured."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The clocks at one moment; `waited` by thread; None where the system does not say."""
+    """The clocks at one moment; `waited` is by thread; None if unknown."""
 
     wall: float
     cpu: float
@@ -218,7 +218,7 @@ class Reading:
         """Return the load from this reading to a later one of the same process."""
         wall, cpu = later.wall - self.wall, later.cpu - self.cpu
         waited, others = NAN, NAN
-        if self.waited is not None and later.waited is not None:  # a thread that has ended takes its count with it
+        if self.waited is not None and later.waited is not None:  # the count of an ended thread is lost
             waited = sum(max(0.0, value - self.waited.get(name, 0.0)) for name, value in later.waited.items())
         if self.busy is not None and later.busy is not None:
             others = max(0.0, later.busy - self.busy - cpu)
@@ -228,7 +228,7 @@ class Reading:
 
 
 def read_load() -> Reading:
-    """Read the clocks; this takes some tenths of a millisecond."""
+    """Read the clocks, in a few tenths of a millisecond."""
     busy = _busy_seconds()
     queue = os.getloadavg()[0] if busy is None and hasattr(os, "getloadavg") else None
     return Reading(time.perf_counter(), time.process_time(), _waited_seconds(), busy, queue)
@@ -253,7 +253,7 @@ def _busy_seconds() -> float | None:
 
 
 def _waited_seconds() -> dict[str, float] | None:
-    """Return how long each thread of this process has waited for a processor, None where the kernel does not count."""
+    """Return the seconds each thread of this process has waited for a processor, None if the kernel does not count."""
     waited: dict[str, float] = {}
     try:
         threads = os.listdir(_TASKS)
@@ -262,7 +262,7 @@ def _waited_seconds() -> dict[str, float] | None:
     for thread in threads:
         try:
             counts = (_TASKS / thread / "schedstat").read_text(encoding="ascii").split()
-        except OSError:  # it has ended meanwhile, or the kernel has no such file
+        except OSError:  # the thread has ended, or the kernel has no such file
             continue
         if len(counts) == 3 and counts != NOT_COUNTED:
             waited[thread] = int(counts[1]) / 1e9
@@ -270,7 +270,7 @@ def _waited_seconds() -> dict[str, float] | None:
 
 
 LEAST_ROUNDS = 3
-"""Default and least number of rounds to compare two mechanisms: two equal ones differ by chance in 1 of 10 cases."""
+"""Default and least number of rounds to compare two mechanisms; equal ones differ by chance in 1 of 10 cases."""
 
 
 def always_less(ones: Sequence[float], others: Sequence[float]) -> bool:

@@ -1,1 +1,1 @@
-"""A table becomes a series, repaired and with its calendar, and the series becomes windows and batches."""
+"""From a table to a repaired series with a calendar, and from the series to windows and batches."""

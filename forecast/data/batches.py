@@ -11,13 +11,13 @@ from forecast.data.windows import Batch, Windows
 
 
 class ShuffledBatches:
-    """Training batches number `first` to `total` - 1, all of the same size.
+    """Training batches `first` to `total` - 1, all of the same size.
 
-    Shuffled passes over the windows follow one another, cut into batches across their ends: every window comes once a
-    pass, and no batch is short. Batch n does not depend on which batches were read before, so the counter is the
-    loader's only state. `seed` serves the shuffling alone.
+    Every window occurs once per shuffled pass. Batches continue across the end of a pass, so that all have the same
+    size. Batch n does not depend on the batches read before, so the counter is the only state. `seed` is used for the
+    shuffling only.
 
-    Of each batch, this process gets the windows `rank`, `rank` + `processes`, … only. `asked` and `given` are the
+    This process gets the windows `rank`, `rank` + `processes`, … of each batch. `asked` and `given` are the
     `time.perf_counter` readings at the request and the arrival of the newest batch.
     """
 
@@ -44,10 +44,10 @@ class ShuffledBatches:
         self._order = torch.empty(0, dtype=torch.int64)
 
     def __len__(self) -> int:
-        return max(1, self.total - self.first)  # a loop over none would not even begin
+        return max(1, self.total - self.first)  # Lightning skips the loop if the length is 0
 
     def __iter__(self) -> Iterator[Batch]:
-        batches = self.windows.stream(self._own(number) for number in range(self.first, self.total))
+        batches = self.windows.stream(self._share(number) for number in range(self.first, self.total))
         for _ in range(self.first, self.total):
             self.asked = time.perf_counter()
             batch = next(batches)
@@ -55,7 +55,7 @@ class ShuffledBatches:
             yield batch
 
     def indices(self, number: int) -> Tensor:
-        """Return the windows (B,) of batch `number` of the run, for all processes together."""
+        """Return the window positions (B,) of batch `number` of the run, for all processes together."""
         position, stop = number * self.batch_size, (number + 1) * self.batch_size
         pieces = []
         while position < stop:
@@ -65,16 +65,16 @@ class ShuffledBatches:
             position += len(piece)
         return torch.cat(pieces)
 
-    def _own(self, number: int) -> Tensor:
-        """Return this process's windows of batch `number`, on the device of the starts."""
+    def _share(self, number: int) -> Tensor:
+        """Return this process's window positions of batch `number`, on the device of the starts."""
         index = self.indices(number)[self.rank :: self.processes]
         device = self.windows.starts.device
-        # a copy from pageable memory would wait until the device has done all it was given
+        # a copy from pageable memory would wait for all queued work of the device
         return (index.pin_memory() if device.type == "cuda" else index).to(device, non_blocking=True)
 
     def _shuffled(self, number_of_pass: int) -> Tensor:
         if number_of_pass != self._pass:
-            # torch's CPU generator reads 32 bits of its seed: both numbers have to be mixed into those
+            # torch's CPU generator reads 32 bits of its seed, so both numbers are mixed into 32 bits
             mixed = np.random.SeedSequence([self.seed, number_of_pass]).generate_state(1)
             generator = torch.Generator().manual_seed(int(mixed[0]))
             self._order = torch.randperm(len(self.windows), generator=generator)

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.data.frequency import fixed_step, frequency_offset, from_the_wall, is_daily, on_the_wall
+from forecast.data.frequency import fixed_step, frequency_offset, from_wall_time, is_daily, to_wall_time
 
 _DAY = 86_400.0
 _SHORTEST_MONTH = 28 * _DAY
 
-# name of each cycle: its length in seconds, and the steps in seconds (from, below) that see it. The day of the
-# month is for daily steps: with hour and weekday it would name nearly every hour of a year, to be learnt by heart.
+# cycle -> its length in seconds, and the range of steps in seconds (from, below) that can show it. The day of the month
+# is for daily steps only: with hour and weekday it identifies nearly every hour of a year, which invites memorization.
 _CYCLES: dict[str, tuple[float, float, float]] = {
     "second_of_minute": (60.0, 0.0, 60.0),
     "minute_of_hour": (3600.0, 0.0, 3600.0),
@@ -29,8 +29,8 @@ _CYCLES: dict[str, tuple[float, float, float]] = {
 def calendar_cycles(frequency: str, span: pd.Timedelta | None = None) -> tuple[str, ...]:
     """Return the names of the cycles that rows at this step can show.
 
-    With the `span` of the training part (`span_of`), a cycle longer than half of it is left out: it is not seen twice,
-    and a model would learn the trend from it. Its length counts in whole days: two years are two, leap or not.
+    A cycle longer than half the `span` of the training split (`span_of`) is left out: the split does not hold it twice,
+    and a model would learn the trend from it. Lengths count in whole days, so that leap years make no difference.
     """
     step = _seconds(frequency)
     longest = np.inf if span is None else span.total_seconds() / 2
@@ -52,12 +52,12 @@ def span_of(times: pd.DatetimeIndex, frequency: str) -> pd.Timedelta:
 
 
 def check_cycles(names: Sequence[str], frequency: str) -> tuple[str, ...]:
-    """Check and return the cycles that a user names, for rows at this step."""
+    """Return the user's cycles as a tuple; raise InputError if rows at this step cannot show one of them."""
     for name in names:
         if name not in _CYCLES:
-            raise InputError(f"data.calendar: no cycle {name!r}: choose from {', '.join(_CYCLES)}")
+            raise InputError(f"data.calendar: unknown cycle {name!r}: choose from {', '.join(_CYCLES)}")
         if _seconds(frequency) >= _CYCLES[name][2]:
-            raise InputError(f"data.calendar: rows every {frequency} do not show {name}: leave it out, or give null")
+            raise InputError(f"data.calendar: rows every {frequency} cannot show {name}: leave it out, or set null")
     if twice := sorted({name for name in names if list(names).count(name) > 1}):
         raise InputError(f"data.calendar names {', '.join(twice)} twice: name each once")
     return tuple(names)
@@ -66,19 +66,19 @@ def check_cycles(names: Sequence[str], frequency: str) -> tuple[str, ...]:
 def calendar_features(index: pd.DatetimeIndex, cycles: Sequence[str]) -> np.ndarray:
     """Return sine and cosine of each cycle at each time, shape (N, 2·len(cycles)), float32, in [-1, 1].
 
-    Each row depends on its own timestamp only, in the index's time zone. Columns 2i and 2i + 1 belong to cycle i.
+    Each row depends only on its timestamp, in the index's time zone. Columns 2i and 2i + 1 belong to cycle i.
     """
     features = np.empty((len(index), 2 * len(cycles)), dtype=np.float32)
     for place, name in enumerate(cycles):
         if name not in _PHASES:
-            raise ValueError(f"no calendar cycle {name!r}: choose from {', '.join(_PHASES)}")
+            raise ValueError(f"unknown calendar cycle {name!r}: choose from {', '.join(_PHASES)}")
         angle = 2 * np.pi * np.asarray(_PHASES[name](index), dtype=np.float64)
         features[:, 2 * place] = np.sin(angle)
         features[:, 2 * place + 1] = np.cos(angle)
     return features
 
 
-# fraction of the cycle that is over at each time, in [0, 1)
+# elapsed fraction of the cycle at each time, in [0, 1)
 _PHASES: dict[str, Callable[[pd.DatetimeIndex], pd.Index]] = {
     "second_of_minute": lambda index: (index.second + index.microsecond / 1e6) / 60,
     "minute_of_hour": lambda index: (index.minute + index.second / 60) / 60,
@@ -93,8 +93,8 @@ _PHASES: dict[str, Callable[[pd.DatetimeIndex], pd.Index]] = {
 def seasonal_period(frequency: str) -> int:
     """Return the number of steps in the season of the seasonal naive forecast, at least 1.
 
-    The season is a day for steps below a day, a week for days, a year for longer steps. Where the step does not divide
-    it: the fewest steps that fill up to seven seasons, else the nearest number of steps.
+    The season is a day for steps below a day, a week for days and a year for longer steps. If the step does not divide
+    it, the period is the smallest whole number of at most seven seasons, else the nearest number of steps.
     """
     offset = frequency_offset(frequency)
     if isinstance(offset, pd.offsets.BusinessDay):
@@ -131,7 +131,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _steps_in(season: int, step: int) -> int:
-    """Return the steps in the fewest whole seasons that they fill, at most seven, else in about one season."""
+    """Return the steps in the fewest seasons, at most seven, that are a whole number of steps, else in about one."""
     exact = season // gcd(season, step)
     return exact if exact * step <= 7 * season else max(1, round(season / step))
 
@@ -139,25 +139,27 @@ def _steps_in(season: int, step: int) -> int:
 def future_index(after: pd.Timestamp | pd.DatetimeIndex, frequency: str, horizon: int) -> pd.DatetimeIndex:
     """Return the `horizon` times that follow `after` (the last one, if it is an index); the first is one step later.
 
-    Days and longer are steps of the local calendar. A day whose first hour is skipped by a clock change begins after
-    the change; one whose first hour comes twice begins at the first.
+    Steps of a day or longer follow the local calendar. A day whose first hour is skipped by a clock change begins after
+    the change; a day whose first hour occurs twice begins at the first.
     """
     if horizon < 1:
         raise ValueError(f"horizon {horizon} is below 1")
     offset = frequency_offset(frequency)
     times = after if isinstance(after, pd.DatetimeIndex) else pd.DatetimeIndex([after])
     zone = times.tz if is_daily(fixed_step(offset)) else None
-    last = (times if zone is None else on_the_wall(times))[-1]
-    try:  # the grid begins after `last` where that is off it
+    last = (times if zone is None else to_wall_time(times))[-1]
+    try:  # the grid begins after `last` if `last` is not on it
         grid = pd.date_range(last, periods=horizon + 1, freq=offset).as_unit("ns")
     except (pd.errors.OutOfBoundsDatetime, pd.errors.OutOfBoundsTimedelta, OverflowError):
-        raise InputError(f"{horizon} steps of {frequency} after {last} go beyond the year 2262") from None
+        raise InputError(
+            f"{horizon} steps of {frequency} after {last} go beyond the year 2262: lower the horizon"
+        ) from None
     ahead = grid[grid > last][:horizon]
-    return ahead if zone is None else from_the_wall(ahead, zone)
+    return ahead if zone is None else from_wall_time(ahead, zone)
 
 
 def _seconds(frequency: str) -> float:
-    """Return the length of a step in seconds, the typical one where it varies."""
+    """Return the length of a step in seconds; the mean if it varies."""
     offset = frequency_offset(frequency)
     step = fixed_step(offset)
     if step is not None:
@@ -172,7 +174,7 @@ def _seconds(frequency: str) -> float:
 
 
 def _months(frequency: str) -> int:
-    """Return the months in a step, 0 where it is not made of months."""
+    """Return the number of months in a step, 0 if it is not a number of months."""
     step = _seconds(frequency)
     whole = round(step / (30.436875 * _DAY))
     monthly = frequency_offset(frequency).rule_code.split("-")[0].endswith(("MS", "ME", "QS", "QE", "YS", "YE"))
@@ -181,9 +183,9 @@ def _months(frequency: str) -> int:
 
 @dataclass(frozen=True)
 class CalendarPart:
-    """A cyclic part of the date, such as "hour of day", with the labels of its numbers from 0.
+    """A cyclic part of the date, such as "hour of day", with a label for each number from 0.
 
-    `numbers` returns the number of each time, in the index's own time zone.
+    `numbers` returns the number of each time in the index's time zone.
     """
 
     name: str
@@ -203,7 +205,7 @@ MONTHS = CalendarPart(
 
 
 def calendar_part(frequency: str) -> CalendarPart | None:
-    """Return the hour for steps below a day, the weekday below a week, the month below a year; None beyond."""
+    """Return the hour for steps below a day, the weekday below a week, the month below a year, else None."""
     cycles = calendar_cycles(frequency)
     if "hour_of_day" in cycles:
         return HOURS

@@ -1,4 +1,4 @@
-"""The time zone in which a model reads the calendar: that of its training, for every later file."""
+"""The time zone in which a model reads the calendar: the zone of training, also for later files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from forecast.common.errors import InputError
 from forecast.data.frequency import day_begins, fixed_step, frequency_offset, is_daily
 
 UNKNOWN = "?"
-"""The zone of times whose own zone has no name that pandas reads."""
+"""The zone of times whose time zone has no name that pandas can read."""
 
 MIDNIGHT = "00:00:00"
-"""The start of a day, by default."""
+"""The default start of a day."""
 
 
 @dataclass(frozen=True)
 class Clock:
     """The time zone of training, such as Europe/Berlin or UTC+01:00, and the step of the rows.
 
-    `zone` is None for times without one, `UNKNOWN` where its name cannot be read. `begins` is the time of day of most
-    rows where they are days or longer: a file whose rows have it shows dates, in any zone.
+    `zone` is None for times without a zone, `UNKNOWN` if its name cannot be read. `begins` is the time of day of most
+    rows for steps of a day or longer; a file whose rows have this time of day holds dates, in any zone.
     """
 
     zone: str | None
@@ -37,7 +37,7 @@ class Clock:
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> "Clock":
-        """Return the clock that the `data` of a manifest describe."""
+        """Return the clock that the `data` entry of a manifest describes."""
         return cls(facts["time_zone"], facts["frequency"], facts.get("day_begins", MIDNIGHT))
 
     def facts(self) -> dict[str, Any]:
@@ -46,35 +46,35 @@ class Clock:
 
     def __post_init__(self) -> None:
         if self.zone != UNKNOWN and not _is_readable(self.zone):
-            raise ValueError(f"{self.zone!r} is no time zone")
+            raise ValueError(f"{self.zone!r} is not a time zone")
 
     def check(self, index: pd.DatetimeIndex, source: str) -> None:
-        """Refuse times that cannot be converted to this clock."""
+        """Raise InputError for times that cannot be converted to this clock."""
         if self.zone == UNKNOWN or (index.tz is None and self.zone is None):
             return
         if _is_daily(self.frequency):
-            if not self._shows_dates(index) and not self._shows_dates(self._converted(index)):
+            if not self._holds_dates(index) and not self._holds_dates(self._converted(index)):
                 zone = "" if self.zone is None else f" in {self.zone}"
                 raise InputError(
-                    f"{source}: its days begin at {day_begins(index)} {index.tz}, those of training at "
-                    f"{self.begins}{zone}: write them as training had them"
+                    f"{source}: its days begin at {day_begins(index)} {index.tz}, the days of the training data at "
+                    f"{self.begins}{zone}: write the dates as in the training data"
                 )
         elif index.tz is None:
             raise InputError(
-                f"{source}: its times have no zone, those of training are {self.zone}: give them an offset"
+                f"{source}: its times have no time zone, the training data has {self.zone}: add an offset to the times"
             )
         elif self.zone is None:
             raise InputError(
-                f"{source}: its times have a zone, those of training have none: write them as training had them"
+                f"{source}: its times have a time zone, the training data has none: write the times without an offset"
             )
 
-    def face(self, index: pd.DatetimeIndex) -> pd.DatetimeIndex:
-        """Return the same instants in this clock's zone; days that begin as in training keep their dates."""
-        if self.zone == UNKNOWN or (_is_daily(self.frequency) and self._shows_dates(index)):
+    def to_training_clock(self, index: pd.DatetimeIndex) -> pd.DatetimeIndex:
+        """Convert times to this clock's zone; days that begin as in training keep their dates."""
+        if self.zone == UNKNOWN or (_is_daily(self.frequency) and self._holds_dates(index)):
             return index
         return self._converted(index)
 
-    def _shows_dates(self, index: pd.DatetimeIndex) -> bool:
+    def _holds_dates(self, index: pd.DatetimeIndex) -> bool:
         return index.tz is None or day_begins(index) == self.begins
 
     def _converted(self, index: pd.DatetimeIndex) -> pd.DatetimeIndex:

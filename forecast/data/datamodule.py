@@ -1,4 +1,4 @@
-"""A checked series as scaled windows on the training device."""
+"""The scaled windows of a checked series on the training device."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,40 +23,40 @@ from forecast.data.windows import Batch, Windows, causal_starts, check_measured,
 
 
 def training_targets(rows: range, first_origin: int | None, context_length: int, horizon: int) -> range:
-    """Return the training part's target rows, from `first_origin` on if set.
+    """Return the target rows of the training split, from `first_origin` on if it is set.
 
-    With the same first origin, runs of every look-back train on the same targets.
+    With the same first origin, runs with different look-backs train on the same targets.
     """
     if first_origin is None:
         return rows
     name = f"training.first_origin={first_origin}"
     if first_origin < context_length:
         raise InputError(
-            f"{name}: a look-back of {context_length} steps has no window before row {context_length}: give at least "
-            "that, or null for the first there is"
+            f"{name}: a look-back of {context_length} steps has no window before row {context_length}: set at least "
+            f"{context_length}, or null for the first possible row"
         )
     if first_origin + horizon > rows.stop:
         raise InputError(
-            f"{name}: the training part ends with row {rows.stop - 1}: give at most {rows.stop - horizon}, "
+            f"{name}: the training split ends with row {rows.stop - 1}: set at most {rows.stop - horizon}, "
             f"{horizon} rows before its end"
         )
     return range(first_origin, rows.stop)
 
 
 def check_stride(stride: int, horizon: int) -> None:
-    """Refuse a stride that leaves rows between the windows unscored.
+    """Raise InputError for a stride that leaves rows between the windows unscored.
 
-    The last window is always scored; fewer than `stride` rows before the first one are no target.
+    The last window is always scored; up to `stride` - 1 rows before the first window are not targets.
     """
     if not 1 <= stride <= horizon:
         raise InputError(
-            f"training.evaluation_stride={stride}: must be from 1 (every window) to the horizon, {horizon}: beyond "
-            "it rows between the windows would never be scored"
+            f"training.evaluation_stride={stride}: must be from 1 (every window) to the horizon, {horizon}: a larger "
+            "stride never scores the rows between two windows"
         )
 
 
 class EvaluationBatches:
-    """Every window of a part once, or those at the positions `share`, in order, for a validation loop."""
+    """Every window of a split once, in order, or the windows at the positions `share`."""
 
     def __init__(self, windows: Windows, batch_size: int, share: range | None = None) -> None:
         self.windows = windows
@@ -82,22 +82,22 @@ class ForecastData(lightning.LightningDataModule):
     context_length, horizon
         T and h, in steps.
     batch_size, evaluation_batch_size
-        Windows a batch: in training for all processes together, elsewhere for each.
+        Windows per batch: of all processes together in training, of each process otherwise.
     evaluation_stride
         Keep every n-th validation and test window, counted back from the last.
     first_origin
-        Row of the first training target; None: the first that has its whole look-back.
+        Row of the first training target; None: the first row with a complete look-back.
     seed
         Seed of the training order.
     placing
-        Where the scaled table may be kept.
+        Where the scaled table may be stored.
 
     Attributes
     ----------
     left_out
-        Number of windows of each part that are dropped because a fill in their context depends on the future.
+        Number of windows of each split that are dropped because a fill in their context depends on the future.
     group
-        The processes that share the windows of a loop; set before a fit, as are the steps.
+        The processes that share the windows of a loop; set before a fit, like the steps.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class ForecastData(lightning.LightningDataModule):
         self._cut_parts(self._table(placed, context_length, horizon), vars(self.split) | {"train": first})
 
     def _fit_scaler(self, raw: np.ndarray, train: slice) -> Scaler:
-        """Return the scaler of the training rows; refuse spikes there and values out of range in any row."""
+        """Return the scaler of the training rows; check them for spikes and all rows for their range."""
         columns = self.source.columns
         measured = self.source.series.observed_of(columns, train)
         check_spikes(raw[train], self.index[train], columns, measured)
@@ -150,14 +150,14 @@ class ForecastData(lightning.LightningDataModule):
         return scaler
 
     def _choose_cycles(self, train: slice) -> tuple[str, ...]:
-        """Return the cycles of the calendar: the user's, or those that the training rows show."""
+        """Return the user's calendar cycles, or the cycles that the training rows show."""
         if self.source.cycles is not None:
             return self.source.cycles
         frequency = self.source.series.frequency
         return calendar_cycles(frequency, span_of(self.index[train], frequency))
 
     def _table(self, placed: Placed, context_length: int, horizon: int) -> Windows:
-        """Return the windows of the whole table, with no starts yet."""
+        """Return the windows of the whole table, without starts."""
         values, known, *observed = placed.tensors
         return Windows(
             values=values,
@@ -172,14 +172,14 @@ class ForecastData(lightning.LightningDataModule):
         )
 
     def _cut_parts(self, table: Windows, targets: Mapping[str, range]) -> None:
-        """Choose the windows of each part by its target rows."""
+        """Choose the windows of each split by its target rows."""
         self.parts: dict[str, Windows] = {}
         self.left_out: dict[str, int] = {}
         for part, rows in targets.items():
             self.parts[part], self.left_out[part] = self._cut(table, rows, part)
 
     def _recipes(self, raw: np.ndarray) -> list[Recipe]:
-        """Return the recipes of the table: z-scores, calendar and, where values were filled, which were measured."""
+        """Return the recipes of the table: z-scores, calendar and, if values were filled, their mask."""
         series, columns, rows, cycles = self.source.series, self.source.columns, len(raw), self.cycles
         recipes = [
             Recipe(rows, len(columns), np.float32, lambda piece: self.scaler.transform(raw[piece])),
@@ -191,7 +191,7 @@ class ForecastData(lightning.LightningDataModule):
         return recipes
 
     def _cut(self, table: Windows, targets: range, part: str) -> tuple[Windows, int]:
-        """Return the windows of a part, and how many were dropped."""
+        """Return the windows of a split, and how many were dropped."""
         starts = start_rows(targets, table.context_length, table.horizon, part=part)
         step = 1 if part == "train" else self.evaluation_stride
         if table.observed is None:
@@ -205,16 +205,16 @@ class ForecastData(lightning.LightningDataModule):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The changes to the input, a line each."""
+        """The changes to the input, one line each."""
         notes = self.source.series.notes
         if not any(self.left_out.values()):
             return notes
         counts = ", ".join(f"{count:,} {part}" for part, count in self.left_out.items())
-        return (*notes, f"windows left out, their context ends in a gap: {counts}")
+        return (*notes, f"windows left out because their context ends in a gap: {counts}")
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The sizes that a model of this data must have, by the names of `forecast.model.presets.Sizes`."""
+        """The sizes of a model for this data, with the names of `forecast.model.presets.Sizes`."""
         windows = self.parts["train"]
         return {
             "num_targets": windows.num_targets,
@@ -226,23 +226,23 @@ class ForecastData(lightning.LightningDataModule):
 
     @property
     def target_scale(self) -> np.ndarray:
-        """The standard deviation of each target's training part, in its unit, shape (C_out,)."""
+        """The standard deviation of each target in the training split, in its unit, shape (C_out,)."""
         return np.asarray(self.scaler.scale[: len(self.source.targets)])
 
     @property
     def address(self) -> Address | None:
-        """Where another process of this machine finds the table; None where it is in memory."""
+        """The address of the table for another process of this machine; None if it is in memory."""
         return None if self._file is None else self._file.address
 
     def to(self, device: torch.device) -> None:
-        """Move the batches to `device`, and the table, which all parts share, unless it is in a file."""
+        """Move the batches to `device`, and also the table, which all splits share, unless it is in a file."""
         moved = self.parts["train"].to(device)
         self.parts = {
             part: replace(moved, starts=windows.starts.to(moved.starts.device)) for part, windows in self.parts.items()
         }
 
     def train_dataloader(self) -> ShuffledBatches:
-        """Return this process's part of the run's batches, from `first_step` to `total_steps`."""
+        """Return this process's share of the run's batches, from `first_step` to `total_steps`."""
         return ShuffledBatches(
             self.parts["train"],
             self.batch_size,
@@ -254,16 +254,16 @@ class ForecastData(lightning.LightningDataModule):
         )
 
     def val_dataloader(self) -> EvaluationBatches:
-        """Return this process's part of the validation windows."""
+        """Return this process's share of the validation windows."""
         windows = self.parts["validation"]
         return EvaluationBatches(windows, self.evaluation_batch_size, self.group.share(len(windows)))
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
-        """Return the batch unchanged: it is on the device already."""
+        """Return the batch unchanged, since it is on the device already."""
         return batch
 
     def manifest(self) -> dict[str, Any]:
-        """Return the data facts that prediction needs: roles, time, repairs, scaler."""
+        """Return the entries of the manifest that prediction needs: roles, time, repairs, scaler."""
         series = self.source.series
         return {
             "data": {

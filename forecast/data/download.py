@@ -1,4 +1,4 @@
-"""Data files: found on this machine, or downloaded once and checked."""
+"""Data files: located on this machine, or downloaded once and checked."""
 
 import glob
 import hashlib
@@ -20,7 +20,7 @@ _TIMEOUT_S = 30
 _PIECE = 1 << 16
 
 SCHEME = "https://"
-"""Required beginning of an address, and of every address that it redirects to."""
+"""Required start of an address, also after a redirect."""
 
 LARGEST = 1 << 30
 """Largest download in bytes."""
@@ -29,22 +29,22 @@ LARGEST = 1 << 30
 def locate(
     file_name: str, *, url: str | None, sha256: str | None, about: str | None = None, data_dir: Path | None = None
 ) -> Path:
-    """Find the file in $FORECAST_DATA_DIR, else in `data_dir` (default: data/ here), else download it there.
+    """Find the file in $FORECAST_DATA_DIR, else in `data_dir` (default: data/), else download it to `data_dir`.
 
-    A table may be packed, under its name with .gz; its sha256 is that of the unpacked content. `about` describes the
-    file in messages. A failed download leaves no partial file; the next one removes what a killed download left.
+    A table may be compressed, with .gz added to its name; the sha256 is that of the unpacked content. `about` describes
+    the file in messages. A failed download leaves no partial file; the next download removes those of killed ones.
     """
     *named, folder = data_folders(data_dir)
     for place in (*named, folder):
-        if (found := find_file(place, file_name)) is not None:
-            _check_found(found, sha256)
-            return found
+        if (path := find_file(place, file_name)) is not None:
+            _check_file(path, sha256)
+            return path
     target = folder / file_name
     kind = "" if about is None else f" ({about})"
     if url is None:
         raise InputError(
-            f"{file_name}{kind} is not in {folder} and has no address known here: put it there, or name its folder "
-            "in FORECAST_DATA_DIR"
+            f"{file_name}{kind} is not in {folder} and has no download address: put it there, or set "
+            "FORECAST_DATA_DIR to its folder"
         )
     try:
         _fetch(url, target, sha256)
@@ -58,38 +58,36 @@ def locate(
 
 
 def data_folders(data_dir: Path | None = None) -> list[Path]:
-    """Return the folders of data files: $FORECAST_DATA_DIR if it is set, then `data_dir` (default: data/ here)."""
+    """Return the folders of data files: $FORECAST_DATA_DIR if it is set, then `data_dir` (default: data/)."""
     named = os.environ.get("FORECAST_DATA_DIR")
     if named and not Path(named).is_dir():
-        raise InputError(f"FORECAST_DATA_DIR is {named!r}, which is no folder: correct it or unset it")
+        raise InputError(f"FORECAST_DATA_DIR is {named!r}, which is not a folder: correct it or unset it")
     return [*([Path(named)] if named else []), Path("data") if data_dir is None else Path(data_dir)]
 
 
-def _check_found(path: Path, sha256: str | None) -> None:
+def _check_file(path: Path, sha256: str | None) -> None:
     if sha256 is None:
         return
-    found = content_sha256(path)
-    if found != sha256.lower():
-        raise InputError(
-            f"{path} is another file than meant (sha256 {found[:12]}…, expected {sha256[:12]}…): remove it"
-        )
+    digest = content_sha256(path)
+    if digest != sha256.lower():
+        raise InputError(f"{path} is not the expected file (sha256 {digest[:12]}…, expected {sha256[:12]}…): remove it")
 
 
 def _fetch(url: str, target: Path, sha256: str | None) -> None:
     _check_address(url)
     if sha256 is None:
-        raise ValueError("no sha256 is known, by which the file could be checked")
+        raise ValueError("no sha256 is set to check the file")
     temporary = target.with_name(f".{target.name}.{platform.node()}.{os.getpid()}.part")
     with urllib.request.build_opener(_Redirects).open(url, timeout=_TIMEOUT_S) as response:
         target.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(target)
         try:
             with temporary.open("wb") as file:
-                found = _copy(response, file, target.name)
+                digest = _copy(response, file, target.name)
                 file.flush()
                 os.fsync(file.fileno())
-            if found != sha256.lower():
-                raise ValueError(f"sha256 is {found[:12]}…, expected {sha256[:12]}…")
+            if digest != sha256.lower():
+                raise ValueError(f"sha256 is {digest[:12]}…, expected {sha256[:12]}…")
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
@@ -101,7 +99,7 @@ def _check_address(url: str) -> None:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Redirects to addresses that are as safe only."""
+    """A handler that follows redirects to https addresses only."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         try:
@@ -113,17 +111,17 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Remove partial files of downloads that were killed on this machine; others may still be running."""
-    beginning = f".{target.name}.{platform.node()}."
-    for path in target.parent.glob(f"{glob.escape(beginning)}*.part"):
-        process = path.name.removeprefix(beginning).removesuffix(".part")
+    """Remove partial files of downloads killed on this machine; other downloads may still be running."""
+    prefix = f".{target.name}.{platform.node()}."
+    for path in target.parent.glob(f"{glob.escape(prefix)}*.part"):
+        process = path.name.removeprefix(prefix).removesuffix(".part")
         if process.isdecimal() and not _is_alive(int(process)):
             path.unlink(missing_ok=True)
 
 
 def _is_alive(process: int) -> bool:
     try:
-        os.kill(process, 0)  # signal 0 asks only
+        os.kill(process, 0)  # signal 0 only checks that the process exists
     except ProcessLookupError:
         return False
     except (PermissionError, OverflowError):
@@ -136,7 +134,7 @@ def _copy(response: Any, file: BinaryIO, name: str) -> str:
     length = response.headers.get("Content-Length")
     total = int(length) if length is not None else None
     if total is not None and total > LARGEST:
-        raise ValueError(f"it has {total:,} bytes, {LARGEST:,} are the most that is fetched")
+        raise ValueError(f"it has {total:,} bytes, the limit is {LARGEST:,}")
     digest, received = hashlib.sha256(), 0
     bar = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*bar, console=Console(stderr=True)) as progress:
@@ -146,7 +144,7 @@ def _copy(response: Any, file: BinaryIO, name: str) -> str:
             digest.update(piece)
             received += len(piece)
             if received > LARGEST:
-                raise ValueError(f"it has more than {LARGEST:,} bytes, the most that is fetched")
+                raise ValueError(f"it has more than {LARGEST:,} bytes, the limit")
             progress.update(task, completed=received)
     if total is not None and received != total:
         raise ValueError(f"{received} of {total} bytes arrived")

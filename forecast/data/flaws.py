@@ -1,4 +1,4 @@
-"""The flaws of a table, reported together with the options that accept them."""
+"""Problems of a table, reported together with the options that accept them."""
 
 import re
 import shlex
@@ -7,17 +7,17 @@ from collections.abc import Iterable, Sequence
 from forecast.common.errors import InputError
 
 _SHOWN = 6
-"""Most flaws that one message lists; the rest are counted."""
+"""Largest number of flaws in one message; the others are counted."""
 
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
 _WORDS_OF_HYDRA = ("null", "true", "false", "nan", "inf")
 
 
 class Flaw(InputError):
-    """One problem that keeps a table from being a series.
+    """A problem of a table that prevents its use as a series.
 
-    `source` names the table in messages, `where` the place in it, as ", column 'load', row 7"; empty for the whole
-    table. `word` is the training option that accepts the flaw, as `data.missing=mask`; None: only an edit helps.
+    `source` is the table's name in messages, `where` the place in it, as ", column 'load', row 7"; empty for the whole
+    table. `word` is the training option that accepts the flaw, as `data.missing=mask`; None: edit the file.
     """
 
     def __init__(self, source: str, where: str, problem: str, cure: str, word: str | None = None) -> None:
@@ -26,7 +26,7 @@ class Flaw(InputError):
 
 
 def refuse(flaws: Sequence[Flaw]) -> None:
-    """Raise one error that lists every flaw and the options that accept them; do nothing without flaws."""
+    """Raise one error that lists all flaws and the options that accept them; do nothing without flaws."""
     if not flaws:
         return
     if len(flaws) == 1:
@@ -35,12 +35,12 @@ def refuse(flaws: Sequence[Flaw]) -> None:
     if len(flaws) > _SHOWN:
         named.append(f"and {len(flaws) - _SHOWN} more")
     words = list(dict.fromkeys(shlex.quote(flaw.word) for flaw in flaws if flaw.word is not None))
-    own = sum(flaw.word is None for flaw in flaws)
-    cures = [f"correct {'it' if own == 1 else 'them'} in the file"] if own == len(flaws) else []
+    edits = sum(flaw.word is None for flaw in flaws)
+    cures = ["correct them in the file"] if edits == len(flaws) else []
     if words:
-        first = f"correct {own} of them in the file, then " if own else "mend the file, or "
+        first = f"correct {edits} of them in the file, then " if edits else "correct the file, or "
         cures = [f"{first}train with {' '.join(words)}"]
-    raise InputError(f"{flaws[0].source} needs {len(flaws)} repairs: {'; '.join(named)}: {cures[0]}")
+    raise InputError(f"{flaws[0].source} has {len(flaws)} problems: {'; '.join(named)}: {cures[0]}")
 
 
 def list_word(key: str, names: Iterable[str]) -> str:
@@ -56,8 +56,8 @@ def value_word(key: str, value: str) -> str:
 def _quoted(name: str) -> str:
     if _PLAIN.fullmatch(name) and name.lower() not in _WORDS_OF_HYDRA:
         return name
-    name = name.replace("${", "\\${")  # or OmegaConf would put a value in
-    # a quotation mark is escaped, and so is each backslash before one
+    name = name.replace("${", "\\${")  # else OmegaConf would interpolate
+    # escape quotation marks, and each backslash before one
     escaped = re.sub(r'(\\*)"', lambda match: match[1] * 2 + '\\"', name)
     trailing = len(escaped) - len(escaped.rstrip("\\"))
     return f'"{escaped}{chr(92) * trailing}"'

@@ -1,4 +1,4 @@
-"""The frequency of dates, their regular grid, and days of local time."""
+"""The frequency of dates, their regular grid, and local time."""
 
 import re
 import warnings
@@ -32,7 +32,7 @@ _WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 
 
 def frequency_offset(frequency: str) -> BaseOffset:
-    """Return the offset of an alias; names of older pandas ('H', 'T', 'M') are understood."""
+    """Return the offset of a pandas alias; aliases of older versions ('H', 'T', 'M') are accepted."""
     match = re.fullmatch(r"(-?\d*)([A-Za-z]+)((?:-\w+)?)", str(frequency).strip())
     alias = f"{match[1]}{_OLD_NAMES.get(match[2], match[2])}{match[3]}" if match else str(frequency)
     try:
@@ -42,7 +42,7 @@ def frequency_offset(frequency: str) -> BaseOffset:
     except (ValueError, FutureWarning, DeprecationWarning):
         offset = None
     if offset is None or offset.n < 1:
-        raise InputError(f"data.frequency {frequency!r} is no step: use one such as h, 15min, D, W, MS, QS")
+        raise InputError(f"data.frequency {frequency!r} is not a time step: use one such as h, 15min, D, W, MS, QS")
     return offset
 
 
@@ -56,12 +56,12 @@ def fixed_step(offset: BaseOffset) -> int | None:
 
 
 def is_daily(step: int | None) -> bool:
-    """Return whether a `fixed_step` is whole days or longer, and so follows the local calendar."""
+    """Return whether a `fixed_step` follows the local calendar: whole days, or no fixed length."""
     return step is None or step % _DAY == 0
 
 
 def resolve_frequency(times: pd.DatetimeIndex, frequency: str | None, source: str) -> str:
-    """Return the frequency of sorted unique times: the one named, else the one of most rows.
+    """Return `frequency` in normal form, or the frequency of most of the sorted unique times.
 
     Equal steps get equal names: a step of fixed length in its largest unit (60min is h), weeks with their day (W-SUN).
     """
@@ -75,7 +75,7 @@ def resolve_frequency(times: pd.DatetimeIndex, frequency: str | None, source: st
 
 
 def shown_frequency(times: pd.DatetimeIndex) -> str | None:
-    """Return the step of most rows, as `resolve_frequency` names it; None where there is none."""
+    """Return the step of most rows, as `resolve_frequency` names it; None if no step has a majority."""
     try:
         return _infer(times, "")
     except InputError:
@@ -83,7 +83,7 @@ def shown_frequency(times: pd.DatetimeIndex) -> str | None:
 
 
 def _one_name(alias: str) -> str:
-    """Return the alias, with one name for the four quarters that mean the same (QS-APR is QS-JAN)."""
+    """Return the alias in normal form: equivalent quarters have one name (QS-APR is QS-JAN)."""
     match = re.fullmatch(r"(\d*B?Q[SE]-)(\w{3})", alias)
     if not match:
         return alias
@@ -100,12 +100,12 @@ def _name_step(step: int, times: pd.DatetimeIndex) -> str:
 
 
 def _infer(times: pd.DatetimeIndex, source: str) -> str:
-    """Return the frequency of most rows, so that a gap or an irregular row can be reported."""
+    """Return the frequency of most rows, so that gaps and irregular rows can be reported."""
     if len(times) < 3:
-        raise InputError(f"{source} has {len(times)} row(s), too few to tell the step: name it in data.frequency")
+        raise InputError(f"{source} has {len(times)} row(s), too few to infer the step: set data.frequency")
     local = times.tz_localize(None)
     step, share = _most_common(local)
-    if step % _DAY:  # shorter steps are steps of the absolute time: clocks may be changed
+    if step % _DAY:  # shorter steps are steps of absolute time, because of clock changes
         step, share = _most_common(times)
     if step >= 28 * _DAY and (monthly := _monthly(local, step)):
         return monthly
@@ -115,9 +115,8 @@ def _infer(times: pd.DatetimeIndex, source: str) -> str:
         raise Flaw(
             source,
             "",
-            f"the rows follow each other at irregular steps (the most common, {pd.Timedelta(step)}, is {share:.0%} of "
-            "them)",
-            "bring them to one step, or name it in data.frequency",
+            f"the rows have irregular steps (most common: {pd.Timedelta(step)}, {100 * share:.0f} % of them)",
+            "resample them to one step, or set data.frequency",
         )
     return _name_step(step, times)
 
@@ -128,7 +127,7 @@ def _most_common(times: pd.DatetimeIndex) -> tuple[int, float]:
 
 
 def _monthly(times: pd.DatetimeIndex, step: int) -> str | None:
-    """Return the alias of steps of whole months, None where the dates are not at the ends of months."""
+    """Return the alias of steps of whole months, None if the dates are not at starts or ends of months."""
     months = round(step / (30.436875 * _DAY))
     month = _MONTHS[times[0].month - 1]
     for share, side in ((np.mean(times.day == 1), "S"), (np.mean(times.is_month_end), "E")):
@@ -149,11 +148,11 @@ def _has_only_business_days(times: pd.DatetimeIndex) -> bool:
 _INSTANT = pd.Timedelta(1, "ns")
 
 
-def on_the_wall(times: pd.DatetimeIndex) -> pd.DatetimeIndex:
-    """Return the local times, without a zone.
+def to_wall_time(times: pd.DatetimeIndex) -> pd.DatetimeIndex:
+    """Return the local times without a zone.
 
-    The first instant after a clock change is taken as the most common time of day, where that was skipped; as midnight,
-    if every time is of this kind.
+    If a clock change skips the most common time of day, the first instant after the change is read as that time; as
+    midnight if all times are of this kind.
     """
     shown = times.tz_localize(None).as_unit("ns").asi8
     if times.tz is None:
@@ -167,26 +166,26 @@ def on_the_wall(times: pd.DatetimeIndex) -> pd.DatetimeIndex:
     )
 
 
-def from_the_wall(times: pd.DatetimeIndex, zone: tzinfo) -> pd.DatetimeIndex:
-    """Return the instants of local times: after the change for a skipped time, the first of an ambiguous one."""
+def from_wall_time(times: pd.DatetimeIndex, zone: tzinfo) -> pd.DatetimeIndex:
+    """Localize times: shift a skipped time forward, take the first of two ambiguous instants."""
     return times.tz_localize(zone, ambiguous=np.ones(len(times), dtype=bool), nonexistent="shift_forward")
 
 
 def day_begins(times: pd.DatetimeIndex) -> str:
     """Return the most common local time of day, such as 06:00:00."""
-    return str(pd.Timestamp(_most_common_hour(on_the_wall(times).asi8 % _DAY)).time())
+    return str(pd.Timestamp(_most_common_hour(to_wall_time(times).asi8 % _DAY)).time())
 
 
 def _most_common_hour(nanoseconds: np.ndarray) -> int:
-    """Return the most common value, the smallest of several; 0 of none."""
+    """Return the most common value, the smallest in a tie; 0 for an empty array."""
     values, counts = np.unique(nanoseconds, return_counts=True)
     return int(values[counts.argmax()]) if len(values) else 0
 
 
 def grid_places(times: pd.DatetimeIndex, frequency: str, rows: np.ndarray, source: str) -> np.ndarray:
-    """Return each time's place on the grid of the frequency, shape (N,), the first at 0.
+    """Return the position of each time on the grid of the frequency, shape (N,), the first at 0.
 
-    `times` are sorted and unique. Days and longer are steps of the local calendar, shorter ones of absolute time.
+    `times` are sorted and unique. Steps of a day or longer follow the local calendar, shorter ones absolute time.
     `rows` are spreadsheet row numbers for messages.
     """
     offset = frequency_offset(frequency)
@@ -199,7 +198,7 @@ def grid_places(times: pd.DatetimeIndex, frequency: str, rows: np.ndarray, sourc
         since = plain.asi8 - plain.asi8[0]
         places, phase = since // step, since % step
         stray = None
-        if phase.any():  # the grid is that of most rows: the first may be the stray one
+        if phase.any():  # the grid of most rows, since the first row may be off it
             phases, counts = np.unique(phase, return_counts=True)
             stray = int(np.argmax(phase != phases[counts.argmax()]))
     if stray is not None:
@@ -207,7 +206,7 @@ def grid_places(times: pd.DatetimeIndex, frequency: str, rows: np.ndarray, sourc
             source,
             f", row {rows[stray]}",
             f"{times[stray]} is off the grid of one row every {frequency}",
-            "correct the time, or name the right step in data.frequency",
+            "correct the time, or set the right step in data.frequency",
         )
     return np.asarray(places)
 
@@ -220,19 +219,19 @@ def refuse_gaps(times: pd.DatetimeIndex, places: np.ndarray, frequency: str, row
     offset = frequency_offset(frequency)
     first = int(np.argmax(jumps > 0))
     before = times[first]
-    absent = (on_the_wall(times)[first] if is_daily(fixed_step(offset)) else before) + offset
+    absent = (to_wall_time(times)[first] if is_daily(fixed_step(offset)) else before) + offset
     missing = int(jumps.sum())
     raise Flaw(
         source,
         f", row {rows[first]}",
-        f"after {before} the row for {absent} is missing ({missing} missing in all at step {frequency})",
-        "add them, correct data.frequency, or train with data.missing=ffill, interpolate or mask",
-        "data.missing=mask" if missing <= len(places) else None,  # more than are there are refused then too
+        f"after {before} the row for {absent} is missing ({missing} missing in total at step {frequency})",
+        "add the rows, correct data.frequency, or train with data.missing=ffill, interpolate or mask",
+        "data.missing=mask" if missing <= len(places) else None,  # more than half missing is refused in any case
     )
 
 
 def whole_grid(times: pd.DatetimeIndex, places: np.ndarray, frequency: str) -> pd.DatetimeIndex:
-    """Return every time of the grid from the first to the last of `times`, which keep their values."""
+    """Return every time of the grid from the first to the last of `times`, unchanged at their positions."""
     offset: BaseOffset = frequency_offset(frequency)
     step = fixed_step(offset)
     plain, count = _plain(times, step), int(places[-1]) + 1
@@ -241,7 +240,7 @@ def whole_grid(times: pd.DatetimeIndex, places: np.ndarray, frequency: str) -> p
     else:
         grid = pd.DatetimeIndex((plain.asi8[0] + step * np.arange(count)).view("M8[ns]"))
     if times.tz is not None and is_daily(step):
-        grid = from_the_wall(grid, times.tz)
+        grid = from_wall_time(grid, times.tz)
     stamps = grid.asi8.copy()
     stamps[places] = times.asi8
     whole = pd.DatetimeIndex(stamps.view("M8[ns]"), name=times.name)
@@ -249,9 +248,9 @@ def whole_grid(times: pd.DatetimeIndex, places: np.ndarray, frequency: str) -> p
 
 
 def _plain(times: pd.DatetimeIndex, step: int | None) -> pd.DatetimeIndex:
-    """Return times without a zone: local for days and longer, UTC for shorter steps."""
+    """Return times without a zone: local for steps of a day or longer, UTC for shorter steps."""
     if times.tz is None:
         return times
     if is_daily(step):
-        return on_the_wall(times)
+        return to_wall_time(times)
     return times.tz_convert("UTC").tz_localize(None)

@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-PIECE_CELLS = 2**19
-"""Cells in a piece: 4 MiB in float64."""
+CHUNK_CELLS = 2**19
+"""Cells in a chunk: 4 MiB in float64."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """An array (`rows`, `width`) of `dtype`; `make` returns the rows of a slice, shape (n, width), of any type."""
+    """A description of an array (`rows`, `width`) of `dtype`; `make` computes the rows of a slice, of any type."""
 
     rows: int
     width: int
@@ -31,46 +31,46 @@ class Recipe:
         """The size of the array in bytes."""
         return self.rows * self.width * np.dtype(self.dtype).itemsize
 
-    def pieces(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield the rows in order, in pieces with their place, contiguous and of type `dtype`."""
-        step = max(1, PIECE_CELLS // max(1, self.width))
+    def chunks(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield the rows in order as slices and contiguous chunks of type `dtype`."""
+        step = max(1, CHUNK_CELLS // max(1, self.width))
         for first in range(0, self.rows, step):
-            piece = slice(first, min(first + step, self.rows))
-            yield piece, np.ascontiguousarray(self.make(piece), dtype=self.dtype)
+            rows = slice(first, min(first + step, self.rows))
+            yield rows, np.ascontiguousarray(self.make(rows), dtype=self.dtype)
 
     def in_memory(self) -> Tensor:
         """Return the whole array."""
         whole = np.empty((self.rows, self.width), dtype=self.dtype)
-        for piece, content in self.pieces():
-            whole[piece] = content
+        for rows, content in self.chunks():
+            whole[rows] = content
         return torch.from_numpy(whole)
 
 
 ALIGNMENT = 64
-"""Alignment of every array, in bytes; the first piece of this size is reserved for the token."""
+"""Alignment of every array in bytes; the first block of this size holds the token."""
 
 TOKEN_BYTES = 16
 
 
 @dataclass(frozen=True)
 class Address:
-    """The path of a file for another process of the machine, and the token that the file begins with."""
+    """The path of a file for another process of the machine, and the token at its start."""
 
     path: str
     token: bytes
 
 
 class MappedFile:
-    """Arrays in a file without a name, which disappears with the last process that holds it, even a killed one.
+    """Arrays in an unnamed file, which disappears with the last process that holds it, even a killed one.
 
-    The object takes over `handle`, the open file; `token` begins the file, then come the arrays of `recipes`, in order.
-    `tensors` are the arrays on the CPU: they are the file's own memory.
+    The object owns `handle`, the open file. It starts with `token`, followed by the arrays of `recipes`, in order.
+    `tensors` are the arrays on the CPU; they share the memory of the file.
     """
 
     def __init__(self, handle: int, recipes: Sequence[Recipe], token: bytes) -> None:
         weakref.finalize(self, os.close, handle)
         offsets, size = _layout(recipes)
-        # shared, since of a private mapping the system would set memory aside, which is what there is too little of
+        # shared, since the system reserves memory for a private mapping, and memory is short
         memory = mmap.mmap(handle, size)
         self.tensors = [_array(memory, offset, recipe) for offset, recipe in zip(offsets, recipes, strict=True)]
         self.address = Address(f"/proc/{os.getpid()}/fd/{handle}", token)
@@ -84,10 +84,10 @@ class MappedFile:
                 handle = file.fileno()
                 _write(handle, np.frombuffer(token, np.uint8), 0)
                 for offset, recipe in zip(offsets, recipes, strict=True):
-                    for piece, content in recipe.pieces():
-                        _write(handle, content, offset + piece.start * content[:1].nbytes)
+                    for rows, content in recipe.chunks():
+                        _write(handle, content, offset + rows.start * content[:1].nbytes)
                 os.ftruncate(handle, size)
-                os.fsync(handle)  # what a disk or a quota refuses late is refused here, not read back as zeros
+                os.fsync(handle)  # a late error of disk or quota is raised here instead of reading zeros later
                 return cls(os.dup(handle), recipes, token)
         except OSError as error:
             place = f"{folder} (the memory-mapped table takes {size / 2**30:.2f} GiB there)"
@@ -95,7 +95,7 @@ class MappedFile:
 
     @classmethod
     def open(cls, address: Address, recipes: Sequence[Recipe]) -> "MappedFile | None":
-        """Return the file that another process wrote; None where it cannot be read or is another file."""
+        """Return the file that another process wrote, None if it cannot be read or has another token."""
         try:
             handle = os.open(address.path, os.O_RDWR)
         except OSError:
@@ -107,7 +107,7 @@ class MappedFile:
 
 
 def _layout(recipes: Sequence[Recipe]) -> tuple[list[int], int]:
-    """Return where each array begins, in bytes, and the size of the file."""
+    """Return the offset of each array and the size of the file, in bytes."""
     offsets, end = [], ALIGNMENT
     for recipe in recipes:
         offsets.append(end)
@@ -120,7 +120,7 @@ def _array(memory: mmap.mmap, offset: int, recipe: Recipe) -> Tensor:
 
 
 def _write(handle: int, content: np.ndarray, offset: int) -> None:
-    """Write all of `content`; the system may take less at a time."""
+    """Write all of `content`; one system call may write less."""
     left = content.reshape(-1).view(np.uint8).data
     while left:
         written = os.pwrite(handle, left, offset)

@@ -12,13 +12,13 @@ DOUBLED = 0.2
 """Smallest share of rows with a duplicate time in a long table."""
 
 UNIQUE = 0.99
-"""Smallest share of rows that time and series identify: a series may have a few duplicate times."""
+"""Smallest share of rows with a unique pair of time and series: a series may have a few duplicate times."""
 
 COVERED = 0.5
-"""Smallest share of the times between its first and last row at which a series has a row, over all series."""
+"""Smallest share of times with a row between the first and last row of a series, over all series."""
 
 _LOOKED_AT = 10
-"""Number of series that are checked to see if a column holds measurements."""
+"""Number of series that are checked to see whether a column holds measurements."""
 
 PAIRED = 8
 """Number of columns that are tried in pairs."""
@@ -28,7 +28,7 @@ PAIRED = 8
 class Panel:
     """The series of a long table: the one or two identifying `columns`, and the number of series.
 
-    `rows_per_time` is the mean number of rows at a time; `advice` is a clause of a message: how to convert the table.
+    `rows_per_time` is the mean number of rows at a time; `advice` says in a message how to convert the table.
     """
 
     columns: tuple[str, ...]
@@ -38,16 +38,15 @@ class Panel:
 
     def __str__(self) -> str:
         names = " and ".join(map(repr, self.columns))
-        noun = "column" if len(self.columns) == 1 else "columns"
+        subject = f"column {names} identifies" if len(self.columns) == 1 else f"columns {names} identify"
         return (
-            f"is a long table: {noun} {names} {'tells' if len(self.columns) == 1 else 'tell'} {self.count:,} series "
-            f"apart, with {self.rows_per_time:.3g} rows for each time on average"
+            f"is a long table: {subject} {self.count:,} series, with {self.rows_per_time:.3g} rows per time on average"
         )
 
 
 @dataclass(frozen=True)
 class _Ids:
-    """Columns that may identify series, with a number (N,) for each row's series, below `count`."""
+    """Columns that may identify series; `codes` (N,) is the series number of each row, below `count`."""
 
     columns: tuple[str, ...]
     codes: np.ndarray
@@ -55,11 +54,11 @@ class _Ids:
 
 
 def find_panel(table: pd.DataFrame, times: pd.DatetimeIndex, time_column: str, targets: Sequence[str]) -> Panel | None:
-    """Return the series of a long table, None where the table is not one.
+    """Return the series of a long table, None if the table is not long.
 
-    In a long table many times have several rows and a column (or two) identifies the series of each row: no series has
-    a time twice, and each has a row at most times between its first and its last. `table` holds raw cells in any order
-    of `times` (N,), which come from `time_column`; the advice names one of `targets`.
+    In a long table many times have several rows, and one or two columns identify the series of each row: no series has
+    a time twice, and each series has rows at most of the times from its first to its last. `table` holds raw cells in
+    any order of `times` (N,), which come from `time_column`; the advice names one of `targets`.
     """
     if times.is_unique:
         return None
@@ -67,7 +66,7 @@ def find_panel(table: pd.DataFrame, times: pd.DatetimeIndex, time_column: str, t
     if counts[counts > 1].sum() < DOUBLED * len(table):
         return None
     for ids in _candidates(table, time_column):
-        if _tells_apart(ids, place, len(distinct)):
+        if _identifies_series(ids, place, len(distinct)):
             advice = _advice(table, times, place, ids, time_column, targets)
             return Panel(ids.columns, ids.count, len(table) / len(distinct), advice)
     return None
@@ -81,7 +80,7 @@ def _candidates(table: pd.DataFrame, time_column: str) -> Iterator[_Ids]:
     for name in names:
         codes, values = pd.factorize(table[name])
         if 2 <= len(values) <= len(table) / 2 and (codes < 0).mean() <= 1 - UNIQUE:
-            # a row without a name is put to the first series
+            # rows without a name go to the first series
             singles.append(_Ids((name,), np.maximum(codes, 0).astype(np.int64), len(values)))
             yield singles[-1]
     for one, other in combinations(singles[:PAIRED], 2):
@@ -90,8 +89,8 @@ def _candidates(table: pd.DataFrame, time_column: str) -> Iterator[_Ids]:
             yield _Ids((*one.columns, *other.columns), codes, len(together))
 
 
-def _tells_apart(ids: _Ids, place: np.ndarray, num_times: int) -> bool:
-    """Return whether each series has each time once, and most times between its first and its last."""
+def _identifies_series(ids: _Ids, place: np.ndarray, num_times: int) -> bool:
+    """Return whether each series has no time twice, and most times between its first and its last."""
     rows = len(place)
     first, last = np.full(ids.count, num_times), np.full(ids.count, -1)
     np.minimum.at(first, ids.codes, place)
@@ -115,7 +114,7 @@ def _advice(
         first = int(table[hour].min())
         less = f" - {first}" if first else ""
         return (
-            f"the hour has a column of its own: join it to the date, in pandas: table[{time_column!r}] = "
+            f"the hour is in a separate column: add it to the date, in pandas: table[{time_column!r}] = "
             f"pd.to_datetime(table[{time_column!r}]) + pd.to_timedelta(table[{hour!r}]{less}, unit='h')"
         )
     value = _value_column(table, place, ids, time_column, targets)
@@ -129,7 +128,7 @@ def _advice(
     pivot = f"pivot_table({pivot}, aggfunc='mean')" if doubled else f"pivot({pivot})"
     kept = " & ".join(f"(table[{name!r}] == {_plain(table[name].iloc[0])!r})" for name in ids.columns)
     return (
-        f"make a column of each series, in pandas: {made}.{pivot}.to_csv('wide.csv'), "
+        f"make one column per series, in pandas: {made}.{pivot}.to_csv('wide.csv'), "
         f"or keep one series: table[{kept.removeprefix('(').removesuffix(')') if len(ids.columns) == 1 else kept}]"
     )
 
@@ -143,7 +142,7 @@ def _is_hour_of_day(table: pd.DataFrame, times: pd.DatetimeIndex, ids: _Ids) -> 
 
 
 def _value_column(table: pd.DataFrame, place: np.ndarray, ids: _Ids, time_column: str, targets: Sequence[str]) -> str:
-    """Return a column of numbers that depends on both series and time: a measurement."""
+    """Return a numeric column that varies with both series and time: a measurement."""
     others = [name for name in table.columns if name not in (time_column, *ids.columns)]
     numeric = [name for name in others if pd.api.types.is_numeric_dtype(table[name].dtype)]
     wanted = [name for name in numeric if name in targets] or numeric

@@ -1,6 +1,6 @@
-"""Rows and unpacked size of a Parquet file, read from its pages and not from what its metadata claim.
+"""Rows and unpacked size of a Parquet file, read from its page headers instead of its metadata.
 
-Thrift's compact protocol is read here: with some damaged metadata, pyarrow ends the process.
+This module parses Thrift's compact protocol, since some damaged metadata make pyarrow end the process.
 """
 
 import struct
@@ -12,22 +12,22 @@ _INTEGERS = (4, 5, 6)
 _DEEPEST = 16
 
 _LONGEST = 2**23
-"""Largest metadata in bytes: those of 862 columns in 20 row groups take five million."""
+"""Largest metadata in bytes; 862 columns in 20 row groups take 5 million."""
 
 _MOST_PAGES = 100_000
 
 _TAIL = 8
-"""Bytes after the metadata: their length, and the letters PAR1."""
+"""Bytes after the metadata: their length, and the magic PAR1."""
 
 
 def rows_and_bytes(content: bytes) -> tuple[int, int]:
     """Return the number of rows that a Parquet file declares, and the unpacked bytes of its pages."""
     end = len(content) - _TAIL
     if end < 0 or content[-4:] != b"PAR1":
-        raise ValueError("it does not end as a Parquet file")
+        raise ValueError("it does not end like a Parquet file")
     (length,) = struct.unpack("<I", content[end : end + 4])
     if length > _LONGEST:
-        raise ValueError(f"its metadata take {length:,} bytes, and {_LONGEST:,} are read at most")
+        raise ValueError(f"its metadata take {length:,} bytes, the limit is {_LONGEST:,}")
     metadata = _Reader(content, end - length, end).struct()
     rows, size, pages = _whole(metadata, 3), 0, 0
     groups = metadata.get(4, [])
@@ -57,20 +57,20 @@ def _pages(content: bytes, start: int, length: int, most: int) -> tuple[int, int
 def _whole(fields: dict[int, Any], number: int) -> int:
     value = fields.get(number)
     if not isinstance(value, int) or value < 0:
-        raise ValueError("a length is absent or below 0")
+        raise ValueError("a length is missing or negative")
     return value
 
 
 class _Reader:
-    """Reader of consecutive values from `place` on, never beyond `end`."""
+    """A reader of consecutive values from `place` up to `end`."""
 
     def __init__(self, content: bytes, place: int, end: int) -> None:
         if not 0 <= place <= end <= len(content):
-            raise ValueError("a part lies outside of the file")
+            raise ValueError("a section is outside the file")
         self.content, self.place, self.end = content, place, end
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
-        """Read the fields of a struct by their numbers."""
+        """Return the fields of a struct by number."""
         fields: dict[int, Any] = {}
         number = 0
         while (head := self._byte()) != _STOP:
@@ -81,7 +81,7 @@ class _Reader:
 
     def _value(self, kind: int, depth: int) -> Any:
         if depth > _DEEPEST:
-            raise ValueError("its metadata are nested too deep")
+            raise ValueError("its metadata are nested too deeply")
         if kind in _INTEGERS:
             return self._integer()
         if kind in (_TRUE, _FALSE, _BYTE):
@@ -100,7 +100,7 @@ class _Reader:
             count = self._number()
             kinds = self._byte() if count else 0
             return [(self._value(kinds >> 4, depth + 1), self._value(kinds & 15, depth + 1)) for _ in range(count)]
-        raise ValueError("its metadata hold a value of no kind")
+        raise ValueError("its metadata hold a value of unknown type")
 
     def _byte(self) -> int:
         self._forward(1)
@@ -109,7 +109,7 @@ class _Reader:
     def _forward(self, count: int) -> None:
         self.place += count
         if self.place > self.end:
-            raise ValueError("its metadata are cut")
+            raise ValueError("its metadata are truncated")
 
     def _number(self) -> int:
         value = shift = 0

@@ -23,12 +23,12 @@ class Policies:
     Parameters
     ----------
     duplicates
-        Rows of the same time: "error" refuses them; "mean", "first" and "last" merge their values, column by column,
-        in the order of the file.
+        Rows with the same time: "error" refuses them; "mean", "first" and "last" merge their values, column by
+        column, in the order of the file.
     missing
         Absent rows and empty cells: "error" refuses them; "ffill" repeats the last value; "interpolate" is linear in
-        time, and fills a gap without an end forward; "mask" fills as "ffill" for the baselines and the linear path,
-        while the encoder-decoder gets the window's own mean.
+        time, and repeats the last value at the end; "mask" fills like "ffill" for the baselines and the linear path,
+        and with the mean of the window for the encoder-decoder.
     missing_values
         Numbers that count as an empty cell in every column, such as -9999.
     """
@@ -45,8 +45,8 @@ class Policies:
         for number in self.missing_values:
             if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
                 raise InputError(
-                    f"data.missing_values holds {number!r}: give the numbers that stand for a missing value, "
-                    "data.missing_values=[-9999]; an empty cell is one without being named"
+                    f"data.missing_values holds {number!r}: list the numbers that mean a missing value, "
+                    "data.missing_values=[-9999]; an empty cell always counts as missing"
                 )
 
     @classmethod
@@ -56,7 +56,7 @@ class Policies:
         return cls(data["duplicates"], data["missing"], tuple(values))
 
     def facts(self) -> dict[str, Any]:
-        """Return the policies as plain values, missing values only if there are some."""
+        """Return the policies as plain values; `missing_values` only if not empty."""
         named = {"missing_values": list(self.missing_values)} if self.missing_values else {}
         return {"duplicates": self.duplicates, "missing": self.missing, **named}
 
@@ -72,12 +72,12 @@ class Policies:
 
     @property
     def masks_past(self) -> bool:
-        """Whether the model sees which values of its context were filled."""
+        """Whether the model gets the mask of filled values in its context."""
         return self.missing == "mask"
 
 
 STRICT = Policies()
-"""Refuses duplicates and missing values."""
+"""Policies that refuse duplicates and missing values."""
 
 
 Rows = tuple[pd.DatetimeIndex, np.ndarray, np.ndarray]
@@ -85,39 +85,39 @@ Rows = tuple[pd.DatetimeIndex, np.ndarray, np.ndarray]
 
 
 def one_row_a_time(table: Rows, how: str, source: str, time_column: str) -> tuple[Rows, tuple[str, ...]]:
-    """Return the rows in order of time, one for each time, and notes on what was changed.
+    """Return the rows sorted by time, one per time, and notes on the changes.
 
     Empty cells are NaN. `how` is "mean", "first" or "last" of the present values, column by column in file order;
-    "error" refuses duplicate times. A merged row keeps the row number of the first.
+    "error" refuses duplicate times. A merged row keeps the first row number.
     """
     times, values, rows = table
     stamps = times.asi8
     late = int((stamps < np.maximum.accumulate(stamps)).sum())
     notes = (f"{late} rows were out of order: sorted by {time_column}",) if late else ()
-    if late:  # a table in order stays as it is, uncopied
+    if late:  # a sorted table is not copied
         order = np.argsort(stamps, kind="stable")
         times, values, rows = times[order], values[order], rows[order]
-    again = np.diff(times.asi8) == 0  # row n + 1 is for the time of row n
-    if not again.any():
+    repeated = np.diff(times.asi8) == 0  # row n + 1 has the time of row n
+    if not repeated.any():
         return (times, values, rows), notes
     if how == "error":
-        place = int(np.argmax(again))
+        place = int(np.argmax(repeated))
         raise Flaw(
             source,
             f", rows {rows[place]} and {rows[place + 1]}",
-            f"both are for {times[place]} ({int(again.sum())} duplicate times in all)",
-            "keep one row for each time, or train with data.duplicates=mean, first or last",
+            f"both are at {times[place]} ({int(repeated.sum())} duplicate times in total)",
+            "keep one row per time, or train with data.duplicates=mean, first or last",
             "data.duplicates=mean",
         )
-    starts = np.flatnonzero(np.concatenate([[True], ~again]))
+    starts = np.flatnonzero(np.concatenate([[True], ~repeated]))
     merged = np.column_stack([_merge(column, starts, how) for column in values.T])
     doubled = int((np.diff(starts, append=len(times)) > 1).sum())
-    note = f"{doubled} times had more than one row: {doubled + int(again.sum())} rows became {doubled} by their {how}"
+    note = f"{doubled} times had several rows: {doubled + int(repeated.sum())} rows were merged into {doubled} ({how})"
     return (times[starts], merged, rows[starts]), (*notes, note)
 
 
 def _merge(column: np.ndarray, starts: np.ndarray, how: str) -> np.ndarray:
-    """Return one value for each group of rows, which begin at `starts`; NaN where a group has none."""
+    """Return one value per group of rows, which begin at `starts`; NaN for a group without values."""
     seen = ~np.isnan(column)
     if how == "mean":
         total = np.add.reduceat(np.where(seen, column, 0.0), starts)
@@ -126,17 +126,17 @@ def _merge(column: np.ndarray, starts: np.ndarray, how: str) -> np.ndarray:
     place = np.arange(len(column))
     if how == "first":
         chosen = np.minimum.reduceat(np.where(seen, place, len(column)), starts)
-        found = chosen < len(column)
+        present = chosen < len(column)
     else:
         chosen = np.maximum.reduceat(np.where(seen, place, -1), starts)
-        found = chosen >= 0
-    return np.where(found, column[np.where(found, chosen, 0)], np.nan)
+        present = chosen >= 0
+    return np.where(present, column[np.where(present, chosen, 0)], np.nan)
 
 
 class Filled(NamedTuple):
     """A complete table: `times` (N,) and `values` (N, C).
 
-    `observed` (N, C) is False where a value was filled, None where none was; `notes` describe the changes.
+    `observed` (N, C) is False where a value was filled, None if no value was; `notes` describe the changes.
     """
 
     times: pd.DatetimeIndex
@@ -148,9 +148,9 @@ class Filled(NamedTuple):
 def whole_table(table: Rows, how: str, *, columns: list[str], frequency: str, source: str) -> Filled:
     """Return the table with a row for every time of the grid and a value in every cell.
 
-    The input is sorted, no time twice, NaN where a cell is empty. Rows before the first at which every column has had a
-    value are left out: only later values could fill them. `how` is "ffill" or "mask" (the last value), "interpolate"
-    (linear in time, the last value where none follows) or "error" (no gaps; there must be no empty cell).
+    The input is sorted by unique times, NaN in empty cells. Leading rows are left out until every column has had a
+    value, since only later values could fill them. `how` is "ffill" or "mask" (the last value), "interpolate" (linear
+    in time, the last value at the end) or "error" (refuses gaps; the input must have no empty cell).
     """
     times, values, rows = table
     places = grid_places(times, frequency, rows, source)
@@ -161,9 +161,9 @@ def whole_table(table: Rows, how: str, *, columns: list[str], frequency: str, so
     absent = np.ones(int(places[-1]) + 1, dtype=bool)
     absent[places] = False
     if absent.any():
-        times, found = whole_grid(times, places, frequency), values
+        times, present = whole_grid(times, places, frequency), values
         values = np.full((len(absent), len(columns)), np.nan)
-        values[places] = found
+        values[places] = present
     observed = ~np.isnan(values)
     start, notes = _start(times, observed, columns, source)
     fill = _line if how == "interpolate" else _last
@@ -183,7 +183,7 @@ def whole_table(table: Rows, how: str, *, columns: list[str], frequency: str, so
 def _refuse_mostly_missing(
     times: pd.DatetimeIndex, places: np.ndarray, frequency: str, rows: np.ndarray, source: str
 ) -> None:
-    """Refuse a grid that is mostly empty before it is made: one mistyped date can request any amount of memory."""
+    """Raise a flaw for a mostly empty grid before it is built: one mistyped date can take any amount of memory."""
     steps = np.diff(places)
     missing = int(steps.sum()) - len(steps)
     if missing <= len(places):
@@ -193,8 +193,8 @@ def _refuse_mostly_missing(
         source,
         f", row {rows[widest + 1]}",
         f"{times[widest + 1]} is {steps[widest]} steps of {frequency} after {times[widest]} in row {rows[widest]}; "
-        f"{missing} rows are missing in all and {len(places)} are there",
-        "correct the date, or data.frequency",
+        f"{missing} rows are missing and {len(places)} are present",
+        "correct the date, or set the right step in data.frequency",
     )
 
 
@@ -215,11 +215,11 @@ def _start(
 
 
 def _last(column: np.ndarray, seen: np.ndarray, times: pd.DatetimeIndex) -> np.ndarray:
-    """Return the last value seen at each time; NaN before the first."""
+    """Return the last value at or before each time; NaN before the first."""
     return np.asarray(column[np.maximum.accumulate(np.where(seen, np.arange(len(seen)), 0))])
 
 
 def _line(column: np.ndarray, seen: np.ndarray, times: pd.DatetimeIndex) -> np.ndarray:
-    """Return a straight line over each gap, constant after the last value (and before the first, which is left out)."""
+    """Interpolate linearly over each gap; constant before the first and after the last value."""
     since = (times.asi8 - times.asi8[0]).astype(np.float64)
     return np.where(seen, column, np.interp(since, since[seen], column[seen]))

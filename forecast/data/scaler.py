@@ -1,4 +1,4 @@
-"""Original units to z-scores of the training part, and back."""
+"""Conversion between original units and z-scores of the training split."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ import pandas as pd
 from forecast.common.errors import InputError
 
 LARGEST = 1e15
-"""Largest z-score; beyond it, sums of squares in float32 overflow."""
+"""Largest z-score; beyond it, sums of squares overflow in float32."""
 
 LEAST = 1e-9
-"""Standard deviation below which a column counts as constant when single values are checked."""
+"""Standard deviation below which a column counts as constant in the check for spikes."""
 
 OUTSIDE = 0.01
-"""Share of a column's values, the furthest from its median, that are excluded from the deviation of the others."""
+"""Share of a column's values, furthest from its median, that the deviation in the check for spikes excludes."""
 
-_CORRECT = "correct it in the file, or leave it empty if it stands for no value"
+_CORRECT = "correct it in the file, or leave the cell empty if the value is missing"
 
 
 def check_spikes(
     values: np.ndarray, times: pd.DatetimeIndex, columns: Sequence[str], observed: np.ndarray | None = None
 ) -> None:
-    """Refuse a value of the training part that would dominate the scale of its column.
+    """Raise InputError for a training value that would dominate the scale of its column.
 
-    The rule is that of `Scaler.check_range`, against the other values: at most `LARGEST` of their deviations from the
-    median. A nearly constant column gets a deviation of 1. `values` are the training rows (N, C), float64, original
-    units; `observed` (N, C) is False where a value was filled, None where all were measured.
+    A value may be at most `LARGEST` standard deviations of the other values from the median. A nearly constant column
+    gets a standard deviation of 1. `values` are the training rows (N, C), float64, original
+    units; `observed` (N, C) is False where a value was filled, None if all were measured.
     """
     for place, name in enumerate(columns):
         column, dates = values[:, place], times
         if observed is not None:
             column, dates = column[observed[:, place]], times[observed[:, place]]
         if not len(column):
-            continue  # refused where the scaler is fitted
+            continue  # Scaler.fit raises the error
         distance = np.abs(column - np.median(column))
         count = max(1, int(OUTSIDE * len(column)))
         rest = np.partition(distance, len(column) - count)[: len(column) - count]
@@ -45,8 +45,8 @@ def check_spikes(
         row = int(np.argmax(distance))
         if distance[row] > LARGEST * deviation:
             raise InputError(
-                f"column {name!r}, {dates[row]}: {column[row]:g} is {distance[row] / deviation:.0e} deviations of the "
-                f"other values of the training part from their median: {_CORRECT}"
+                f"column {name!r}, {dates[row]}: {column[row]:g} is {distance[row] / deviation:.0e} standard "
+                f"deviations of the other values of the training split from the median: {_CORRECT}"
             )
 
 
@@ -66,22 +66,22 @@ class Scaler:
     @classmethod
     def fit(cls, values: np.ndarray, columns: Sequence[str], observed: np.ndarray | None = None) -> Scaler:
         """Return the scaler of the training rows (N, C), float64, original units, where `observed` (N, C) is True."""
-        from sklearn.preprocessing import StandardScaler  # here, since predict never fits and starts sooner
+        from sklearn.preprocessing import StandardScaler  # imported here: predict never fits a scaler and starts sooner
 
         values = np.asarray(values, dtype=np.float64)
         if observed is not None:
             if not (some := observed.any(0)).all():
                 name = columns[int(np.argmin(some))]
                 raise InputError(
-                    f"column {name!r} has no measured value in the training part: choose another data.split, "
+                    f"column {name!r} has no measured value in the training split: choose another data.split, "
                     "or leave the column out of data.targets"
                 )
-            values = np.where(observed, values, np.nan)  # which StandardScaler leaves out
+            values = np.where(observed, values, np.nan)  # StandardScaler ignores NaN
         fitted = StandardScaler().fit(values)
         return cls(fitted.mean_, fitted.scale_, columns)
 
     def check_range(self, values: np.ndarray, times: pd.DatetimeIndex, source: str = "") -> None:
-        """Refuse values (N, C) so far from the training part that their squares overflow float32.
+        """Raise InputError for values (N, C) so far from the training split that their squares overflow float32.
 
         `source` names the table in the message.
         """
@@ -92,7 +92,7 @@ class Scaler:
         row = int(np.argmax(np.abs(values[:, place] - self.mean[place])))
         raise InputError(
             f"{source}{', ' if source else ''}column {self.columns[place]!r}, {times[row]}: {values[row, place]:g} is "
-            f"{furthest[place]:.0e} deviations of the training part from its mean: {_CORRECT}"
+            f"{furthest[place]:.0e} standard deviations of the training split from its mean: {_CORRECT}"
         )
 
     def transform(self, values: np.ndarray) -> np.ndarray:
@@ -105,7 +105,7 @@ class Scaler:
         return np.asarray(values, dtype=np.float64) * self.scale[place] + self.mean[place]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the state as plain lists; JSON keeps every digit."""
+        """Return the state as plain lists; JSON keeps all digits."""
         return {"columns": list(self.columns), "mean": self.mean.tolist(), "scale": self.scale.tolist()}
 
     @classmethod

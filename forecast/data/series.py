@@ -1,4 +1,4 @@
-"""A table as a series: roles of its columns, numbers and last rows."""
+"""From a table to a series: column roles, numbers and trailing rows."""
 
 import difflib
 import os
@@ -18,8 +18,6 @@ from forecast.data.table import check_names, read_table
 from forecast.data.timestamps import find_time_column, holds_times, parse_times
 
 _LARGEST = float(np.finfo(np.float32).max)
-
-
 _GAPS_WORD = "data.missing=mask"
 
 
@@ -28,11 +26,11 @@ def to_numbers(
 ) -> tuple[np.ndarray, list[Flaw]]:
     """Return the values of the table, shape (N, C), float64, and one flaw per flawed column.
 
-    A value is NaN where the cell is empty, and in all of a column with non-numeric cells. `rows` are spreadsheet row
-    numbers for messages. With `empty_allowed`, an empty cell is no flaw. A column without any number, unless the user
-    named it (`needed`), can be left out by `data.targets`.
+    Empty cells are NaN, and so is a whole column with non-numeric cells. `rows` are spreadsheet row numbers for
+    messages. With `empty_allowed`, an empty cell is not a flaw. `data.targets` can leave out a column without numbers,
+    unless the user requested it (`needed`).
     """
-    values = np.full(table.shape, np.nan, dtype=np.float64, order="F")  # as pandas keeps it, which need not copy it
+    values = np.full(table.shape, np.nan, dtype=np.float64, order="F")  # the layout of pandas, which avoids a copy
     flaws, useless = [], []
     for place, name in enumerate(table.columns):
         where = f", column {name!r}"
@@ -43,11 +41,11 @@ def to_numbers(
             if name not in needed and (other.where == where or not _has_number(table[name])):
                 useless.append((name, other))
             continue
-        found = _flaw_of(values[:, place], rows, source, where, empty_allowed)
-        if found is not None:
-            flaws.append(found)
+        flaw = _flaw_of(values[:, place], rows, source, where, empty_allowed)
+        if flaw is not None:
+            flaws.append(flaw)
             if name not in needed and np.isnan(values[:, place]).all():
-                useless.append((name, found))
+                useless.append((name, flaw))
     left_out = {name for name, _ in useless}
     if useful := [str(name) for name in table.columns if name not in left_out]:
         for _, flaw in useless:
@@ -59,12 +57,12 @@ def _flaw_of(numbers: np.ndarray, rows: np.ndarray, source: str, where: str, emp
     """Return the first flaw of a column's numbers."""
     size = np.abs(numbers)
     for bad, problem, cure, word in (
-        (np.isinf(numbers), "an infinite value ({count} in all)", "correct it in the file", None),
-        (size > _LARGEST, "{value:g} is beyond float32 ({count} such in all)", "use a larger unit", None),
+        (np.isinf(numbers), "an infinite value ({count} in total)", "correct it in the file", None),
+        (size > _LARGEST, "{value:g} is too large for float32 ({count} such values)", "use a larger unit", None),
         (
             np.isnan(numbers) & (not empty_allowed),
-            "no value ({count} empty in all)",
-            "fill it in the file (rows can only go at its ends), or train with data.missing=ffill, interpolate or mask",
+            "no value ({count} empty in total)",
+            "fill it in the file (only end rows may be deleted), or train with data.missing=ffill, interpolate or mask",
             _GAPS_WORD,
         ),
     ):
@@ -84,7 +82,7 @@ def _parse(column: pd.Series, rows: np.ndarray, source: str, where: str) -> np.n
     """Return the numbers of one column, NaN where a cell is empty."""
     kind = pd.api.types
     if kind.is_bool_dtype(column.dtype) or pd.api.types.infer_dtype(column, skipna=True) == "boolean":
-        raise Flaw(source, where, "holds true and false", "write 1 and 0, or leave it out of data.targets")
+        raise Flaw(source, where, "holds true and false, not numbers", "write 1 and 0, or leave it out of data.targets")
     if kind.is_complex_dtype(column.dtype) or column.dtype.kind in "mM":
         raise Flaw(source, where, f"holds {column.dtype}, not numbers", "leave it out of data.targets")
     if kind.is_numeric_dtype(column.dtype):
@@ -97,41 +95,41 @@ def _parse(column: pd.Series, rows: np.ndarray, source: str, where: str) -> np.n
             raise Flaw(
                 source,
                 f"{where}, row {rows[place]}",
-                f"{text[:40]!r} is no number",
-                "write it with a decimal point and without unit or thousands mark, or leave its column out of "
+                f"{text[:40]!r} is not a number",
+                "write it with a decimal point and without unit or thousands separator, or leave its column out of "
                 "data.targets",
             )
     return numbers
 
 
 def rows_ahead(table: pd.DataFrame, times: pd.DatetimeIndex, targets: Sequence[str]) -> np.ndarray:
-    """Return which rows (N,) follow the last time with a value of any target; none where no row has one.
+    """Return a mask (N,) of the rows after the last time with a value of any target; all False without values.
 
     `table` holds raw cells in any order of `times`.
     """
     none = np.zeros(len(table), dtype=bool)
     if times.asi8[-1] == times.asi8.max() and _has_value(table.iloc[-1:], targets)[0]:
-        return none  # as nearly always
+        return none  # the usual case
     measured = _has_value(table, targets)
     return np.asarray(times.asi8 > times.asi8[measured].max()) if measured.any() else none
 
 
 def trailing_note(times: pd.DatetimeIndex, count: int) -> str:
-    """Return a note of how many rows were left out and from when; `times` are theirs, in any order."""
+    """Return a note on trailing rows that are left out; `times` are their times, in any order."""
     rows = "the last row has" if count == 1 else f"the last {count:,} rows have"
-    return f"{rows} no target value, from {times.min()} on: the series ends there, and a forecast begins there"
+    return f"{rows} no target value, from {times.min()} on: the series ends before, and a forecast begins there"
 
 
 def _has_value(table: pd.DataFrame, targets: Sequence[str]) -> np.ndarray:
-    """Return which rows (N,) have a non-empty cell of a target."""
-    found = np.zeros(len(table), dtype=bool)
+    """Return a mask (N,) of the rows with a non-empty cell of a target."""
+    present = np.zeros(len(table), dtype=bool)
     for name in targets:
         column = table[name]
         filled = column.notna().to_numpy()
         if not pd.api.types.is_numeric_dtype(column.dtype):
             filled = filled & (column.astype(str).str.strip() != "").to_numpy()
-        found |= filled
-    return found
+        present |= filled
+    return present
 
 
 @dataclass(frozen=True)
@@ -147,13 +145,13 @@ class Series:
     notes
         One line for each change to the input.
     observed
-        Shape (N, C), False where a value was filled; None where none was.
+        Shape (N, C), False where a value was filled; None if no value was.
     policies
         The treatment of duplicate and missing rows.
     shown
-        The step of most rows where it differs from `frequency`; None otherwise, or where there is none.
+        The step of most rows if it differs from `frequency`, else None.
     merged
-        Columns that identified several series which were merged into one; empty otherwise.
+        Columns that identified the series which were merged into one, else empty.
     """
 
     frame: pd.DataFrame
@@ -174,8 +172,8 @@ class Series:
         if self.observed is None:
             return None
         names = list(self.frame.columns)
-        part = self.observed if rows is None else self.observed[rows]
-        return np.asarray(part[:, [names.index(name) for name in columns]])
+        mask = self.observed if rows is None else self.observed[rows]
+        return np.asarray(mask[:, [names.index(name) for name in columns]])
 
 
 def read_series(
@@ -214,16 +212,16 @@ def series_from_frame(
 ) -> Series:
     """Return the checked series of a frame, which is not changed.
 
-    Rows after the last value of any target are left out: they hold inputs known in advance.
+    Rows after the last target value are left out: they hold inputs known in advance.
 
     Parameters
     ----------
     frame
-        One row for each time, the times in a column or in a DatetimeIndex.
+        One row per time, with the times in a column or in a DatetimeIndex.
     source
         Name of the frame in messages.
     time_column
-        Column of times; None: the only one that holds times.
+        Column of the times; None: the only column that holds times.
     columns
         Columns to keep, in this order; None keeps all but the time column.
     covariates
@@ -238,8 +236,7 @@ def series_from_frame(
     Raises
     ------
     InputError
-        One message for all flaws that policies and options can accept, with rows as a spreadsheet numbers them: the
-        header is row 1.
+        One message for all flaws that options can accept, with row numbers as in a spreadsheet: the header is row 1.
     """
     flaws: list[Flaw] = []
     table, time_column, ambiguous = _with_time_column(frame, source, time_column)
@@ -254,19 +251,19 @@ def series_from_frame(
     how = policies.duplicates if merges_series and policies.duplicates != "error" else None
     merged, panel_notes = _merged_series(table, times, time_column, chosen, targets, source, how)
     ahead = rows_ahead(table, times, targets)
-    if ahead.any():  # what follows is as if they were not in the file
+    if ahead.any():  # later steps do not see these rows
         row_notes = (*row_notes, trailing_note(times[ahead], int(ahead.sum())))
         table, rows = table.loc[~ahead], rows[~ahead]
         times, time_notes = parse_times(table[time_column], rows, where)
     values, unread = to_numbers(table[chosen], rows, source, empty_allowed=policies.fills, needed=columns or covariates)
     flaws += unread
-    found, order_notes = _tolerating(
+    unique, order_notes = _tolerating(
         flaws, lambda how: one_row_a_time((times, values, rows), how, source, time_column), policies.duplicates, "first"
     )
-    shown = None if frequency is None else shown_frequency(found[0])
+    shown = None if frequency is None else shown_frequency(unique[0])
     try:
-        step = resolve_frequency(found[0], frequency, source)
-        filled = whole_table(found, policies.missing, columns=chosen, frequency=step, source=source)
+        step = resolve_frequency(unique[0], frequency, source)
+        filled = whole_table(unique, policies.missing, columns=chosen, frequency=step, source=source)
     except Flaw as flaw:
         flaws.append(flaw)
     except InputError:
@@ -283,7 +280,7 @@ def series_from_frame(
 def _without_missing_values(
     table: pd.DataFrame, columns: Sequence[str], policies: Policies
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the table with `policies.missing_values` as empty cells, and a note if there are any."""
+    """Return the table with `policies.missing_values` as empty cells, and a note if any cell changed."""
     marked = table[columns].isin(list(policies.missing_values)) if policies.missing_values else None
     if marked is None or not (count := int(marked.to_numpy().sum())):
         return table, ()
@@ -298,7 +295,7 @@ Result = TypeVar("Result")
 
 
 def _tolerating(flaws: list[Flaw], step: Callable[[str], Result], policy: str, otherwise: str) -> Result:
-    """Return the result of a step under a policy; on a flaw, record it and use the other policy."""
+    """Return the result of a step under a policy; on a flaw, record it and use the policy `otherwise`."""
     try:
         return step(policy)
     except Flaw as flaw:
@@ -315,7 +312,7 @@ def _merged_series(
     source: str,
     how: str | None,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Refuse a long table unless `how` says how to merge its series; return their identifying columns and a note."""
+    """Raise InputError for a long table unless `how` merges its series; return its id columns and a note."""
     panel = find_panel(table, times, time_column, targets)
     if panel is None:
         return (), ()
@@ -323,14 +320,14 @@ def _merged_series(
         raise InputError(f"{source} {panel}: {panel.advice}")
     names = " and ".join(map(repr, panel.columns))
     return panel.columns, (
-        f"{panel.count:,} series, told apart by {names}, were made one: at each time by their {how}",
+        f"{panel.count:,} series, identified by {names}, were merged into one by the {how} at each time",
     )
 
 
 def _with_time_column(frame: pd.DataFrame, source: str, name: str | None) -> tuple[pd.DataFrame, str, Flaw | None]:
-    """Return the table with a time column, that column's name, and a flaw where other columns hold times too."""
+    """Return the table with a time column, its name, and a flaw if several columns hold times."""
     if isinstance(frame.index, pd.MultiIndex) or isinstance(frame.columns, pd.MultiIndex):
-        raise InputError(f"{source} has an index of several levels: give one row for each time, one series a column")
+        raise InputError(f"{source} has an index of several levels: use one row per time and one column per series")
     if frame.empty and not len(frame):
         raise InputError(f"{source} has no rows below its header: add data")
     table = frame.set_axis([str(label) for label in frame.columns], axis=1)
@@ -353,7 +350,7 @@ def _index_holds_times(index: pd.Index) -> bool:
 
 
 def _without_nameless(table: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Drop columns without a name that are empty (a comma at each line's end) or count the rows."""
+    """Drop unnamed columns that are empty (a comma at each line's end) or count the rows."""
     dropped = []
     for place, name in enumerate(table.columns):
         if name == f"Unnamed: {place}":
@@ -361,19 +358,17 @@ def _without_nameless(table: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...
             counts = pd.api.types.is_numeric_dtype(column.dtype) and bool((column.diff().iloc[1:] == 1).all())
             if column.empty or (counts and column.iloc[0] in (0, 1)):
                 dropped.append(name)
-    notes = tuple(
-        f"column {table.columns.get_loc(name)} has no name and no values of its own: left out" for name in dropped
-    )
+    notes = tuple(f"column {table.columns.get_loc(name)} has no name and no data: left out" for name in dropped)
     return table.drop(columns=dropped), notes
 
 
 def _without_empty_rows(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, np.ndarray, tuple[str, ...]]:
-    """Return the table without blank lines, the row number of each remaining line, and a note."""
+    """Return the table without blank rows, the row number of each remaining row, and a note."""
     rows = np.arange(2, len(table) + 2)
     empty = table.isna().all(axis=1).to_numpy()
     if not empty.any():
         return table, rows, ()
-    trailing = int(np.argmin(empty[::-1]))  # blank lines at the end are no news
+    trailing = int(np.argmin(empty[::-1]))  # blank rows at the end are not reported
     inside = int(empty.sum()) - trailing
     notes = (f"{inside} blank rows were left out",) if inside else ()
     return table.loc[~empty], rows[~empty], notes
@@ -383,14 +378,14 @@ def _choose(table: pd.DataFrame, time_column: str, columns: Sequence[str] | None
     if columns is None:
         chosen = [name for name in table.columns if name != time_column]
         if not chosen:
-            raise InputError(f"{source} has no column beside {time_column!r}: add the values to forecast")
+            raise InputError(f"{source} has no column besides {time_column!r}: add the values to forecast")
         return chosen
     chosen = [str(name) for name in columns]
     for name in chosen:
         _check_present(name, list(table.columns), source, "data.targets or data.past_covariates")
     if time_column in chosen or len(set(chosen)) < len(chosen) or not chosen:
         raise InputError(
-            f"{source}: columns {chosen} name none, one twice, or the time column: "
+            f"{source}: columns {chosen} are empty, repeat a column or include the time column: "
             "correct data.targets or data.past_covariates"
         )
     return chosen

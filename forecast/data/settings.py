@@ -1,4 +1,4 @@
-"""The `data` group of a configuration: where a series comes from, the roles of its columns, and its repair."""
+"""The `data` group of a configuration: the source of a series, the roles of its columns, and its repair."""
 
 import re
 from collections.abc import Mapping
@@ -11,41 +11,45 @@ from forecast.common.text import is_plain
 from forecast.data.repair import Policies
 
 LARGEST_SEED = 2**32 - 1
-"""Largest seed that numpy and Lightning take."""
+"""Largest seed that numpy and Lightning accept."""
 
 SYNTHETIC, FILE = "synthetic", "file"
 
 LONGEST_NAME = 100
-"""Longest name in letters: folders and files are named by it, with additions."""
+"""Largest number of characters of a name, which becomes part of folder and file names."""
 
 _TAKEN = ("sweeps", "benchmark")
-"""Folders under `output_dir` that do not belong to a data set."""
+"""Folders under `output_dir` that are not names of data."""
 
 
 @settings
 class DataSettings:
     """The `data` group; its options depend on the source."""
 
-    name: str | None = option("Name of the data in folders and titles; null: the name of the file.")
-    source: str = option("Where the series comes from.", choices=(SYNTHETIC, FILE))
-    path: str | None = option("Your own table: .csv, .csv.gz or .parquet.", default=None, only=FILE)
-    file_name: str | None = option("A file in the data folder.", default=None, only=FILE)
-    url: str | None = option("Address from which a file that is absent is downloaded.", default=None, only=FILE)
-    sha256: str | None = option("Hash of the file; null: not checked.", default=None, only=FILE)
-    about: str | None = option("How to get a file that cannot be downloaded.", default=None, only=FILE)
+    name: str | None = option("Name of the data in folders and titles; null: the name of the file `data.path`.")
+    source: str = option("Source of the series.", choices=(SYNTHETIC, FILE))
+    path: str | None = option("Path of your table: .csv, .csv.gz or .parquet.", default=None, only=FILE)
+    file_name: str | None = option("Name of a file in the data folder.", default=None, only=FILE)
+    url: str | None = option("Address from which a missing file is downloaded.", default=None, only=FILE)
+    sha256: str | None = option("SHA-256 of the file; null: not checked.", default=None, only=FILE)
+    about: str | None = option("Instructions to get a file that cannot be downloaded.", default=None, only=FILE)
     rows: int = option("Length of the simulation.", unit="rows", default=0, least=1, only=SYNTHETIC)
     seed: int = option("Seed of the simulation.", default=0, least=0, most=LARGEST_SEED, only=SYNTHETIC)
-    time_column: str | None = option("Column of the dates; null: the only one that holds dates.")
+    time_column: str | None = option("Column of the dates; null: the only column that holds dates.")
     targets: list[Any] | None = option("Columns to forecast; null: every column that is not a past covariate.")
-    past_covariates: list[Any] = option("Columns that help and are not forecast.")
-    calendar: list[Any] | None = option("Cycles of the calendar; null: those that the training part holds twice.")
-    frequency: str | None = option("Time between rows, such as h, 15min or D; null: inferred from the dates.")
-    duplicates: str = option("What is done with rows of the same time.")
-    missing: str = option("What is done with empty cells and absent rows.")
-    missing_values: list[Any] = option(
-        "Numbers that stand for an empty cell, such as -9999.", default=(), items="numbers", only=FILE
+    past_covariates: list[Any] = option("Columns that are inputs but not forecast.")
+    calendar: list[Any] | None = option(
+        "Calendar cycles that are inputs; null: the cycles that the training split holds at least twice."
     )
-    split: dict[str, Any] = option("Lengths of the training, validation and test parts.", unit="rows, or shares of all")
+    frequency: str | None = option("Time between two rows, such as h, 15min or D; null: inferred from the dates.")
+    duplicates: str = option("Treatment of rows with the same time: error, mean, first or last.")
+    missing: str = option("Treatment of empty cells and absent rows: error, ffill, interpolate or mask.")
+    missing_values: list[Any] = option(
+        "Numbers that count as an empty cell, such as -9999.", default=(), items="numbers", only=FILE
+    )
+    split: dict[str, Any] = option(
+        "Lengths of the training, validation and test splits.", unit="rows, or shares of all rows"
+    )
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> "DataSettings":
@@ -54,11 +58,11 @@ class DataSettings:
         known = options_of(cls)
         if source not in known["source"].choices:
             raise InputError(f"data.source={source}: choose {' or '.join(known['source'].choices)}")
-        own = [key for key, declared in known.items() if declared.only in (None, source)]
+        allowed = [key for key, declared in known.items() if declared.only in (None, source)]
         for key in values:
-            if key not in own:
-                raise InputError(f"data.{key}: no option of data.source={source}: its options are {', '.join(own)}")
-        check_present(values, own, "data.")
+            if key not in allowed:
+                raise InputError(f"data.{key}: not an option of data.source={source}: choose from {', '.join(allowed)}")
+        check_present(values, allowed, "data.")
         result = cls(**read_options(cls, values, "data"))
         result._check_together()
         return result
@@ -69,9 +73,9 @@ class DataSettings:
         return Policies(self.duplicates, self.missing, tuple(self.missing_values))
 
     def _check_together(self) -> None:
-        """Refuse values that contradict each other."""
+        """Raise InputError for values that contradict each other."""
         if self.name is None and self.path is None:
-            raise InputError("data.name=null: give it a name; only that of your own file, data.path, is seen from it")
+            raise InputError("data.name=null: set a name; only with data.path it can be null")
         if self.name is not None:
             check_name(self.name)
         if self.targets == []:
@@ -80,24 +84,24 @@ class DataSettings:
         if self.source == SYNTHETIC:
             for key in ("time_column", "frequency"):
                 if (value := getattr(self, key)) is not None:
-                    raise InputError(f"data.{key}={value}: the simulation has its own: leave it null")
+                    raise InputError(f"data.{key}={value}: the simulation sets it: leave it null")
             for key, value in policies.items():
                 if value != "error":
-                    raise InputError(f"data.{key}={value}: the simulation lacks and doubles nothing: leave it at error")
+                    raise InputError(f"data.{key}={value}: the simulation has no gaps and no duplicates: keep error")
         if sorted(self.split) != ["test", "train", "validation"]:
-            raise InputError(f"data.split={self.split}: must give train, validation and test")
+            raise InputError(f"data.split={self.split}: must have train, validation and test")
 
 
 def check_name(name: str) -> None:
-    """Refuse a name of the data that is no valid folder name, or has control characters."""
+    """Raise InputError for a data name that is too long, empty or has control characters."""
     if not is_plain(name):
-        raise InputError(f"data.name={name!r}: has control characters: choose another")
+        raise InputError(f"data.name={name!r}: has control characters: choose another name")
     if not 0 < len(name) <= LONGEST_NAME:
-        raise InputError(f"data.name={name[:20]}…: has {len(name)} letters: give 1 to {LONGEST_NAME}")
+        raise InputError(f"data.name={name[:20]}…: has {len(name)} characters: use 1 to {LONGEST_NAME}")
 
 
 def named(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration with `data.name`, taken from `data.path` where it is null."""
+    """Return the configuration with `data.name`, derived from `data.path` if it is null."""
     data = config.get("data")
     if not isinstance(data, Mapping) or data.get("name", "") is not None or not isinstance(data.get("path"), str):
         return dict(config)
@@ -105,7 +109,7 @@ def named(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def name_of(path: Path) -> str:
-    """Return the name of the data in a file: `aep_hourly` for aep_hourly.csv.gz, in letters valid for a folder."""
+    """Return the data name of a file, valid for a folder: `aep_hourly` for aep_hourly.csv.gz."""
     name = path.name
     for end in (".gz", ".csv", ".parquet", ".pq"):
         if name.lower().endswith(end):

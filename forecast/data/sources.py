@@ -1,4 +1,4 @@
-"""Loading of a series from its source, and checks on what a run folder may name."""
+"""Loading of a series from its source, and checks on the files that a run folder may name."""
 
 import shlex
 from collections.abc import Callable, Mapping
@@ -22,8 +22,8 @@ from forecast.data.unpacking import content_sha256
 class Source:
     """A series with the roles of its columns, and its origin.
 
-    `path` and `sha256` are those of its file; None: simulated. `cycles` are the calendar's cycles for the model; None:
-    those that the training part shows.
+    `path` and `sha256` describe its file; None: simulated. `cycles` are the calendar cycles of the model; None: those
+    that the training split shows.
     """
 
     series: Series
@@ -55,7 +55,7 @@ def load_source(config: DataSettings) -> Source:
         series = series_from_frame(frame, source="the simulated transformer", columns=columns)
     else:
         path = _path(config)
-        digest = sha256(path) if path.is_file() else None  # before it is read: it may grow while a model is trained
+        digest = sha256(path) if path.is_file() else None  # before the file is read, since it may grow later
         series = read_series(
             path,
             time_column=config.time_column,
@@ -70,14 +70,14 @@ def load_source(config: DataSettings) -> Source:
         raise InputError(f"data.past_covariates: no column {absent[0]!r}, only {', '.join(present[:12])}")
     targets = wanted if wanted is not None else [name for name in present if name not in covariates]
     if not targets:
-        raise InputError("data.past_covariates names every column: leave at least one to forecast")
+        raise InputError("data.past_covariates names every column: leave at least one column to forecast")
     named = config.calendar
     cycles = None if named is None else check_cycles([str(name) for name in named], series.frequency)
     return Source(series, targets, covariates, path, digest, cycles)
 
 
 def expanded(name: str) -> Path:
-    """Return the path with ~ expanded, or unchanged where that home does not exist."""
+    """Return the path with ~ expanded, or unchanged if that home does not exist."""
     try:
         return Path(name).expanduser()
     except RuntimeError:
@@ -89,19 +89,19 @@ def _path(config: DataSettings) -> Path:
         path = expanded(config.path)
         known = config.sha256
         if known is not None and path.is_file() and known.lower() not in (sha256(path), content_sha256(path)):
-            raise InputError(f"{path}: its sha256 is not data.sha256: take the right file, or set data.sha256=null")
+            raise InputError(f"{path}: its sha256 is not data.sha256: use the right file, or set data.sha256=null")
         return path
     if config.file_name is None:
-        raise InputError("data.path=null: name your file: data=csv data.path=my.csv")
+        raise InputError("data.path=null: set the path of your file, data=csv data.path=my.csv")
     return locate(config.file_name, url=config.url, sha256=config.sha256, about=config.about)
 
 
 def described_data(data: Mapping[str, Any], folder: Path, cure: Callable[[str], str]) -> dict[str, Any]:
-    """Return the `data` group of a run folder, restricted to files that belong to the user.
+    """Return the `data` group of a run folder; raise InputError if its file is not the user's.
 
-    A file is accepted in the data folder (`data/` or FORECAST_DATA_DIR) or in the run folder. The address is that of
-    `conf/data` where the group is one of its presets, else None: the folder's own is never used. `cure` returns the
-    command by which the user names a file.
+    A file is accepted in the data folder (`data/` or FORECAST_DATA_DIR) or in the run folder. The address is taken from
+    `conf/data` if the group is one of its presets, else None: the address in the run folder is never used. `cure`
+    returns the command by which the user names a file.
     """
     if data.get("source") != "file":
         return dict(data)
@@ -115,18 +115,18 @@ def described_data(data: Mapping[str, Any], folder: Path, cure: Callable[[str], 
 
 
 def lies_within(path: Path, folder: Path) -> bool:
-    """Return whether a file lies in the data folder or, with links resolved, in that or the run folder."""
+    """Return whether a file is in the data folder or, with links resolved, in the data or the run folder."""
     if ".." not in path.parts and any(path.absolute().parent == place.absolute() for place in data_folders()):
-        return True  # the user's own folder, and so the user's own link
+        return True  # the folder is the user's, and so is a link in it
     try:
         real = path.resolve()
-    except (OSError, RuntimeError, ValueError):  # a name that is no name, a link to itself
+    except (OSError, RuntimeError, ValueError):  # an invalid name or a link to itself
         return False
     return any(real.is_relative_to(place.resolve()) for place in (*data_folders(), folder))
 
 
 def resume_words(folder: Path, data: Mapping[str, Any]) -> str:
-    """Return the quoted command-line words that resume a run: its folder, and its file where needed."""
+    """Return the quoted command-line overrides that resume a run: its folder, and its file if needed."""
     words = [_word("resume", str(folder))]
     if data.get("source") == "file" and data["path"] is not None and not lies_within(Path(data["path"]), folder):
         words.append(_word("data.path", str(data["path"])))
@@ -134,15 +134,15 @@ def resume_words(folder: Path, data: Mapping[str, Any]) -> str:
 
 
 def resume_command(folder: Path, path: str) -> str:
-    """Return the command that resumes a run on the user's own file."""
+    """Return the command that resumes a run on a file that the user names."""
     return f"python train.py {_word('resume', str(folder))} {_word('data.path', path)}"
 
 
 def _elsewhere(name: str, folder: Path, cure: Callable[[str], str]) -> str:
     places = " or ".join(str(place) for place in data_folders())
     return (
-        f"{folder}: names the data file {name!r}, which is in neither {places} nor the run folder. A folder does not "
-        f"choose what is read elsewhere. If the file is yours: {cure(name)}"
+        f"{folder}: names the data file {name!r}, which is in neither {places} nor the run folder. A run folder "
+        f"may not choose files elsewhere. If the file is yours: {cure(name)}"
     )
 
 
@@ -152,7 +152,7 @@ def _word(key: str, value: str) -> str:
 
 
 LONGEST_FILE_NAME = 250
-"""Longest file name, in bytes, that every usual system takes, with an ending of the program's own."""
+"""Longest file name in bytes; common file systems allow 255, which leaves room for an ending."""
 
 
 def _is_plain(name: str) -> bool:
@@ -165,7 +165,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _address(data: Mapping[str, Any]) -> str | None:
-    """Return the address in `conf/data` for a file of exactly this name and content; None for any other."""
+    """Return the address in `conf/data` for a file of exactly this name and hash, else None."""
     for preset in map(load_choice, choice_files("data")):
         same = all(preset.get(key) == data.get(key) for key in ("name", "file_name", "sha256"))
         if same and preset.get("sha256") is not None:

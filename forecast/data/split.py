@@ -1,4 +1,4 @@
-"""Split of the rows into training, validation and test targets, in order of time."""
+"""The split of the rows into training, validation and test targets, in order of time."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from forecast.common.errors import InputError
 
 @dataclass(frozen=True)
 class Split:
-    """Target rows of each part; the parts follow one another and do not overlap."""
+    """Target rows of each split; the splits are consecutive and do not overlap."""
 
     train: range
     validation: range
@@ -15,11 +15,11 @@ class Split:
 
 
 def split_rows(num_rows: int, train: float | int, validation: float | int, test: float | int) -> Split:
-    """Return the rows of each part.
+    """Return the rows of each split.
 
-    Three fractions that sum to 1 use every row: int(train·n) rows for training, int(test·n) for the test, the rest for
-    validation, as the published tables count them. Three whole numbers are row counts from the first row on; further
-    rows are unused (ETT's standard borders are 8640, 2880, 2880).
+    Three fractions that sum to 1 use every row, as in published tables: int(train·n) rows for training, int(test·n) for
+    the test, the rest for validation. Three whole numbers are row counts from the first row on; later rows are unused
+    (ETT's standard borders are 8640, 2880, 2880).
     """
     sizes = (train, validation, test)
     shown = f"data.split train {train}, validation {validation}, test {test}"
@@ -27,14 +27,14 @@ def split_rows(num_rows: int, train: float | int, validation: float | int, test:
         counts = [int(size) for size in sizes]
     elif all(isinstance(size, float) for size in sizes):
         if not (min(sizes) > 0 and abs(sum(sizes) - 1) <= 1e-6):
-            raise InputError(f"{shown}: fractions have to be above 0 and sum to 1, these sum to {sum(sizes):g}")
+            raise InputError(f"{shown}: fractions must be above 0 and sum to 1, these sum to {sum(sizes):g}")
         first, last = int(num_rows * train), int(num_rows * test)
         counts = [first, num_rows - first - last, last]
     else:
-        raise InputError(f"{shown}: give three fractions that sum to 1 or three whole numbers of rows")
+        raise InputError(f"{shown}: use three fractions that sum to 1 or three whole numbers of rows")
     if min(counts) < 1:
-        raise InputError(f"{shown}: of {num_rows} rows a part gets {min(counts)}: each needs at least 1")
+        raise InputError(f"{shown}: of {num_rows} rows a split gets {min(counts)}: each needs at least 1")
     if sum(counts) > num_rows:
-        raise InputError(f"{shown}: {sum(counts)} rows are asked for, there are {num_rows}: lower the counts")
+        raise InputError(f"{shown}: {sum(counts)} rows are requested, the table has {num_rows}: lower the counts")
     first_border, second_border, end = counts[0], counts[0] + counts[1], sum(counts)
     return Split(range(first_border), range(first_border, second_border), range(second_border, end))

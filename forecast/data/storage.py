@@ -1,4 +1,4 @@
-"""Where a table is kept: on the training device, or in a memory-mapped file where it does not fit there."""
+"""Storage of a table: on the training device, or in a memory-mapped file if it does not fit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ CPU = torch.device("cpu")
 PLACEMENTS = ("auto", "device", "mapped")
 
 SHARE = 0.5
-"""Share of the free memory that a table may take before "auto" maps it; the model and its steps need the rest."""
+"""Share of the free memory above which "auto" maps a table; the model and its steps need the rest."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """The place of a table, with the sizes in bytes that decided it.
+    """The placement of a table, with the sizes in bytes that decided it.
 
-    `wanted` is one of `PLACEMENTS`, `device` the device of the batches. `free_bytes` is None where it is unknown.
+    `wanted` is one of `PLACEMENTS`, `device` the device of the batches. `free_bytes` is None if unknown.
     """
 
     wanted: str
@@ -40,13 +40,13 @@ class Placement:
         return self.free_bytes is not None and self.table_bytes > SHARE * self.free_bytes
 
     def __str__(self) -> str:
-        there = "an unknown amount" if self.free_bytes is None else _mib(self.free_bytes)
+        free = "an unknown amount" if self.free_bytes is None else _mib(self.free_bytes)
         where = "in a memory-mapped file" if self.mapped else f"on {self.device}"
-        asked = "" if self.wanted == "auto" else ", as asked"
-        return f"table of {_mib(self.table_bytes)} {where}{asked}; {self.device} has {there} free"
+        requested = "" if self.wanted == "auto" else ", as requested"
+        return f"table of {_mib(self.table_bytes)} {where}{requested}; {self.device} has {free} free"
 
     def facts(self) -> dict[str, Any]:
-        """Return the entries of a result."""
+        """Return the entries of `result.json`."""
         return {
             "where": "mapped" if self.mapped else "device",
             "wanted": self.wanted,
@@ -57,10 +57,10 @@ class Placement:
 
 @dataclass(frozen=True)
 class Placing:
-    """The placement asked for (`wanted`, one of `PLACEMENTS`), and what it may use.
+    """The requested placement (`wanted`, one of `PLACEMENTS`) and its resources.
 
-    The `processes` of the run on this machine share the memory of a CPU. A file lies on the disk of `folder`, or of its
-    nearest existing parent. `address` is the file of another process of the run; where unreadable, a new one is
+    The `processes` of the run on this machine share the memory of a CPU. A file is on the disk of `folder`, or of its
+    nearest existing parent. `address` is the file of another process of the run; if it is unreadable, a new file is
     written.
     """
 
@@ -84,17 +84,17 @@ class Placing:
 
     def file(self, recipes: Sequence[Recipe]) -> MappedFile:
         """Open the run's file of arrays, or write it."""
-        found = None if self.address is None else MappedFile.open(self.address, recipes)
-        return found or MappedFile.write(recipes, _existing(self.folder))
+        shared = None if self.address is None else MappedFile.open(self.address, recipes)
+        return shared or MappedFile.write(recipes, _existing(self.folder))
 
 
 IN_MEMORY = Placing()
-"""On the CPU; in a file only where memory is short."""
+"""Placement on the CPU; in a file only if memory is short."""
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A stored table: its arrays on the CPU, and the file that holds them, if any."""
+    """A stored table: its arrays on the CPU, and the file that holds them, or None."""
 
     placement: Placement
     tensors: list[Tensor]
@@ -102,7 +102,7 @@ class Placed:
 
 
 def place(recipes: Sequence[Recipe], placing: Placing) -> Placed:
-    """Make the arrays of a table in memory or in a file, as `placing` chooses."""
+    """Build the arrays of a table in memory or in a file, as `placing` chooses."""
     placement = placing.choose(sum(recipe.bytes for recipe in recipes))
     if not placement.mapped:
         return Placed(placement, [recipe.in_memory() for recipe in recipes], None)
@@ -111,7 +111,7 @@ def place(recipes: Sequence[Recipe], placing: Placing) -> Placed:
 
 
 def _existing(folder: Path) -> Path:
-    return next(each for each in (folder.absolute(), *folder.absolute().parents) if each.is_dir())
+    return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
 
 
 def _mib(count: int) -> str:

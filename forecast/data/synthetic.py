@@ -1,6 +1,6 @@
-"""A simulated distribution transformer: loads, weather, and the oil temperature that follows from them.
+"""A simulated distribution transformer: loads, weather and the resulting oil temperature.
 
-The equations and constants are stated in data/README.md; they were fixed before any model was tuned on them.
+data/README.md states the equations and constants, which were fixed before any model was tuned on them.
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ def simulate_transformer(rows: int = 17520, seed: int = 0, start: str = "2022-01
     first = pd.Timestamp(start)
     most = int((pd.Timestamp(f"{_LAST_YEAR}-12-31") - first) / pd.Timedelta(hours=1))
     if not 1 <= rows <= most:
-        raise InputError(f"data.rows {rows}: give 1 to {most}, the hours from {first.date()} to {_LAST_YEAR}")
+        raise InputError(f"data.rows={rows}: must be 1 to {most}, the hours from {first.date()} to {_LAST_YEAR}")
     index = pd.date_range(first, periods=rows, freq="h", name="date").as_unit("ns")
     noise = _Noise(rows, seed)
     ambient = _ambient_temperature(index, noise)
@@ -55,8 +55,8 @@ def simulate_transformer(rows: int = 17520, seed: int = 0, start: str = "2022-01
 def top_oil_temperature(load_factor: np.ndarray, ambient: np.ndarray) -> np.ndarray:
     """Return the top-oil temperature in °C, shape (N,), by the exponential equation of IEC 60076-7 in hourly steps.
 
-    `load_factor` K (N,) is apparent over rated power, held over the hour that ends at each time; `ambient` (N,) is the
-    air temperature in °C, held likewise. The first row is taken as a steady state.
+    `load_factor` K (N,) is apparent over rated power, constant over the hour that ends at each time; `ambient` (N,) is
+    the air temperature in °C, also constant over that hour. The first row is a steady state.
     """
     loss_share = (1 + load_factor**2 * LOSS_RATIO) / (1 + LOSS_RATIO)
     steady = ambient + TOP_OIL_RISE_K * loss_share**OIL_EXPONENT
@@ -64,14 +64,14 @@ def top_oil_temperature(load_factor: np.ndarray, ambient: np.ndarray) -> np.ndar
 
 
 def _lag(target: np.ndarray, time_constant_h: float) -> np.ndarray:
-    """Return the first-order response to a target held over each hour, with a steady first row."""
-    kept = np.exp(-1 / time_constant_h)
-    response, _ = lfilter([1 - kept], [1, -kept], target, zi=[kept * target[0]])
+    """Return the first-order response to a target that is constant over each hour; the first row is steady."""
+    decay = np.exp(-1 / time_constant_h)
+    response, _ = lfilter([1 - decay], [1, -decay], target, zi=[decay * target[0]])
     return np.asarray(response)
 
 
 class _Noise:
-    """Random series; each call uses its own stream, so a longer series begins with the shorter one."""
+    """Random series with one stream per call, so that a longer series begins with the shorter one."""
 
     def __init__(self, rows: int, seed: int) -> None:
         self.rows, self.seed, self.calls = rows, seed, 0
@@ -85,13 +85,13 @@ class _Noise:
 
     def correlated(self, deviation: float, time_constant_h: float) -> np.ndarray:
         """Return a stationary first-order autoregression."""
-        kept = np.exp(-1 / time_constant_h)
-        shocks = self.white(deviation * np.sqrt(1 - kept**2))
-        shocks[0] /= np.sqrt(1 - kept**2)
-        return np.asarray(lfilter([1.0], [1.0, -kept], shocks))
+        decay = np.exp(-1 / time_constant_h)
+        shocks = self.white(deviation * np.sqrt(1 - decay**2))
+        shocks[0] /= np.sqrt(1 - decay**2)
+        return np.asarray(lfilter([1.0], [1.0, -decay], shocks))
 
     def switched(self, mean_hours: float, levels: tuple[float, ...], weights: tuple[float, ...]) -> np.ndarray:
-        """Return a level redrawn at random times and held between them, starting at the first level."""
+        """Return a level that is redrawn at random times, starting at the first level."""
         stream = self.stream()
         events = stream.random(self.rows) < 1 / mean_hours
         drawn = np.array(levels)[np.searchsorted(np.cumsum(weights)[:-1], self.stream().random(self.rows))]
@@ -129,7 +129,7 @@ def _off_days(index: pd.DatetimeIndex) -> np.ndarray:
 
 
 def _bump(peak_hour: float, width_h: float) -> np.ndarray:
-    """Return a bell over the 24 hours of the day, shape (24,), continued across midnight."""
+    """Return a bell curve over the 24 hours of the day, shape (24,), periodic at midnight."""
     distance = (np.arange(24) - peak_hour + 12) % 24 - 12
     return np.asarray(np.exp(-0.5 * (distance / width_h) ** 2))
 

@@ -16,7 +16,7 @@ from forecast.common.spreadsheet import unguard
 from forecast.common.text import is_plain
 from forecast.data.unpacking import check_columns, read_file, read_gzip, read_parquet_bytes
 
-# the same numbers as from Parquet, to the last digit; from pandas 3.1 on that is the only way it reads
+# the same numbers as from Parquet, to the last digit; the only mode of pandas from 3.1 on
 _EXACT: Any = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 _DAMAGED_PARQUET = (ValueError, OSError, LookupError, TypeError, AttributeError, OverflowError, pyarrow.ArrowException)
 _DATE_LIKE = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(\D.*)?$")
@@ -24,12 +24,12 @@ _OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Return the raw table of the file, one row per record, cells not yet checked; raise `InputError` if it is none."""
+    """Return the raw table of a file, one row per record; raise InputError if the file is not a table."""
     path = Path(path)
     try:
         if path.is_dir():
             raise InputError(f"{path} is a folder: name a .csv, .csv.gz or .parquet file")
-        if path.exists() and not path.is_file():  # reading a pipe would wait for ever
+        if path.exists() and not path.is_file():  # reading a pipe could block forever
             raise InputError(f"{path} is a pipe or a device: save the table as a file")
         name = path.name.lower()
         if name.endswith((".parquet", ".pq")):
@@ -47,7 +47,7 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
 def _read_parquet(path: Path) -> pd.DataFrame:
     try:
         content = io.BytesIO(read_parquet_bytes(path))
-        # by one thread: as quick for a table of this size, a column's memory at a time, and none is left at the end
+        # one thread is as fast at this size, and holds the memory of one column at a time
         return pd.read_parquet(content, engine="pyarrow", use_threads=False, pre_buffer=False)
     except (InputError, FileNotFoundError, PermissionError):
         raise
@@ -66,8 +66,8 @@ def _read_csv(path: Path) -> pd.DataFrame:
             header=0,
             index_col=False,
             encoding="utf-8-sig",
-            skip_blank_lines=False,  # a blank line counts as a row, so that rows keep their numbers
-            low_memory=False,  # one type for a column, however long
+            skip_blank_lines=False,  # a blank line counts as a row, to keep the row numbers
+            low_memory=False,  # one type per column
             **_EXACT,
         )
         return table
@@ -78,7 +78,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
 
 
 def _text_bytes(path: Path) -> bytes:
-    """Return the content of the file, unpacked, checked to be UTF-8 text."""
+    """Return the unpacked content of the file, checked to be UTF-8 text."""
     content = read_gzip(path) if path.name.lower().endswith(".gz") else read_file(path)
     if not content.strip(b"\xef\xbb\xbf \t\r\n"):
         raise InputError(f"{path} is empty: choose another file")
@@ -87,7 +87,7 @@ def _text_bytes(path: Path) -> bytes:
     zero = content.find(b"\0")
     if zero >= 0:
         row = content.count(b"\n", 0, zero) + 1
-        raise InputError(f"{path}, row {row}: a zero byte, the file is binary or damaged: save it as CSV text")
+        raise InputError(f"{path}, row {row}: a zero byte: the file is binary or damaged: save it as CSV text")
     try:
         content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -97,52 +97,52 @@ def _text_bytes(path: Path) -> bytes:
 
 
 def _read_header(content: bytes, path: Path) -> list[str]:
-    """Return the checked and stripped column names; an empty one becomes `Unnamed: 0`."""
+    """Return the checked and stripped column names; an empty name becomes `Unnamed: 0`."""
     records = csv.reader(io.StringIO(content[:1_000_000].decode("utf-8-sig", errors="ignore"), newline=""))
     header: list[str] = []
     try:
         header = [unguard(cell.strip()) for cell in next(records, [])]
         first = next(records, [])
-    except csv.Error:  # a cell of more letters than the reader takes
+    except csv.Error:  # a cell has more characters than the reader accepts
         row = 2 if header else 1
         raise InputError(
-            f"{path}, row {row}: a quotation mark is never closed, or a cell has more than 131,072 letters: correct it"
+            f"{path}, row {row}: a quotation mark is never closed, or a cell exceeds 131,072 characters: correct it"
         ) from None
     check_columns(len(header), path)
     if len(header) < 2:
-        found = [word for mark, word in _OTHER_DELIMITERS.items() if header and mark in header[0]]
-        if found:
-            raise InputError(f"{path}, row 1: columns are parted by {found[0]}: save the file with commas")
+        marks = [word for mark, word in _OTHER_DELIMITERS.items() if header and mark in header[0]]
+        if marks:
+            raise InputError(f"{path}, row 1: columns are separated by {marks[0]}: save the file with commas")
         raise InputError(f"{path}, row 1: one column only: a date column and a value column are needed")
     if len(first) > len(header):
         raise InputError(
             f"{path}, row 2: {len(first)} cells under {len(header)} column names: "
-            "make the lines equally long (a decimal comma needs quotes and then a point)"
+            "use equally long lines, and points as decimal marks"
         )
     dates = [cell for cell in header if _DATE_LIKE.match(cell)]
     if dates:
-        raise InputError(f"{path}, row 1: {dates[0]!r} is data, not a column name: add a row of names on top")
+        raise InputError(f"{path}, row 1: {dates[0]!r} is data, not a column name: add a header row")
     header = [cell or f"Unnamed: {position}" for position, cell in enumerate(header)]
     check_names(header, str(path))
     return header
 
 
 def check_names(names: list[str], source: str) -> None:
-    """Refuse a duplicate column name, and one with control characters."""
+    """Raise InputError for a duplicate column name, or one with control characters."""
     if steering := [name for name in names if not is_plain(name)]:
         raise InputError(f"{source}, row 1: the column name {steering[0]!r} has control characters: rename it")
     doubled = [name for name, count in Counter(names).items() if count > 1] if len(set(names)) < len(names) else []
     if doubled:
-        raise InputError(f"{source}, row 1: column {doubled[0]!r} stands there twice: rename one of the two")
+        raise InputError(f"{source}, row 1: column {doubled[0]!r} appears twice: rename one of the two")
 
 
 def _parser_complaint(error: Exception) -> str:
-    """Return the error of pandas in one line with its row; pandas counts lines from 1, as a spreadsheet does."""
+    """Return the pandas error in one line with its row; pandas counts lines from 1, like a spreadsheet."""
     text = " ".join(str(error).split())
     ragged = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text)
     if ragged:
         expected, row, seen = ragged.groups()
-        return f"row {row}: {seen} cells where the header has {expected}: make the lines equally long"
+        return f"row {row}: {seen} cells where the header has {expected}: use equally long lines"
     unclosed = re.search(r"EOF inside string starting at row (\d+)", text)
     if unclosed:
         return f"row {int(unclosed[1]) + 1}: a quotation mark is never closed: close or remove it"

@@ -1,4 +1,4 @@
-"""Compressed tables, unpacked within a limit."""
+"""Reading of compressed tables within a size limit."""
 
 import gzip
 import hashlib
@@ -21,7 +21,7 @@ LIMIT = "FORECAST_MAX_TABLE_MIB"
 DEFAULT_MIB = 256
 
 MOST_COLUMNS = 20_000
-"""Largest number of columns of a table: each is checked one by one."""
+"""Largest number of columns of a table."""
 
 _CELL, _OBJECT = 8, 64
 """Bytes of a number, and of a Python object."""
@@ -43,21 +43,21 @@ def limit_bytes() -> int:
 
 
 def refuse_large(path: Path) -> InputError:
-    """Return the error for a table larger than the limit."""
+    """Return the error for a table that exceeds the limit."""
     return InputError(
-        f"{path}: unpacked, it takes more than the limit of {limit_bytes() / 2**20:,.3g} MiB: "
-        f"if it comes from somebody you trust, set the environment variable {LIMIT} to more"
+        f"{path}: unpacked, it exceeds the limit of {limit_bytes() / 2**20:,.3g} MiB: "
+        f"if you trust its source, increase the environment variable {LIMIT}"
     )
 
 
 def check_columns(count: int, path: Path) -> None:
-    """Refuse a table with more than `MOST_COLUMNS` columns."""
+    """Raise InputError for a table with more than `MOST_COLUMNS` columns."""
     if count > MOST_COLUMNS:
-        raise InputError(f"{path}: has {count:,} columns, and {MOST_COLUMNS:,} are read at most: leave some out")
+        raise InputError(f"{path}: has {count:,} columns, the limit is {MOST_COLUMNS:,}: leave some out")
 
 
 def read_file(path: Path) -> bytes:
-    """Return the content of an uncompressed file; one that is mostly a hole counts as compressed."""
+    """Return the content of an uncompressed file; a mostly sparse file counts as compressed."""
     facts = path.stat()
     if facts.st_size > limit_bytes() and facts.st_blocks * 512 * _SPARSE < facts.st_size:
         raise refuse_large(path)
@@ -65,7 +65,7 @@ def read_file(path: Path) -> bytes:
 
 
 def read_gzip(path: Path) -> bytes:
-    """Return the text in a gzip file, counted while unpacking; a cell counts as at least a number."""
+    """Return the text of a gzip file; its size is counted while unpacking, and each cell counts at least 8 bytes."""
     limit, pieces, size, cells = limit_bytes(), [], 0, 0
     with path.open("rb") as file, gzip.GzipFile(fileobj=file) as unpacked:
         while piece := _next_piece(unpacked, path):
@@ -81,7 +81,7 @@ def _next_piece(file: gzip.GzipFile, path: Path) -> bytes:
     try:
         return file.read(_PIECE)
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path} is no whole gzip file ({error}): pack or fetch it again") from error
+        raise InputError(f"{path} is not a complete gzip file ({error}): compress or download it again") from error
 
 
 def read_parquet_bytes(path: Path) -> bytes:
@@ -106,7 +106,7 @@ def read_parquet_bytes(path: Path) -> bytes:
         if _is_text(kind):
             texts.append(field.name)
         elif not pyarrow.types.is_primitive(kind) and not pyarrow.types.is_null(kind):
-            raise InputError(f"{path}, column {field.name!r}: holds {kind}: leave it out of the file, or write numbers")
+            raise InputError(f"{path}, column {field.name!r}: holds {kind}: remove it from the file, or write numbers")
         plain = _is_text(kind) or pyarrow.types.is_timestamp(kind) or not pyarrow.types.is_temporal(kind)
         size += rows * (_CELL if plain and not pyarrow.types.is_decimal(kind) else _OBJECT)
     if size > limit_bytes():
@@ -123,10 +123,10 @@ def _is_text(kind: Any) -> bool:
 
 
 def _count_texts(content: bytes, names: list[str], path: Path, left: int) -> None:
-    """Refuse columns whose texts take more than `left` bytes together, read as references to distinct values."""
+    """Raise InputError if the texts of the columns, read as dictionaries, take more than `left` bytes in total."""
     file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content), read_dictionary=names)
     for batch in file.iter_batches(batch_size=_ROWS, columns=names, use_threads=False):
-        batch.validate(full=True)  # a damaged text would be found where it is first looked at
+        batch.validate(full=True)  # finds damaged text, which is otherwise found only on access
         for column in batch.columns:
             if pyarrow.types.is_dictionary(column.type):
                 lengths = pyarrow.compute.take(pyarrow.compute.binary_length(column.dictionary), column.indices)
@@ -141,13 +141,13 @@ PACKED = ".gz"
 
 
 def find_file(folder: Path, name: str) -> Path | None:
-    """Return the file of that name in the folder, else the packed table `name.gz`; None if neither exists."""
+    """Return the file of that name in the folder, else the compressed table `name.gz`; None if neither exists."""
     names = [name, name + PACKED] if name.lower().endswith(".csv") else [name]
-    return next((folder / each for each in names if (folder / each).is_file()), None)
+    return next((path for path in (folder / item for item in names) if path.is_file()), None)
 
 
 def content_sha256(path: Path) -> str:
-    """Return the sha256 of the content, of a .gz file's unpacked content; unpack within the limit only."""
+    """Return the SHA-256 of the content, unpacked within the limit for a .gz file."""
     digest, length = hashlib.sha256(), 0
     packed = path.name.lower().endswith(PACKED)
     most = limit_bytes() if packed else math.inf
@@ -159,5 +159,5 @@ def content_sha256(path: Path) -> str:
                 if length > most:
                     raise refuse_large(path)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{path} is no whole gzip file ({error}): pack or fetch it again") from error
+        raise InputError(f"{path} is not a complete gzip file ({error}): compress or download it again") from error
     return digest.hexdigest()

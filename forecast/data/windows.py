@@ -1,4 +1,4 @@
-"""Windows of a series, cut into batches on the device, and the choice of windows where values were filled."""
+"""Windows of a series, their batches on the device, and the choice of windows with filled values."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,25 +15,25 @@ Item = TypeVar("Item")
 _END = object()
 
 
-def ahead(items: Iterable[Item]) -> Iterator[Item]:
-    """Yield `items` in order; a background thread makes the next one while the current one is in use.
+def prefetch(items: Iterable[Item]) -> Iterator[Item]:
+    """Yield `items` in order; a background thread computes the next item while the current one is in use.
 
-    An exception in making an item is raised when that item is requested.
+    An exception is raised when its item is requested.
     """
     iterator = iter(items)
     with ThreadPoolExecutor(1, thread_name_prefix="next-batch") as worker:
         coming = worker.submit(next, iterator, _END)
         while (item := coming.result()) is not _END:
             coming = worker.submit(next, iterator, _END)
-            yield item  # type: ignore[misc]  # it is not the end
+            yield item  # type: ignore[misc]  # not _END
 
 
 class Batch(NamedTuple):
     """A batch of windows: T context steps, h horizon steps, F known inputs.
 
-    `past` (B, T, C_in) and `future` (B, h, C_out) are z-scores of the training part, the targets first;
+    `past` (B, T, C_in) and `future` (B, h, C_out) are z-scores of the training split, the targets first;
     `past_known` (B, T, F) and `future_known` (B, h, F) are known in advance; `past_observed` and
-    `future_observed` are booleans of the shapes of `past` and `future`, None where every value was measured
+    `future_observed` are masks of the shapes of `past` and `future`, None if every value was measured
     or, in the past, fills are read as values; `origin` (B,) is the row of the first target.
     """
 
@@ -47,14 +47,14 @@ class Batch(NamedTuple):
 
 
 def start_rows(targets: range, context_length: int, horizon: int, *, part: str) -> Tensor:
-    """Return the first context row (W,) of every window whose targets lie wholly in `targets`.
+    """Return the first context row (W,) of every window whose targets are all in `targets`.
 
-    The context may reach back before the part, so that a later part's first target has the same date at every context
-    length. Windows cannot begin before row 0; only the first part of a table loses windows that way.
+    The context may begin before the split, so that the first target of a later split has the same date at every context
+    length. Windows cannot begin before row 0, so only the first split loses windows.
     """
     if 0 < targets.start < context_length:
         raise InputError(
-            f"context_length {context_length} is longer than the {targets.start} rows before the {part} part: "
+            f"context_length {context_length} is longer than the {targets.start} rows before the {part} split: "
             "lower context_length or use more data"
         )
     first = max(targets.start, context_length)
@@ -62,14 +62,14 @@ def start_rows(targets: range, context_length: int, horizon: int, *, part: str) 
     if count < 1:
         need = horizon if targets.start else context_length + horizon
         raise InputError(
-            f"context_length {context_length} + horizon {horizon}: the {part} part needs at least {need} rows "
+            f"context_length {context_length} + horizon {horizon}: the {part} split needs at least {need} rows "
             f"and has {len(targets)}: lower context_length or horizon, or use more data"
         )
     return torch.arange(first - context_length, first - context_length + count)
 
 
 class _Gathered(NamedTuple):
-    """Whole windows on the table's device: (B, T + h) rows of each array, and the first row (B,) of each window."""
+    """Complete windows on the table's device: (B, T + h) rows of each array, and the first row (B,) of each."""
 
     values: Tensor
     known: Tensor
@@ -79,7 +79,7 @@ class _Gathered(NamedTuple):
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows over one table: nothing is copied until a batch is requested.
+    """Windows over one table; no data is copied until a batch is requested.
 
     Parameters
     ----------
@@ -90,9 +90,9 @@ class Windows:
     context_length, horizon
         T and h, in steps.
     observed
-        Shape (N, C_in), False where a value was filled; None where none was.
+        Shape (N, C_in), False where a value was filled; None if no value was.
     past_masked
-        Whether batches contain the past's part of `observed`; otherwise fills are read as values.
+        Whether batches contain `past_observed`; otherwise fills are read as values.
     mapped_for
         Device of the batches of a table in a file; None: the table is in memory, on the device of its batches.
     """
@@ -116,7 +116,7 @@ class Windows:
         return self.values.device if self.mapped_for is None else self.mapped_for
 
     def to(self, device: torch.device | str) -> "Windows":
-        """Return the same windows with their batches on `device`, and their table too unless it is mapped."""
+        """Return the same windows with their batches on `device`, and also their table unless it is mapped."""
         if self.mapped_for is not None:
             return replace(self, mapped_for=torch.device(device))
         observed = None if self.observed is None else self.observed.to(device)
@@ -142,15 +142,15 @@ class Windows:
         return self._cut(self._gather(index))
 
     def batches(self, batch_size: int, share: range | None = None) -> Iterator[Batch]:
-        """Yield every window, or those at the positions `share`, once and in order; the last batch may be smaller."""
+        """Yield every window, or the windows at the positions `share`, in order; the last batch may be smaller."""
         share = range(len(self)) if share is None else share
         positions = torch.arange(share.start, share.stop, device=self.starts.device)
         return self.stream(positions.split(batch_size) if share else ())
 
     def stream(self, indices: Iterable[Tensor]) -> Iterator[Batch]:
-        """Yield the batch of each of `indices`; with a mapped table, the next one is read in the background."""
+        """Yield the batch of each of `indices`; from a mapped table, the next batch is read in the background."""
         gathered = map(self._gather, indices)
-        return map(self._cut, gathered if self.mapped_for is None else ahead(gathered))
+        return map(self._cut, gathered if self.mapped_for is None else prefetch(gathered))
 
     def _gather(self, index: Tensor) -> _Gathered:
         pinned = self.mapped_for is not None and self.mapped_for.type == "cuda"
@@ -164,9 +164,9 @@ class Windows:
         )
 
     def _cut(self, gathered: _Gathered) -> Batch:
-        """Split past and future, on the device: views, no copies."""
-        # what is pinned is copied while the host goes on; the allocator keeps it until that is done
-        moved = [None if each is None else each.to(self.device, non_blocking=True) for each in gathered]
+        """Split past and future on the device into views."""
+        # pinned memory is copied asynchronously; the allocator keeps it until the copy is done
+        moved = [None if tensor is None else tensor.to(self.device, non_blocking=True) for tensor in gathered]
         values, known, observed, first = moved
         assert values is not None
         assert known is not None
@@ -184,7 +184,7 @@ class Windows:
 
 
 def _every_slice(table: Tensor, length: int) -> Tensor:
-    """Return the `length` rows from each row on, shape (N - length + 1, length, C): a view."""
+    """Return a view of the `length` rows from each row on, shape (N - length + 1, length, C)."""
     return table.unfold(0, length, 1).transpose(1, 2)
 
 
@@ -196,29 +196,30 @@ def _taken(table: Tensor, index: Tensor, pinned: bool) -> Tensor:
     return torch.index_select(table, 0, index, out=place)
 
 
-def spread(count: int, wanted: int) -> torch.Tensor:
-    """Return `wanted` evenly spaced positions out of `count`: the middles of equal pieces; all if there are fewer."""
+def evenly_spaced(count: int, wanted: int) -> torch.Tensor:
+    """Return `wanted` evenly spaced positions out of `count`, the middles of equal segments; all if `count` is less."""
     wanted = min(count, wanted)
     return (2 * torch.arange(wanted) + 1) * count // (2 * wanted)
 
 
 def causal_starts(starts: Tensor, context_length: int, observed: Tensor, *, part: str) -> Tensor:
-    """Return those of `starts` (W,) whose last context row was measured in every channel.
+    """Return the `starts` (W,) whose last context row was measured in every channel.
 
-    A fill between two neighbours depends on the later one. Where the last context row was measured, all neighbours of
-    fills lie before the origin. That row is the same at every context length: look-backs are scored on equal windows.
+    An interpolated value depends on the next measured value. If the last context row was measured, no fill in the
+    context depends on the future. That row is the same at every context length, so all look-backs are scored on equal
+    windows.
     """
     kept = starts[observed[starts + context_length - 1].all(1)]
     if not len(kept):
         raise InputError(
-            f"data.missing=interpolate: each of the {len(starts)} windows of the {part} part has a context that ends "
-            "in a gap, whose fill knows the future: use data.missing=ffill or mask"
+            f"data.missing=interpolate: the context of each of the {len(starts)} windows of the {part} split ends "
+            "in a gap, whose fill depends on the future: use data.missing=ffill or mask"
         )
     return kept
 
 
 def check_measured(windows: Windows, targets: Sequence[str], *, part: str) -> None:
-    """Refuse windows in whose horizons a target was never measured."""
+    """Raise InputError if a target was never measured in the horizons of the windows."""
     assert windows.observed is not None
     origins = windows.starts + windows.context_length
     covered = torch.zeros(len(windows.values) + 1, dtype=torch.int64)
@@ -229,6 +230,6 @@ def check_measured(windows: Windows, targets: Sequence[str], *, part: str) -> No
     if not bool(some.all()):
         name = targets[int(some.int().argmin())]
         raise InputError(
-            f"the {part} part has no measured value of {name!r} to forecast: choose another data.split, "
+            f"the {part} split has no measured value of {name!r} to forecast: choose another data.split, "
             "or leave the column out of data.targets"
         )

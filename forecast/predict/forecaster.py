@@ -206,7 +206,7 @@ class Forecaster:
         end = len(series.frame) if stop is None else stop
         rows = slice(end - self.context_length, end)
         context = series.frame[self.columns].iloc[rows]
-        past = self.clock.face(pd.DatetimeIndex(context.index))
+        past = self.clock.to_training_clock(pd.DatetimeIndex(context.index))
         ahead = future_index(past, self.frequency, self.horizon)  # calendar features follow the clock of training
         known = torch.from_numpy(calendar_features(pd.DatetimeIndex(past.append(ahead)), self.cycles))
         zone = pd.DatetimeIndex(context.index).tz

@@ -17,7 +17,7 @@ from forecast.common.pictures import draw_forecast
 from forecast.common.spreadsheet import write_frame
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
-from forecast.data.windows import spread
+from forecast.data.windows import evenly_spaced
 from forecast.evaluation.evaluate import Row, errors_by_part
 from forecast.model.flops import flops_per_window
 from forecast.model.informer import Informer
@@ -155,10 +155,10 @@ def _draw(board: Board, fit: Fit, network: Informer, data: ForecastData, rows: M
         board.add_image(tag, draw_calendar_errors(errors), fit.steps)
     assert model.validation.residuals is not None
     residuals = model.validation.residuals.reshape(-1)
-    residuals = residuals[spread(len(residuals), MAX_RESIDUALS).numpy()]
+    residuals = residuals[evenly_spaced(len(residuals), MAX_RESIDUALS).numpy()]
     board.add_histogram("validation/residuals", residuals[np.isfinite(residuals)], fit.steps)
     windows = data.parts["validation"]
-    batch = windows.batch(spread(len(windows), 1).to(windows.starts.device))
+    batch = windows.batch(evenly_spaced(len(windows), 1).to(windows.starts.device))
     for place, attention_map in attention_maps(network, batch).items():
         board.add_image(f"attention/{place}", draw_map(place, attention_map, *token_names(network, place)), fit.steps)
     if fit.probe is not None:

@@ -1,4 +1,4 @@
-"""Sizes that a file only claims: refused at once, before anything of that size is made or looped over."""
+"""False sizes in a file are refused at once, before anything of that size is allocated."""
 
 import json
 import time
@@ -27,11 +27,11 @@ from tests.support.small import SMALL, compose, quick
 
 FULL = compose()["attention"]
 SECONDS = 10.0
-"""Within which a lie is found, on a machine that has other work."""
+"""Seconds within which a false size is found, on a busy machine."""
 
 
 def made_run(folder: Path, model: str = "patch_informer", **lies: Any) -> Run:
-    """Write a run folder with the weights of a small model, whose manifest lies about it, and give it."""
+    """Write a run folder with the weights of a small model, whose manifest contradicts them, and return it."""
     words = [f"model={model}", *SMALL[model]]
     options = compose(*words)["model"]
     preset = options.pop("name")
@@ -49,7 +49,7 @@ def made_run(folder: Path, model: str = "patch_informer", **lies: Any) -> Run:
 
 
 @pytest.mark.parametrize("model", SMALL)
-def test_a_run_that_does_not_lie_is_read(model: str, tmp_path: Path) -> None:
+def test_an_honest_run_is_read(model: str, tmp_path: Path) -> None:
     assert isinstance(made_run(tmp_path / "run", model).load_model(), torch.nn.Module)
 
 
@@ -64,9 +64,7 @@ def test_a_run_that_does_not_lie_is_read(model: str, tmp_path: Path) -> None:
         *(("informer", f"options__{name}") for name in ("encoder_layers", "decoder_layers", "d_ff")),
     ],
 )
-def test_a_size_that_is_not_that_of_the_weights_is_found_at_once(
-    model: str, key: str, value: int, tmp_path: Path
-) -> None:
+def test_a_size_that_contradicts_the_weights_is_found_at_once(model: str, key: str, value: int, tmp_path: Path) -> None:
     run = made_run(tmp_path / "run", model, **{key: value})
     began = time.monotonic()
     with pytest.raises(InputError) as caught:
@@ -75,7 +73,7 @@ def test_a_size_that_is_not_that_of_the_weights_is_found_at_once(
     assert "\n" not in str(caught.value)
 
 
-def test_a_model_is_built_in_the_room_of_its_weights_alone() -> None:
+def test_a_model_is_built_within_the_size_of_its_weights() -> None:
     with Room(12):
         assert torch.nn.Linear(2, 4).weight.shape == (4, 2)
     for make in (lambda: torch.zeros(3, 5), lambda: torch.randn((3, 5)), lambda: torch.empty(size=(15,))):
@@ -85,7 +83,7 @@ def test_a_model_is_built_in_the_room_of_its_weights_alone() -> None:
 
 
 @pytest.mark.parametrize("name", ["config.json", "result.json", "manifest.json"])
-def test_text_that_is_too_long_or_too_deep_is_one_line(name: str, tmp_path: Path) -> None:
+def test_text_that_is_too_long_or_too_deep_is_an_error_of_one_line(name: str, tmp_path: Path) -> None:
     for content in ("[" * 100_000, '{"a":' * (DEEPEST + 1) + "1" + "}" * (DEEPEST + 1), " " * MOST_BYTES + "{}"):
         (tmp_path / name).write_text(content)
         with pytest.raises(InputError, match=r"is damaged$") as caught:

@@ -1,4 +1,4 @@
-"""Hydra's complaints in one line."""
+"""Hydra's errors in one line."""
 
 import pytest
 from hydra.errors import ConfigCompositionException
@@ -8,7 +8,7 @@ from forecast.common.errors import signal_behind
 
 
 def complaint(cause: BaseException) -> ConfigCompositionException:
-    """Return what Hydra raises of a cause, without a word of its own."""
+    """Return Hydra's error for a cause, without a message."""
     try:
         try:
             raise cause
@@ -18,19 +18,19 @@ def complaint(cause: BaseException) -> ConfigCompositionException:
         return error
 
 
-def test_a_complaint_without_words_has_those_of_its_cause() -> None:
+def test_an_error_without_a_message_has_the_message_of_its_cause() -> None:
     assert one_line(complaint(ValueError("the seed is no number"))) == "the seed is no number"
     assert one_line(complaint(ValueError())) == "ValueError"
 
 
 @pytest.mark.parametrize("signal", [KeyboardInterrupt(), SystemExit(143)])
-def test_a_signal_while_hydra_composes_is_no_complaint(signal: BaseException) -> None:
+def test_a_signal_while_hydra_composes_is_not_an_input_error(signal: BaseException) -> None:
     with pytest.raises(type(signal)) as caught:
         one_line(complaint(signal))
     assert caught.value is signal
 
 
-def test_a_signal_that_was_dealt_with_before_is_behind_no_later_fault() -> None:
+def test_a_signal_that_was_handled_earlier_is_not_behind_a_later_error() -> None:
     earlier, error = KeyboardInterrupt(), RuntimeError("shapes differ")
     error.__context__ = earlier
     assert signal_behind(error) is earlier

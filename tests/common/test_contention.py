@@ -1,4 +1,4 @@
-"""Whether what was timed was disturbed, by clocks that stand still but for what a test says."""
+"""Disturbed timings, measured with simulated clocks."""
 
 import math
 import threading
@@ -46,7 +46,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return made
 
 
-def test_a_process_that_takes_a_processor_from_two_threads_disturbs(machine: Machine) -> None:
+def test_a_process_that_takes_a_processor_from_two_threads_disturbs_them(machine: Machine) -> None:
     before = read_load()
     machine.run(10, 13, 7, t1=4, t2=3)
     load = load_since(before)
@@ -56,7 +56,7 @@ def test_a_process_that_takes_a_processor_from_two_threads_disturbs(machine: Mac
     assert load.disturbed is True
 
 
-def test_a_process_on_the_processor_that_one_thread_leaves_free_does_not(machine: Machine) -> None:
+def test_a_process_on_a_free_processor_does_not_disturb_a_thread(machine: Machine) -> None:
     before = read_load()
     machine.run(10, 9.9, 10, t1=0.2)
     assert load_since(before).disturbed is False
@@ -68,7 +68,7 @@ def test_threads_that_wait_for_one_another_on_a_quiet_machine_are_not_disturbed(
     assert load_since(before).disturbed is False
 
 
-def test_a_thread_that_begins_counts_and_one_that_has_ended_takes_nothing_away(machine: Machine) -> None:
+def test_a_new_thread_counts_and_an_ended_thread_subtracts_nothing(machine: Machine) -> None:
     before = read_load()
     machine.run(10, 12, 7, t7=2)
     (machine.tasks / "2" / "schedstat").unlink()
@@ -90,7 +90,7 @@ def test_without_the_threads_waiting_a_machine_in_full_use_is_disturbed(
     assert load.disturbed is disturbed
 
 
-def test_without_proc_the_queue_of_the_system_says_it_and_without_either_nobody_knows(
+def test_without_proc_the_load_average_decides_and_without_both_the_load_is_unknown(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("_STAT", "_TASKS"):
@@ -106,13 +106,13 @@ def test_without_proc_the_queue_of_the_system_says_it_and_without_either_nobody_
     assert load_since(before).disturbed is None
 
 
-def test_loads_add_up_and_what_is_unknown_of_a_part_is_unknown_of_the_whole() -> None:
+def test_loads_add_up_and_an_unknown_summand_makes_the_sum_unknown() -> None:
     assert Load(1, 2, 3, 4) + Load(10, 20, 30, 40) == Load(11, 22, 33, 44)
     assert (Load(1, 2, 3, 4) + UNKNOWN).disturbed is None
     assert Load() + Load(1, 2, 3, 4) == Load(1, 2, 3, 4)
 
 
-def test_the_figures_give_the_load_back(machine: Machine) -> None:
+def test_a_load_is_restored_from_its_figures(machine: Machine) -> None:
     load = Load(10, 13, 7, 8)
     figures = load.figures("train")
     assert Load.of(figures, "train") == load
@@ -121,7 +121,7 @@ def test_the_figures_give_the_load_back(machine: Machine) -> None:
     assert Load.of({}, "train").disturbed is None
 
 
-def test_this_system_is_read() -> None:
+def test_the_load_of_this_system_is_read() -> None:
     before = read_load()
     thread = threading.Thread(target=lambda: sum(range(2_000_000)))
     thread.start()

@@ -16,7 +16,7 @@ def write_half(path: Path, error: BaseException) -> None:
         raise error
 
 
-def test_a_file_is_replaced_only_once_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_is_replaced_only_when_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     path.write_bytes(b"old")
     with replacing(path) as file:
@@ -29,7 +29,7 @@ def test_a_file_is_replaced_only_once_it_is_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-def test_an_error_on_the_way_leaves_the_old_file_and_nothing_else(tmp_path: Path, error: type[BaseException]) -> None:
+def test_an_error_while_writing_leaves_only_the_old_file(tmp_path: Path, error: type[BaseException]) -> None:
     path = tmp_path / "result.json"
     path.write_bytes(b"old")
     with pytest.raises(error):
@@ -38,7 +38,7 @@ def test_an_error_on_the_way_leaves_the_old_file_and_nothing_else(tmp_path: Path
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_an_error_on_the_way_to_a_new_file_leaves_nothing(tmp_path: Path) -> None:
+def test_an_error_while_writing_a_new_file_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="stop"):
         write_half(tmp_path / "new", ValueError("stop"))
     assert list(tmp_path.iterdir()) == []
@@ -53,7 +53,7 @@ def test_a_target_that_cannot_be_replaced_leaves_no_temporary(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
-def test_permission_bits_are_those_that_open_gives(tmp_path: Path, umask: int) -> None:
+def test_permission_bits_are_the_same_as_with_open(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
         with replacing(tmp_path / "ours") as file:
@@ -71,7 +71,7 @@ def test_names_of_any_kind_and_length_are_written(tmp_path: Path, name: str) -> 
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_json_is_read_back_as_it_was_and_what_is_not_finite_is_null(tmp_path: Path) -> None:
+def test_json_is_read_back_unchanged_with_null_for_non_finite_numbers(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     content = {"name": "Öl °C", "rows": [1, 2.5, None], "scores": {"mse": math.nan, "mae": [math.inf, -math.inf]}}
     write_json(path, {**content, "pair": (1, 2)})
@@ -84,8 +84,8 @@ def test_json_is_read_back_as_it_was_and_what_is_not_finite_is_null(tmp_path: Pa
 
 
 @pytest.mark.parametrize("text", ['{"a": "\\ud800"}', '{"\\uDFFF": 1}'])
-def test_half_a_letter_is_no_text(text: str, tmp_path: Path) -> None:
-    """It could be written nowhere: a whole letter beyond 16 bits has both halves."""
+def test_a_lone_surrogate_is_refused(text: str, tmp_path: Path) -> None:
+    """A lone surrogate cannot be encoded; a valid character beyond 16 bits has both surrogates."""
     path = tmp_path / "result.json"
     path.write_text(text)
     with pytest.raises(InputError, match="the file is damaged"):
@@ -94,7 +94,7 @@ def test_half_a_letter_is_no_text(text: str, tmp_path: Path) -> None:
     assert read_json(path) == {"a": "\N{GRINNING FACE} é"}
 
 
-def test_what_is_no_json_leaves_the_old_file(tmp_path: Path) -> None:
+def test_values_that_json_cannot_hold_leave_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     write_json(path, {"a": 1})
     with pytest.raises(TypeError):
@@ -102,7 +102,7 @@ def test_what_is_no_json_leaves_the_old_file(tmp_path: Path) -> None:
     assert json.loads(path.read_text()) == {"a": 1}
 
 
-def test_sha256_is_that_of_the_bytes(tmp_path: Path) -> None:
+def test_sha256_matches_the_bytes(tmp_path: Path) -> None:
     content = bytes(range(256)) * 5000
     (tmp_path / "file").write_bytes(content)
     assert sha256(tmp_path / "file") == hashlib.sha256(content).hexdigest()

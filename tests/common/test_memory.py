@@ -9,7 +9,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak of a process cannot be reset")
-def test_a_peak_is_not_inherited_from_what_ran_before_in_the_process() -> None:
+def test_a_peak_does_not_include_earlier_work_of_the_process() -> None:
     reset_peak_memory(CPU)
     before = peak_memory_mib(CPU)
     pieces: list[object] = [bytearray(100_000) for _ in range(3000)]  # small enough to be of the heap

@@ -1,4 +1,4 @@
-"""Words that the configuration does not know: the line names the nearest that it does know."""
+"""Errors for unknown options name the nearest known ones."""
 
 import pytest
 
@@ -27,27 +27,27 @@ from tests.support.small import compose
         ("model=zzz", "model=zzz: no such choice: choose informer or patch_informer"),
     ],
 )  # fmt: skip
-def test_a_word_that_is_not_known_gets_the_nearest_that_is(word: str, line: str) -> None:
+def test_an_unknown_word_gets_the_nearest_known_one(word: str, line: str) -> None:
     with pytest.raises(InputError, match=f"^{line.replace('?', '[?]')}$"):
         compose_words([word])
 
 
-def test_an_option_that_is_added_by_force_gets_the_nearest_too() -> None:
+def test_a_force_added_option_gets_the_nearest_too() -> None:
     with pytest.raises(InputError, match=r"^horizn: no such option: did you mean horizon\?$"):
         Settings.parse({**compose(), "horizn": 96})
 
 
 @pytest.mark.parametrize("word", ["attention=3", "data=true", "attention@cross_attention=1.5"])
-def test_a_choice_that_is_no_word_is_refused_with_the_choices(word: str) -> None:
+def test_an_invalid_choice_is_refused_with_the_choices(word: str) -> None:
     with pytest.raises(InputError, match=f"^{word}: no such choice: choose "):
         check_choices([word])
 
 
-def test_no_choice_and_several_are_left_to_hydra() -> None:
+def test_an_absent_choice_and_several_choices_are_left_to_hydra() -> None:
     check_choices(["attention@decoder_attention=null", "attention=full,mean", "callbacks={}", "~callbacks", "seed=3"])
 
 
-def test_every_option_that_a_synonym_stands_for_is_there() -> None:
+def test_the_option_of_every_synonym_exists() -> None:
     assert {name for name in SYNONYMS if name not in option_files()} == set()
 
 

@@ -9,7 +9,7 @@ from tests.benchmark.made import CPU, case
 PRODUCT = 256 * 1024 * 4
 
 
-def test_the_peak_is_that_of_the_running_sum_and_not_the_sum() -> None:
+def test_the_peak_is_the_maximum_of_the_running_sum() -> None:
     assert peak_of_sum([100, 50, -100, 40, -90, 60]) == 150
     assert peak_of_sum([-20, 10]) == 0
     assert peak_of_sum([]) == 0
@@ -25,7 +25,7 @@ def test_known_cases_take_the_bytes_counted_by_hand() -> None:
     assert peak_bytes(lambda: x.t()[:5].expand(9, 5, 256), CPU) == 0
 
 
-def test_what_is_released_within_a_kernel_counts_while_it_is_held() -> None:
+def test_temporary_memory_of_a_kernel_counts_until_it_is_released() -> None:
     query = torch.randn(1, 2, 512, 16)
     output = query.numel() * 4
     peak = peak_bytes(lambda: functional.scaled_dot_product_attention(query, query, query), CPU)

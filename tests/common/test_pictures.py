@@ -19,29 +19,29 @@ def drawn(path: Path, past: list[float], *forecast: float) -> np.ndarray:
     return np.asarray(Image.open(path))
 
 
-def test_a_forecast_of_one_step_is_seen(tmp_path: Path) -> None:
+def test_a_forecast_of_one_step_is_visible(tmp_path: Path) -> None:
     past = [0.0, 10.0] * 6
     assert not np.array_equal(drawn(tmp_path / "low.png", past, 2.0), drawn(tmp_path / "high.png", past, 8.0))
 
 
-def test_a_value_between_two_gaps_is_seen(tmp_path: Path) -> None:
+def test_a_value_between_two_gaps_is_visible(tmp_path: Path) -> None:
     low, high = ([0.0, 10.0] * 4 + [np.nan, value, np.nan, 5.0] for value in (2.0, 8.0))
     steps = (5.0, 5.0, 5.0, 5.0)
     assert not np.array_equal(drawn(tmp_path / "low.png", low, *steps), drawn(tmp_path / "high.png", high, *steps))
 
 
 def test_a_picture_of_many_series_says_which_it_leaves_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
+    texts: list[str] = []
 
     def noted(self: Text, text: str) -> None:
-        said.append(str(text))
+        texts.append(str(text))
         original(self, text)
 
     original = Text.set_text
     monkeypatch.setattr(Text, "set_text", noted)
     table = pd.DataFrame({f"t{number}": np.arange(16.0) for number in range(9)}, index=HOURS)
     draw_forecast(tmp_path / "a.png", table.iloc[:12], table.iloc[12:], title="mine")
-    assert "mine\nthe first 7 of 9 targets; not drawn: t7, t8" in said
+    assert "mine\nthe first 7 of 9 targets; not drawn: t7, t8" in texts
 
 
 NAN = float("nan")

@@ -15,11 +15,11 @@ SRUN = {
 }
 
 
-def test_torchrun_says_where_a_process_stands() -> None:
+def test_torchrun_sets_the_rank_of_a_process() -> None:
     assert started_place(TORCHRUN) == Place(5, 8, 1, 4, meeting="env://")
 
 
-def test_srun_says_where_a_process_stands_and_all_meet_on_the_first_machine() -> None:
+def test_srun_sets_the_rank_of_a_process_and_all_meet_on_the_first_machine() -> None:
     assert started_place(SRUN) == Place(5, 8, 1, 4, meeting="tcp://node3:16234")
     assert started_place({**SRUN, "MASTER_ADDR": "a", "MASTER_PORT": "7"}) == Place(5, 8, 1, 4, meeting="tcp://a:7")
 
@@ -33,7 +33,7 @@ def test_srun_says_where_a_process_stands_and_all_meet_on_the_first_machine() ->
         {**TORCHRUN, "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"},
     ],
 )
-def test_a_process_that_nobody_started_beside_others_stands_alone(environment: dict[str, str]) -> None:
+def test_a_process_without_a_launcher_is_single(environment: dict[str, str]) -> None:
     assert started_place(environment) is None
 
 
@@ -42,13 +42,13 @@ def test_the_leading_process_of_one_machine_starts_the_others_itself() -> None:
     assert find_place(None, 1, 1) == Place()
 
 
-def test_other_machines_need_somebody_who_starts_them() -> None:
+def test_several_machines_need_a_launcher() -> None:
     with pytest.raises(InputError, match=r"trainer.num_nodes=2: .* torchrun or srun"):
         find_place(None, 4, 2)
 
 
 @pytest.mark.parametrize(("local_size", "nodes"), [(1, 1), (8, 1), (4, 1), (2, 4), (4, 3)])
-def test_what_was_started_and_what_is_asked_for_have_to_agree(local_size: int, nodes: int) -> None:
+def test_started_and_requested_processes_must_agree(local_size: int, nodes: int) -> None:
     started = started_place(TORCHRUN)
     with pytest.raises(InputError, match=rf"trainer.devices={local_size}, trainer.num_nodes={nodes}: 8 processes"):
         find_place(started, local_size, nodes)

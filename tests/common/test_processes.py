@@ -1,4 +1,4 @@
-"""Small functions in processes of their own: what comes back, whatever they print, and however they end."""
+"""Functions in child processes: their replies, their output and their exit codes."""
 
 import os
 import signal
@@ -50,7 +50,7 @@ def start_another(note: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_function_is_given_its_arguments_and_what_it_prints_is_no_reply() -> None:
+def test_a_function_gets_its_arguments_and_its_output_is_not_a_reply() -> None:
     ended = run_python(f"{HERE}:echo", {"number": 0.1, "words": ["ä", None]}, threads=3)
     assert ended.code == 0
     group = ended.reply.pop("group")
@@ -72,7 +72,7 @@ def test_a_fault_leaves_its_traceback_and_no_reply() -> None:
 
 
 @pytest.mark.parametrize(("function", "given", "code"), [("leave", {"code": 7}, 7), ("end_by", {"number": 15}, -15)])
-def test_an_end_without_a_word_is_told_by_its_code(function: str, given: dict[str, int], code: int) -> None:
+def test_a_silent_end_is_reported_by_its_exit_code(function: str, given: dict[str, int], code: int) -> None:
     assert run_python(f"{HERE}:{function}", given) == Ended(code, None, "")
 
 
@@ -86,18 +86,18 @@ def test_an_end_without_a_word_is_told_by_its_code(function: str, given: dict[st
         (1, "ImportError: no module", False),
     ],
 )
-def test_what_died_of_a_memory_limit_is_recognised(code: int, printed: str, expected: bool) -> None:
+def test_a_process_ended_by_a_memory_limit_is_recognised(code: int, printed: str, expected: bool) -> None:
     assert Ended(code, None, printed).out_of_memory is expected
 
 
-def test_a_process_that_takes_too_long_is_stopped() -> None:
+def test_a_process_that_runs_too_long_is_stopped() -> None:
     began = time.monotonic()
     with pytest.raises(TimeoutError):
         run_python(f"{HERE}:sleep", {}, seconds=0.1)
     assert time.monotonic() - began < 30
 
 
-def test_a_process_ends_when_it_is_let_go() -> None:
+def test_a_process_ends_when_its_input_closes() -> None:
     with Child(f"{HERE}:sleep", {}) as child:
         child.let_go()
         assert child.wait(20) == Ended(0, None, "")

@@ -1,4 +1,4 @@
-"""How far a measurement is, where the error stream is piped."""
+"""Progress of a measurement when the error stream is a pipe."""
 
 import io
 import time
@@ -19,7 +19,7 @@ def lines(console: Console) -> list[str]:
     return console.file.getvalue().splitlines()
 
 
-def test_piped_progress_says_what_comes_then_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_piped_progress_prints_an_opening_and_then_occasional_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     console, now = piped(), [0.0]
     monkeypatch.setattr(module, "monotonic", lambda: now[0])
     with progress(12, quiet=False, opening="a long line that says what comes", console=console) as (say, advance):
@@ -34,7 +34,7 @@ def test_piped_progress_says_what_comes_then_a_line_now_and_then(monkeypatch: py
     ]
 
 
-def test_what_runs_elsewhere_is_repeated_while_it_lasts_with_the_time_that_is_left(
+def test_progress_of_another_process_is_repeated_with_the_remaining_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "BEAT", 0.02)
@@ -49,7 +49,7 @@ def test_what_runs_elsewhere_is_repeated_while_it_lasts_with_the_time_that_is_le
     assert lines(console)[-1].startswith("1 of 3, 0.2 s: full: measure; about 0.")
 
 
-def test_quiet_is_quiet() -> None:
+def test_quiet_progress_prints_nothing() -> None:
     console = piped()
     with progress(3, quiet=True, opening="what comes", elsewhere=True, console=console) as (say, advance):
         say("case")

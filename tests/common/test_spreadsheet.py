@@ -1,4 +1,4 @@
-"""CSV files: no text is a formula to a spreadsheet, each comes back, and no number is touched."""
+"""CSV files hold no formulas, restore every text and leave numbers unchanged."""
 
 import csv
 import io

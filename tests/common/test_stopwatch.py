@@ -22,7 +22,7 @@ def test_a_block_within_a_block_counts_once_and_an_error_stops_the_watch() -> No
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [
         (0.0123, "12 ms"),
         (9.94, "9.9 s"),
@@ -33,5 +33,5 @@ def test_a_block_within_a_block_counts_once_and_an_error_stops_the_watch() -> No
         (90000, "1 d 1 h"),
     ],
 )
-def test_a_duration_has_at_most_two_units(seconds: float, said: str) -> None:
-    assert clock(seconds) == said
+def test_a_duration_has_at_most_two_units(seconds: float, text: str) -> None:
+    assert clock(seconds) == text

@@ -15,7 +15,7 @@ def passes(log: list[str], **seconds: float) -> dict[str, Callable[[], float]]:
     return {name: one(name) for name in seconds}
 
 
-def test_the_order_turns_with_each_round() -> None:
+def test_the_order_reverses_in_each_round() -> None:
     log: list[str] = []
     rounds: list[int] = []
     interleave(passes(log, a=1, b=1, c=1), least=3, most=3, seconds=0, after_round=rounds.append)
@@ -29,11 +29,11 @@ def test_a_short_pass_is_repeated_until_its_time_is_up_and_a_long_one_the_least_
     assert taken["long"] == [60, 60, 60]
 
 
-def test_nothing_to_time_is_no_round() -> None:
+def test_without_passes_there_is_no_round() -> None:
     assert interleave({}, least=3, most=3, seconds=1) == {}
 
 
-def test_the_figures_of_five_seconds() -> None:
+def test_the_statistics_of_five_times() -> None:
     spread = Spread.of([5.0, 1.0, 2.0, 4.0, 13.0])
     assert spread == Spread(repetitions=5, mean=5.0, median=4.0, lower=2.0, upper=5.0, shortest=1.0)
 

@@ -1,4 +1,4 @@
-"""Gathers from a table four times as large as the memory left: `python -m tests.data.bounded <folder>`."""
+"""Read batches from a table four times as large as the free memory: `python -m tests.data.bounded <folder>`."""
 
 import gc
 import resource
@@ -24,7 +24,7 @@ def make(piece: slice) -> np.ndarray:
 
 
 def bound() -> None:
-    """Let this process have only so much memory of its own besides what it has; files that it maps are not that."""
+    """Limit the additional private memory of this process; mapped files do not count."""
     gc.collect()
     status = Path("/proc/self/status").read_text(encoding="ascii")
     used = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmData:"))

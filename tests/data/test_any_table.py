@@ -1,4 +1,4 @@
-"""Whatever a file holds: a series of finite values, or one line that refuses it."""
+"""Any file becomes a series of finite values or is refused in one line."""
 
 import gzip
 import tempfile
@@ -43,7 +43,7 @@ NAMES = st.lists(st.sampled_from(["date", "load", "oil", "air", "", "=a", "date 
 
 
 def finite_or_refused(path: Path, policies: Policies) -> None:
-    """Read the file; what is neither of both fails by itself."""
+    """Read the file; any other error fails the test."""
     try:
         series = read_series(path, policies=policies)
     except InputError:

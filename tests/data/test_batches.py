@@ -13,7 +13,7 @@ def stream(batch_size: int, seed: int, total: int) -> list[int]:
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 16, 50, 64, 120])
-def test_every_window_comes_once_a_pass_and_every_batch_is_whole(batch_size: int) -> None:
+def test_every_window_occurs_once_per_pass_and_every_batch_is_full(batch_size: int) -> None:
     batches = ShuffledBatches(WINDOWS, batch_size, seed=3, total=-(-200 // batch_size))
     assert {len(batch.origin) for batch in batches} == {batch_size}
     order = stream(batch_size, 3, -(-200 // batch_size))
@@ -64,7 +64,7 @@ def test_the_order_neither_reads_nor_moves_the_global_generator() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 2**32 - 1])
-def test_every_seed_that_the_settings_allow_gives_an_order(seed: int) -> None:
+def test_every_allowed_seed_produces_an_order(seed: int) -> None:
     assert sorted(stream(50, seed, 1)) == list(range(50))
 
 

@@ -11,17 +11,17 @@ from forecast.data.calendar import calendar_part
         *(("B", "day of week"), ("W-SUN", "month of year"), ("MS", "month of year"), ("QS-JAN", "month of year")),
     ],
 )
-def test_errors_are_told_apart_by_the_finest_part_that_the_step_allows(frequency: str, name: str) -> None:
+def test_errors_are_grouped_by_the_finest_calendar_part_that_the_step_allows(frequency: str, name: str) -> None:
     part = calendar_part(frequency)
     assert part is not None
     assert part.name == name
 
 
-def test_a_step_of_a_year_allows_none() -> None:
+def test_a_step_of_a_year_has_no_calendar_part() -> None:
     assert calendar_part("YS-JAN") is None
 
 
-def test_numbers_are_those_of_the_labels() -> None:
+def test_numbers_match_the_labels() -> None:
     times = pd.DatetimeIndex(["2024-02-25 23:45", "2024-12-30 00:10"])  # a Sunday and a Monday
     found = {}
     for frequency in ("h", "D", "MS"):

@@ -22,7 +22,7 @@ def test_with_one_first_origin_every_look_back_trains_on_the_same_targets_in_the
     assert not torch.equal(first, trained_on(make(context_length=24)))
 
 
-def test_the_first_training_target_is_given_and_changes_neither_validation_nor_test() -> None:
+def test_the_first_origin_changes_neither_validation_nor_test() -> None:
     whole, later = make(), make(first_origin=150)
     assert [len(data.parts["train"]) for data in (whole, later)] == [200 - 24 - 4 + 1, 200 - 150 - 4 + 1]
     for part in ("validation", "test"):
@@ -30,21 +30,21 @@ def test_the_first_training_target_is_given_and_changes_neither_validation_nor_t
     assert whole.scaler.to_dict() == later.scaler.to_dict()
 
 
-def test_no_first_origin_is_the_first_row_with_a_whole_look_back() -> None:
+def test_the_default_first_origin_is_the_first_row_with_a_complete_look_back() -> None:
     assert torch.equal(make(context_length=24).parts["train"].starts, make(first_origin=24).parts["train"].starts)
     assert training_targets(range(200), None, 24, 4) == range(200)
 
 
 @pytest.mark.parametrize(
-    ("first", "said"),
+    ("first", "message"),
     [
-        (23, "training.first_origin=23: a look-back of 24 steps has no window before row 24: give at least that"),
-        (197, "training.first_origin=197: the training part ends with row 199: give at most 196"),
-        (9000, "give at most 196"),
+        (23, "training.first_origin=23: a look-back of 24 steps has no window before row 24: set at least 24"),
+        (197, "training.first_origin=197: the training split ends with row 199: set at most 196"),
+        (9000, "set at most 196"),
     ],
 )
-def test_a_first_origin_without_a_window_is_refused_with_its_bound(first: int, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_a_first_origin_without_a_window_is_refused_with_its_bound(first: int, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         make(first_origin=first)
     assert len(make(first_origin=196).parts["train"]) == 1
 

@@ -1,4 +1,4 @@
-"""The clock of a model is that of its training."""
+"""A model keeps the time zone of its training."""
 
 import pandas as pd
 import pytest
@@ -8,26 +8,26 @@ from forecast.data.clock import UNKNOWN, Clock
 
 
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin", "+05:30", "-03:00"])
-def test_the_zone_that_is_written_down_can_be_read_back(zone: str | None) -> None:
+def test_a_stored_time_zone_is_read_back(zone: str | None) -> None:
     index = pd.date_range("2023-06-01", periods=3, freq="h", tz=zone)
     clock = Clock.of(index, "h")
-    assert clock.face(index).equals(index)
-    assert list(clock.face(index).hour) == [0, 1, 2]
+    assert clock.to_training_clock(index).equals(index)
+    assert list(clock.to_training_clock(index).hour) == [0, 1, 2]
     clock.check(index, "mine")
 
 
 def test_another_zone_shows_the_same_instants() -> None:
     index = pd.date_range("2023-06-01", periods=3, freq="h", tz="UTC")
-    assert list(Clock("Europe/Berlin", "15min").face(index).hour) == [2, 3, 4]
+    assert list(Clock("Europe/Berlin", "15min").to_training_clock(index).hour) == [2, 3, 4]
 
 
 @pytest.mark.parametrize("frequency", ["D", "W-SUN", "MS", "B"])
-def test_days_are_those_of_the_local_calendar_in_any_zone_or_none(frequency: str) -> None:
+def test_days_follow_the_local_calendar_with_and_without_a_zone(frequency: str) -> None:
     clock = Clock("UTC", frequency)
     for zone in (None, "Asia/Tokyo"):
         index = pd.date_range("2023-06-01", periods=3, freq=frequency, tz=zone)
         clock.check(index, "mine")
-        assert clock.face(index) is index
+        assert clock.to_training_clock(index) is index
 
 
 @pytest.mark.parametrize(("own", "other"), [(None, "UTC"), ("UTC", None)])
@@ -38,8 +38,8 @@ def test_a_zone_on_one_side_alone_is_refused(own: str | None, other: str | None)
     Clock(UNKNOWN, "h").check(index, "mine")
 
 
-def test_what_is_no_zone_is_refused() -> None:
-    with pytest.raises(ValueError, match="'Nowhere/City' is no time zone"):
+def test_an_invalid_time_zone_is_refused() -> None:
+    with pytest.raises(ValueError, match="'Nowhere/City' is not a time zone"):
         Clock("Nowhere/City", "h")
 
 
@@ -50,12 +50,12 @@ def test_days_that_begin_as_in_training_on_its_clock_are_read_by_it() -> None:
     clock = Clock("Europe/Berlin", "D")
     clock.check(BERLIN_IN_UTC, "mine")
     assert list(BERLIN_IN_UTC.day_of_week[:2]) == [4, 5]  # 23:00 on Friday
-    assert list(clock.face(BERLIN_IN_UTC).day_of_week[:2]) == [5, 6]
+    assert list(clock.to_training_clock(BERLIN_IN_UTC).day_of_week[:2]) == [5, 6]
 
 
 @pytest.mark.parametrize(("zone", "begins"), [(None, "00:00:00"), ("Asia/Tokyo", "00:00:00"), ("UTC", "06:00:00")])
 def test_days_that_begin_otherwise_are_refused(zone: str | None, begins: str) -> None:
-    message = f"^mine: its days begin at 23:00:00 UTC, those of training at {begins}.*: write them as training had them"
+    message = f"^mine: its days begin at 23:00:00 UTC, the days of the training data at {begins}.*: write the dates"
     with pytest.raises(InputError, match=message):
         Clock(zone, "D", begins).check(BERLIN_IN_UTC, "mine")
     Clock(UNKNOWN, "D").check(BERLIN_IN_UTC, "mine")
@@ -69,7 +69,7 @@ def test_days_that_begin_at_the_hour_of_training_are_dates_in_whatever_zone(zone
     assert clock.begins == "06:00:00"
     summer = pd.date_range("2023-06-01 06:00", periods=5, freq="D", tz="UTC+02:00")
     clock.check(summer, "mine")
-    assert clock.face(summer) is summer
+    assert clock.to_training_clock(summer) is summer
     clock.check(summer.tz_localize(None), "mine")
 
 

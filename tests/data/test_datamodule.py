@@ -59,14 +59,14 @@ def test_the_first_target_of_validation_and_test_is_the_same_at_every_context(co
         assert int(windows.batch(torch.tensor([0])).origin) == first
 
 
-def test_validation_counts_every_window_in_as_many_batches_as_it_says() -> None:
+def test_validation_reads_every_window_in_the_declared_number_of_batches() -> None:
     loader = make().val_dataloader()
     batches = list(loader)
     assert len(batches) == len(loader) == 2
     assert torch.cat([batch.origin for batch in batches]).tolist() == list(range(200, 247))
 
 
-def test_training_draws_from_training_windows_alone_and_as_long_as_the_run() -> None:
+def test_training_draws_only_training_windows_for_the_length_of_the_run() -> None:
     data = make()
     data.total_steps = 30
     origins = torch.cat([batch.origin for batch in data.train_dataloader()])
@@ -114,7 +114,7 @@ def test_filled_cells_are_marked_in_the_order_of_the_columns(missing: str) -> No
 
 @pytest.mark.parametrize("missing", ["ffill", "mask", "interpolate"])
 @pytest.mark.parametrize("context_length", [1, 24])
-def test_windows_are_left_out_where_a_fill_would_know_the_future(missing: str, context_length: int) -> None:
+def test_windows_with_a_fill_that_depends_on_the_future_are_left_out(missing: str, context_length: int) -> None:
     data = gappy(missing, context_length=context_length)
     gaps = {101, *range(102, 111), 31, 221, 261} if missing == "interpolate" else set()
     for part, rows in vars(data.split).items():
@@ -122,7 +122,7 @@ def test_windows_are_left_out_where_a_fill_would_know_the_future(missing: str, c
         possible = set(range(max(rows.start, context_length), rows.stop - 3))
         assert origins.tolist() == sorted(possible - gaps)
         assert data.left_out[part] == len(possible & gaps)
-    note = "windows left out, their context ends in a gap: 11 train, 1 validation, 1 test"
+    note = "windows left out because their context ends in a gap: 11 train, 1 validation, 1 test"
     assert (note in data.notes) == (missing == "interpolate")
     assert data.notes[0].startswith(f"12 absent rows and 1 rows with empty cells were filled by {missing} ")
 
@@ -139,34 +139,34 @@ def test_the_scaler_is_fitted_on_measured_training_values(missing: str) -> None:
 
 
 def test_the_manifest_says_how_the_data_were_repaired() -> None:
-    told = gappy("mask").manifest()["data"]
-    assert (told["duplicates"], told["missing"]) == ("mean", "mask")
-    told = make().manifest()["data"]
-    assert (told["duplicates"], told["missing"]) == ("error", "error")
+    facts = gappy("mask").manifest()["data"]
+    assert (facts["duplicates"], facts["missing"]) == ("mean", "mask")
+    facts = make().manifest()["data"]
+    assert (facts["duplicates"], facts["missing"]) == ("error", "error")
 
 
-def test_a_part_without_a_measured_target_is_refused() -> None:
+def test_a_split_without_a_measured_target_is_refused() -> None:
     table = frame()
     table.iloc[199:250, 0] = np.nan
-    with pytest.raises(InputError, match="the validation part has no measured value of 'a' to forecast"):
+    with pytest.raises(InputError, match="the validation split has no measured value of 'a' to forecast"):
         gappy("ffill", table)
-    with pytest.raises(InputError, match="windows of the validation part has a context that ends in a gap"):
+    with pytest.raises(InputError, match="windows of the validation split ends in a gap"):
         gappy("interpolate", table)
 
 
 @pytest.mark.parametrize("key", ["context_length", "horizon", "batch_size", "evaluation_batch_size"])
-def test_a_size_of_nothing_is_refused_by_name(key: str) -> None:
+def test_a_size_below_1_is_refused_by_name(key: str) -> None:
     with pytest.raises(InputError, match=f"{key} 0: must be at least 1"):
         make(**{key: 0})
 
 
-def test_a_part_without_a_window_is_refused_with_the_rows_it_needs() -> None:
-    with pytest.raises(InputError, match="validation part needs at least 51 rows and has 50"):
+def test_a_split_without_a_window_is_refused_with_the_rows_it_needs() -> None:
+    with pytest.raises(InputError, match="validation split needs at least 51 rows and has 50"):
         make(horizon=51)
 
 
 @pytest.mark.parametrize("missing", ["error", "mask", "interpolate"])
-def test_a_mapped_table_is_that_in_memory_and_is_shared_by_the_parts(missing: str, tmp_path: Path) -> None:
+def test_a_mapped_table_equals_the_one_in_memory_and_is_shared_by_the_splits(missing: str, tmp_path: Path) -> None:
     placing = Placing("mapped", folder=tmp_path)
     make_it = make if missing == "error" else lambda **options: gappy(missing, **options)
     held, mapped = make_it(), make_it(placing=placing)
@@ -187,7 +187,7 @@ def test_a_mapped_table_is_that_in_memory_and_is_shared_by_the_parts(missing: st
         assert torch.equal(ours.origin, theirs.origin)
 
 
-def test_the_calendar_is_that_of_the_training_part_unless_it_is_named() -> None:
+def test_the_calendar_comes_from_the_training_split_unless_it_is_set() -> None:
     assert make().cycles == calendar_cycles("h", pd.Timedelta(hours=SPLIT["train"]))
     data = make(cycles=("day_of_year", "hour_of_day"))
     assert data.sizes["num_known"] == 4
@@ -197,9 +197,9 @@ def test_the_calendar_is_that_of_the_training_part_unless_it_is_named() -> None:
 
 
 @pytest.mark.parametrize("value", [9.97e36, -9.97e36])
-def test_a_value_whose_square_float32_cannot_hold_is_named(value: float) -> None:
-    """As netCDF fills what it has not; in the test part too it would drown every score."""
+def test_a_value_whose_square_overflows_float32_is_named(value: float) -> None:
+    """The fill value of netCDF; in the test split it would also dominate every score."""
     table = frame()
     table.iloc[250, 1] = value
-    with pytest.raises(InputError, match=r"^column 'b', .*: -?9\.97e\+36 is .*e\+3\d deviations of the training part"):
+    with pytest.raises(InputError, match=r"^column 'b', .*: -?9\.97e\+36 is .*e\+3\d standard deviations of the train"):
         make(table)

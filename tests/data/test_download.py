@@ -24,7 +24,7 @@ SHA256 = hashlib.sha256(BODY).hexdigest()
 
 
 RELEASED = threading.Event()
-"""Set, it ends the responses that stall."""
+"""Event that ends the stalled responses."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -109,7 +109,7 @@ def test_a_fetched_file_is_not_fetched_again(server: str, tmp_path: Path) -> Non
         ("/elsewhere.csv", SHA256, "does not begin with"),
     ],
 )
-def test_what_arrives_wrong_leaves_nothing(server: str, tmp_path: Path, address: str, sha256: str, reason: str) -> None:
+def test_a_wrong_download_leaves_no_file(server: str, tmp_path: Path, address: str, sha256: str, reason: str) -> None:
     with pytest.raises(InputError) as caught:
         locate("my.csv", url=server + address, sha256=sha256, data_dir=tmp_path)
     message = str(caught.value)
@@ -134,10 +134,10 @@ def test_a_file_above_the_cap_is_given_up_and_leaves_nothing(
     ("url", "sha256", "reason"),
     [
         ("http://127.0.0.1:9/my.csv", SHA256, "does not begin with https://"),
-        ("https://127.0.0.1:9/my.csv", None, "no sha256 is known"),
+        ("https://127.0.0.1:9/my.csv", None, "no sha256 is set"),
     ],
 )
-def test_what_could_be_another_file_on_its_way_is_not_asked_for(
+def test_an_address_that_cannot_be_trusted_is_not_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, sha256: str | None, reason: str
 ) -> None:
     monkeypatch.delenv("FORECAST_DATA_DIR", raising=False)
@@ -156,7 +156,7 @@ def test_a_server_that_falls_silent_is_given_up_and_leaves_nothing(
 
 @pytest.fixture
 def killed(server: str, tmp_path: Path) -> Path:
-    """Kill a process in the middle of its download of my.csv; give its folder."""
+    """Kill a process in the middle of its download of my.csv; return its folder."""
     code = (
         "import sys; from pathlib import Path; from forecast.data import download; download.SCHEME = 'http://';"
         "download.locate('my.csv', url=sys.argv[1], sha256='0' * 64, data_dir=Path(sys.argv[2]))"
@@ -179,7 +179,7 @@ def test_a_killed_download_leaves_no_file_of_that_name_and_the_next_cleans_up(se
     assert left(killed) == ["my.csv"]
 
 
-def test_only_what_was_abandoned_here_is_cleaned_up(server: str, killed: Path) -> None:
+def test_only_partial_files_of_this_machine_are_removed(server: str, killed: Path) -> None:
     (abandoned,) = left(killed)
     host = platform.node()
     others = [".my.csv.elsewhere.1.part", f".my.csv.{host}.{os.getppid()}.part", f".other.csv.{host}.999999999.part"]
@@ -211,29 +211,27 @@ def test_the_named_folder_comes_first_then_the_project_s(tmp_path: Path, monkeyp
     (tmp_path / "named" / "my.csv").unlink()
     assert locate("my.csv", url=None, sha256=SHA256) == Path("data") / "my.csv"
     monkeypatch.setenv("FORECAST_DATA_DIR", str(tmp_path / "nowhere"))
-    with pytest.raises(InputError, match=r"FORECAST_DATA_DIR is .* no folder"):
+    with pytest.raises(InputError, match=r"FORECAST_DATA_DIR is .* not a folder"):
         locate("my.csv", url=None, sha256=SHA256)
 
 
 def test_another_file_of_that_name_is_refused_and_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FORECAST_DATA_DIR", raising=False)
     (tmp_path / "my.csv").write_bytes(b"other")
-    with pytest.raises(InputError, match=r"my.csv is another file than meant \(sha256 .*remove it"):
+    with pytest.raises(InputError, match=r"my.csv is not the expected file \(sha256 .*remove it"):
         locate("my.csv", url="http://127.0.0.1:9/", sha256=SHA256, data_dir=tmp_path)
     assert (tmp_path / "my.csv").read_bytes() == b"other"
     assert locate("my.csv", url=None, sha256=None, data_dir=tmp_path) == tmp_path / "my.csv"
 
 
-def test_what_is_known_about_a_file_is_told_where_it_cannot_be_had(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_download_describes_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv("FORECAST_DATA_DIR", raising=False)
-    told: dict[str, object] = {"sha256": None, "about": "9 rows of one day", "data_dir": tmp_path}
+    options: dict[str, object] = {"sha256": None, "about": "9 rows of one day", "data_dir": tmp_path}
     with pytest.raises(InputError, match=r"^my.csv \(9 rows of one day\) is not in .*: put it there"):
-        locate("my.csv", url=None, **told)
+        locate("my.csv", url=None, **options)
     with pytest.raises(InputError, match=r"^my.csv \(9 rows of one day\) could not be downloaded .*: fetch"):
-        locate("my.csv", url="http://127.0.0.1:9/my.csv", **told)
+        locate("my.csv", url="http://127.0.0.1:9/my.csv", **options)
 
 
 def test_a_file_without_an_address_says_where_to_put_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

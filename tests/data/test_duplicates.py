@@ -35,7 +35,7 @@ def slowly(given: Rows, how: str) -> tuple[list[pd.Timestamp], list[list[float]]
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_rows_of_one_time_become_what_a_look_at_each_cell_gives(how: str, seed: int) -> None:
+def test_rows_of_one_time_are_merged_like_a_loop_over_cells(how: str, seed: int) -> None:
     given = table(seed)
     (times, values, rows), notes = one_row_a_time(given, how, "the frame", "date")
     wanted = slowly(given, how)
@@ -44,11 +44,11 @@ def test_rows_of_one_time_become_what_a_look_at_each_cell_gives(how: str, seed: 
     assert rows.tolist() == wanted[2]
     doubled = int((pd.Series(given[0]).value_counts() > 1).sum())
     merged = int(pd.Series(given[0]).duplicated(keep=False).sum())
-    assert notes[1] == f"{doubled} times had more than one row: {merged} rows became {doubled} by their {how}"
+    assert notes[1] == f"{doubled} times had several rows: {merged} rows were merged into {doubled} ({how})"
 
 
 @pytest.mark.parametrize("how", ["error", *HOW])
-def test_without_a_doubled_time_rows_are_sorted_and_no_digit_changes(how: str) -> None:
+def test_without_a_duplicate_time_rows_are_sorted_and_no_digit_changes(how: str) -> None:
     times = pd.date_range("2024-01-01", periods=5, freq="h").as_unit("ns")
     values = np.array([[0.1], [1e30], [np.nan], [-7.3], [3e-9]])
     order = [3, 0, 1, 4, 2]
@@ -60,14 +60,14 @@ def test_without_a_doubled_time_rows_are_sorted_and_no_digit_changes(how: str) -
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_rows_beside_a_doubled_time_keep_every_digit(how: str) -> None:
+def test_rows_next_to_a_duplicate_time_keep_every_digit(how: str) -> None:
     times = pd.DatetimeIndex(["2024-01-01 00:00", "2024-01-01 01:00", "2024-01-01 01:00", "2024-01-01 02:00"])
     values = np.array([[0.1, 1 / 3], [1.0, np.nan], [4.0, 5.0], [3.4e38, 2e-38]])
     (_, cells, rows), notes = one_row_a_time((times.as_unit("ns"), values, np.arange(2, 6)), how, "x", "date")
     np.testing.assert_array_equal(cells[[0, 2]], values[[0, 3]])
     assert cells[1].tolist() == [{"mean": 2.5, "first": 1.0, "last": 4.0}[how], 5.0]
     assert rows.tolist() == [2, 3, 5]
-    assert notes == (f"1 times had more than one row: 2 rows became 1 by their {how}",)
+    assert notes == (f"1 times had several rows: 2 rows were merged into 1 ({how})",)
 
 
 def test_first_and_last_are_those_of_the_file_whatever_its_order() -> None:
@@ -77,6 +77,6 @@ def test_first_and_last_are_those_of_the_file_whatever_its_order() -> None:
     assert one_row_a_time(given, "last", "x", "date")[0][1].tolist() == [[2.0], [3.0]]
 
 
-def test_doubled_times_are_refused_with_the_option_that_takes_them() -> None:
-    with pytest.raises(InputError, match=r"both are for .*keep one row for each time, or train with data\.duplicates="):
+def test_duplicate_times_are_refused_with_the_option_that_accepts_them() -> None:
+    with pytest.raises(InputError, match=r"both are at .*keep one row per time, or train with data\.duplicates="):
         one_row_a_time(table(), "error", "the frame", "date")

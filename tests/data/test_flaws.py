@@ -1,4 +1,4 @@
-"""All that a file needs stands in one line, and the options of that line accept it."""
+"""One line names all flaws of a file and the options that accept them."""
 
 import re
 import shlex
@@ -32,15 +32,15 @@ def accepted(path: Path, *words: str) -> int:
     return len(source.series.frame)
 
 
-def test_doubled_times_empty_cells_and_absent_rows_are_named_together(tmp_path: Path) -> None:
+def test_duplicate_times_empty_cells_and_absent_rows_are_named_together(tmp_path: Path) -> None:
     table = hourly()
     table.loc[30, "oil"] = np.nan
     table = pd.concat([table.drop(index=[10, 11]), table.iloc[[4]]])
     path = write(tmp_path / "my.csv", table)
     pattern = (
-        r"my.csv needs 3 repairs: column 'oil', row 30: no value \(1 empty in all\); rows 6 and 48: both are for "
-        r"2016-07-01 04:00:00 \(1 duplicate times in all\); row 11: after .* \(2 missing in all at step h\): "
-        r"mend the file, or train with data.missing=mask data.duplicates=mean$"
+        r"my.csv has 3 problems: column 'oil', row 30: no value \(1 empty in total\); rows 6 and 48: both are at "
+        r"2016-07-01 04:00:00 \(1 duplicate times in total\); row 11: after .* \(2 missing in total at step h\): "
+        r"correct the file, or train with data.missing=mask data.duplicates=mean$"
     )
     with pytest.raises(InputError, match=pattern):
         read_series(path)
@@ -59,10 +59,10 @@ def test_columns_without_numbers_and_a_second_date_are_named_with_the_rest(tmp_p
     assert targets == ["load", "oil", 'oil "hot", °C']
 
 
-def test_what_no_option_accepts_is_said_beside_what_one_does(tmp_path: Path) -> None:
+def test_flaws_without_an_option_are_named_together_with_the_others(tmp_path: Path) -> None:
     table = hourly().astype({"load": object}).drop(index=5)
     table.loc[3, "load"] = "12 kW"
-    with pytest.raises(InputError, match=r"'12 kW' is no number.*correct 1 of them in the file, then train with data"):
+    with pytest.raises(InputError, match=r"'12 kW' is not a number.*correct 1 of them in the file, then train with"):
         read_series(write(tmp_path / "my.csv", table))
 
 
@@ -75,7 +75,7 @@ def test_one_line_is_enough_for_real_files(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["load", "a b", 'a"b', "a\\", 'a\\"b', "a,b]", "null", "True", "12", "1e5", "${x}", "'", "ä=b", "a\\\\"]
 )
-def test_a_name_of_any_letters_comes_back_from_the_option(name: str) -> None:
+def test_a_name_of_any_characters_survives_the_option(name: str) -> None:
     word = list_word("data.targets", [name, "other"])
     assert list(map(str, compose("data=csv", "data.path=x.csv", word)["data"]["targets"])) == [name, "other"]
     assert re.search(r"^data\.targets=\[.*,other\]$", word)

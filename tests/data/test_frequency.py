@@ -32,7 +32,7 @@ def test_the_frequency_of_a_regular_index_is_found(alias: str) -> None:
 @pytest.mark.parametrize("alias", ALIASES)
 def test_a_missing_row_is_named_at_every_frequency(alias: str) -> None:
     times = pd.date_range("2019-01-01 00:00", periods=40, freq=alias)
-    message = rf"row 20: after {times[18]} the row for {times[19]} is missing \(2 missing in all"
+    message = rf"row 20: after {times[18]} the row for {times[19]} is missing \(2 missing in total"
     refuse(message, times.delete([19, 30]))
     refuse(message, times.delete([19, 30]), alias)
 
@@ -41,7 +41,7 @@ def test_a_missing_row_is_named_at_every_frequency(alias: str) -> None:
     ("given", "found"),
     [("H", "h"), ("60min", "h"), ("60T", "h"), ("3600s", "h"), ("T", "min"), ("d", "D"), ("24h", "D"), ("M", "ME")],
 )
-def test_names_for_the_same_step_become_one(given: str, found: str) -> None:
+def test_names_of_the_same_step_become_one(given: str, found: str) -> None:
     times = pd.date_range("2019-01-31 00:00", periods=40, freq=found)
     assert series_from_frame(frame(times), frequency=given).frequency == found
 
@@ -61,8 +61,8 @@ def test_weeks_take_their_day_from_the_data() -> None:
 
 
 @pytest.mark.parametrize("word", ["hourly", "", "0h", "-1h", "12", "x"])
-def test_what_is_no_frequency_is_refused(word: str) -> None:
-    with pytest.raises(InputError, match=r"data\.frequency .* is no step"):
+def test_an_invalid_frequency_is_refused(word: str) -> None:
+    with pytest.raises(InputError, match=r"data\.frequency .* is not a time step"):
         frequency_offset(word)
 
 
@@ -88,9 +88,9 @@ def test_a_shifted_month_is_named() -> None:
     refuse("row 9: 2019-08-02 00:00:00 is off the grid of one row every MS", times)
 
 
-def test_doubled_times_are_named_by_both_rows() -> None:
+def test_duplicate_times_are_named_by_both_rows() -> None:
     times = pd.date_range("2019-01-01", periods=10, freq="h").to_list()
-    refuse(r"rows 5 and 12: both are for 2019-01-01 03:00:00 \(1 duplicate", [*times, times[3]])
+    refuse(r"rows 5 and 12: both are at 2019-01-01 03:00:00 \(1 duplicate", [*times, times[3]])
 
 
 def test_too_few_rows_or_irregular_ones_need_a_named_frequency() -> None:
@@ -112,6 +112,6 @@ def test_clock_changes_are_no_gaps_where_the_zone_is_known(zone: str, alias: str
 
 def test_local_time_without_offset_is_refused_at_the_clock_change() -> None:
     aware = pd.date_range("2021-10-30", periods=72, freq="h", tz="Europe/Berlin")
-    refuse("both are for 2021-10-31 02:00:00", aware.tz_localize(None))
+    refuse("both are at 2021-10-31 02:00:00", aware.tz_localize(None))
     aware = pd.date_range("2021-03-27", periods=72, freq="h", tz="Europe/Berlin")
     refuse("row for 2021-03-28 02:00:00 is missing", aware.tz_localize(None))

@@ -22,7 +22,7 @@ def test_a_window_is_kept_where_its_last_context_row_was_measured_in_every_chann
     assert 0 < len(kept) < len(starts)
 
 
-def test_the_origins_that_are_kept_are_the_same_at_every_look_back() -> None:
+def test_the_remaining_origins_are_the_same_at_every_look_back() -> None:
     observed = masked()
     origins = [
         set((causal_starts(torch.arange(20 - length, 50 - length), length, observed, part="test") + length).tolist())
@@ -31,22 +31,22 @@ def test_the_origins_that_are_kept_are_the_same_at_every_look_back() -> None:
     assert origins[0] == origins[1] == origins[2]
 
 
-def test_a_part_of_which_no_window_is_left_is_refused_with_the_policies_that_keep_them() -> None:
+def test_a_split_that_loses_every_window_is_refused_with_the_policies_that_keep_them() -> None:
     observed = masked()
     observed[:, 2] = False
-    with pytest.raises(InputError, match=r"each of the 50 windows of the test part .*data.missing=ffill or mask"):
+    with pytest.raises(InputError, match=r"each of the 50 windows of the test split .*data.missing=ffill or mask"):
         causal_starts(make_windows().starts, 8, observed, part="test")
 
 
-def test_a_target_that_no_horizon_saw_is_refused_by_name_and_part() -> None:
+def test_a_target_measured_in_no_horizon_is_refused_by_name_and_split() -> None:
     observed = torch.ones(60, 3, dtype=torch.bool)
     observed[30:44, 1] = False
     windows = make_windows(targets=range(30, 44), observed=observed)
-    with pytest.raises(InputError, match="the test part has no measured value of 'oil' to forecast: choose another"):
+    with pytest.raises(InputError, match="the test split has no measured value of 'oil' to forecast: choose another"):
         check_measured(windows, ["load", "oil"], part="test")
     observed[43, 1] = True
     check_measured(windows, ["load", "oil"], part="test")
-    with pytest.raises(InputError, match="'oil'"):  # the only value stands where no kept window's horizon reaches
+    with pytest.raises(InputError, match="'oil'"):  # the only value is outside the horizons of the remaining windows
         check_measured(replace(windows, starts=windows.starts[:-1]), ["load", "oil"], part="test")
 
 

@@ -1,10 +1,10 @@
-"""A year of daily rows in zones whose clocks change at odd hours."""
+"""A year of daily rows in zones with clock changes at unusual hours."""
 
 import pandas as pd
 import pytest
 
 from forecast.data.calendar import future_index
-from forecast.data.frequency import day_begins, from_the_wall, grid_places, on_the_wall
+from forecast.data.frequency import day_begins, from_wall_time, grid_places, to_wall_time
 
 CASES = [
     ("Africa/Cairo", "00:00"),  # the clock goes on from 0 to 1
@@ -22,13 +22,13 @@ CASES = [
 def days(zone: str, hour: str) -> tuple[pd.DatetimeIndex, pd.DatetimeIndex]:
     """Return a year of days on the wall and as instants."""
     wall = pd.date_range(f"2024-01-01 {hour}", periods=366, freq="D").as_unit("ns")
-    return wall, from_the_wall(wall, pd.Timestamp(0, tz=zone).tz)
+    return wall, from_wall_time(wall, pd.Timestamp(0, tz=zone).tz)
 
 
 @pytest.mark.parametrize(("zone", "hour"), CASES)
 def test_days_on_the_wall_are_a_day_apart(zone: str, hour: str) -> None:
     wall, instants = days(zone, hour)
-    assert on_the_wall(instants).equals(wall)
+    assert to_wall_time(instants).equals(wall)
     assert day_begins(instants) == f"{hour}:00"
     assert grid_places(instants, "D", range(2, 368), "mine").tolist() == list(range(366))  # type: ignore[arg-type]
 

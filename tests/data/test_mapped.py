@@ -22,7 +22,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="files of other proce
 @pytest.fixture
 def recipes(monkeypatch: pytest.MonkeyPatch) -> list[Recipe]:
     """Return arrays of several types and widths, one of no column, made in pieces of a few rows."""
-    monkeypatch.setattr(module, "PIECE_CELLS", 64)
+    monkeypatch.setattr(module, "CHUNK_CELLS", 64)
     values = np.random.default_rng(0).standard_normal((100, 5))
     return [
         Recipe(100, 5, np.float32, lambda piece: values[piece]),
@@ -67,9 +67,7 @@ def test_the_file_has_no_name_and_is_let_go_with_its_last_array(recipes: list[Re
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ValueError])
-def test_what_interrupts_the_writing_leaves_nothing(
-    recipes: list[Recipe], tmp_path: Path, error: type[BaseException]
-) -> None:
+def test_an_interrupted_write_leaves_no_file(recipes: list[Recipe], tmp_path: Path, error: type[BaseException]) -> None:
     def fail(piece: slice) -> np.ndarray:
         raise error
 
@@ -81,7 +79,9 @@ def test_what_interrupts_the_writing_leaves_nothing(
 
 
 @pytest.mark.parametrize("room", [0, 65, 2000])
-def test_a_full_disk_ends_with_4_and_names_the_place(recipes: list[Recipe], tmp_path: Path, room: int) -> None:
+def test_a_full_disk_ends_with_exit_code_4_and_names_the_folder(
+    recipes: list[Recipe], tmp_path: Path, room: int
+) -> None:
     before = handles()
     with largest_file(room), pytest.raises(OSError, match="the memory-mapped table takes") as ended:
         MappedFile.write(recipes, tmp_path)
@@ -109,7 +109,7 @@ def test_another_process_has_the_same_memory(recipes: list[Recipe], tmp_path: Pa
 
 
 @linux
-def test_another_file_at_the_address_is_not_taken_for_it(recipes: list[Recipe], tmp_path: Path) -> None:
+def test_another_file_at_the_address_is_not_accepted(recipes: list[Recipe], tmp_path: Path) -> None:
     file, before = MappedFile.write(recipes, tmp_path), handles()
     assert MappedFile.open(replace(file.address, token=bytes(16)), recipes) is None
     assert MappedFile.open(file.address, recipes[:2]) is None

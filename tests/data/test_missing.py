@@ -31,7 +31,7 @@ def read(table: pd.DataFrame, missing: str, **options: object) -> Series:
 
 
 def slowly(table: pd.DataFrame, frequency: str, missing: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Fill cell by cell, walking over the grid; give values and what was seen."""
+    """Fill the grid cell by cell; return the values and the mask of measured ones."""
     grid = pd.date_range(table.index[0], table.index[-1], freq=frequency)
     whole = table.reindex(grid)
     filled = whole.copy()
@@ -53,7 +53,7 @@ def slowly(table: pd.DataFrame, frequency: str, missing: str) -> tuple[pd.DataFr
 
 @pytest.mark.parametrize("missing", FILLS)
 @pytest.mark.parametrize("frequency", ["h", "15min", "D", "B", "W-WED", "MS", "ME", "QS-JAN"])
-def test_a_table_with_holes_is_filled_as_cell_by_cell(frequency: str, missing: str) -> None:
+def test_a_table_with_gaps_is_filled_like_a_loop_over_cells(frequency: str, missing: str) -> None:
     table = holed(frequency)
     series = read(table, missing, frequency=frequency)
     values, seen = slowly(table, frequency, missing)
@@ -62,7 +62,7 @@ def test_a_table_with_holes_is_filled_as_cell_by_cell(frequency: str, missing: s
     np.testing.assert_allclose(series.frame.to_numpy(), values.to_numpy(), rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(series.observed, seen.to_numpy())
     kept = series.frame.to_numpy()[series.observed]
-    np.testing.assert_array_equal(kept, values.to_numpy()[seen.to_numpy()])  # what was measured keeps every digit
+    np.testing.assert_array_equal(kept, values.to_numpy()[seen.to_numpy()])  # measured values keep every digit
 
 
 @pytest.mark.parametrize("missing", FILLS)
@@ -83,7 +83,7 @@ def test_the_rows_that_were_changed_are_counted(missing: str) -> None:
 
 @pytest.mark.parametrize("missing", FILLS)
 @pytest.mark.parametrize("duplicates", DUPLICATES)
-def test_a_whole_table_is_left_as_it_is(missing: str, duplicates: str) -> None:
+def test_a_complete_table_is_not_changed(missing: str, duplicates: str) -> None:
     index = pd.date_range("2024-01-01", periods=10, freq="h", name="date")
     table = pd.DataFrame({"a": np.arange(10.0) / 3}, index=index)
     series = series_from_frame(table, policies=Policies(duplicates, missing))
@@ -109,7 +109,7 @@ def test_a_line_is_straight_in_time_where_steps_differ() -> None:
 
 @pytest.mark.parametrize("missing", ["ffill", "mask"])
 @pytest.mark.parametrize("row", [10, 125, 200])
-def test_a_forward_fill_reads_nothing_that_comes_later(missing: str, row: int) -> None:
+def test_a_forward_fill_does_not_read_later_values(missing: str, row: int) -> None:
     table = holed()
     later = table.index >= table.index[0] + pd.Timedelta(hours=row)
     other = table.mask(later[:, None] & table.notna(), 1e30)
@@ -130,10 +130,10 @@ def refuse(message: str, table: pd.DataFrame, missing: str, **options: object) -
 @pytest.mark.parametrize("missing", FILLS)
 @pytest.mark.parametrize(
     ("cell", "message"),
-    [("high", "row 9: 'high' is no number"), ("1,5", "row 9: '1,5' is no number"), (np.inf, "row 9: an infinite"),
-     (-np.inf, "row 9: an infinite"), (1e39, "row 9: 1e.39 is beyond float32")],
+    [("high", "row 9: 'high' is not a number"), ("1,5", "row 9: '1,5' is not a number"), (np.inf, "row 9: an infinite"),
+     (-np.inf, "row 9: an infinite"), (1e39, "row 9: 1e.39 is too large for float32")],
 )  # fmt: skip
-def test_what_is_no_gap_is_refused_under_every_policy(missing: str, cell: object, message: str) -> None:
+def test_invalid_values_are_refused_under_every_policy(missing: str, cell: object, message: str) -> None:
     table = holed().astype(object)
     table.iloc[7, 1] = cell
     refuse(message, table, missing)
@@ -154,7 +154,7 @@ def test_a_column_without_a_value_is_refused_by_name(missing: str) -> None:
 
 
 @pytest.mark.parametrize("missing", FILLS)
-def test_a_slip_in_a_date_is_named_before_a_table_is_made_for_it(missing: str) -> None:
+def test_a_mistyped_date_is_named_before_its_grid_is_built(missing: str) -> None:
     index = pd.date_range("2016-01-01", periods=50, freq="s", name="date").to_list()
     index[-1] = pd.Timestamp("2061-01-01 00:00:49")  # a grid of 1.4 billion rows
     table = pd.DataFrame({"a": np.arange(50.0)}, index=pd.DatetimeIndex(index, name="date"))
@@ -163,21 +163,19 @@ def test_a_slip_in_a_date_is_named_before_a_table_is_made_for_it(missing: str) -
 
 
 @pytest.mark.parametrize("missing", FILLS)
-def test_as_many_rows_may_be_missing_as_are_there_and_not_one_more(missing: str) -> None:
+def test_at_most_half_of_the_rows_may_be_missing(missing: str) -> None:
     index = pd.date_range("2024-01-01", periods=21, freq="h", name="date")
     table = pd.DataFrame({"a": np.arange(21.0)}, index=index)
     assert len(read(table.iloc[[*range(9), 19]], missing, frequency="h").frame) == 20
-    refuse("11 rows are missing in all and 10 are there", table.iloc[[*range(9), 20]], missing, frequency="h")
+    refuse("11 rows are missing and 10 are present", table.iloc[[*range(9), 20]], missing, frequency="h")
 
 
 def test_a_gap_is_refused_with_the_options_that_take_it() -> None:
-    message = r"is missing \(\d+ missing in all .*or train with data\.missing=ffill, interpolate or mask"
+    message = r"is missing \(\d+ missing in total .*or train with data\.missing=ffill, interpolate or mask"
     refuse(message, holed().dropna(), "error", frequency="h")
     empty = holed()[["a"]].dropna().resample("h").mean()
-    refuse(r"no value \(\d+ empty in all\).*or train with data\.missing=ffill, interpolate or mask", empty, "error")
-    refuse(
-        r"'a'.* 'b'.*no value \(\d+ empty in all\).*is missing \(\d+ .*train with data.missing=mask$", holed(), "error"
-    )
+    refuse(r"no value \(\d+ empty in total\).*or train with data\.missing=ffill, interpolate or mask", empty, "error")
+    refuse(r"'a'.* 'b'.*no value \(\d+ empty in.*is missing \(\d+ .*train with data.missing=mask$", holed(), "error")
 
 
 # --- clock changes
@@ -200,7 +198,7 @@ def test_local_time_through_both_clock_changes_becomes_regular(missing: str, dup
     assert series.observed is not None
     assert series.observed.all(1).tolist() == [time != spring for time in series.frame.index]
     assert series.notes == (
-        f"1 times had more than one row: 2 rows became 1 by their {duplicates}",
+        f"1 times had several rows: 2 rows were merged into 1 ({duplicates})",
         f"1 absent rows and 0 rows with empty cells were filled by {missing} (1 of {len(aware)} values)",
     )
 
@@ -234,7 +232,7 @@ def marked(values: list[float | None]) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("how", FILLS)
-def test_a_number_that_stands_for_a_missing_value_is_an_empty_cell(how: str) -> None:
+def test_a_number_that_means_a_missing_value_is_an_empty_cell(how: str) -> None:
     holes = [1.0, -9999, 3.0, None, 5.0, 9999.0, 7.0]
     found = series_from_frame(marked(holes), policies=Policies(missing=how, missing_values=(-9999, 9999)))
     empty = [None if each in (-9999, 9999) else each for each in holes]

@@ -1,4 +1,4 @@
-"""A user's own data are called by their file."""
+"""The name of a user's data comes from the file."""
 
 from pathlib import Path
 
@@ -59,9 +59,9 @@ def test_the_folder_is_called_by_the_file_and_auto_finds_it_again(
     assert [path.name for path in (tmp_path / "outputs").iterdir()] == ["aep_hourly"]
 
 
-def test_a_name_is_needed_where_no_file_gives_one() -> None:
+def test_a_name_is_required_without_a_path() -> None:
     config = quick(Path("outputs"))
-    with pytest.raises(InputError, match=r"^data.name=null: give it a name"):
+    with pytest.raises(InputError, match=r"^data.name=null: set a name"):
         train(changed(config, data__name=None))
 
 

@@ -15,7 +15,7 @@ ROWS = b"date,load\n" + b"".join(b"2016-07-01 %02d:00:00,%d\n" % (hour, hour) fo
 SHA256 = hashlib.sha256(ROWS).hexdigest()
 
 
-def test_a_packed_table_is_found_under_the_name_of_its_content_and_known_by_its_hash(tmp_path: Path) -> None:
+def test_a_compressed_table_is_found_by_the_name_and_the_hash_of_its_content(tmp_path: Path) -> None:
     file = tmp_path / "load.csv.gz"
     file.write_bytes(gzip.compress(ROWS))
     assert locate("load.csv", url=None, sha256=SHA256, data_dir=tmp_path) == file
@@ -24,7 +24,7 @@ def test_a_packed_table_is_found_under_the_name_of_its_content_and_known_by_its_
 
 
 @pytest.mark.parametrize("digest", [SHA256, SHA256.upper()])
-def test_a_packed_table_named_by_its_path_is_known_by_either_hash(tmp_path: Path, digest: str) -> None:
+def test_a_compressed_table_at_a_path_is_accepted_with_either_hash(tmp_path: Path, digest: str) -> None:
     file = tmp_path / "load.csv.gz"
     file.write_bytes(gzip.compress(ROWS))
     for known in (digest, hashlib.sha256(file.read_bytes()).hexdigest()):
@@ -34,26 +34,26 @@ def test_a_packed_table_named_by_its_path_is_known_by_either_hash(tmp_path: Path
         load_source(DataSettings.parse({**config, "sha256": "0" * 64}))
 
 
-def test_another_packed_table_is_refused(tmp_path: Path) -> None:
+def test_another_compressed_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "load.csv.gz").write_bytes(gzip.compress(ROWS + b"2016-07-02,1\n"))
-    with pytest.raises(InputError, match=r"load\.csv\.gz is another file than meant"):
+    with pytest.raises(InputError, match=r"load\.csv\.gz is not the expected file"):
         locate("load.csv", url=None, sha256=SHA256, data_dir=tmp_path)
 
 
 @pytest.mark.parametrize("cut", [1, 30])
-def test_a_damaged_packed_table_is_one_line(tmp_path: Path, cut: int) -> None:
+def test_a_damaged_compressed_table_is_an_error_of_one_line(tmp_path: Path, cut: int) -> None:
     file = tmp_path / "load.csv.gz"
     file.write_bytes(gzip.compress(ROWS)[:-cut])
-    with pytest.raises(InputError, match="is no whole gzip file"):
+    with pytest.raises(InputError, match="is not a complete gzip file"):
         content_sha256(file)
     file.write_bytes(b"date,load\n")
-    with pytest.raises(InputError, match="is no whole gzip file"):
+    with pytest.raises(InputError, match="is not a complete gzip file"):
         content_sha256(file)
 
 
-def test_what_unpacks_without_end_is_left_at_the_cap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unpacking_stops_at_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LIMIT, "3")
     file = tmp_path / "load.csv.gz"
     file.write_bytes(gzip.compress(bytes(50 << 20)))
-    with pytest.raises(InputError, match="unpacked, it takes more than the limit of 3 MiB"):
+    with pytest.raises(InputError, match="unpacked, it exceeds the limit of 3 MiB"):
         content_sha256(file)

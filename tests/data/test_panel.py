@@ -1,4 +1,4 @@
-"""Long tables: refused with the words for it, and the cure that is named works."""
+"""Long tables are refused with advice, and the advice works."""
 
 import re
 from pathlib import Path
@@ -40,14 +40,12 @@ def refused(table: pd.DataFrame, **options: Any) -> str:
 @pytest.mark.parametrize("names", [["A", "B", "C"], [7, 8, 9]], ids=["text", "numbers"])
 @pytest.mark.parametrize("order", ["by meter", "by time", "any"])
 @pytest.mark.parametrize("policy", ["error", "mean", "first"])
-def test_several_meters_in_one_table_are_refused_with_the_cure(names: list[Any], order: str, policy: str) -> None:
+def test_several_meters_in_one_table_are_refused_with_advice(names: list[Any], order: str, policy: str) -> None:
     table = meters(names)
     if order != "by meter":
         table = table.sort_values("when", kind="stable") if order == "by time" else table.sample(frac=1, random_state=0)
     text = refused(table, policies=Policies(duplicates=policy))
-    assert text.startswith(
-        "mine.csv is a long table: column 'meter_id' tells 3 series apart, with 3 rows for each time"
-    )
+    assert text.startswith("mine.csv is a long table: column 'meter_id' identifies 3 series, with 3 rows per time")
     assert "table.pivot(index='when', columns='meter_id', values='load').to_csv('wide.csv')" in text
     assert "data.duplicates" not in text  # the hint that makes nonsense of it
     assert re.search(r"keep one series: table\[table\['meter_id'\] == ('[ABC]'|[789])\]$", text)
@@ -66,26 +64,26 @@ def test_the_advice_of_the_line_can_be_followed(tmp_path: Path, monkeypatch: pyt
     np.testing.assert_array_equal(one["load"], wide["A"])
 
 
-def test_series_of_other_lengths_and_a_few_doubled_times_are_still_a_long_table(tmp_path: Path) -> None:
+def test_series_of_different_lengths_with_a_few_duplicate_times_are_a_long_table(tmp_path: Path) -> None:
     table = meters(["A", "B", "C"], rows=300, starts=[0, 100, 250])
     table = pd.concat([table, table.iloc[[5]]])
     text = refused(table, policies=Policies(duplicates="mean"))
-    assert "tells 3 series apart" in text
+    assert "identifies 3 series" in text
     assert "pivot_table(index='when', columns='meter_id', values='load', aggfunc='mean')" in text
 
 
 def test_two_columns_that_name_a_series_together_are_both_named() -> None:
     parts = [meters(["A", "B"]).assign(phase=phase) for phase in (1, 2, 3)]
     text = refused(pd.concat(parts, ignore_index=True))
-    assert "columns 'meter_id' and 'phase' tell 6 series apart" in text
+    assert "columns 'meter_id' and 'phase' identify 6 series" in text
 
 
-def test_an_hour_in_a_column_of_its_own_has_its_own_cure() -> None:
+def test_an_hour_in_a_separate_column_has_its_own_advice() -> None:
     days = pd.date_range("2024-01-01", periods=40).repeat(24)
     table = pd.DataFrame({"day": days.strftime("%d/%m/%Y"), "hour": np.tile(np.arange(1, 25), 40), "load": 1.0})
     table["load"] += np.arange(len(table)) % 7
     text = refused(table)
-    assert "the hour has a column of its own" in text
+    assert "the hour is in a separate column" in text
     assert "pd.to_timedelta(table['hour'] - 1, unit='h')" in text
 
 
@@ -100,7 +98,7 @@ NOT_LONG: dict[str, pd.DataFrame] = {
 
 
 @pytest.mark.parametrize("name", NOT_LONG)
-def test_doubled_times_without_a_column_that_names_series_keep_their_hint(name: str) -> None:
+def test_duplicate_times_without_a_column_of_series_keep_their_advice(name: str) -> None:
     table = NOT_LONG[name][["when", "load"]]
     assert "data.duplicates=mean, first or last" in refused(table)
     series_from_frame(table, policies=Policies(duplicates="mean"))
@@ -118,7 +116,7 @@ def test_only_named_targets_and_a_named_policy_make_one_series_of_several(tmp_pa
     with pytest.raises(InputError, match="is a long table"):  # the mean of names is none
         load(path, "data.targets=[load,meter_id]", "data.duplicates=mean")
     series = load(path, "data.targets=[load]", "data.duplicates=mean")
-    assert series.notes[0] == "3 series, told apart by 'meter_id', were made one: at each time by their mean"
+    assert series.notes[0] == "3 series, identified by 'meter_id', were merged into one by the mean at each time"
     assert series.merged == ("meter_id",)
     assert len(series.frame) == ROWS
 
@@ -128,20 +126,20 @@ def test_only_named_targets_and_a_named_policy_make_one_series_of_several(tmp_pa
     [("m4_hourly.parquet", "series_id", "414", "value"), ("rossmann.parquet", "Store", "1,115", "Sales")],
 )
 def test_real_long_tables_are_recognised(name: str, column: str, series: str, value: str) -> None:
-    with pytest.raises(InputError, match=f"column '{column}' tells {series} series apart.*values='{value}'"):
+    with pytest.raises(InputError, match=f"column '{column}' identifies {series} series.*values='{value}'"):
         read_series(shared(name), policies=Policies("mean", "mask"))
 
 
-def test_real_hours_in_a_column_of_their_own_are_recognised() -> None:
+def test_real_hours_in_a_separate_column_are_recognised() -> None:
     table = pd.read_csv(shared("GEFCom2014-E.csv"))
     table["Date"] = pd.to_datetime(table["Date"], format="%m/%d/%y")
-    with pytest.raises(InputError, match=r"the hour has a column of its own.*table\['Hour'\] - 1"):
+    with pytest.raises(InputError, match=r"the hour is in a separate column.*table\['Hour'\] - 1"):
         series_from_frame(table)
 
 
-def test_real_doubled_hours_with_columns_of_text_are_no_long_table() -> None:
+def test_real_duplicate_hours_with_text_columns_are_not_a_long_table() -> None:
     series = read_series(
         shared("traffic_volume.csv"), columns=["traffic_volume", "temp"], policies=Policies("mean", "mask")
     )
     assert series.merged == ()
-    assert "5445 times had more than one row" in " ".join(series.notes)
+    assert "5445 times had several rows" in " ".join(series.notes)

@@ -4,7 +4,7 @@ from forecast.common.errors import InputError
 from forecast.data.repair import DUPLICATES, MISSING, STRICT, Policies
 
 
-def test_what_is_not_said_is_refused() -> None:
+def test_the_default_policies_refuse() -> None:
     assert Policies() == STRICT == Policies(duplicates="error", missing="error")
     assert not STRICT.fills
 
@@ -21,7 +21,7 @@ def test_what_is_not_said_is_refused() -> None:
         ("missing", ["mask"], "error, ffill, interpolate or mask"),
     ],
 )
-def test_a_policy_that_does_not_exist_is_refused_with_those_that_do(key: str, value: str, choices: str) -> None:
+def test_an_unknown_policy_is_refused_with_the_known_ones(key: str, value: str, choices: str) -> None:
     with pytest.raises(InputError) as caught:
         Policies(**{key: value})
     assert str(caught.value) == f"data.{key}={value}: choose {choices}"
@@ -29,7 +29,7 @@ def test_a_policy_that_does_not_exist_is_refused_with_those_that_do(key: str, va
 
 @pytest.mark.parametrize("duplicates", DUPLICATES)
 @pytest.mark.parametrize("missing", MISSING)
-def test_every_pair_of_policies_is_one(duplicates: str, missing: str) -> None:
+def test_every_pair_of_policies_is_accepted(duplicates: str, missing: str) -> None:
     policies = Policies(duplicates, missing)
     assert policies.fills == (missing != "error")
     assert policies.reads_past_gaps == (missing == "interpolate")

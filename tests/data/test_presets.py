@@ -33,7 +33,7 @@ ONLY = {"synthetic": {"rows", "seed"}, "file": {"path", "file_name", "url", "sha
 
 @pytest.fixture
 def beside(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Return what gives the file of a preset beside the project, as it is there, or skips."""
+    """Return a function that returns the real file of a preset, or skips the test."""
 
     def find(name: str) -> Path:
         file = find_file(SHARED, compose(f"data={name}")["data"]["file_name"])
@@ -65,7 +65,7 @@ def test_a_preset_composes_with_every_experiment_to_its_own_options(name: str, e
     assert data == {**own, **({"path": "my.csv"} if name == "csv" else {}), **changes.get("data", {})}
 
 
-def test_what_presets_are_based_on_is_no_preset() -> None:
+def test_the_base_of_presets_is_not_a_preset() -> None:
     assert (ROOT / "conf" / "data" / "_file.yaml").is_file()
     assert "_file" not in PRESETS
     with pytest.raises(InputError, match=r"^data=etth: no such choice: choose csv, ") as caught:
@@ -78,7 +78,7 @@ def test_what_presets_are_based_on_is_no_preset() -> None:
     assert not [name for choices in option_files().values() for name in choices if name.startswith("data=_")]
 
 
-def test_the_default_preset_is_what_the_simulation_makes() -> None:
+def test_the_default_preset_matches_the_simulation() -> None:
     preset = OmegaConf.load(ROOT / "conf" / "data" / "synthetic.yaml")
     frame = simulate_transformer(preset.rows, preset.seed)
     assert len(frame) == 17520
@@ -102,7 +102,7 @@ def test_the_weather_preset_mends_the_flaws_that_it_states(beside: Callable[[str
     series = load_source(DataSettings.parse(compose("data=weather")["data"])).series
     assert series.notes == (
         "81 cells hold -9999 and count as empty (data.missing_values)",
-        "1 times had more than one row: 2 rows became 1 by their first",
+        "1 times had several rows: 2 rows were merged into 1 (first)",
         "9 absent rows and 80 rows with empty cells were filled by ffill (270 of 1106784 values)",
     )
     assert series.frame.shape == (52_704, 21)
@@ -128,7 +128,7 @@ def test_a_preset_trains_on_its_file_and_forecasts_from_it(
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_passes_the_check_of_its_group_and_repairs_nothing_unasked(name: str) -> None:
+def test_a_preset_passes_the_check_of_its_group_and_refuses_flaws_by_default(name: str) -> None:
     preset = compose(f"data={name}", *(["data.path=my.csv"] if name == "csv" else []))["data"]
     DataSettings.parse(preset)
     if name not in ("pjme", "weather"):
@@ -138,7 +138,7 @@ def test_a_preset_passes_the_check_of_its_group_and_repairs_nothing_unasked(name
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_a_file_that_cannot_be_had_is_one_line_that_says_what_it_is_and_where_it_goes(
+def test_an_unavailable_file_is_an_error_of_one_line_with_its_description_and_place(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -172,7 +172,7 @@ def test_pjme_is_read_as_found_and_made_regular(monkeypatch: pytest.MonkeyPatch)
     series = load_source(DataSettings.parse(config)).series
     assert len(pd.read_csv(SHARED / config["file_name"])) == 145_366
     assert series.notes == (
-        "4 times had more than one row: 8 rows became 4 by their mean",
+        "4 times had several rows: 8 rows were merged into 4 (mean)",
         "30 absent rows and 0 rows with empty cells were filled by interpolate (30 of 145392 values)",
     )
     assert series.frame.shape == (145_392, 1)

@@ -8,8 +8,8 @@ from forecast.data.mapped import Recipe
 
 @pytest.mark.parametrize("width", [0, 1, 7, 50])
 @pytest.mark.parametrize("rows", [1, 11, 12])
-def test_an_array_is_that_of_its_pieces_which_are_small(width: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PIECE_CELLS", 28)
+def test_an_array_is_made_of_its_chunks_which_are_small(width: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CHUNK_CELLS", 28)
     whole = np.random.default_rng(0).standard_normal((rows, width))
     sizes: list[int] = []
 
@@ -23,7 +23,7 @@ def test_an_array_is_that_of_its_pieces_which_are_small(width: int, rows: int, m
     assert max(sizes) <= max(28, width)
 
 
-def test_it_says_what_the_array_takes() -> None:
+def test_a_recipe_states_the_bytes_of_its_array() -> None:
     for dtype, wanted in ((np.float32, 120), (np.bool_, 30)):
         made = Recipe(10, 3, dtype, lambda piece: np.zeros((10, 3)))
         assert made.bytes == wanted == made.in_memory().nbytes

@@ -51,17 +51,17 @@ def test_a_value_that_would_be_the_scale_of_its_column_is_refused(
 ) -> None:
     check_spikes(values, TIMES, COLUMNS)
     values[rows, place] = value
-    message = rf"^column '{COLUMNS[place]}', 2024-01-\d\d \d\d:00:00: {re.escape(f'{value:g}')} is .*e\+\d\d deviations"
+    message = rf"^column '{COLUMNS[place]}', 2024-01-\d\d \d\d:00:00: {re.escape(f'{value:g}')} is .*e\+\d\d stand"
     with pytest.raises(InputError, match=message):
         check_spikes(values, TIMES, COLUMNS)
     observed = np.ones(values.shape, dtype=bool)
     observed[rows, place] = False
-    check_spikes(values, TIMES, COLUMNS, observed)  # what was filled is not judged
+    check_spikes(values, TIMES, COLUMNS, observed)  # filled values are not checked
 
 
-def test_what_a_real_column_may_hold_is_no_spike() -> None:
+def test_values_of_a_real_column_are_not_spikes() -> None:
     draw = np.random.default_rng(0)
-    rare = np.where(draw.random(500) < 0.004, 5e6, 0.0)  # an event counter that stands still but for two hours
+    rare = np.where(draw.random(500) < 0.004, 5e6, 0.0)  # an event counter that is 0 except for two hours
     noise = np.where(draw.random(500) < 0.01, 40.0, 2e-17 * draw.standard_normal(500))  # rain, as computed
     steps = np.where(np.arange(500) < 495, 3.0, 9e14)
     heavy = draw.standard_cauchy(500) * 1e6
@@ -109,7 +109,7 @@ def test_reading_data_and_scaling_need_no_heavy_import() -> None:
     assert done.stdout.strip() == ""
 
 
-def test_what_was_filled_is_not_fitted() -> None:
+def test_filled_values_are_not_fitted() -> None:
     values = np.random.default_rng(0).standard_normal((50, 2)) * [1, 1000] + [5, -7]
     observed = np.random.default_rng(1).random((50, 2)) < 0.6
     scaler = Scaler.fit(np.where(observed, values, 1e30), ["a", "b"], observed)
@@ -127,5 +127,5 @@ def test_a_mask_that_hides_nothing_changes_no_digit() -> None:
 def test_a_column_without_a_measured_value_is_refused_by_name() -> None:
     observed = np.ones((5, 2), dtype=bool)
     observed[:, 1] = False
-    with pytest.raises(InputError, match="column 'b' has no measured value in the training part: choose another"):
+    with pytest.raises(InputError, match="column 'b' has no measured value in the training split: choose another"):
         Scaler.fit(np.ones((5, 2)), ["a", "b"], observed)

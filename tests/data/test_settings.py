@@ -36,7 +36,7 @@ def test_a_file_may_have_every_policy(duplicates: str, missing: str) -> None:
         ("about", ["x"], "must be str or null"),
     ],
 )
-def test_a_value_that_cannot_be_used_is_refused_by_name(key: str, value: Any, message: str) -> None:
+def test_an_unusable_value_is_refused_by_name(key: str, value: Any, message: str) -> None:
     with pytest.raises(InputError, match=message if "[" not in str(value) else f"data.{key}=.*{message}"):
         DataSettings.parse(group("csv", **{key: value}))
 
@@ -44,12 +44,12 @@ def test_a_value_that_cannot_be_used_is_refused_by_name(key: str, value: Any, me
 @pytest.mark.parametrize("value", ["NA", None, True, float("nan"), float("inf")])
 def test_a_missing_value_is_a_finite_number(value: Any) -> None:
     DataSettings.parse(group("csv", missing_values=[-9999, 1e20]))
-    with pytest.raises(InputError, match=r"^data\.missing_values holds .*: give the numbers"):
+    with pytest.raises(InputError, match=r"^data\.missing_values holds .*: list the numbers"):
         DataSettings.parse(group("csv", missing_values=[value]))
 
 
 @pytest.mark.parametrize("key", ["duplicates", "missing", "missing_values"])
-def test_the_policies_have_to_be_there(key: str) -> None:
+def test_missing_policies_are_refused(key: str) -> None:
     config = group("csv")
     del config[key]
     with pytest.raises(InputError, match=f"data.{key}: is missing"):
@@ -57,11 +57,11 @@ def test_the_policies_have_to_be_there(key: str) -> None:
 
 
 @pytest.mark.parametrize(("key", "value"), [("duplicates", "mean"), ("missing", "mask")])
-def test_the_simulation_has_nothing_to_repair(key: str, value: str) -> None:
-    with pytest.raises(InputError, match=f"data.{key}={value}: the simulation lacks and doubles nothing: leave it at"):
+def test_the_simulation_refuses_repair_options(key: str, value: str) -> None:
+    with pytest.raises(InputError, match=f"data.{key}={value}: the simulation has no gaps and no duplicates"):
         DataSettings.parse(group("synthetic", **{key: value}))
 
 
-def test_the_simulation_is_no_file_to_tell_about() -> None:
-    with pytest.raises(InputError, match=r"data\.about: no option of data\.source=synthetic"):
+def test_the_simulation_refuses_options_of_files() -> None:
+    with pytest.raises(InputError, match=r"data\.about: not an option of data\.source=synthetic"):
         DataSettings.parse(group("synthetic", about="x"))

@@ -4,7 +4,7 @@ from forecast.common.errors import InputError
 from forecast.data.split import Split, split_rows
 
 
-def test_fractions_cut_as_the_published_tables_do() -> None:
+def test_fractions_split_the_rows_as_the_published_tables_do() -> None:
     assert split_rows(17420, 0.7, 0.1, 0.2) == Split(range(12194), range(12194, 13936), range(13936, 17420))
     assert split_rows(26304, 0.7, 0.1, 0.2).train == range(int(26304 * 0.7))
 
@@ -25,14 +25,14 @@ def test_fractions_use_every_row_once_in_order(num_rows: int) -> None:
         ((0.7, 0.1, 0.1), "sum to 1, these sum to 0.9"),
         ((0.8, 0.0, 0.2), "above 0"),
         ((1.2, -0.4, 0.2), "above 0"),
-        ((90, 10, 10), "110 rows are asked for, there are 100"),
-        ((90, 0, 10), "a part gets 0"),
+        ((90, 10, 10), "110 rows are requested, the table has 100"),
+        ((90, 0, 10), "a split gets 0"),
         ((0.7, 10, 20), "three fractions .* or three whole numbers"),
         ((True, True, True), "three fractions .* or three whole numbers"),
-        ((0.985, 0.01, 0.005), "of 100 rows a part gets 0"),
+        ((0.985, 0.01, 0.005), "of 100 rows a split gets 0"),
         ((float("nan"), 0.5, 0.5), "sum to 1"),
     ],
 )
-def test_sizes_that_cannot_be_are_refused(sizes: tuple[float, float, float], message: str) -> None:
+def test_impossible_sizes_are_refused(sizes: tuple[float, float, float], message: str) -> None:
     with pytest.raises(InputError, match=rf"data\.split .*{message}"):
         split_rows(100, *sizes)

@@ -24,7 +24,7 @@ def free(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("free")
-def test_auto_maps_what_takes_more_than_half_of_the_free_memory() -> None:
+def test_auto_maps_a_table_that_takes_more_than_half_of_the_free_memory() -> None:
     assert not Placing(device=GPU).choose(50 * MIB).mapped
     assert Placing(device=GPU).choose(50 * MIB + 1).mapped
     line = str(Placing(device=GPU).choose(60 * MIB))
@@ -39,10 +39,10 @@ def test_processes_on_one_machine_share_the_memory_of_its_cpu_and_have_a_gpu_eac
 
 
 @pytest.mark.usefixtures("free")
-def test_what_is_asked_for_is_done_or_refused() -> None:
+def test_a_requested_placement_is_used_or_refused() -> None:
     assert Placing("mapped").choose(1).mapped
     assert not Placing("device").choose(90 * MIB).mapped
-    assert str(Placing("device").choose(90 * MIB)) == "table of 90.0 MiB on cpu, as asked; cpu has 100.0 MiB free"
+    assert str(Placing("device").choose(90 * MIB)) == "table of 90.0 MiB on cpu, as requested; cpu has 100.0 MiB free"
     with pytest.raises(
         InputError,
         match=r"^training.data_placement=device: the table takes 110.0 MiB, cpu has 100.0 MiB free for it: use auto",
@@ -77,5 +77,5 @@ def test_processes_of_a_machine_have_one_file(tmp_path: Path) -> None:
     first.tensors[0][3, 1] = 7.0
     assert float(second.tensors[0][3, 1]) == 7.0
     other = place([recipe(41)], Placing("mapped", folder=tmp_path, address=first.address)).file
-    assert other is not None  # not the same table: it has one of its own
+    assert other is not None  # another table gets a separate file
     assert other.tensors[0].shape == (41, 2)

@@ -23,7 +23,7 @@ def test_two_years_of_hours_that_the_reader_accepts(frame: pd.DataFrame) -> None
     assert series_from_frame(frame).frequency == "h"
 
 
-def test_a_seed_gives_the_same_rows_however_many_follow(frame: pd.DataFrame) -> None:
+def test_a_seed_makes_the_same_rows_at_every_length(frame: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(simulate_transformer(), frame, check_exact=True)
     pd.testing.assert_frame_equal(simulate_transformer(1000), frame[:1000], check_exact=True, check_freq=False)
     assert not np.allclose(simulate_transformer(1000, seed=1), frame[:1000])
@@ -67,7 +67,7 @@ def test_the_steady_state_is_that_of_the_equation(load: float) -> None:
     np.testing.assert_allclose(steady, 20 + 55 * ((1 + load**2 * 5) / 6) ** 0.8, rtol=1e-12)
 
 
-def test_rated_load_gives_the_rated_rise() -> None:
+def test_rated_load_causes_the_rated_temperature_rise() -> None:
     assert top_oil_temperature(np.ones(3), np.full(3, 20.0))[-1] == pytest.approx(75)
 
 
@@ -99,7 +99,7 @@ def test_the_simulated_oil_is_the_equation_of_its_own_columns(frame: pd.DataFram
 
 @pytest.mark.parametrize("rows", [0, -1, 3_000_000])
 def test_row_counts_that_cannot_be_are_refused(rows: int) -> None:
-    with pytest.raises(InputError, match=f"data.rows {rows}: give 1 to "):
+    with pytest.raises(InputError, match=f"data.rows={rows}: must be 1 to "):
         simulate_transformer(rows)
 
 

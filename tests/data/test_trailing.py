@@ -1,4 +1,4 @@
-"""Rows behind the last value of a target are for what is known ahead: the series ends before them."""
+"""Rows after the last target value hold inputs known in advance: the series ends before them."""
 
 import numpy as np
 import pandas as pd
@@ -38,7 +38,7 @@ def test_rows_behind_the_last_target_are_as_if_they_were_not_there(missing: str,
     same(series, read(whole.iloc[:-AHEAD], missing))
     first = whole["when"].iloc[-AHEAD]
     wanted = (
-        f"the last 5 rows have no target value, from {first} on: the series ends there, and a forecast begins there"
+        f"the last 5 rows have no target value, from {first} on: the series ends before, and a forecast begins there"
     )
     assert wanted in series.notes
 
@@ -61,7 +61,7 @@ def test_a_gap_of_some_targets_alone_stays_a_gap(missing: str) -> None:
     assert series.observed[-AHEAD:].tolist() == [[False, True, True]] * AHEAD
 
 
-def test_a_gap_inside_and_a_table_without_any_target_are_what_they_were() -> None:
+def test_an_inner_gap_and_a_table_without_targets_are_treated_as_before() -> None:
     given = table()
     given.loc[20:25, ["load", "oil"]] = np.nan
     assert len(read(given, "ffill").frame) == len(given)

@@ -1,4 +1,4 @@
-"""Compressed tables: refused before they take more than their limit, whatever they say of themselves."""
+"""Compressed tables are refused before they exceed the limit, even with false metadata."""
 
 import gzip
 import struct
@@ -25,7 +25,7 @@ from tests.support.small import snapshot
 MIB = 2**20
 
 
-def refused(path: Path, words: str = "unpacked, it takes more than the limit of") -> None:
+def refused(path: Path, words: str = "unpacked, it exceeds the limit of") -> None:
     """Expect one line that names the option, in a moment and without the memory."""
     tracemalloc.start()
     begun = time.monotonic()
@@ -99,7 +99,7 @@ def number(value: int, width: int = 0) -> bytes:
     return bytes([*parts, value])
 
 
-def test_a_page_is_counted_whatever_the_metadata_say(tmp_path: Path, limit: None) -> None:
+def test_pages_are_counted_despite_false_metadata(tmp_path: Path, limit: None) -> None:
     rows = 4 * MIB
     table = pyarrow.table({"date": np.zeros(rows, "M8[ns]")})
     honest = parquet(tmp_path / "honest.parquet", table, use_dictionary=False, data_page_size=2**30)
@@ -110,32 +110,32 @@ def test_a_page_is_counted_whatever_the_metadata_say(tmp_path: Path, limit: None
     for place in range(metadata.num_row_groups):
         group = metadata.row_group(place)
         column = group.column(0)
-        for told in (rows, group.num_rows, group.total_byte_size, column.total_uncompressed_size):
-            footer = footer.replace(number(told), number(10, len(number(told))))
+        for count in (rows, group.num_rows, group.total_byte_size, column.total_uncompressed_size):
+            footer = footer.replace(number(count), number(10, len(number(count))))
     lying = tmp_path / "lying.parquet"
     lying.write_bytes(content[: -8 - length] + footer + content[-8:])
-    told = pyarrow.parquet.ParquetFile(lying).metadata
-    assert told.num_rows <= 1000
-    assert told.row_group(0).column(0).total_uncompressed_size == 10
+    metadata = pyarrow.parquet.ParquetFile(lying).metadata
+    assert metadata.num_rows <= 1000
+    assert metadata.row_group(0).column(0).total_uncompressed_size == 10
     refused(lying)
 
 
-def test_pages_are_counted_as_an_honest_file_says(tmp_path: Path) -> None:
+def test_the_count_of_pages_matches_correct_metadata(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     table = pyarrow.table({"a": draw.standard_normal(9999), "b": [str(n % 7) for n in range(9999)]})
     path = parquet(tmp_path / "my.parquet", table, 2, data_page_size=4096)
     content, metadata = path.read_bytes(), pyarrow.parquet.ParquetFile(path).metadata
     rows, found = rows_and_bytes(content)
     columns = [metadata.row_group(group).column(place) for group in range(2) for place in range(2)]
-    told = sum(column.total_uncompressed_size for column in columns)  # which counts the headers
+    declared = sum(column.total_uncompressed_size for column in columns)  # which counts the headers
     assert rows == 2 * len(table)
-    assert 0.9 * told < found < told
+    assert 0.9 * declared < found < declared
     for spoilt in (content[:-9], content[:-1] + b"2", content[-100:], b"PAR1"):
         with pytest.raises(ValueError, match=r"its metadata|a part lies|does not end"):
             rows_and_bytes(spoilt)
 
 
-def test_a_damaged_page_is_one_line(tmp_path: Path) -> None:
+def test_a_damaged_page_is_an_error_of_one_line(tmp_path: Path) -> None:
     table = pyarrow.table({"date": np.arange(99).astype("M8[h]").astype("M8[ns]"), "load": np.arange(99.0)})
     content = bytearray(parquet(tmp_path / "my.parquet", table).read_bytes())
     for place in range(4, 40):
@@ -146,19 +146,19 @@ def test_a_damaged_page_is_one_line(tmp_path: Path) -> None:
             read_table(tmp_path / "my.parquet")
 
 
-def test_too_many_columns_are_refused_before_they_are_looked_at(tmp_path: Path) -> None:
+def test_too_many_columns_are_refused_before_they_are_parsed(tmp_path: Path) -> None:
     names = ",".join(f"c{place}" for place in range(MOST_COLUMNS + 1))
     (tmp_path / "my.csv").write_text(f"{names}\n{',' * MOST_COLUMNS}\n")
     refused(tmp_path / "my.csv", f"has {MOST_COLUMNS + 1:,} columns")
 
 
-def test_a_file_that_is_mostly_a_hole_counts_as_compressed(tmp_path: Path) -> None:
+def test_a_mostly_sparse_file_counts_as_compressed(tmp_path: Path) -> None:
     with (tmp_path / "my.csv").open("wb") as file:
         file.truncate(2**33)
     refused(tmp_path / "my.csv")
 
 
-def test_the_limit_can_be_set_and_is_no_limit_of_a_plain_file(
+def test_the_limit_can_be_set_and_does_not_apply_to_a_plain_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_run: TinyRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = tiny_run.table

@@ -25,14 +25,14 @@ def test_ett_has_the_test_windows_of_the_literature_at_every_context(
 
 
 @pytest.mark.parametrize(("context_length", "horizon"), [(1, 1), (96, 96), (512, 96), (2048, 720)])
-def test_the_training_part_loses_only_the_windows_whose_context_would_begin_before_it(
+def test_the_training_split_loses_only_windows_whose_context_would_begin_before_it(
     context_length: int, horizon: int
 ) -> None:
     starts = start_rows(ETT["train"], context_length, horizon, part="train")
     assert starts.tolist() == list(range(8640 - context_length - horizon + 1))
 
 
-def test_parts_share_no_target() -> None:
+def test_splits_share_no_target() -> None:
     seen: list[int] = []
     for name, rows in ETT.items():
         origins = start_rows(rows, 24, 5, part=name) + 24
@@ -41,22 +41,22 @@ def test_parts_share_no_target() -> None:
 
 
 @pytest.mark.parametrize("horizon", [1, 7, 20])
-def test_a_part_of_exactly_one_horizon_has_one_window(horizon: int) -> None:
+def test_a_split_of_exactly_one_horizon_has_one_window(horizon: int) -> None:
     assert start_rows(range(30, 30 + horizon), 30, horizon, part="test").tolist() == [0]
-    with pytest.raises(InputError, match=f"test part needs at least {horizon} rows and has {horizon - 1}"):
+    with pytest.raises(InputError, match=f"test split needs at least {horizon} rows and has {horizon - 1}"):
         start_rows(range(30, 29 + horizon), 30, horizon, part="test")
 
 
-def test_a_first_part_one_row_short_names_the_rows_that_are_needed() -> None:
+def test_a_first_split_one_row_short_names_the_rows_that_are_needed() -> None:
     assert len(start_rows(range(9096), 9000, 96, part="train")) == 1
     with pytest.raises(
-        InputError, match=r"context_length 9000 \+ horizon 96: the train part needs at least 9096 rows .*has 9095"
+        InputError, match=r"context_length 9000 \+ horizon 96: the train split needs at least 9096 rows .*has 9095"
     ):
         start_rows(range(9095), 9000, 96, part="train")
 
 
-def test_a_context_that_would_begin_before_the_table_is_refused_with_the_rows_there_are() -> None:
-    with pytest.raises(InputError, match="context_length 21 is longer than the 20 rows before the validation part"):
+def test_a_context_that_would_begin_before_the_table_is_refused_with_the_available_rows() -> None:
+    with pytest.raises(InputError, match="context_length 21 is longer than the 20 rows before the validation split"):
         start_rows(range(20, 40), 21, 2, part="validation")
     assert start_rows(range(20, 40), 20, 2, part="validation")[0] == 0
 
@@ -86,7 +86,7 @@ def test_a_table_without_fills_has_no_masks() -> None:
     assert batch.future_observed is None
 
 
-def test_fills_that_are_read_as_values_are_masked_as_targets_alone() -> None:
+def test_fills_that_are_read_as_values_are_masked_only_as_targets() -> None:
     observed = torch.rand(60, 3) > 0.3
     masked = make_windows(observed=observed)
     windows = replace(masked, past_masked=False)
@@ -97,7 +97,7 @@ def test_fills_that_are_read_as_values_are_masked_as_targets_alone() -> None:
     assert torch.equal(windows.batch(torch.tensor([3])).future_observed, observed[None, 11:14, :2])
 
 
-def test_starts_with_holes_between_them_are_cut_where_they_say() -> None:
+def test_windows_with_gaps_between_their_starts_begin_at_their_starts() -> None:
     windows = make_windows()
     gappy = type(windows)(**{**vars(windows), "starts": torch.tensor([2, 30, 49])})
     assert len(gappy) == 3
@@ -107,7 +107,7 @@ def test_starts_with_holes_between_them_are_cut_where_they_say() -> None:
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 25, 49, 50, 51, 1000])
-def test_batches_give_every_window_once_in_order_and_keep_the_short_last_one(batch_size: int) -> None:
+def test_batches_hold_every_window_once_in_order_and_keep_a_short_last_batch(batch_size: int) -> None:
     windows = make_windows()
     batches = list(windows.batches(batch_size))
     assert torch.cat([batch.origin for batch in batches]).tolist() == list(range(8, 58))
@@ -122,7 +122,7 @@ def test_thinning_keeps_the_last_window_and_the_distance(step: int) -> None:
     assert thinned == sorted(range(49, -1, -step))
 
 
-def test_moving_the_windows_moves_all_that_a_batch_is_made_of() -> None:
+def test_moving_the_windows_moves_every_tensor_of_a_batch() -> None:
     moved = make_windows(observed=torch.ones(60, 3, dtype=torch.bool)).to("meta")
     batch = moved.batch(torch.zeros(2, dtype=torch.int64, device="meta"))
     assert {tensor.device.type for tensor in batch} == {"meta"}
@@ -139,7 +139,7 @@ def assert_same(one: Batch, other: Batch) -> None:
 
 
 @pytest.mark.parametrize("known", [0, 2])
-def test_a_mapped_table_gives_the_batches_of_one_in_memory(known: int) -> None:
+def test_a_mapped_table_yields_the_batches_of_a_table_in_memory(known: int) -> None:
     windows = make_windows(observed=torch.rand(60, 3) > 0.3, num_known=known)
     mapped = replace(windows, **MAPPED)
     for ours, theirs in zip(windows.batches(7), mapped.batches(7), strict=True):
@@ -148,7 +148,7 @@ def test_a_mapped_table_gives_the_batches_of_one_in_memory(known: int) -> None:
     assert_same(windows.batch(index), mapped.batch(index))
 
 
-def test_the_next_batch_of_a_mapped_table_is_read_ahead_and_no_other() -> None:
+def test_only_the_next_batch_of_a_mapped_table_is_prefetched() -> None:
     for windows, read in ((make_windows(), 1), (replace(make_windows(), **MAPPED), 2)):
         asked: list[int] = []
         begun = threading.Event()

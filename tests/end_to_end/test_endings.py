@@ -93,7 +93,7 @@ def test_the_error_of_a_huge_learning_rate_warns_about_the_weights(tmp_path: Pat
     with pytest.raises(NotFiniteError) as refused:
         train(config)
     assert "nothing of it reached" not in str(refused.value)
-    assert "the steps before it may have spoilt the weights" in str(refused.value)
+    assert "earlier steps may have damaged the weights" in str(refused.value)
     for path in checkpoints(only_folder(config) / "checkpoints"):
         assert all(tensor.isfinite().all() for tensor in tensors_of(read_checkpoint(path)["network"]))
 
@@ -118,7 +118,7 @@ def test_out_of_memory_names_the_options_to_lower(take: Callable[[], None], tmp_
     assert refused.value.exit_code == 6
     line = str(refused.value)
     assert "\n" not in line
-    for words in ("training.batch_size=16", "context_length=48", "model.d_model=8", "model.patch_length=12 larger"):
+    for words in ("training.batch_size=16", "context_length=48", "model.d_model=8", "increase model.patch_length=12"):
         assert words in line
 
 
@@ -149,7 +149,7 @@ def test_other_errors_are_not_out_of_memory() -> None:
 @pytest.mark.parametrize("number", [errno.ENAMETOOLONG, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ELOOP])
 def test_an_unusable_file_name_is_one_line(number: int) -> None:
     known = explain(OSError(number, os.strerror(number), "a" * 1000))
-    assert known == (f"{'a' * 200}: {os.strerror(number)}: rename it or take it away", 2)
+    assert known == (f"{'a' * 200}: {os.strerror(number)}: rename or remove it", 2)
     moved = explain(OSError(number, os.strerror(number), "of_the_program.tmp", None, "model.safetensors"))
     assert moved is not None
     assert moved[0].startswith("model.safetensors: ")
@@ -227,7 +227,7 @@ def test_an_ignored_hangup_stays_ignored() -> None:
 
 def test_a_removed_run_folder_is_reported_in_one_line(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     at_step(monkeypatch, 3, lambda _: shutil.rmtree(only_folder(config)))
-    with pytest.raises(InputError, match=r"is no longer there: it was removed or renamed while the program wrote"):
+    with pytest.raises(InputError, match=r"no longer exists: it was removed or renamed while the program wrote"):
         train(config)
 
 

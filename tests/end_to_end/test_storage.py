@@ -25,7 +25,7 @@ def test_a_mapped_table_gives_identical_scores(
         assert (run.path / name).read_bytes() == (tiny_run.path / name).read_bytes()
     printed = capsys.readouterr().out.splitlines()
     assert (
-        sum(line.startswith("hours: table of 0.0 MiB in a memory-mapped file, as asked; cpu has ") for line in printed)
+        sum(line.startswith("hours: table of 0.0 MiB in a memory-mapped file, as requested; cpu") for line in printed)
         == 1
     )
     placement = result["data"]["placement"]

@@ -93,7 +93,7 @@ def test_an_interrupted_plan_says_that_nothing_was_written_and_how_to_shorten_it
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--output", "{folder}/none/plan.json"], "{folder}/none: no such folder: make it, or choose another --output"),
+        (["--output", "{folder}/none/plan.json"], "{folder}/none: no such folder: create it, or choose another"),
         (["data.rows=many"], "data.rows=many: must be int"),
         (["seed=1,2"], "seed=1,2"),
         (["--mechanisms", "linformer"], "attention=linformer cannot be causal: set attention@decoder_attention=full"),

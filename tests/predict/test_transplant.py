@@ -148,8 +148,8 @@ def test_a_pointwise_run_is_scored_at_other_look_backs_on_the_same_windows(point
         (["--context-length", "96"], "only a run with model.linear_path=false accepts another look-back"),
         (["--attention", "mean", "linformer"], "key_projection) that this run, trained with full, does not have"),
         (["--context-length", "6"], "1 <= stride <= patch_length <= context_length must hold"),
-        (["--context-length", "9000"], "context_length 9000 + horizon 12: the train part needs at least 9012 rows"),
-        (["--attention", "mean", "--output", "{folder}/none/t.json"], "{folder}/none: no such folder: make it"),
+        (["--context-length", "9000"], "context_length 9000 + horizon 12: the train split needs at least 9012 rows"),
+        (["--attention", "mean", "--output", "{folder}/none/t.json"], "{folder}/none: no such folder: create it"),
     ],
 )
 def test_an_invalid_request_is_one_line_and_nothing_is_written(

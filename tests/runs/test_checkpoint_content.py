@@ -246,7 +246,7 @@ def test_compressed_entries_are_refused_before_decompression(folder: Path, monke
             target.writestr(part.filename, source.read(part))
     with_payload(newest, packed.getvalue())
     monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("it was unpacked"))
-    with pytest.raises(ValueError, match="its parts are packed"):
+    with pytest.raises(ValueError, match="its members are compressed"):
         read_checkpoint(newest)
 
 

@@ -37,7 +37,7 @@ def test_the_default_group_makes_one_callback_per_entry(nodes: dict[str, Any]) -
         ({"probe__windows": 0}, "callbacks.probe"),
         ({"early_stopping": None}, "removes it"),
         ({"early_stopping": 5}, "needs a _target_"),
-        ({"mine": {"_target_": "builtins.dict"}}, "no callback"),
+        ({"mine": {"_target_": "builtins.dict"}}, "must be a Callback of"),
         ({"mine": {"_target_": "nowhere.Nothing"}}, "callbacks.mine"),
         (
             {"mine": {"_target_": LEARNING_RATE, "logging_interval": {"_target_": "os.makedirs"}}},
@@ -61,9 +61,9 @@ def test_a_callback_that_would_fail_during_the_run_is_refused(
 
 def test_targets_other_than_callbacks_are_never_called(tmp_path: Path) -> None:
     made = tmp_path / "made"
-    with pytest.raises(InputError, match="no callback"):
+    with pytest.raises(InputError, match="must be a Callback of"):
         make_callbacks({"mine": {"_target_": "os.makedirs", "name": str(made)}})
-    with pytest.raises(InputError, match="nothing is made within"):
+    with pytest.raises(InputError, match="no object may be built inside"):
         make_callbacks({"mine": {"_target_": LEARNING_RATE, "x": {"_target_": "os.makedirs", "name": str(made)}}})
     assert not made.exists()
 

@@ -10,7 +10,7 @@ from lightning.pytorch.callbacks import Callback
 from forecast.common.errors import InputError
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
-from forecast.data.windows import Batch, spread
+from forecast.data.windows import Batch, evenly_spaced
 from forecast.evaluation.scoring import SeasonalNaive
 from forecast.training.tensorboard.figures import ForecastPanels
 from forecast.training.tensorboard.logger import Board
@@ -61,7 +61,7 @@ class Figures(Callback):
 
     def _prepare(self, data: ForecastData) -> tuple[Batch, ForecastPanels]:
         windows = data.parts["validation"]
-        positions = spread(len(windows), self.windows).to(windows.starts.device)
+        positions = evenly_spaced(len(windows), self.windows).to(windows.starts.device)
         batch = windows.batch(positions)
         masked = replace(windows, past_masked=True).batch(positions)  # marks filled values for any model
         period = seasonal_period(data.source.series.frequency)

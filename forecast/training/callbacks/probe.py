@@ -8,7 +8,7 @@ from lightning.pytorch.callbacks import Callback
 
 from forecast.common.timing import Stopwatch
 from forecast.data.datamodule import ForecastData
-from forecast.data.windows import Batch, spread
+from forecast.data.windows import Batch, evenly_spaced
 from forecast.training.callbacks.figures import check_windows
 from forecast.training.probe.layer import probe, record, scalars, table
 from forecast.training.task import ForecastTask
@@ -73,4 +73,4 @@ class Probe(Callback):
     def _fixed_windows(self, data: ForecastData) -> Batch:
         windows = data.parts["validation"]
         wanted = min(self.windows, data.evaluation_batch_size)
-        return windows.batch(spread(len(windows), wanted).to(windows.starts.device))
+        return windows.batch(evenly_spaced(len(windows), wanted).to(windows.starts.device))

@@ -73,7 +73,7 @@ class Workers:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if self._started is not None and not self.group.told:
+            if self._started is not None and not self.group.notified:
                 self.group.hand_out(Shutdown(failed=error is not None))
             self.group.close()
         finally:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
 from forecast.attention.base import Attention
-from forecast.data.windows import Batch, spread
+from forecast.data.windows import Batch, evenly_spaced
 from forecast.model.decoder import DecoderLayer
 from forecast.model.encoder import EncoderLayer
 from forecast.model.informer import Informer, in_evaluation
@@ -107,12 +107,12 @@ class Sample:
         num_keys = call.key.shape[2]
         if mechanism.causal:
             length = min(length, max(1, isqrt(budget // heads)))
-            queries = spread(length, MAX_QUERIES)
+            queries = evenly_spaced(length, MAX_QUERIES)
             weights = heads * length**2
         else:
-            queries = spread(length, min(MAX_QUERIES, max(MIN_QUERIES, budget // (heads * num_keys))))
+            queries = evenly_spaced(length, min(MAX_QUERIES, max(MIN_QUERIES, budget // (heads * num_keys))))
             weights = heads * len(queries) * num_keys
-        sequences = spread(batch, min(MAX_SEQUENCES, max(1, budget // weights)))
+        sequences = evenly_spaced(batch, min(MAX_SEQUENCES, max(1, budget // weights)))
         return cls(sequences.to(call.query.device), queries.to(call.query.device))
 
     def calls(self, call: Captured) -> Captured:

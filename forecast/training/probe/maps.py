@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from forecast.attention.base import Attention, sparse_queries
-from forecast.data.windows import Batch, spread
+from forecast.data.windows import Batch, evenly_spaced
 from forecast.model.informer import Informer
 from forecast.model.tokens import PatchTokens
 from forecast.training.probe.capture import Captured, capture_calls, places
@@ -80,7 +80,7 @@ def attention_map(mechanism: Attention, call: Captured) -> AttentionMap | None:
     rows, chosen = _rows(mechanism, call, queries, per_row)
     if rows is None:
         return None
-    heads = spread(num_heads, MAX_HEADS)
+    heads = evenly_spaced(num_heads, MAX_HEADS)
     weights = rows[0, heads, :, :keys].double()  # (H', n, S)
     return AttentionMap(
         mechanism=mechanism.name,

@@ -92,4 +92,4 @@ def test_a_closed_pipe_is_one_line_and_no_traceback(record: Path) -> None:
         assert process.stderr is not None
         process.stdout.close()
         said = process.stderr.read()
-    assert (process.returncode, said) == (141, "stopped: nobody reads the output any more\n")
+    assert (process.returncode, said) == (141, "stopped: output pipe closed\n")

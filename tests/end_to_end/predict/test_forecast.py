@@ -91,10 +91,10 @@ def test_times_must_have_a_zone_exactly_if_training_had_one(
     zoned: tuple[Path, pd.DataFrame], tiny_run: TinyRun
 ) -> None:
     run, table = zoned
-    with pytest.raises(InputError, match="its times have no zone, those of training are UTC: give them an offset"):
+    with pytest.raises(InputError, match="its times have no time zone, the training data has UTC: add an offset"):
         load(run).predict(table.assign(date=hourly()["date"]))
     aware = pd.DatetimeIndex(tiny_run.table["date"]).tz_localize("UTC")
-    with pytest.raises(InputError, match="its times have a zone, those of training have none"):
+    with pytest.raises(InputError, match="its times have a time zone, the training data has none"):
         load(tiny_run.path).predict(tiny_run.table.assign(date=aware))
     old = replace(load(tiny_run.path), clock=Clock(UNKNOWN, "h"))  # a run without a recorded zone
     assert len(old.predict(tiny_run.table.assign(date=aware))) == HORIZON
@@ -214,7 +214,7 @@ def test_training_excludes_final_rows_without_a_target_with_a_note(tiny_run: Tin
 def test_a_long_table_is_refused_by_a_run_of_one_series(names: list[Any], policy: str, tiny_run: TinyRun) -> None:
     forecaster = replace(load(tiny_run.path), policies=Policies(duplicates=policy))
     long = pd.concat([tiny_run.table.assign(meter=name) for name in names])
-    with pytest.raises(InputError, match="the frame is a long table: column 'meter' tells 2 series apart") as caught:
+    with pytest.raises(InputError, match="the frame is a long table: column 'meter' identifies 2 series") as caught:
         forecaster.predict(long)
     assert "data.duplicates" not in str(caught.value)
     if policy == "mean":  # as a run that was trained so
@@ -226,7 +226,7 @@ def test_a_run_that_merged_several_series_forecasts_from_a_long_table(tmp_path: 
     source = write(tmp_path / "long.csv", long)
     words = ["data=csv", f"data.path={source}", "data.targets=[load]", "data.duplicates=mean", "training.max_steps=1"]
     run, result = train(quick(tmp_path / "outputs", *words))
-    assert any("2 series, told apart by 'meter', were made one" in note for note in result["data"]["notes"])
+    assert any("2 series, identified by 'meter', were merged into one" in note for note in result["data"]["notes"])
     assert forecast(run.path, source, tmp_path / "next.csv") == 0
 
 

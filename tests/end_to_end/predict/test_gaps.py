@@ -50,7 +50,7 @@ def test_a_run_on_a_file_with_gaps_reports_repairs_and_excluded_windows(repaired
     whole = {"train": 430, "validation": 60, "test": 129}
     assert data["windows"] == {part: whole[part] - left_out[part] for part in PARTS}
     assert data["notes"][1:3] == [
-        "1 times had more than one row: 2 rows became 1 by their mean",
+        "1 times had several rows: 2 rows were merged into 1 (mean)",
         f"15 absent rows and 1 rows with empty cells were filled by {missing} (46 of 2100 values)",
     ]
     assert len(data["notes"]) == (4 if missing == "interpolate" else 3)
