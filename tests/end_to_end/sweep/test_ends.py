@@ -124,7 +124,7 @@ def test_a_sweep_ends_with_its_report(six: tuple[Path, Ended]) -> None:
     folder, ended = six
     said = ended.out.getvalue()
     assert f"report: {folder / 'report.html'}" in said
-    assert "this speaks of cost, not of converged quality" in said
+    assert "This compares cost, not converged quality" in said
     rows = {row["mechanism"]: row for row in read_rows(folder / "report.csv")}
     for name in ("full", "probsparse", "linear"):
         results = [read(folder / f"attention-{name}_seed-{seed}" / "result.json") for seed in (1, 2)]
