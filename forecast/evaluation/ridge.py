@@ -138,7 +138,9 @@ def _split_by_gaps(windows: Windows) -> tuple[Windows, Windows]:
     if windows.observed is None:
         return windows, replace(windows, starts=windows.starts[:0])
     absent = (~windows.observed[:, : windows.num_targets]).any(1)
-    before = torch.cat([absent.new_zeros(1, dtype=torch.int64), absent.cumsum(0)])  # counts of incomplete rows before each row
+    before = torch.cat(
+        [absent.new_zeros(1, dtype=torch.int64), absent.cumsum(0)]
+    )  # counts of incomplete rows before each row
     first = windows.starts.to(before.device) + windows.context_length
     whole = (before[first + windows.horizon] == before[first]).to(windows.starts.device)
     return replace(windows, starts=windows.starts[whole]), replace(windows, starts=windows.starts[~whole])

@@ -63,7 +63,7 @@ def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Ans
     """
     chosen = _main_pair(comparisons)
     news = [*_headline(section, comparisons, chosen), *_lowest(section, comparisons)]
-    limits = [*_linear_paths(section), *_short(section), *_left_out(left_out), *list(busy_words(section))[:1]]
+    limits = [*_short(section), *_linear_paths(section), *_left_out(left_out), *list(busy_words(section))[:1]]
     control = _control_pair(section, comparisons)
     findings = [*([] if control is None else [_control(control)]), *_indistinguishable(section, comparisons)]
     room = MOST - len(news)

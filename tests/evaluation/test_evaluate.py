@@ -56,9 +56,7 @@ def test_residuals_are_future_minus_forecast() -> None:
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 64])
-def test_every_kth_window_is_kept_if_residuals_are_too_many(
-    batch_size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_kth_window_is_kept_if_residuals_are_too_many(batch_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     windows = make_windows()
     whole = evaluate(mean_of_context, windows, batch_size, keep_residuals=True).residuals
     monkeypatch.setattr(module, "MAX_RESIDUALS", 50 * 3 * 2 // 4)

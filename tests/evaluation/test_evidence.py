@@ -38,7 +38,9 @@ def test_noise_is_rarely_significant() -> None:
     rng, claims = np.random.default_rng(3), 0
     for _ in range(400):
         noise = rng.normal(size=24 * 12 + 23)
-        difference = torch.tensor(np.convolve(noise, np.ones(24) / 24, "valid"))  # like the errors of overlapping windows
+        difference = torch.tensor(
+            np.convolve(noise, np.ones(24) / 24, "valid")
+        )  # like the errors of overlapping windows
         start = torch.ones(len(difference), dtype=torch.float64)
         claims += Evidence(1.0, start, 24, 0.95).beaten_by(1 + float(difference.mean()), start + difference)
     assert claims <= 40

@@ -7,7 +7,7 @@ import torch
 
 from forecast.data.windows import Windows
 from forecast.evaluation.evaluate import evaluate
-from forecast.evaluation.linear_start import LAST, MEAN, SEASON, choose_start, fit_maps, split_in_time, naive_maps
+from forecast.evaluation.linear_start import LAST, MEAN, SEASON, choose_start, fit_maps, naive_maps, split_in_time
 from forecast.evaluation.ridge import fit_ridge, refit
 from forecast.evaluation.scoring import SeasonalNaive, last_value
 from tests.support.examples import make_windows, split_windows
@@ -40,12 +40,16 @@ def test_early_and_late_training_windows_share_no_target() -> None:
 
 
 @pytest.mark.parametrize("confidence", [0.9, None])
-def test_a_random_walk_starts_from_the_last_value_and_a_seasonal_one_from_the_last_season(confidence: float | None) -> None:
+def test_a_random_walk_starts_from_the_last_value_and_a_seasonal_one_from_the_last_season(
+    confidence: float | None,
+) -> None:
     walk, season = split_windows(), split_windows()
     for windows in walk:
         windows.values[:] = windows.values.cumsum(0)
     for windows in season:
-        windows.values[:] = windows.values.view(75, 4, 3).cumsum(0).view(300, 3)  # a separate random walk for each phase
+        windows.values[:] = (
+            windows.values.view(75, 4, 3).cumsum(0).view(300, 3)
+        )  # a separate random walk for each phase
     for (train, validation), name in ((walk, LAST), (season, SEASON)):
         maps = fit_maps(train, validation, starts=True, period=4, confidence=confidence, stride=1, batch_size=64)
         assert maps.start is not None

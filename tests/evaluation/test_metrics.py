@@ -98,7 +98,9 @@ def test_sums_keep_small_errors_that_float32_would_lose() -> None:
 
 
 @pytest.mark.parametrize(("mse", "expected"), [(0.0, 1.0), (2.0, 0.0), (4.0, -1.0)])
-def test_skill_is_1_without_error_0_for_the_reference_and_negative_for_larger_errors(mse: float, expected: float) -> None:
+def test_skill_is_1_without_error_0_for_the_reference_and_negative_for_larger_errors(
+    mse: float, expected: float
+) -> None:
     assert skill(mse, 2.0) == expected
 
 

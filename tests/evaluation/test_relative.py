@@ -133,4 +133,6 @@ def test_the_seasonal_naive_forecast_of_the_training_split_has_mase_one() -> Non
     units = Units(np.zeros(2), np.ones(2), seasonal_error(values, 6))
     evaluation = evaluate(SeasonalNaive(windows, 6), windows, 16, units=units)
     assert evaluation.original(units.scale)["mase"] == pytest.approx(1, rel=1e-6)
-    assert [scores["mase"] for scores in evaluation.by_series(["a", "b"], units.scale).values()] == pytest.approx([1, 1])
+    assert [scores["mase"] for scores in evaluation.by_series(["a", "b"], units.scale).values()] == pytest.approx(
+        [1, 1]
+    )
