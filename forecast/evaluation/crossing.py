@@ -1,4 +1,4 @@
-"""Straight lines on log-log paper: the exponent of a measured cost, and where two costs cross."""
+"""Power laws of measured costs: the exponent of one cost, and the length at which two costs cross."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import linear_regression
 
 LEAST_POINTS = 3
-"""Fewest lengths of a fit: two always lie on a line."""
+"""Fewest lengths of a fit: two points always fit a line."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ def slope(lengths: Sequence[int], costs: Sequence[float]) -> float:
 
 
 def exponent(costs: Mapping[int, float], shortest: int) -> Exponent | None:
-    """Return the exponent of `costs` by length from `shortest` on; None with fewer than three lengths."""
+    """Return the exponent of `costs` over the lengths from `shortest` on; None with fewer than three lengths."""
     lengths = tuple(sorted(length for length, cost in costs.items() if length >= shortest and cost > 0))
     if len(lengths) < LEAST_POINTS:
         return None
@@ -31,10 +31,10 @@ def exponent(costs: Mapping[int, float], shortest: int) -> Exponent | None:
 
 
 def crossing(costs: Mapping[int, float], reference: Mapping[int, float]) -> float | None:
-    """Return the length from which `costs` stays below `reference`, up to the longest measured for both.
+    """Return the length from which `costs` stays below `reference`, up to the longest length measured for both.
 
-    Between two lengths the log-log lines are straight. None if it is not below at the longest length; the shortest
-    length if it is below at every length.
+    Log cost is interpolated linearly over log length. Return None if it is not below at the longest length, and the
+    shortest length if it is below at every length.
     """
     lengths = sorted(set(costs) & set(reference))
     gap = {length: math.log(costs[length]) - math.log(reference[length]) for length in lengths}
@@ -54,9 +54,9 @@ def crossing_text(costs: Mapping[int, float], reference: Mapping[int, float]) ->
     common = sorted(set(costs) & set(reference))
     if not common:
         return "not measured"
-    found = crossing(costs, reference)
-    if found is None:
+    length = crossing(costs, reference)
+    if length is None:
         return f"not up to {common[-1]:,}"
-    if found == common[0]:
+    if length == common[0]:
         return f"{common[0]:,} or below"
-    return f"{found:,.0f}"
+    return f"{length:,.0f}"

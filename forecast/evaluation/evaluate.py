@@ -1,4 +1,4 @@
-"""Score any forecaster on every window of a part, the same way for models and baselines."""
+"""Evaluation of a forecaster on every window of a split, the same for models and baselines."""
 
 import time
 from collections.abc import Callable
@@ -21,28 +21,27 @@ if TYPE_CHECKING:
 Forecaster = Callable[[Batch], Tensor]
 
 MAX_RESIDUALS = 2**25
-"""Most residuals kept for quantiles (128 MiB); a part with more keeps every k-th window."""
+"""Maximum number of residuals kept for quantiles (128 MiB); a split with more keeps every k-th window."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The result of a pass over a part.
+    """The result of a pass over a split.
 
-    Where several processes share the windows, the sums cover all windows on each process; the rest only on the leading
-    one.
+    If several processes share the windows, each has the sums over all windows; only the leading process has the rest.
 
     Parameters
     ----------
     sums, relative
-        Sums and counts by step and series; `relative`, for the relative scores, is None unless units were given.
+        Sums and counts by step and series. `relative` is None unless units were given.
     origin, mse, mae
         Shape (W,): each window's first target row and its own scores on z-scores.
     residuals
         Shape (W', h, C), future minus forecast as z-scores, NaN where not observed; None unless requested.
     windows_per_s
-        Throughput without the first batch; an only batch is forecast twice, and the second time counts.
+        Throughput without the first batch. A single batch is forecast twice, and the second time counts.
     load
-        Processor time and other processes during the timed batches; unknown where several processes share the windows.
+        Processor time and other processes during the timed batches; unknown if several processes share the windows.
     """
 
     sums: ErrorSums
@@ -55,11 +54,11 @@ class Evaluation:
     load: Load = UNKNOWN
 
     def original(self, scale: np.ndarray) -> Scores:
-        """Return the scores in original units and, where units were given, the relative ones."""
+        """Return the scores in original units and, if units were given, the relative scores."""
         return self.sums.original(scale) | ({} if self.relative is None else self.relative.scores(self.sums))
 
     def by_step(self, scale: np.ndarray) -> list[Scores]:
-        """Return all scores of each horizon step, the first step first."""
+        """Return all scores of each horizon step, in order."""
         rows = self.sums.by_step(scale)
         more: list[Scores] = [{}] * len(rows) if self.relative is None else self.relative.by_step(self.sums)
         return [row | other for row, other in zip(rows, more, strict=True)]
@@ -80,12 +79,12 @@ def evaluate(
     group: Group = ALONE,
     units: Units | None = None,
 ) -> Evaluation:
-    """Score `forecaster`, which maps a batch to its forecast (B, h, C_out), on every one of `windows`.
+    """Score `forecaster` on every window; it maps a batch to its forecast (B, h, C_out).
 
-    Each process of `group` takes a share and must make this call. `units` adds the relative scores.
+    Every process of `group` must make this call and takes a share of the windows. `units` adds the relative scores.
     """
-    own = _evaluate_share(forecaster, windows, batch_size, group.share(len(windows)), keep_residuals, units)
-    whole = own if group.size == 1 else _put_together(own, group)
+    ours = _evaluate_share(forecaster, windows, batch_size, group.share(len(windows)), keep_residuals, units)
+    whole = ours if group.size == 1 else _gather(ours, group)
     if group.leads:
         assert len(whole.origin) == len(windows), f"{len(whole.origin)} of {len(windows)} windows were scored"
     return whole
@@ -105,7 +104,7 @@ def _evaluate_share(
     relative = None if units is None else RelativeSums.zeros(units, windows.horizon, device)
     step = residual_step(len(windows), windows.horizon, windows.num_targets)
     none, no_scores = torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64)
-    pieces: list[tuple[Tensor, Tensor, Tensor]] = [(none, no_scores, no_scores)]
+    scores: list[tuple[Tensor, Tensor, Tensor]] = [(none, no_scores, no_scores)]
     residuals: list[Tensor] = [torch.empty(0, windows.horizon, windows.num_targets)]
     seen, timer = share.start, _Timer(only=len(share) <= batch_size)
     for batch in windows.batches(batch_size, share):
@@ -113,12 +112,12 @@ def _evaluate_share(
         mse, mae = sums.update(forecast, batch.future, batch.future_observed)
         if relative is not None:
             relative.update(forecast, batch.future, batch.future_observed)
-        pieces.append((batch.origin.cpu(), mse.cpu(), mae.cpu()))
+        scores.append((batch.origin.cpu(), mse.cpu(), mae.cpu()))
         if keep_residuals:
             residuals.append(_residuals(batch, forecast)[(-seen) % step :: step].cpu())
         seen += len(forecast)
     assert seen == share.stop, f"{seen - share.start} of {len(share)} windows were scored"
-    origin, window_mse, window_mae = (torch.cat(part).numpy() for part in zip(*pieces, strict=True))
+    origin, window_mse, window_mae = (torch.cat(column).numpy() for column in zip(*scores, strict=True))
     return Evaluation(
         sums=sums,
         origin=origin,
@@ -138,9 +137,9 @@ def _residuals(batch: Batch, forecast: Tensor) -> Tensor:
 
 
 class _Timer:
-    """Timer of forecasts, without the gathering of their batches.
+    """Timer of forecasts, without loading their batches.
 
-    The first batch is left out; an `only` batch is forecast twice, and the second time counts.
+    The first batch is left out. An `only` batch is forecast twice, and the second time counts.
     """
 
     def __init__(self, *, only: bool) -> None:
@@ -171,24 +170,24 @@ def _wait_for(device: torch.device) -> None:
 
 
 def residual_step(windows: int, horizon: int, num_targets: int) -> int:
-    """Return k: the residuals of every k-th window are kept, from the first on."""
+    """Return k such that the residuals of every k-th window are kept, starting with the first."""
     return -(-windows * horizon * num_targets // MAX_RESIDUALS)
 
 
-def _put_together(own: Evaluation, group: Group) -> Evaluation:
-    """Return the evaluation of all windows from each process's share, in order of time."""
-    sums = own.sums.over(group)
-    relative = None if own.relative is None else own.relative.over(group)
-    parts = group.collect((own.origin, own.mse, own.mae, own.residuals, own.windows_per_s))
-    if parts is None:
-        return replace(own, sums=sums, relative=relative, load=UNKNOWN)
-    origin, mse, mae, residuals, rates = zip(*parts, strict=True)
+def _gather(ours: Evaluation, group: Group) -> Evaluation:
+    """Combine the evaluations of all processes' windows, in order of time."""
+    sums = ours.sums.over(group)
+    relative = None if ours.relative is None else ours.relative.over(group)
+    shares = group.collect((ours.origin, ours.mse, ours.mae, ours.residuals, ours.windows_per_s))
+    if shares is None:
+        return replace(ours, sums=sums, relative=relative, load=UNKNOWN)
+    origin, mse, mae, residuals, rates = zip(*shares, strict=True)
     return Evaluation(
         sums=sums,
         origin=np.concatenate(origin),
         mse=np.concatenate(mse),
         mae=np.concatenate(mae),
-        residuals=None if own.residuals is None else np.concatenate(residuals),
+        residuals=None if ours.residuals is None else np.concatenate(residuals),
         windows_per_s=sum(rates),
         relative=relative,
         load=UNKNOWN,
@@ -197,22 +196,22 @@ def _put_together(own: Evaluation, group: Group) -> Evaluation:
 
 @dataclass(frozen=True)
 class Row:
-    """One forecaster's evaluations of validation and test."""
+    """One forecaster's evaluations on the validation and test splits."""
 
     validation: Evaluation
     test: Evaluation
 
     def scores(self, scale: np.ndarray) -> dict[str, dict[str, Scores]]:
-        """Return both parts' scores on z-scores and in original units."""
+        """Return the scores of both splits, on z-scores and in original units."""
         return {
-            part: {"scaled": evaluation.sums.scaled(), "original": evaluation.original(scale)}
-            for part, evaluation in vars(self).items()
+            split: {"scaled": evaluation.sums.scaled(), "original": evaluation.original(scale)}
+            for split, evaluation in vars(self).items()
         }
 
 
 @dataclass(frozen=True)
 class PartErrors:
-    """Mean absolute error and mean of truth minus forecast, (P,), original units; NaN where nothing was scored."""
+    """MAE and mean of truth minus forecast by calendar part, (P,), original units; NaN if nothing was scored."""
 
     series: str
     part: CalendarPart
@@ -221,9 +220,9 @@ class PartErrors:
 
 
 def errors_by_part(evaluation: Evaluation, data: "ForecastData") -> PartErrors | None:
-    """Return the errors of the first target by the time of the forecast, over all windows with residuals.
+    """Return the errors of the first target by the calendar part of each forecast step, over windows with residuals.
 
-    None for steps of a year and longer.
+    None for steps of a year or longer.
     """
     part = calendar_part(data.source.series.frequency)
     if part is None:
@@ -235,8 +234,8 @@ def errors_by_part(evaluation: Evaluation, data: "ForecastData") -> PartErrors |
     size = len(part.labels)
     absolute, signed, count = np.zeros(size), np.zeros(size), np.zeros(size)
     for step, column in enumerate(residuals.T):
-        seen = np.isfinite(column)
-        at, values = numbers[origin[seen] + step], column[seen].astype(np.float64)
+        scored = np.isfinite(column)
+        at, values = numbers[origin[scored] + step], column[scored].astype(np.float64)
         absolute += np.bincount(at, np.abs(values), size)
         signed += np.bincount(at, values, size)
         count += np.bincount(at, minlength=size)

@@ -14,22 +14,22 @@ from forecast.evaluation.significance import block_means, surely_below_zero
 MEAN, LAST, SEASON = "the window's mean", "the last value", "the last season"
 
 ENOUGH = 8
-"""Horizons that a validation part must hold to suffice on its own."""
+"""Horizons that a validation split must span to be used alone."""
 
 EARLY = 0.6
-"""Share of the training windows on which a map is fitted; the rest score it."""
+"""Fraction of the training windows that a map is fitted on; the rest score it."""
 
 FEWEST = 3
-"""Fewest blocks of windows for taking the ridge. Fewer than for trained weights (`forecast.evaluation.significance`):
-one map is compared with the start here, not the best of many states, and it cannot follow the validation part.
+"""Fewest blocks of windows for choosing the ridge. Fewer than for trained weights (`forecast.evaluation.significance`):
+here a single map is compared with the start, not the best of many states, and it cannot adapt to validation.
 """
 
 
 @dataclass(frozen=True)
 class LinearMaps:
-    """The linear maps of a run: ridge as the baseline (row *linear* of every result), and the linear path's start.
+    """The linear maps of a run: the ridge baseline (row *linear* of every result), and the start of the linear path.
 
-    `start` is None if nothing starts from a map.
+    `start` is None if the model has no linear path that starts from a map.
     """
 
     baseline: Ridge
@@ -43,7 +43,7 @@ class LinearMaps:
 
 @dataclass(frozen=True)
 class _Trial:
-    """Windows to score on, `every` rows apart, and the ridge fitted on windows that share no target with them."""
+    """Windows to score, `every` rows apart, and a ridge fitted on windows that share no target with them."""
 
     windows: Windows
     ridge: Ridge
@@ -51,7 +51,7 @@ class _Trial:
 
     @property
     def overlap(self) -> int:
-        """Number of consecutive windows that share targets with the first of them."""
+        """The number of consecutive windows that share targets with the first of them."""
         return math.ceil(self.windows.horizon / self.every)
 
 
@@ -65,7 +65,7 @@ def fit_maps(
     stride: int,
     batch_size: int,
 ) -> LinearMaps:
-    """Fit the baseline and, if a linear path `starts` from a map, choose that (`choose_start`)."""
+    """Fit the baseline and, if a linear path `starts` from a map, choose that map (`choose_start`)."""
     ridge = fit_ridge(train, validation)
     if not starts:
         return LinearMaps(ridge, None)
@@ -76,7 +76,7 @@ def fit_maps(
 
 
 def naive_maps(look_back: int, horizon: int, period: int) -> list[LinearMap]:
-    """Return the naive forecasts as maps (look_back, horizon), the seasonal one if the look-back holds a season."""
+    """Return the naive forecasts as maps (look_back, horizon), the seasonal one if the look-back spans a season."""
     mean = torch.zeros(look_back, horizon)
     last = mean.clone()
     last[-1] = 1
@@ -98,55 +98,55 @@ def choose_start(
     stride: int = 1,
     batch_size: int = 256,
 ) -> LinearMap:
-    """Return the best naive forecast, or `ridge` where that is significantly better: the start of the linear path.
+    """Return the start of the linear path: the best naive forecast, or `ridge` if that is significantly better.
 
-    All are scored on `validation`. In a part shorter than `ENOUGH` horizons, above all on a random walk, a map may fit
-    by chance. There the last windows of `train` are added, which score a map fitted on those whose targets come before.
+    All are scored on `validation`. If that is shorter than `ENOUGH` horizons, the last windows of `train` are added and
+    score a map fitted on earlier targets: on a short split, above all of a random walk, a map may fit by chance.
 
     Parameters
     ----------
     ridge
         Fitted on `train`.
     period
-        Steps in a season; 1: there is none.
+        Steps in a season; 1 for none.
     confidence
-        Confidence level, 0.5 to 1, that the ridge is better, by means of blocks of windows; its score must be better
-        too. Neighbouring blocks share targets, so it is claimed slightly too often: 14 of 100 times at 0.9, for
-        moving averages as long as the overlap. None: a better score is enough.
+        Confidence level, 0.5 to 1, that the ridge is better, from the means of blocks of windows. Its score must be
+        better too. Neighbouring blocks share targets, so the error rate is slightly too high: 14 of 100 at 0.9, for
+        moving averages as long as the overlap. With None, a better score is enough.
     stride
-        Rows from one window of `validation` to the next.
+        Rows between the starts of consecutive windows of `validation`.
     batch_size
-        Windows scored at a time.
+        Windows per batch.
     """
     trials = [_Trial(validation, ridge, stride)]
     if int(validation.starts[-1] - validation.starts[0]) + validation.horizon < ENOUGH * validation.horizon:
-        trials += _within(train, ridge)
+        trials += _late_trial(train, ridge)
     naive = naive_maps(ridge.look_back, train.horizon, period)
     errors = [_errors(trial, naive, batch_size) for trial in trials]
-    own, *others = torch.cat(errors, 1).nanmean(1).tolist()
-    best = others.index(min(others))
-    if not own < others[best]:
+    ridge_mse, *naive_mse = torch.cat(errors, 1).nanmean(1).tolist()
+    best = naive_mse.index(min(naive_mse))
+    if not ridge_mse < naive_mse[best]:
         return naive[best]
     if confidence is None:
         return ridge
-    blocks = [block_means(error[0] - error[1 + best], each.overlap) for error, each in zip(errors, trials, strict=True)]
+    blocks = [block_means(mse[0] - mse[1 + best], trial.overlap) for mse, trial in zip(errors, trials, strict=True)]
     return ridge if surely_below_zero(torch.cat(blocks), confidence, FEWEST) else naive[best]
 
 
 def _errors(trial: _Trial, naive: list[LinearMap], batch_size: int) -> Tensor:
-    """Return the windows' MSE of the ridge and of each naive map, shape (1 + maps, windows), NaN without a target."""
-    scored = [evaluate(each, trial.windows, batch_size).mse for each in (trial.ridge, *naive)]
-    return torch.stack([torch.from_numpy(mse) for mse in scored])
+    """Return each window's MSE of the ridge and of each naive map, shape (1 + maps, windows), NaN without a target."""
+    scores = [evaluate(linear_map, trial.windows, batch_size).mse for linear_map in (trial.ridge, *naive)]
+    return torch.stack([torch.from_numpy(mse) for mse in scores])
 
 
-def _within(train: Windows, ridge: Ridge) -> list[_Trial]:
-    """Return the trial on the last training windows, none if there are no windows before them."""
-    early, late = in_turn(train, ridge.every)
+def _late_trial(train: Windows, ridge: Ridge) -> list[_Trial]:
+    """Return the trial on the late training windows; an empty list if there are no early windows."""
+    early, late = split_in_time(train, ridge.every)
     return [_Trial(late, refit(early, ridge), ridge.every)] if len(early) else []
 
 
-def in_turn(train: Windows, every: int) -> tuple[Windows, Windows]:
-    """Return the first and the last of every n-th window, without those in between that share targets."""
+def split_in_time(train: Windows, every: int) -> tuple[Windows, Windows]:
+    """Split every n-th training window into an early and a late set that share no target."""
     thinned, first = train.every(every), int(train.starts[int(EARLY * len(train))])
     masks = (thinned.starts <= first - train.horizon, thinned.starts >= first)
     early, late = (replace(thinned, starts=thinned.starts[mask]) for mask in masks)

@@ -1,4 +1,4 @@
-"""Metrics of a forecast as sums and counts, relative metrics, and losses by name."""
+"""Metrics of a forecast from sums and counts, relative metrics, and losses by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,16 +14,15 @@ from forecast.common.group import Group
 Scores = dict[str, float]
 
 ROUNDING = 1e-9
-"""Relative difference of two MSEs that counts as equal: sums in another order differ by less."""
-
+"""Relative difference up to which two MSEs count as equal; the order of a sum changes less."""
 
 LEAST = float(torch.finfo(torch.float32).eps) ** 2
-"""MSE of z-scores up to which the error is rounding only."""
+"""MSE of z-scores up to which the error is only rounding."""
 
 
 @dataclass
 class ErrorSums:
-    """Sums of squared and absolute errors of z-scores over windows, and target counts, (h, C) each, in float64."""
+    """Sums of squared and absolute errors of z-scores over windows, and counts of targets, (h, C) each, float64."""
 
     squared: Tensor
     absolute: Tensor
@@ -31,13 +30,13 @@ class ErrorSums:
 
     @classmethod
     def zeros(cls, horizon: int, num_targets: int, device: torch.device | str = "cpu") -> "ErrorSums":
-        """Return sums over nothing."""
+        """Return empty sums."""
         return cls(*(torch.zeros(horizon, num_targets, dtype=torch.float64, device=device) for _ in range(3)))
 
     def update(self, forecast: Tensor, future: Tensor, observed: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Add a batch (B, h, C); return each window's own MSE and MAE, shape (B,), NaN where it has no target.
 
-        Targets where `observed` is False are left out: they were filled, not measured.
+        Targets where `observed` is False are ignored: they were filled, not measured.
         """
         error = forecast.double() - future.double()
         weight = torch.ones_like(error) if observed is None else observed.double()
@@ -50,27 +49,27 @@ class ErrorSums:
         return squared.sum((1, 2)) / targets, absolute.sum((1, 2)) / targets
 
     def over(self, group: Group) -> "ErrorSums":
-        """Return the sums over the windows of all processes, the same digits on each of them."""
+        """Return the sums over the windows of all processes, bitwise equal on each of them."""
         if group.size == 1:
             return self
         return ErrorSums(*group.total(torch.stack([self.squared, self.absolute, self.count])))
 
     def scaled(self) -> Scores:
-        """Return MSE, MAE and RMSE of the z-scores over all counted targets (the papers' numbers)."""
+        """Return MSE, MAE and RMSE of the z-scores over all counted targets, as papers report them."""
         count = self.count.sum()
         return _row(self.squared.sum() / count, self.absolute.sum() / count)
 
     def original(self, scale: np.ndarray) -> Scores:
         """Return MSE, MAE and RMSE in original units; `scale` (C,) is the standard deviation of each series.
 
-        Series of different units are averaged as numbers: read them by series there.
+        Series with different units are averaged as plain numbers; use `by_series` for them.
         """
         factor = torch.as_tensor(scale, dtype=torch.float64, device=self.squared.device)
         count = self.count.sum()
         return _row((self.squared * factor.square()).sum() / count, (self.absolute * factor).sum() / count)
 
     def by_step(self, scale: np.ndarray | None = None) -> list[Scores]:
-        """Return the scores of each horizon step in order: on z-scores and, with `scale`, `_original`."""
+        """Return the scores of each horizon step, in order; with `scale` also in original units (`_original`)."""
         count = self.count.sum(1)
         rows = _rows(self.squared.sum(1) / count, self.absolute.sum(1) / count)
         if scale is None:
@@ -80,7 +79,7 @@ class ErrorSums:
         return _with_original(rows, _rows(squared / count, absolute / count))
 
     def by_series(self, names: list[str], scale: np.ndarray) -> dict[str, Scores]:
-        """Return the scores of each series, on z-scores and (`_original`) in its own unit."""
+        """Return the scores of each series, on z-scores and in its own unit (`_original`)."""
         count = self.count.sum(0)
         mse, mae = self.squared.sum(0) / count, self.absolute.sum(0) / count
         factor = torch.as_tensor(scale, dtype=torch.float64, device=self.squared.device)
@@ -104,9 +103,9 @@ def _with_original(rows: list[Scores], original: list[Scores]) -> list[Scores]:
 
 
 def skill(mse: float, reference: float) -> float:
-    """Return 1 - mse / reference, of z-scores: 1 is perfect, 0 is no better than the reference, below 0 is worse.
+    """Return 1 - mse / reference: 1 is perfect, 0 equals the reference, below 0 is worse than it.
 
-    NaN where the reference error is only float32 rounding.
+    Both are on z-scores. NaN if the reference error is only float32 rounding.
 
     References
     ----------
@@ -116,14 +115,14 @@ def skill(mse: float, reference: float) -> float:
 
 
 RELATIVE = ("smape", "wape", "mase")
-"""The scores without a unit: two in per cent, and a ratio."""
+"""The scores without a unit: two in per cent, and one ratio."""
 
 
 @dataclass(frozen=True)
 class Units:
     """Scale of the targets: a value is its z-score times `scale` plus `mean`; all (C_out,), float64, original units.
 
-    `seasonal_error` is the result of the function of that name on the training part.
+    `seasonal_error` is the result of the function of that name on the training split.
     """
 
     mean: np.ndarray
@@ -138,10 +137,10 @@ class Units:
 
 
 def seasonal_error(values: np.ndarray, period: int, observed: np.ndarray | None = None) -> np.ndarray:
-    """Return the mean absolute difference of each series from itself one season before, shape (C,).
+    """Return the mean absolute difference of each series from its value one season before, shape (C,).
 
     `values` (N, C) are the training rows in original units, `period` is in steps. Filled values (`observed` (N, C) is
-    False) are left out; NaN for a series with no two measured values a season apart.
+    False) are ignored. NaN for a series without two measured values a season apart.
     """
     difference = np.abs(values[period:] - values[:-period])
     counted = np.isfinite(difference) if observed is None else observed[period:] & observed[:-period]
@@ -153,10 +152,10 @@ def seasonal_error(values: np.ndarray, period: int, observed: np.ndarray | None 
 
 @dataclass
 class RelativeSums:
-    """Sums by horizon step and series, in float64, that depend on the values themselves.
+    """Sums over windows of the terms of the relative scores, (h, C) each, float64.
 
-    For a target y in its unit and its forecast f, `level` (h, C) is the sum over windows of |y|. `symmetric` (h, C) is
-    that of 200 |f - y| / (|f| + |y|), 0 where f = y.
+    For a target y in its unit and its forecast f, `level` sums |y|, and `symmetric` sums 200 |f - y| / (|f| + |y|),
+    which is 0 if f = y.
     """
 
     units: Units
@@ -165,7 +164,7 @@ class RelativeSums:
 
     @classmethod
     def zeros(cls, units: Units, horizon: int, device: torch.device | str = "cpu") -> "RelativeSums":
-        """Return sums over nothing."""
+        """Return empty sums."""
         level, symmetric = torch.zeros(2, horizon, len(units.mean), dtype=torch.float64, device=device)
         return cls(units, level, symmetric)
 
@@ -175,18 +174,18 @@ class RelativeSums:
         error, level = (forecast - future).abs(), future.abs()
         symmetric = torch.where(error == 0, 0.0, 200 * error / (forecast.abs() + level))
         if observed is not None:
-            level, symmetric = (torch.where(observed, each, 0.0) for each in (level, symmetric))
+            level, symmetric = (torch.where(observed, term, 0.0) for term in (level, symmetric))
         self.level += level.sum(0)
         self.symmetric += symmetric.sum(0)
 
     def _in_units(self, scores: Tensor) -> Tensor:
-        """Return the values, float64; those within float32 rounding of zero are zero."""
-        mean, scale = (torch.as_tensor(each, device=scores.device) for each in (self.units.mean, self.units.scale))
+        """Return the values, float64; values within float32 rounding of zero become zero."""
+        mean, scale = (torch.as_tensor(row, device=scores.device) for row in (self.units.mean, self.units.scale))
         values = scores.double() * scale + mean
         return torch.where(values.abs() <= torch.finfo(torch.float32).eps * mean.abs(), 0.0, values)
 
     def over(self, group: Group) -> "RelativeSums":
-        """Return the sums over the windows of all processes, the same digits on each of them."""
+        """Return the sums over the windows of all processes, bitwise equal on each of them."""
         if group.size == 1:
             return self
         return RelativeSums(self.units, *group.total(torch.stack([self.level, self.symmetric])))
@@ -196,13 +195,13 @@ class RelativeSums:
 
         Notes
         -----
-        *sMAPE* is the mean over all targets of 200 |f - y| / (|f| + |y|), from 0 to 200 %. A nonzero forecast of a zero
-        costs 200 %; both zero costs 0 %.
-        *WAPE* is 100 Σ|f - y| / Σ|y| over all targets, so large ones weigh more; NaN where all are zero. Series of
-        different units are added as numbers: read it by series there.
+        *sMAPE* is the mean over all targets of 200 |f - y| / (|f| + |y|), from 0 to 200 %. A nonzero forecast of zero
+        scores 200 %; zero for zero scores 0 %.
+        *WAPE* is 100 Σ|f - y| / Σ|y| over all targets, so large ones weigh more; NaN if all are zero. Series with
+        different units are added as plain numbers; use `by_series` for them.
         *MASE* is each series' mean absolute error over that of the seasonal naive forecast one season ahead within the
-        training part, averaged over the series; below 1 is better. Series whose training part repeats exactly (up to
-        rounding), or holds no two values a season apart, are NaN and left out of the mean; without any left it is NaN.
+        training split, averaged over the series; below 1 is better. A series is NaN, and left out of the mean, if its
+        training split repeats exactly (up to rounding) or has no two values a season apart.
 
         References
         ----------
@@ -214,7 +213,7 @@ class RelativeSums:
         return self._rows(errors, dim=(0, 1))[0]
 
     def by_step(self, errors: ErrorSums) -> list[Scores]:
-        """Return the scores of each horizon step, the first step first."""
+        """Return the scores of each horizon step, in order."""
         return self._rows(errors, dim=(1,))
 
     def by_series(self, errors: ErrorSums) -> list[Scores]:
@@ -228,15 +227,15 @@ class RelativeSums:
         wape = 100 * absolute.sum(dim) / self.level.sum(dim)
         wape = torch.where(self.level.sum(dim) > 0, wape, torch.nan)
         mase = self._mase(absolute, errors.count, dim)
-        columns = (each.flatten().tolist() for each in (smape, wape, mase))
+        columns = (scores.flatten().tolist() for scores in (smape, wape, mase))
         return [dict(zip(RELATIVE, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def _mase(self, absolute: Tensor, count: Tensor, dim: tuple[int, ...]) -> Tensor:
-        """Return each series' ratio, over all steps where `dim` holds 0, and their mean where it holds 1."""
+        """Return each series' ratio, over all steps if `dim` contains 0, averaged over the series if it contains 1."""
         if 0 in dim:
             absolute, count = absolute.sum(0, keepdim=True), count.sum(0, keepdim=True)
         unit = torch.as_tensor(self.units.seasonal_error, device=absolute.device)
-        # not where the unit is NaN, nor where it is rounding
+        # excludes units that are NaN or only rounding
         counted = (unit > torch.as_tensor(self.units.least, device=unit.device)) & (count > 0)
         ratio = absolute / count / unit  # (1 or h, C)
         if 1 not in dim:
@@ -254,9 +253,9 @@ Loss = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 
 def loss_by_name(name: str) -> Loss:
-    """Return `loss(forecast, future, observed)`, the mean over observed targets of z-scores.
+    """Return `loss(forecast, future, observed)`, a mean over the observed targets, on z-scores.
 
-    "mse" is the squared error, "mae" the absolute one, "huber" half the square below 1 and linear above.
+    "mse" is the squared error, "mae" the absolute error, "huber" half the square below 1 and linear above.
 
     References
     ----------
@@ -264,8 +263,8 @@ def loss_by_name(name: str) -> Loss:
     """
     if name not in _ELEMENTWISE:
         raise InputError(
-            f"loss={name}: choose mse, mae or huber: there are losses of a single value only; of intervals "
-            "there are the quantiles of the validation errors, which every run saves in calibration.safetensors"
+            f"loss={name}: choose mse, mae or huber: all losses are for point forecasts; for intervals, every run "
+            "saves the quantiles of its validation errors in calibration.safetensors"
         )
     elementwise = _ELEMENTWISE[name]
 

@@ -1,4 +1,4 @@
-"""The mixing weight of two forecasts that minimizes the error of their weighted mean, from one pass over them."""
+"""The mixing weight that minimizes the error of a weighted mean of two forecasts, from one pass over them."""
 
 from dataclasses import dataclass
 
@@ -10,14 +10,14 @@ from forecast.data.windows import Windows
 from forecast.evaluation.metrics import Scores
 
 MIXING_WEIGHTS = tuple(tenths / 10 for tenths in range(11))
-"""Candidate weights of the encoder-decoder; finer ones would fit the noise of the validation part."""
+"""Candidate weights of the encoder-decoder; finer ones would fit the noise of the validation split."""
 
 
 def independent_blocks(windows: Windows) -> float:
-    """Return the number of non-overlapping windows that the windows with a measured target amount to.
+    """Return the effective number of non-overlapping windows, over the windows with a measured target.
 
-    Each counts for the share of a horizon h from its first target to the next window's: at most 1, and 1/h where
-    windows are one step apart; the last counts as the least of them.
+    Each window counts the steps to the next one, divided by the horizon h: at most 1, and 1/h for windows one step
+    apart. The last window counts as the smallest of them.
     """
     starts = windows.starts[_with_targets(windows)]
     if len(starts) < 2:
@@ -27,36 +27,36 @@ def independent_blocks(windows: Windows) -> float:
 
 
 def shrinkage(blocks: float, prior: float) -> float:
-    """Return the shrinkage of the best weight: n / (n + prior), for n independent `blocks` of validation windows.
+    """Return the factor n / (n + prior) that shrinks the best weight, for n independent `blocks` of validation windows.
 
     This equals a ridge regression of the linear path's error on the difference of the two forecasts, with a penalty
-    that weighs `prior` blocks. Here an optimum beyond 1 is first clipped to 1. A `prior` of 0 means no shrinkage.
+    that weighs `prior` blocks, except that an optimum above 1 is first clipped to 1. A `prior` of 0 means no shrinkage.
 
-    The test part differs from validation, and the encoder-decoder, whose step validation chose, loses most there. The
-    default of 30 comes from stretches of twenty months of PJM East, each split as ETTh1 is
+    The test split differs from validation, and the encoder-decoder loses most there, since validation selected its
+    step. The default of 30 comes from twenty-month stretches of PJM East, split like ETTh1
     (`benchmarks/studies/stretches.py`). At horizons 96 and 336, the best weight is 0.43 and 0.31 on validation, 0.30
-    and 0.16 on the test part (means of eight). With the shrunk weight, the test MSE is 3.2 and 0.4 % below the linear
-    path's; unshrunk, it is 1.6 % below and 1.2 % above. These stretches have 29 and 8 blocks; other numbers were not
-    tested.
+    and 0.16 on the test split (means of eight). With the shrunk weight, the test MSE is 3.2 and 0.4 % below the linear
+    path's. Without shrinkage, it is 1.6 % below and 1.2 % above. These stretches have 29 and 8 blocks; other numbers
+    were not tested.
     """
     return blocks / (blocks + prior) if prior else 1.0
 
 
 @dataclass
 class MixingSums:
-    """Sums of errors of every weighted mean in `MIXING_WEIGHTS`, in float64.
+    """Sums of the errors of each weighted mean in `MIXING_WEIGHTS`, float64.
 
     Parameters
     ----------
     squared
-        Shape (3,): sums of e², e d and d², with e the linear path's error and d the difference that the other forecast
-        makes. The error of a weight w is e + w d.
+        Shape (3,): sums of e², e d and d². Here e is the linear path's error, and d is the other forecast minus the
+        linear path's. A weight w has the error e + w d.
     absolute
-        Shape (11,): sums of |e + w d|, one for each weight.
+        Shape (11,): sum of |e + w d| for each weight.
     count
-        Shape (): targets counted.
+        Shape (): number of targets.
     shrinkage
-        Above 0, up to 1: factor of the weights in `MIXING_WEIGHTS`.
+        Factor of the weights in `MIXING_WEIGHTS`, above 0 and at most 1.
     """
 
     squared: Tensor
@@ -72,9 +72,9 @@ class MixingSums:
         return cls(squared, absolute, count, shrinkage)
 
     def update(self, decoded: Tensor, linear: Tensor, future: Tensor, observed: Tensor | None = None) -> Tensor:
-        """Add a batch of both forecasts, (B, h, C) each; targets where `observed` is False are left out.
+        """Add a batch of both forecasts, (B, h, C) each; targets where `observed` is False are ignored.
 
-        Return each window's own means of e², e d and d², shape (B, 3), NaN where it has no target.
+        Return each window's means of e², e d and d², shape (B, 3), NaN for a window without a target.
         """
         error, difference = linear - future, decoded - linear
         if observed is not None:
@@ -82,7 +82,7 @@ class MixingSums:
         self.absolute += torch.stack(
             [(error + self.shrinkage * weight * difference).abs().sum(dtype=torch.float64) for weight in MIXING_WEIGHTS]
         )
-        exact = linear.double() - future.double()  # as every evaluation, so that a weight of 0 scores as the path does
+        exact = linear.double() - future.double()  # as in `evaluate`, so that a weight of 0 has the path's score
         exact, difference = (exact if observed is None else torch.where(observed, exact, 0)), difference.double()
         products = torch.stack([exact.square(), exact * difference, difference.square()], -1).flatten(1, 2).sum(1)
         self.squared += products.sum(0)
@@ -92,7 +92,7 @@ class MixingSums:
         return products / counts.to(products)[:, None]
 
     def over(self, group: Group) -> "MixingSums":
-        """Return the sums over the windows of all processes, the same digits on each of them."""
+        """Return the sums over the windows of all processes, bitwise equal on each of them."""
         if group.size == 1:
             return self
         whole = group.total(torch.cat([self.squared, self.absolute, self.count[None]]))
@@ -100,33 +100,33 @@ class MixingSums:
 
     @property
     def best_weight(self) -> float:
-        """The weight with the least mean square error; of equal ones, the smallest."""
+        """The weight with the smallest mean squared error; the smallest weight if several are equal."""
         return MIXING_WEIGHTS[self._best]
 
     @property
     def mixing_weight(self) -> float:
-        """The weight of the encoder-decoder: the best one, shrunk."""
+        """The weight of the encoder-decoder: the best weight times the shrinkage."""
         return self.shrinkage * self.best_weight
 
     @property
     def weights(self) -> tuple[float, float, float]:
-        """The coefficients of the means of e², e d and d² in the MSE at that weight."""
+        """The coefficients of e², e d and d² in the MSE at the mixing weight."""
         return 1.0, 2 * self.mixing_weight, self.mixing_weight**2
 
     def scaled(self) -> Scores:
-        """Return MSE and MAE of the z-scores at that weight."""
+        """Return MSE and MAE of the z-scores at the mixing weight."""
         mse = (self.squared @ self.squared.new_tensor(self.weights)) / self.count
         return {"mse": float(mse), "mae": float(self.absolute[self._best] / self.count)}
 
     @property
     def _best(self) -> int:
         weight = torch.tensor(MIXING_WEIGHTS, dtype=torch.float64, device=self.squared.device)
-        own, both, other = self.squared
-        return int((own + 2 * weight * both + weight.square() * other).argmin())
+        error, product, difference = self.squared
+        return int((error + 2 * weight * product + weight.square() * difference).argmin())
 
 
 def percent(share: float) -> str:
-    """Return a share in per cent; a positive one never prints as zero."""
+    """Format a share in per cent; a positive share is never formatted as zero."""
     return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
 
 

@@ -1,4 +1,4 @@
-"""A linear map in closed form: a baseline of every result, and a possible start of the model's linear path."""
+"""Ridge regression in closed form: a baseline of every result, and a possible start of the model's linear path."""
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -10,18 +10,18 @@ from forecast.data.windows import Batch, Windows
 from forecast.evaluation.evaluate import evaluate
 
 MAX_LOOK_BACK = 2048
-"""Longest look-back of the linear map, in steps: the cost of its fit is quadratic."""
+"""Longest look-back of the linear map, in steps; the cost of the fit is quadratic in it."""
 
 PENALTIES = torch.logspace(-8, 1, 19, dtype=torch.float64)
-"""Candidate ridge penalties, as multiples of the mean of the Gram matrix's diagonal."""
+"""Candidate ridge penalties, relative to the mean diagonal of the Gram matrix."""
 
 FIT_OPERATIONS = 2e11
-"""Most multiplications for the normal equations; with more, windows are thinned."""
+"""Maximum number of multiplications for the normal equations; beyond it, only every n-th window is used."""
 
 
 @dataclass(frozen=True)
 class LinearMap:
-    """A map from the context to the horizon, each minus the context's mean; the same for all series.
+    """A linear map from context to horizon, both minus the context's mean; the same for all series.
 
     `weight` has shape (look_back, h), the oldest step first.
     """
@@ -31,7 +31,7 @@ class LinearMap:
 
     @property
     def look_back(self) -> int:
-        """The steps of context that the map reads."""
+        """The number of context steps that the map reads."""
         return self.weight.shape[0]
 
     def to(self, device: torch.device | str) -> Self:
@@ -48,7 +48,7 @@ class LinearMap:
 
 @dataclass(frozen=True)
 class Ridge(LinearMap):
-    """A ridge map; `penalty` is relative to the Gram matrix's mean diagonal, fitted on every `every`-th window."""
+    """A ridge map fitted on every `every`-th window; `penalty` is relative to the Gram matrix's mean diagonal."""
 
     penalty: float
     every: int
@@ -58,8 +58,7 @@ class Ridge(LinearMap):
 class _NormalEquations:
     """X'X, X'Y and Y'Y over (window, series) rows, in float64.
 
-    Rows without some targets count with the others (available cases): each step's X'y is scaled to the number of all
-    rows.
+    Rows with missing targets are used as well (available cases): each step's X'y is scaled to the number of all rows.
     """
 
     gram: Tensor
@@ -80,8 +79,8 @@ class _NormalEquations:
             observed = torch.ones_like(y, dtype=torch.bool)
             if batch.future_observed is not None:
                 observed = batch.future_observed.transpose(1, 2).flatten(0, 1)
-                some = observed.any(1)
-                x, y, observed = x[some], torch.where(observed, y, 0)[some], observed[some]
+                usable = observed.any(1)
+                x, y, observed = x[usable], torch.where(observed, y, 0)[usable], observed[usable]
             gram += (x.T @ x).double()
             cross += (x.T @ y).double()
             energy += y.double().square().sum()
@@ -90,13 +89,13 @@ class _NormalEquations:
         return cls(gram, cross * (rows / targets.clamp(min=1)), energy)
 
     def squared_error(self, weight: Tensor) -> float:
-        """Return the sum of squared errors over the rows, which must have all their targets."""
+        """Return the sum of squared errors over the rows, all of whose targets must be measured."""
         fitted = (weight * (self.gram @ weight)).sum() - 2 * (weight * self.cross).sum()
         return float(fitted + self.energy)
 
 
 class _Solutions:
-    """The ridge maps of one fit, one per penalty, from a single eigendecomposition."""
+    """The ridge maps of all penalties, from one eigendecomposition."""
 
     def __init__(self, fitted: _NormalEquations) -> None:
         self.values, self.vectors = torch.linalg.eigh(fitted.gram)
@@ -110,10 +109,10 @@ class _Solutions:
 
 @torch.inference_mode()
 def fit_ridge(train: Windows, validation: Windows) -> Ridge:
-    """Fit a linear map in closed form on `train`, with the penalty of `PENALTIES` that is best on `validation`.
+    """Fit a linear map in closed form on `train`, with the penalty in `PENALTIES` that is best on `validation`.
 
-    The look-back is the context, at most `MAX_LOOK_BACK` steps. Each penalty is scored on every measured target of
-    `validation`: through normal equations, or directly in windows without some targets.
+    The look-back is the context length, at most `MAX_LOOK_BACK` steps. Each penalty is scored on every measured target
+    of `validation`: through the normal equations, or directly in windows with missing targets.
 
     References
     ----------
@@ -121,7 +120,7 @@ def fit_ridge(train: Windows, validation: Windows) -> Ridge:
     """
     every, look_back = _thinning(train), _look_back(train)
     solutions = _Solutions(_NormalEquations.of(train.every(every), look_back))
-    whole, partial = _parted(validation)
+    whole, partial = _split_by_gaps(validation)
     scored = _NormalEquations.of(whole, look_back)
 
     def error(penalty: float) -> float:
@@ -134,12 +133,14 @@ def fit_ridge(train: Windows, validation: Windows) -> Ridge:
     return _ridge(solutions, min(PENALTIES.tolist(), key=error), every)
 
 
-def _parted(windows: Windows) -> tuple[Windows, Windows]:
-    """Return the windows with all targets measured, and the others."""
+def _split_by_gaps(windows: Windows) -> tuple[Windows, Windows]:
+    """Return the windows without missing targets, and the windows with some."""
     if windows.observed is None:
         return windows, replace(windows, starts=windows.starts[:0])
     absent = (~windows.observed[:, : windows.num_targets]).any(1)
-    before = torch.cat([absent.new_zeros(1, dtype=torch.int64), absent.cumsum(0)])  # rows that lack one, before each
+    before = torch.cat(
+        [absent.new_zeros(1, dtype=torch.int64), absent.cumsum(0)]
+    )  # counts of incomplete rows before each row
     first = windows.starts.to(before.device) + windows.context_length
     whole = (before[first + windows.horizon] == before[first]).to(windows.starts.device)
     return replace(windows, starts=windows.starts[whole]), replace(windows, starts=windows.starts[~whole])
@@ -147,12 +148,12 @@ def _parted(windows: Windows) -> tuple[Windows, Windows]:
 
 @torch.inference_mode()
 def refit(train: Windows, ridge: Ridge) -> Ridge:
-    """Fit the map of `ridge`, with its penalty, on other windows."""
+    """Fit the map of `ridge` on other windows, with the same penalty."""
     return _ridge(_Solutions(_NormalEquations.of(train, ridge.look_back)), ridge.penalty, ridge.every)
 
 
 def _thinning(train: Windows) -> int:
-    """Return k: every k-th window is fitted on."""
+    """Return k such that the map is fitted on every k-th window."""
     look_back = _look_back(train)
     operations = len(train) * train.num_targets * look_back * (look_back + train.horizon)
     return max(1, round(operations / FIT_OPERATIONS))

@@ -1,4 +1,4 @@
-"""The rows of a result: the model, its linear path alone, and the baselines, on every window."""
+"""The scores of a result: the model, its linear path alone, and the baselines, on every window."""
 
 from dataclasses import dataclass
 
@@ -17,15 +17,15 @@ from forecast.model.informer import Informer
 
 
 def last_value(batch: Batch) -> Tensor:
-    """Return the last target value of the context for every step, shape (B, h, C_out)."""
+    """Forecast the last target value of the context for every step, shape (B, h, C_out)."""
     return batch.past[:, -1:, : batch.future.shape[2]].expand_as(batch.future)
 
 
 @dataclass(frozen=True)
 class SeasonalNaive:
-    """Forecast each step by the newest value before the origin at the same place in a season of `period` steps.
+    """The seasonal naive forecast: the newest value before the origin at the same phase of a season of `period` steps.
 
-    The table of `windows` is read before each origin, never after it.
+    It reads the table of `windows` before each origin, possibly before the context, and never after the origin.
     """
 
     windows: Windows
@@ -34,16 +34,16 @@ class SeasonalNaive:
     def __call__(self, batch: Batch) -> Tensor:
         """Return the forecast (B, h, C_out)."""
         step = torch.arange(self.windows.horizon, device=batch.origin.device)
-        back = step % self.period - self.period  # within the season that ends at the origin
+        back = step % self.period - self.period  # in the season that ends at the origin
         rows = batch.origin[:, None] + back  # (B, h)
         return self.windows.values_at(rows)[..., : self.windows.num_targets]
 
 
 def score(network: Informer, data: ForecastData, ridge: Ridge, group: Group = ALONE) -> dict[str, Row | None]:
-    """Return each forecaster's evaluations of the validation and test parts, in float32.
+    """Return each forecaster's evaluations on the validation and test splits, in float32.
 
-    `linear_path` is None where the model has none, `seasonal_naive` where the training part is shorter than a season.
-    The processes of `group` share the windows; the leading one gets all results.
+    `linear_path` is None if the model has none, `seasonal_naive` if the training split is shorter than a season. The
+    processes of `group` share the windows; the leading process has all results.
     """
     period = seasonal_period(data.source.series.frequency)
     units = units_of(data)
@@ -71,7 +71,7 @@ def score(network: Informer, data: ForecastData, ridge: Ridge, group: Group = AL
 
 
 def units_of(data: ForecastData) -> Units:
-    """Return the targets' units, and the seasonal naive forecast's error one season ahead within the training part."""
+    """Return the units of the targets, with their seasonal error over the training split."""
     targets, rows = data.source.targets, slice(data.split.train.start, data.split.train.stop)
     values = data.source.series.frame[targets].to_numpy(np.float64)[rows]
     observed = data.source.series.observed_of(targets)

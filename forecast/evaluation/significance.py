@@ -13,9 +13,9 @@ from forecast.common.group import Group
 
 
 class WindowErrors:
-    """The squared errors of single validation windows, collected in batches.
+    """Squared errors of the validation windows, collected in batches.
 
-    A window's MSE is a weighted sum of its K numbers; the weights may be chosen later.
+    A window's MSE is a weighted sum of its K numbers; the weights can be chosen later.
     """
 
     def __init__(self) -> None:
@@ -28,26 +28,26 @@ class WindowErrors:
         self._numbers.append(numbers)
 
     def mse(self, weights: Sequence[float], group: Group) -> Tensor:
-        """Return each window's MSE in order of time, shape (n,), float64, for the windows of all processes."""
-        own = (
+        """Return the MSE of the windows of all processes in order of time, shape (n,), float64."""
+        ours = (
             torch.cat(self._origins).cpu(),
             torch.cat(self._numbers).cpu() @ torch.tensor(weights, dtype=torch.float64),
         )
-        parts = [own] if group.size == 1 else group.gather(own)
-        origin, mse = (torch.cat(part) for part in zip(*parts, strict=True))
+        shares = [ours] if group.size == 1 else group.gather(ours)
+        origin, mse = (torch.cat(column) for column in zip(*shares, strict=True))
         return mse[origin.argsort()]
 
 
 FEWEST = 8
-"""Fewest blocks for a significant result: three horizons of a random walk agree by chance too often."""
+"""Fewest blocks for a significant result: fewer agree by chance too often, for example three of a random walk."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Scores of the weights before the first step; others must be significantly better to replace them.
+    """Scores of the weights before the first step; trained weights must be significantly better to replace them.
 
-    `mse` is over all targets, `start` (n,) that of each validation window in order of time, NaN without a target.
-    `overlap` is the number of consecutive windows that share targets with the first, `confidence` is from 0.5 to 1.
+    `mse` is over all targets. `start` (n,) is the MSE of each validation window in order of time, NaN without a target.
+    `overlap` is the number of consecutive windows that share targets with the first. `confidence` is from 0.5 to 1.
     """
 
     mse: float
@@ -56,11 +56,11 @@ class Evidence:
     confidence: float
 
     def beaten_by(self, mse: float, windows: Tensor) -> bool:
-        """Return whether `mse` over all targets, with its `windows` (n,), is significantly below the start's."""
+        """Return whether `mse`, with the MSE of each window (n,), is significantly below the start's."""
         return mse + self.allowance(windows) < self.mse
 
     def allowance(self, windows: Tensor) -> float:
-        """Return the margin of error of the mean of `windows` (n,) minus the start; infinite below `FEWEST` blocks."""
+        """Return the margin of error of the mean of `windows` (n,) minus the start; inf below `FEWEST` blocks."""
         means = block_means(windows - self.start, self.overlap)
         return allowance(means, self.confidence) if len(means) >= FEWEST else math.inf
 
@@ -68,7 +68,7 @@ class Evidence:
 def block_means(difference: Tensor, overlap: int) -> Tensor:
     """Return the means of blocks of at least `overlap` differences (n,), in order of time; one mean if there are fewer.
 
-    A block shares no target with the next block but one; NaN is left out.
+    Only neighbouring blocks share targets. NaN is ignored.
     """
     difference = difference[~difference.isnan()]
     if not len(difference):
@@ -80,7 +80,7 @@ def block_means(difference: Tensor, overlap: int) -> Tensor:
 def allowance(means: Tensor, confidence: float) -> float:
     """Return the one-sided margin of error of the mean of at least two blocks.
 
-    The blocks are taken as independent (batch means); the quantile of their mean comes from Student's t.
+    The blocks count as independent (batch means); the quantile of their mean is Student's t.
 
     References
     ----------
@@ -91,14 +91,14 @@ def allowance(means: Tensor, confidence: float) -> float:
 
 
 def surely_below_zero(means: Tensor, confidence: float, fewest: int = FEWEST) -> bool | None:
-    """Return whether a difference is significantly negative, by its `block_means`; None if there are too few."""
+    """Return whether a difference is significantly negative, from its `block_means`; None with too few blocks."""
     if len(means) < fewest:
         return None
     return float(means.mean()) + allowance(means, confidence) < 0
 
 
 def autocovariances(series: np.ndarray) -> np.ndarray:
-    """Return the autocovariance at every lag from 0 to n - 1, each over n."""
+    """Return the autocovariance at every lag from 0 to n - 1, normalized by n."""
     count = len(series)
     spectrum = np.fft.rfft(series - series.mean(), 2 * count)
     return np.asarray(np.fft.irfft(np.abs(spectrum) ** 2, 2 * count)[:count] / count)
@@ -109,8 +109,8 @@ def block_length(series: np.ndarray) -> float:
 
     Notes
     -----
-    Differs from the papers in: lags are not limited to √n, nor the length to 3√n, as overlapping windows are correlated
-    over more than that.
+    Differs from the papers in: lags are not limited to √n, nor the length to 3√n, since overlapping windows are
+    correlated over more steps.
 
     References
     ----------
@@ -130,7 +130,7 @@ def block_length(series: np.ndarray) -> float:
 
 
 def _last_lag(correlation: np.ndarray) -> int:
-    """Return the lag after which the autocorrelation stays within chance for a run of lags."""
+    """Return the lag after which the autocorrelation is insignificant for a run of lags."""
     count = len(correlation)
     small = np.abs(correlation[1:]) < 2 * math.sqrt(math.log10(count) / count)
     run = min(len(small), max(5, math.ceil(math.sqrt(math.log10(count)))))
@@ -141,14 +141,14 @@ def _last_lag(correlation: np.ndarray) -> int:
 LEVEL, DRAWS = 0.99, 9999
 
 LEAST_BLOCKS, MOST_BLOCKS = 5, 200
-"""Fewest and most blocks of a series; more blocks add no precision."""
+"""Minimum and maximum number of blocks of a series; more blocks add no precision."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """The mean of a series of `count` values, and its interval [`low`, `high`], in the unit of the series.
+    """The mean of a series of `count` values and its confidence interval [`low`, `high`], in the unit of the series.
 
-    `capped`: the series has no room for the wanted `block` length, so the interval may be too narrow.
+    `capped`: the series is too short for the wanted `block` length, so the interval may be too narrow.
     """
 
     mean: float
@@ -160,27 +160,27 @@ class Interval:
 
 
 def mean_interval(series: np.ndarray, overlap: int, *, level: float = LEVEL, draws: int = DRAWS) -> Interval | None:
-    """Return the interval for the mean of `series`, None where it is too short for one.
+    """Return the confidence interval of the mean of `series`; None if the series is too short.
 
     Parameters
     ----------
     series
         In order of time, without gaps.
     overlap
-        Neighbours that share data with one another: for windows a step apart, the horizon.
+        Number of neighbours that share data: the horizon, for windows one step apart.
     level
         Confidence level.
     draws
-        Number of bootstrap draws; always the same draws.
+        Number of bootstrap draws; the seed is fixed.
 
     Notes
     -----
-    The block length is `block_length`, at least twice the overlap: one overlap would miss a third of the variance that
-    the overlap alone makes, two a sixth. It is at most a fifth of the series (`capped` where that is less than wanted).
-    There is no interval where a fifth is less than one overlap.
-    The blocks are few: the quantiles of the draws are stretched by √(k / (k - 1)) t / z, with k blocks and Student's
-    t of k - 1 degrees of freedom. Above `LEVEL`, the quantiles stay at `LEVEL`, where there are enough draws, and t
-    alone widens the interval.
+    The block length is `block_length`, but at least twice the overlap: one overlap would miss a third of the variance
+    due to the overlap, two miss a sixth. It is at most a fifth of the series (`capped` if that is less than wanted).
+    There is no interval if a fifth is less than one overlap.
+    Since the blocks are few, the quantiles of the draws are stretched by √(k / (k - 1)) t / z, with k blocks and
+    Student's t of k - 1 degrees of freedom. Above `LEVEL` there are too few draws: the quantiles stay at `LEVEL`, and
+    t alone widens the interval.
 
     References
     ----------
@@ -195,8 +195,8 @@ def mean_interval(series: np.ndarray, overlap: int, *, level: float = LEVEL, dra
     wanted = max(2 * overlap, math.ceil(block_length(series)), math.ceil(count / MOST_BLOCKS))
     block = min(wanted, longest)
     blocks, mean = count / block, float(series.mean())
-    drawn = min(level, LEVEL)
-    ends = [(1 - drawn) / 2, (1 + drawn) / 2]
+    inner = min(level, LEVEL)
+    ends = [(1 - inner) / 2, (1 + inner) / 2]
     stretch = math.sqrt(blocks / (blocks - 1)) * stdtrit(blocks - 1, (1 + level) / 2) / ndtri(ends[1])
     low, high = mean + stretch * (np.quantile(_means(series, block, draws), ends) - mean)
     return Interval(mean, float(low), float(high), count, block, wanted > longest)

@@ -1,4 +1,4 @@
-"""Make one page of finished runs: `python -m forecast.report --runs outputs/sweeps/<name>`."""
+"""Write one report of finished runs: `python -m forecast.report --runs outputs/sweeps/<name>`."""
 
 import argparse
 import shlex
@@ -11,29 +11,28 @@ from forecast.common.errors import InputError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the report that the command line asks for; return the exit code."""
+    """Write the report that the command line describes; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m forecast.report",
-        description="Compare finished runs: error against time and memory, what was held equal, which differences are "
-        "more than chance, and an answer in plain words. Writes report.html (one file, opens offline), report.md, "
-        "report.csv and pictures.",
+        description="Compare finished runs by error, time and memory, and answer in a few sentences which differences "
+        "are significant. Writes report.html (one file, opens offline), report.md, report.csv and pictures.",
     )
     parser.add_argument(
         "--runs", required=True, nargs="+", type=Path, metavar="folder", help="a sweep, a run, or a folder of runs"
     )
-    parser.add_argument("--output", type=Path, metavar="folder", help="where to write; of a single --runs: that folder")
-    parser.add_argument("--quiet", action="store_true", help="print where the files are and nothing else")
+    parser.add_argument("--output", type=Path, metavar="folder", help="where to write; default: the only --runs folder")
+    parser.add_argument("--quiet", action="store_true", help="print only the path of the report")
     options = parser.parse_args(arguments)
     return finish(lambda: report(options.runs, options.output, quiet=options.quiet))
 
 
 def report(roots: Sequence[Path], output: Path | None = None, *, quiet: bool = False) -> None:
-    """Write the report over all finished runs in and below `roots`, and print its answer."""
+    """Write the report of all finished runs in and below `roots`, and print its answer."""
     if output is None and len(roots) > 1:
-        raise InputError(f"--runs: {len(roots)} folders: say with --output where the report of all of them is to go")
+        raise InputError(f"--runs: {len(roots)} folders: choose where the report goes with --output")
     folder = roots[0] if output is None else output
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is no folder: choose another --output")
+        raise InputError(f"{folder}: not a folder: choose another --output")
     from forecast.report.html import PAGE, write_report
     from forecast.report.phrases import counted
     from forecast.runs.read import read_runs  # here, so that --help does not wait for pandas
@@ -42,9 +41,9 @@ def report(roots: Sequence[Path], output: Path | None = None, *, quiet: bool = F
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise InputError(f"{folder}: is no folder: choose another --output") from None
-    named = ", ".join(root.resolve().name for root in roots)
-    content = write_report(folder, f"{named}: {counted(len(found.runs), 'run')}", found)
+        raise InputError(f"{folder}: not a folder: choose another --output") from None
+    names = ", ".join(root.resolve().name for root in roots)
+    content = write_report(folder, f"{names}: {counted(len(found.runs), 'run')}", found)
     if not quiet:
         for chapter in content.chapters:
             print(*chapter.answer, sep="\n")
@@ -59,7 +58,7 @@ def report_sweep(folder: Path) -> None:
         return
     try:
         report([folder])
-    except InputError as error:  # its runs are of another version: the sweep itself is none the worse
+    except InputError as error:  # runs of another version do not make the sweep fail
         print(f"no report: {error}", file=sys.stderr, flush=True)
 
 

@@ -1,11 +1,13 @@
-"""The first sentences of a report."""
+"""The answer of a report in a few sentences, and the details behind it."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from forecast.common.text import from_to
 from forecast.report.budget import is_best_last, is_partial, is_short, passes
 from forecast.report.comparisons import (
     BETTER,
+    MSE,
     NOT_SHOWN,
     NOT_TESTED,
     ONE_FORECAST,
@@ -21,69 +23,132 @@ from forecast.report.costs import (
     INFERENCE,
     MEMORY,
     TRAINING,
+    Cost,
     busy_words,
+    cheaper_range,
     clearly_cheaper,
     crossing_of,
+    rounds_cheaper,
     times_cheaper,
     verdict,
 )
-from forecast.report.phrases import counted, interval_told, listed, named, quality_words, score, shown, signed
+from forecast.report.phrases import (
+    counted,
+    interval_words,
+    listed,
+    named,
+    quality_words,
+    rounded,
+    score,
+    signed,
+    with_deviation,
+)
 from forecast.report.sections import CONTROL, REFERENCE, Section, Setting
 
+FEWEST, MOST = 3, 5
+"""Sentences of an answer."""
 
-def headline(section: Section, comparisons: Comparisons) -> str:
-    """Return the main result, at the longest look-back at which another mechanism and the reference were timed.
 
-    Among clearly faster mechanisms, it names the fastest that is not shown to have a larger error, else the fastest.
+class Answer(NamedTuple):
+    """The most important sentences first, and the other ones; names are in backticks."""
+
+    sentences: list[str]
+    details: list[str]
+
+
+def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Answer:
+    """Return the answer: the main result, then its limits, then the control, as far as there is room.
+
+    `left_out` is the number of folders that the report leaves out.
+    """
+    chosen = _main_pair(comparisons)
+    news = [*_headline(section, comparisons, chosen), *_lowest(section, comparisons)]
+    limits = [*_short(section), *_linear_paths(section), *_left_out(left_out), *list(busy_words(section))[:1]]
+    control = _control_pair(section, comparisons)
+    findings = [*([] if control is None else [_control(control)]), *_indistinguishable(section, comparisons)]
+    room = MOST - len(news)
+    limits, less = limits[:room], limits[room:]
+    room -= len(limits)
+    findings, other = findings[:room], findings[room:]
+    details = [
+        *less,
+        *other,
+        *_budget(section),
+        *([] if chosen is None else _other_costs(chosen)),
+        *_look_backs(section, comparisons),
+        *list(busy_words(section))[1:],
+        *_other_controls(section, comparisons, control),
+        *_names(section, comparisons),
+    ]
+    sentences = [*news, *findings, *limits]
+    fill = max(0, FEWEST - len(sentences))
+    return Answer(sentences + details[:fill], details[fill:])
+
+
+def _main_pair(comparisons: Comparisons) -> Comparison | None:
+    """Return the comparison of the headline, at the longest look-back with training times; None without times.
+
+    Among clearly faster mechanisms, it is the fastest that has no larger error, else the fastest. If none is clearly
+    faster, it is the fastest.
     """
     pairs = timed_pairs(comparisons)
-    if not pairs:
-        return _without(section, comparisons)
-    longest = max(pair.setting.look_back for pair in pairs)
-    there = [pair for pair in pairs if pair.setting.look_back == longest]
-    where = f"On {section.title}, at look-back {longest:,}"
-    if not (faster := [pair for pair in there if clearly_cheaper(TRAINING, pair.setting, pair.against)]):
-        nearest = max(there, key=_times_faster)
-        return (
-            f"{where}{_after(nearest)} no mechanism trains clearly faster than `{nearest.against.arm}`; the fastest of "
-            f"the others, `{nearest.setting.arm}`, takes {shown(1 / _times_faster(nearest))} times its time, "
-            f"{quality_words(nearest)}."
-        )
-    chosen = min(faster, key=lambda pair: (pair.verdict == WORSE, pair.verdict == NOT_TESTED, -_times_faster(pair)))
-    return (
-        f"{where}{_after(chosen)} `{chosen.setting.arm}` trains {shown(_times_faster(chosen))} times faster than "
-        f"`{chosen.against.arm}`, {quality_words(chosen)}{_other_costs(chosen)}."
-    )
+    longest = max((pair.setting.look_back for pair in pairs), default=None)
+    pairs = [pair for pair in pairs if pair.setting.look_back == longest]
+    if faster := [pair for pair in pairs if clearly_cheaper(TRAINING, pair.setting, pair.against)]:
+        return min(faster, key=lambda pair: (pair.verdict == WORSE, pair.verdict == NOT_TESTED, -_times_faster(pair)))
+    return max(pairs, key=_times_faster, default=None)
+
+
+def _headline(section: Section, comparisons: Comparisons, chosen: Comparison | None) -> Iterator[str]:
+    """Yield the main result: first the training time, then the error."""
+    if chosen is None:
+        yield _without_times(section, comparisons)
+        return
+    where = f"On {section.title}, at look-back {chosen.setting.look_back:,},"
+    own, against = f"`{chosen.setting.arm}`", f"`{chosen.against.arm}`"
+    if clearly_cheaper(TRAINING, chosen.setting, chosen.against):
+        times, ends = _times(TRAINING, chosen.setting, chosen.against)
+        yield f"{where} {own} trains {times} times faster than {against}{ends}."
+    else:
+        yield f"{where} no mechanism trains clearly faster than {against}."
+        times, ends = _times(TRAINING, chosen.against, chosen.setting)
+        yield f"The fastest of the others, {own}, takes {times} times its time{ends}."
+    yield _sentence(_after(chosen) + quality_words(chosen))
+
+
+def _sentence(clause: str) -> str:
+    return f"{clause[0].upper()}{clause[1:]}."
 
 
 def timed_pairs(comparisons: Comparisons) -> list[Comparison]:
-    """Return the comparisons with the reference for which training times exist, without the control."""
-    return [each for each in pairs_of(comparisons) if times_cheaper(TRAINING, each.setting, each.against) is not None]
+    """Return the comparisons with the reference that have training times, without the control."""
+    return [pair for pair in pairs_of(comparisons) if times_cheaper(TRAINING, pair.setting, pair.against) is not None]
 
 
 def pairs_of(comparisons: Comparisons) -> list[Comparison]:
     """Return the comparisons of mechanisms with the reference, without the control."""
-    return [each for each in comparisons.reference.values() if each.setting.mechanism not in (REFERENCE, CONTROL)]
+    return [pair for pair in comparisons.reference.values() if pair.setting.mechanism not in (REFERENCE, CONTROL)]
 
 
-def _without(section: Section, comparisons: Comparisons) -> str:
-    """Return the sentence for the case without training times to compare."""
+def _without_times(section: Section, comparisons: Comparisons) -> str:
+    """Return the headline if there are no training times to compare."""
+    where = f"On {section.title}"
     if section.reference is None:
-        return f"On {section.title} no run has attention={REFERENCE}, with which the others would be compared."
+        return f"{where}, no run has attention={REFERENCE}, the reference of all comparisons."
     if all(setting.mechanism in (REFERENCE, CONTROL) for setting in section.settings):
-        return f"On {section.title} no mechanism was trained to compare with `{section.reference}`, the control aside."
+        return f"{where}, no mechanism except the control was trained to compare with `{section.reference}`."
     if not (pairs := pairs_of(comparisons)):
-        return f"On {section.title} no mechanism was trained at a look-back that `{section.reference}` was trained at."
+        return f"{where}, no mechanism was trained at a look-back of `{section.reference}`."
     if any(verdict(TRAINING, pair.setting, pair.against) == BUSY for pair in pairs):
         return (
-            f"On {section.title} no mechanism is called faster or slower to train than `{section.reference}`: other "
-            "processes took processors from the runs that were timed."
+            f"{where}, no mechanism is called faster or slower to train than `{section.reference}`: other processes "
+            "disturbed the timing."
         )
     if any(pair.setting.conditions == pair.against.conditions for pair in pairs):
-        return f"On {section.title} training was not timed: a run's first steps are not, and these had few others."
+        return f"{where}, training was not timed: timing skips the first steps, and too few others followed."
     return (
-        f"On {section.title} training was not timed side by side with `{section.reference}`: what ran on other "
-        "devices, in other batches or otherwise is not compared."
+        f"{where}, no training time can be compared with `{section.reference}`: devices, batches or other conditions "
+        "differ."
     )
 
 
@@ -91,60 +156,206 @@ def _times_faster(pair: Comparison) -> float:
     return times_cheaper(TRAINING, pair.setting, pair.against) or float("nan")
 
 
-def _other_costs(pair: Comparison) -> str:
-    """Return how inference and memory compare, as far as measured."""
-    told = []
-    if (times := times_cheaper(INFERENCE, pair.setting, pair.against)) is not None:
-        if clearly_cheaper(INFERENCE, pair.setting, pair.against):
-            told.append(f"forecasts {shown(times)} times faster")
-        elif clearly_cheaper(INFERENCE, pair.against, pair.setting):
-            told.append(f"forecasts {shown(1 / times)} times slower")
+def _times(cost: Cost, setting: Setting, against: Setting) -> tuple[str, str]:
+    """Return the cost ratio of `against` to `setting`, and its range over rounds or seeds in brackets, "" without."""
+    ratio, ends = times_cheaper(cost, setting, against), cheaper_range(cost, setting, against)
+    assert ratio is not None
+    if ends is None:
+        return rounded(ratio), ""
+    rounds = len(rounds_cheaper(cost, setting, against))
+    return rounded(ratio), f" ({from_to(ends, rounded)} over {f'{rounds} rounds' if rounds else 'the seeds'})"
+
+
+def _other_costs(pair: Comparison) -> Iterator[str]:
+    """Yield how inference time and peak memory compare, if measured."""
+    setting, against = pair.setting, pair.against
+    where = f"At look-back {setting.look_back:,}, `{setting.arm}`"
+    if times_cheaper(INFERENCE, setting, against) is not None:
+        if clearly_cheaper(INFERENCE, setting, against):
+            times, ends = _times(INFERENCE, setting, against)
+            yield f"{where} forecasts {times} times faster than `{against.arm}`{ends}."
+        elif clearly_cheaper(INFERENCE, against, setting):
+            times, ends = _times(INFERENCE, against, setting)
+            yield f"{where} forecasts {times} times slower than `{against.arm}`{ends}."
         else:
-            told.append("forecasts about as fast")
-    if (times := times_cheaper(MEMORY, pair.setting, pair.against)) is not None:
-        told.append(f"takes {shown(1 / times)} times its peak memory")
-    return f"; it {listed(told)}" if told else ""
+            yield f"{where} forecasts about as fast as `{against.arm}`."
+    if times_cheaper(MEMORY, setting, against) is not None:
+        times, ends = _times(MEMORY, against, setting)
+        yield f"{where} takes {times} times the peak memory of `{against.arm}`{ends}."
 
 
 def _after(pair: Comparison) -> str:
-    """Return the number of steps if a run had too few of them to judge quality."""
+    """Return the number of steps if a run had too few of them to judge its error."""
     runs = [*pair.setting.runs, *pair.against.runs]
     steps = from_to([run.number("model.steps") for run in runs], "{:,.0f}".format)
-    return f", after {steps} training steps," if any(map(is_short, runs)) else ""
+    return f"after {steps} training steps, " if any(map(is_short, runs)) else ""
 
 
-def leaving(section: Section, comparisons: Comparisons) -> Iterator[str]:
+def _lowest(section: Section, comparisons: Comparisons) -> Iterator[str]:
+    """Yield the lowest error of a model and the error of the best baseline."""
+    best = comparisons.best
+    text = f"The lowest test MSE is {with_deviation(error(best), best.deviation(MSE))}"
+    if len(section.settings) > 1 and not all(setting.is_linear_path for setting in section.settings):
+        text += f" (`{best.arm}` at look-back {best.look_back:,})"
+    if baselines := baselines_of(section):
+        lowest = min(baselines, key=lambda baseline: baseline.mse)
+        text += f"; the best baseline, {lowest.label}, has {score(lowest.mse)}"
+    yield f"{text}."
+
+
+def _indistinguishable(section: Section, comparisons: Comparisons) -> Iterator[str]:
+    """Yield the fastest setting that is statistically indistinguishable from the lowest error, without the control.
+
+    If none trains clearly faster, yield all indistinguishable settings.
+    """
+    best = comparisons.best
+    if all(setting.is_linear_path for setting in section.settings):
+        return
+    pairs = [pair for pair in comparisons.with_best.values() if pair.verdict == NOT_SHOWN]
+    cheaper = [
+        pair for pair in pairs if pair.setting.mechanism != CONTROL and clearly_cheaper(TRAINING, pair.setting, best)
+    ]
+    if cheaper:
+        fastest = max(cheaper, key=lambda pair: times_cheaper(TRAINING, pair.setting, best) or 0.0)
+        times = times_cheaper(TRAINING, fastest.setting, best)
+        assert times is not None
+        yield (
+            f"Statistically indistinguishable from the lowest and fastest to train: {named(fastest.setting)}, "
+            f"{rounded(times)} times faster ({signed(fastest.per_cent)} % MSE, {interval_words(fastest)})."
+        )
+    elif pairs:
+        yield f"Statistically indistinguishable from the lowest: {_some([pair.setting for pair in pairs])}."
+
+
+def _some(settings: Sequence[Setting]) -> str:
+    names = [named(setting) for setting in settings[:3]]
+    return listed(names) if len(settings) <= 3 else f"{', '.join(names)} and {len(settings) - 3} more"
+
+
+def _linear_paths(section: Section) -> Iterator[str]:
+    """Yield the number of settings whose forecasts use no attention."""
+    if count := sum(setting.is_linear_path for setting in section.settings):
+        yield (
+            f"In {count} of {len(section.settings)} settings, validation gave the encoder-decoder no weight: attention "
+            f"has no part in {'its' if count == 1 else 'their'} forecasts."
+        )
+
+
+def _short(section: Section) -> Iterator[str]:
+    """Yield whether some runs were too short to judge quality."""
+    runs = [run for setting in section.settings for run in setting.runs]
+    causes = {
+        "made less than one pass": sum(map(is_partial, runs)),
+        "were best at their last validated step": sum(map(is_best_last, runs)),
+    }
+    if words := [f"{number} {cause}" for cause, number in causes.items() if number]:
+        words[0] = words[0].replace(" ", f" of {len(runs)} runs ", 1)
+        yield f"This compares cost, not converged quality: {listed(words)}."
+
+
+def _left_out(count: int) -> Iterator[str]:
+    if count:
+        yield f"The table Left out lists {counted(count, 'folder')} without a result to compare."
+
+
+def _control_pair(section: Section, comparisons: Comparisons) -> Comparison | None:
+    """Return the comparison with the control at the longest look-back: of the reference, else of the lowest error."""
+    pairs = [pair for pair in _with_control(section, comparisons) if pair.verdict != NOT_TESTED]
+    longest = max((pair.setting.look_back for pair in pairs), default=None)
+    pairs = [pair for pair in pairs if pair.setting.look_back == longest]
+    return min(pairs, key=lambda pair: (pair.setting.arm != section.reference, error(pair.setting)), default=None)
+
+
+def _with_control(section: Section, comparisons: Comparisons) -> list[Comparison]:
+    """Return the comparisons with the control that answer whether self-attention helps."""
+    pairs = [pair for pair in comparisons.control.values() if pair.setting.mechanism != CONTROL]
+    if section.reference is None:
+        return pairs
+    return [pair for pair in pairs if pair.setting.mechanism == REFERENCE]
+
+
+def _control(pair: Comparison) -> str:
+    """Return whether self-attention helps, judged by one comparison with the control."""
+    where = f"At look-back {pair.setting.look_back:,},"
+    if pair.verdict != NOT_SHOWN:
+        return f"{where} {quality_words(pair, 'the control ')}."
+    return (
+        f"{where} self-attention is not shown to help: `{pair.setting.arm}` against the control "
+        f"`{pair.against.arm}` is {signed(pair.per_cent)} % MSE ({interval_words(pair)})."
+    )
+
+
+def _other_controls(section: Section, comparisons: Comparisons, shown: Comparison | None) -> Iterator[str]:
+    """Yield the other comparisons with the control."""
+    if section.control is None:
+        yield f"There is no control: add attention={CONTROL} to see whether self-attention helps."
+        return
+    pairs = [pair for pair in _with_control(section, comparisons) if pair is not shown]
+    alike: dict[tuple[str, str], list[str]] = {}
+    for pair in pairs:
+        if pair.verdict == NOT_SHOWN:
+            alike.setdefault((pair.setting.arm, pair.against.arm), []).append(f"{pair.setting.look_back:,}")
+    for (arm, control), look_backs in alike.items():
+        yield (
+            f"At look-back {listed(look_backs)}, the control `{control}` is statistically indistinguishable from "
+            f"`{arm}`: self-attention is not shown to help."
+        )
+    for pair in pairs:
+        if pair.verdict in (BETTER, WORSE):
+            yield _control(pair)
+        elif pair.verdict == NOT_TESTED:
+            yield (
+                f"At look-back {pair.setting.look_back:,}, `{pair.setting.arm}` was not tested against the control "
+                f"`{pair.against.arm}`: {pair.why}."
+            )
+
+
+def _budget(section: Section) -> Iterator[str]:
+    """Yield the amount of training and the number of seeds, if that is one."""
+    runs = [run for setting in section.settings for run in setting.runs]
+    steps = from_to([run.number("model.steps") for run in runs], "{:,.0f}".format)
+    over = from_to([passes(run) for run in runs], rounded)
+    plural = "" if over == "1" else "es"
+    yield f"{counted(len(runs), 'run')} of {steps} training steps, {over} pass{plural} over the data."
+    if singles := sum(len(setting.runs) == 1 for setting in section.settings):
+        yield f"{singles} of {counted(len(section.settings), 'setting')} have one seed: another seed may differ."
+
+
+def _look_backs(section: Section, comparisons: Comparisons) -> Iterator[str]:
     """Yield the look-backs at which mechanisms train faster, if training was timed at two or more; skip the control."""
     pairs = timed_pairs(comparisons)
     look_backs = sorted({pair.setting.look_back for pair in pairs})
     if len(look_backs) < 2:
         return
     faster = [pair for pair in pairs if clearly_cheaper(TRAINING, pair.setting, pair.against)]
-    where = {pair.setting.look_back for pair in faster}
-    if quiet := [pair for pair in pairs_of(comparisons) if pair.setting.look_back in {*look_backs} - where]:
-        told = listed([f"{each:,}" for each in look_backs if each not in where])
-        aside = " (the control aside)" if section.control else ""
-        yield f"At look-back {told} no mechanism{aside} trains clearly faster than `{REFERENCE}`{_reason(quiet)}."
-    if faster:
-        words = [_arm_words(section, arm, pairs, faster) for arm in dict.fromkeys(pair.setting.arm for pair in faster)]
-        yield f"Clearly faster to train than `{REFERENCE}`: {'; '.join(words)}."
+    rest = [look_back for look_back in look_backs if look_back not in {pair.setting.look_back for pair in faster}]
+    if rest:
+        aside = " except the control" if section.control else ""
+        where = f"At look-back {listed([f'{look_back:,}' for look_back in rest])}"
+        yield f"{where}, no mechanism{aside} trains clearly faster than `{REFERENCE}`."
+        yield from _reasons(where, [pair for pair in pairs_of(comparisons) if pair.setting.look_back in rest])
+    for arm in dict.fromkeys(pair.setting.arm for pair in faster):
+        yield from _arm(section, arm, pairs, faster)
 
 
-def _reason(pairs: Sequence[Comparison]) -> str:
-    """Return other reasons to leave the reference where nothing trains faster, or say that there are none."""
+def _reasons(where: str, pairs: Sequence[Comparison]) -> Iterator[str]:
+    """Yield other reasons to leave the reference where nothing trains faster, or that there are none."""
     reasons = {
-        "errs less": [pair for pair in pairs if pair.verdict == BETTER],
+        "has lower error": [pair for pair in pairs if pair.verdict == BETTER],
         "forecasts clearly faster": [pair for pair in pairs if clearly_cheaper(INFERENCE, pair.setting, pair.against)],
         "takes clearly less memory": [pair for pair in pairs if clearly_cheaper(MEMORY, pair.setting, pair.against)],
     }
-    if told := [f"{named(pair.setting)} {does}" for does, those in reasons.items() for pair in those]:
-        return f", though {listed(told)}"
+    for reason, some in reasons.items():
+        yield from (f"{named(pair.setting)} {reason} than `{pair.against.arm}`." for pair in some)
+    if any(reasons.values()):
+        return
     if any(map(_is_unknown, pairs)):
-        return ", and not everything could be compared"
-    return (
-        ", forecasts clearly faster, takes clearly less memory or is shown to err less: there is no reason to leave "
-        f"`{REFERENCE}`"
-    )
+        yield f"{where}, not everything could be compared."
+    else:
+        yield (
+            f"{where}, there is no reason to leave `{REFERENCE}`: no mechanism forecasts clearly faster, takes clearly "
+            "less memory or has lower error."
+        )
 
 
 def _is_unknown(pair: Comparison) -> bool:
@@ -152,127 +363,26 @@ def _is_unknown(pair: Comparison) -> bool:
     return untested or any(times_cheaper(cost, pair.setting, pair.against) is None for cost in COSTS)
 
 
-def _arm_words(section: Section, arm: str, pairs: Sequence[Comparison], faster: Sequence[Comparison]) -> str:
-    """Return the look-backs at which an arm is faster, and the interpolated one where it becomes faster."""
-    timed, at = (
-        sorted(pair.setting.look_back for pair in those if pair.setting.arm == arm) for those in (pairs, faster)
-    )
-    told = f"`{arm}` at look-back {listed([f'{each:,}' for each in at])}"
-    if at == timed:
-        return told if len(at) == 1 else f"{told}, wherever it was timed"
-    if at[-1] != timed[-1]:
-        return told
-    crossing = crossing_of(section, arm, TRAINING) if section.reference else None
-    before = max((each for each in timed if each < at[0]), default=None)
-    if crossing is None or before is None or not before < crossing < at[0]:
-        return told
-    return f"{told} (its time falls below that of `{section.reference}` near {shown(crossing)}, interpolated)"
+def _arm(section: Section, arm: str, pairs: Sequence[Comparison], faster: Sequence[Comparison]) -> Iterator[str]:
+    """Yield the look-backs at which an arm is faster, and the interpolated one from which it is."""
+    timed, at = (sorted(pair.setting.look_back for pair in some if pair.setting.arm == arm) for some in (pairs, faster))
+    everywhere = ", wherever it was timed" if at == timed and len(at) > 1 else ""
+    look_backs = listed([f"{look_back:,}" for look_back in at])
+    yield f"`{arm}` trains clearly faster than `{REFERENCE}` at look-back {look_backs}{everywhere}."
+    before = max((look_back for look_back in timed if look_back < at[0]), default=None)
+    if before is None or at[-1] != timed[-1] or section.reference is None:
+        return
+    crossing = crossing_of(section, arm, TRAINING)
+    if crossing is not None and before < crossing < at[0]:
+        yield (
+            f"The training time of `{arm}` falls below that of `{section.reference}` near look-back "
+            f"{rounded(crossing)} (interpolated)."
+        )
 
 
-def answer(section: Section, comparisons: Comparisons) -> list[str]:
-    """Return the sentences, the most important first; names are in backticks."""
-    return [
-        headline(section, comparisons),
-        _budget(section),
-        *_linear_paths(section),
-        *leaving(section, comparisons),
-        *busy_words(section),
-        *_control(section, comparisons),
-        *_best(section, comparisons),
-        *_baselines(section, comparisons),
-    ]
-
-
-def _budget(section: Section) -> str:
-    """Return the amount of training, and whether it is enough to judge quality."""
-    runs = [run for setting in section.settings for run in setting.runs]
-    steps = from_to([run.number("model.steps") for run in runs], "{:,.0f}".format)
-    over = from_to([passes(run) for run in runs], shown)
-    told = (
-        f"{counted(len(runs), 'run')} of {steps} training steps, {over} pass{'' if over == '1' else 'es'} over the data"
-    )
-    if any(map(is_short, runs)):
-        causes = {
-            "made less than one pass over their data": sum(map(is_partial, runs)),
-            "were best at the last step that was validated": sum(map(is_best_last, runs)),
-        }
-        words = [f"{number} of {len(runs)} runs {what}" for what, number in causes.items() if number]
-        told += f": this speaks of cost, not of converged quality ({listed(words)})"
-    if singles := sum(len(setting.runs) == 1 for setting in section.settings):
-        count = len(section.settings)
-        each = "one seed each" if singles == count else f"{singles} of {count} settings have one seed"
-        told += f"; {each}: another may fall otherwise"
-    return f"{told}."
-
-
-def _linear_paths(section: Section) -> Iterator[str]:
-    """Yield the settings whose forecasts use no attention."""
+def _names(section: Section, comparisons: Comparisons) -> Iterator[str]:
+    """Yield the settings without attention in their forecasts, and why baselines have no interval."""
     if alike := [setting for setting in section.settings if setting.is_linear_path]:
-        yield (
-            f"In {len(alike)} of {len(section.settings)} settings validation gave the encoder-decoder no weight: "
-            f"{_some(alike)} forecast{'s' if len(alike) == 1 else ''} by the linear path alone, and no attention had "
-            "a part in it."
-        )
-
-
-def _control(section: Section, comparisons: Comparisons) -> Iterator[str]:
-    """Yield whether self-attention helped, judged by the control."""
-    if section.control is None:
-        yield f"There is no control: add attention={CONTROL} to see whether self-attention does anything here."
-        return
-    pairs = [each for each in comparisons.control.values() if each.setting.mechanism != CONTROL]
-    if section.reference is not None:
-        pairs = [each for each in pairs if each.setting.mechanism == REFERENCE]
-    alike: dict[tuple[str, str], list[str]] = {}
-    for each in pairs:
-        if each.verdict == NOT_SHOWN:
-            alike.setdefault((each.setting.arm, each.against.arm), []).append(f"{each.setting.look_back:,}")
-    for (arm, control), look_backs in alike.items():
-        yield (
-            f"At look-back {listed(look_backs)} the control `{control}` is not told apart from `{arm}`: self-attention "
-            "is not shown to help there."
-        )
-    for each in (pair for pair in pairs if pair.verdict != NOT_SHOWN):
-        where = f"At look-back {each.setting.look_back:,}"
-        if each.verdict in (BETTER, WORSE):
-            yield f"{where} `{each.setting.arm}` forecasts {quality_words(each)} than the control `{each.against.arm}`."
-        else:
-            yield f"{where} `{each.setting.arm}` was not tested against the control `{each.against.arm}`: {each.why}."
-
-
-def _best(section: Section, comparisons: Comparisons) -> Iterator[str]:
-    """Yield the lowest error, and faster mechanisms not distinguished from it, without the control."""
-    best = comparisons.best
-    if len(section.settings) == 1 or all(setting.is_linear_path for setting in section.settings):
-        return
-    told = f"Lowest test MSE: {named(best)}, {score(error(best))}"
-    alike = [each for each in comparisons.with_best.values() if each.verdict == NOT_SHOWN]
-    cheaper = [
-        each for each in alike if each.setting.mechanism != CONTROL and clearly_cheaper(TRAINING, each.setting, best)
-    ]
-    if cheaper:
-        fastest = max(cheaper, key=lambda each: times_cheaper(TRAINING, each.setting, best) or 0.0)
-        times = times_cheaper(TRAINING, fastest.setting, best)
-        assert times is not None
-        told += (
-            f"; not told apart from it and the fastest to train: {named(fastest.setting)}, {shown(times)} times faster "
-            f"at {signed(fastest.per_cent)} % MSE ({interval_told(fastest)})"
-        )
-    elif alike:
-        told += f"; not told apart from it: {_some([each.setting for each in alike])}"
-    yield f"{told}."
-
-
-def _some(settings: list[Setting]) -> str:
-    names = [named(each) for each in settings[:3]]
-    return listed(names) if len(settings) <= 3 else f"{', '.join(names)} and {len(settings) - 3} more"
-
-
-def _baselines(section: Section, comparisons: Comparisons) -> Iterator[str]:
-    """Yield the best baseline's score beside the best model's."""
-    if found := baselines_of(section):
-        lowest = min(found, key=lambda each: each.mse)
-        yield (
-            f"The best baseline, {lowest.label}, scores {score(lowest.mse)}, the best model "
-            f"{score(error(comparisons.best))} (no interval: the windows of baselines are not kept)."
-        )
+        yield f"Forecast by the linear path alone: {_some(alike)}."
+    if baselines_of(section):
+        yield "Baselines have no interval: the errors of their windows are not saved."

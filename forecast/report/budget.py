@@ -1,4 +1,4 @@
-"""Runs that had the same training budget."""
+"""The training budget of runs, and the facts that were equal for all of them."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -20,13 +20,13 @@ def passes(run: FinishedRun) -> float:
 
 
 def is_partial(run: FinishedRun) -> bool:
-    """Return whether a run made less than one pass over its data; rounding to whole steps does not count."""
+    """Return whether a run made less than one pass over its data, apart from rounding to whole steps."""
     rounding = int(run.number("config.training.batch_size"))
     return windows_seen(run) + rounding <= run.number("data.windows.train")
 
 
 def is_best_last(run: FinishedRun) -> bool:
-    """Return whether the last validated step was the best: more steps might help."""
+    """Return whether the last validated step was the best, so that more steps might help."""
     return run.number("model.best_step") >= run.number("model.steps")
 
 
@@ -38,21 +38,21 @@ def is_short(run: FinishedRun) -> bool:
 EQUAL, DIFFERS, COMPARED = "equal", "differs", "compared"
 
 MOST_VALUES = 6
-"""Most numbers listed one by one; more are shown as a range."""
+"""Maximum number of values in a list; more numbers are shown as a range."""
 
 
 class Fact(NamedTuple):
-    """A fact about the runs: its name, whether it was held equal, and its values with their settings."""
+    """A fact about the runs: its name, whether it is equal for all, and its values with their settings."""
 
     name: str
     state: str
     values: str
 
 
-Told = Callable[[FinishedRun], Any]
+ReadFact = Callable[[FinishedRun], Any]
 
 
-def _at(path: str) -> Told:
+def _at(path: str) -> ReadFact:
     return lambda run: look_up(run.result, path)
 
 
@@ -61,7 +61,7 @@ def _device(run: FinishedRun) -> tuple[str, str]:
     return (name, threads) if threads.endswith("threads") else (str(run.result["device"]), "")
 
 
-FACTS: dict[str, Told] = {
+FACTS: dict[str, ReadFact] = {
     "parameters": _at("model.parameters"),
     "training steps": _at("model.steps"),
     "windows a step": _at("config.training.batch_size"),
@@ -84,8 +84,8 @@ FACTS: dict[str, Told] = {
     "commit": _at("commit"),
 }
 
-NOT_TOLD = ("attention.", "sweep.", "logger.", *(f"data.{key}" for key in NOT_SCORED))
-NOT_TOLD_KEYS = (
+LEFT_OUT_GROUPS = ("attention.", "sweep.", "logger.", *(f"data.{key}" for key in NOT_SCORED))
+LEFT_OUT_KEYS = (
     *("context_length", "horizon", "seed", "resume", "output_dir", "attention"),
     *(f"training.{key}" for key in ("batch_size", "precision", "progress", "checkpoint_minutes")),
 )
@@ -94,56 +94,56 @@ NOT_TOLD_KEYS = (
 
 def facts_of(section: Section) -> list[Fact]:
     """Return the facts: compared ones first, then the other keys of the configuration that differ."""
-    look_backs = [f"{each:,}" for each in section.look_backs]
+    look_backs = [f"{look_back:,}" for look_back in section.look_backs]
     facts = [
         Fact("mechanism", COMPARED if len(section.arms) > 1 else EQUAL, ", ".join(section.arms)),
         Fact("look-back, steps", COMPARED if len(look_backs) > 1 else EQUAL, ", ".join(look_backs)),
-        _fact("seeds", section, {each.key: [", ".join(map(str, each.seeds))] for each in section.settings}),
+        _fact("seeds", section, {setting.key: [", ".join(map(str, setting.seeds))] for setting in section.settings}),
     ]
-    facts += [_told(name, section, told) for name, told in FACTS.items()]
+    facts += [_read_fact(name, section, read) for name, read in FACTS.items()]
     return [fact for fact in facts if fact.values] + _options(section)
 
 
 def _options(section: Section) -> list[Fact]:
     runs = [run for setting in section.settings for run in setting.runs]
     keys = sorted({key for run in runs for key in flatten(run.config)})
-    kept = [key for key in keys if not key.startswith(NOT_TOLD) and key not in NOT_TOLD_KEYS]
-    facts = [_told(key, section, _option(key)) for key in kept]
+    keys = [key for key in keys if not key.startswith(LEFT_OUT_GROUPS) and key not in LEFT_OUT_KEYS]
+    facts = [_read_fact(key, section, _option(key)) for key in keys]
     return [fact for fact in facts if fact.state == DIFFERS]
 
 
-def _option(key: str) -> Told:
+def _option(key: str) -> ReadFact:
     return lambda run: flatten(run.config).get(key, "absent")
 
 
-def _told(name: str, section: Section, told: Told) -> Fact:
-    return _fact(name, section, {each.key: [told(run) for run in each.runs] for each in section.settings})
+def _read_fact(name: str, section: Section, read: ReadFact) -> Fact:
+    return _fact(name, section, {setting.key: [read(run) for run in setting.runs] for setting in section.settings})
 
 
 def _fact(name: str, section: Section, values: Mapping[Key, Iterable[Any]]) -> Fact:
-    held: dict[str, set[Key]] = {}
+    settings: dict[str, set[Key]] = {}  # by value
     numbers = []
-    for key, found in values.items():
-        for value in found:
-            held.setdefault(_shown(value), set()).add(key)
+    for key, of_runs in values.items():
+        for value in of_runs:
+            settings.setdefault(_shown(value), set()).add(key)
             numbers.append(value)
-    if len(held) == 1:
-        return Fact(name, EQUAL, next(iter(held)))
-    if len(held) > MOST_VALUES and all(isinstance(value, (int, float)) for value in numbers):
+    if len(settings) == 1:
+        return Fact(name, EQUAL, next(iter(settings)))
+    if len(settings) > MOST_VALUES and all(isinstance(value, (int, float)) for value in numbers):
         return Fact(name, DIFFERS, f"from {_shown(min(numbers))} to {_shown(max(numbers))}")
-    told = [f"{value or 'none'} ({_who(section, keys)})" for value, keys in held.items()]
-    return Fact(name, DIFFERS, "; ".join(told))
+    words = [f"{value or 'none'} ({_names(section, keys)})" for value, keys in settings.items()]
+    return Fact(name, DIFFERS, "; ".join(words))
 
 
-def _who(section: Section, keys: set[Key]) -> str:
-    """Name the settings, by arm or by look-back where that is enough."""
+def _names(section: Section, keys: set[Key]) -> str:
+    """Name the settings, by arm or look-back alone where that is unique."""
     arms, look_backs = {arm for arm, _ in keys}, {look_back for _, look_back in keys}
-    if keys == {each.key for each in section.settings if each.arm in arms}:
+    if keys == {setting.key for setting in section.settings if setting.arm in arms}:
         return ", ".join(arm for arm in section.arms if arm in arms)
-    if keys == {each.key for each in section.settings if each.look_back in look_backs}:
-        return f"look-back {', '.join(f'{each:,}' for each in sorted(look_backs))}"
-    named = [f"{arm} at {look_back:,}" for arm, look_back in sorted(keys)]
-    return ", ".join(named) if len(named) <= MOST_VALUES else f"{len(named)} of {len(section.settings)} settings"
+    if keys == {setting.key for setting in section.settings if setting.look_back in look_backs}:
+        return f"look-back {', '.join(f'{look_back:,}' for look_back in sorted(look_backs))}"
+    names = [f"{arm} at {look_back:,}" for arm, look_back in sorted(keys)]
+    return ", ".join(names) if len(names) <= MOST_VALUES else f"{len(names)} of {len(section.settings)} settings"
 
 
 def _shown(value: Any) -> str:

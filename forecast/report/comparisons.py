@@ -19,18 +19,18 @@ from forecast.runs.run import ERRORS
 from forecast.runs.summary import NAMES
 
 Windows: TypeAlias = "pd.Series[float] | str"
-"""MSE of each test window on z-scores, mean over seeds, by rising origin; or a text that says why there is none."""
+"""MSE of each test window on z-scores, mean over seeds, by rising origin; or the reason why there is none."""
 
 
 def read_windows(setting: Setting) -> Windows:
-    """Return the test windows scored by all runs of a setting."""
-    read = []
+    """Return the errors of the test windows that all runs of a setting scored."""
+    columns = []
     for run in setting.runs:
         errors = _read(run)
         if isinstance(errors, str):
             return f"{run.name}: {errors}"
-        read.append(errors)
-    return pd.concat(read, axis=1, join="inner").dropna().mean(axis=1).sort_index()
+        columns.append(errors)
+    return pd.concat(columns, axis=1, join="inner").dropna().mean(axis=1).sort_index()
 
 
 def _read(run: FinishedRun) -> Windows:
@@ -39,7 +39,7 @@ def _read(run: FinishedRun) -> Windows:
         return f"has no {ERRORS}"
     try:
         table = read_table(path)[["part", "origin", "mse"]]
-    except (OSError, ValueError, KeyError):  # a refusal is a ValueError too
+    except (OSError, ValueError, KeyError):  # an InputError is a ValueError
         return f"{ERRORS} is not readable"
     test = table[table["part"] == "test"]
     scored = run.result["data"]["windows"]["test"]
@@ -52,30 +52,30 @@ MSE = "test.scaled.mse"
 BETTER, WORSE, NOT_SHOWN, NOT_TESTED = "better", "worse", "no difference shown", "not tested"
 
 ONE_FORECAST = "both forecasts are the linear path's"
-"""Why two settings with the same forecasts are not tested."""
+"""The reason why two settings with the same forecasts are not tested."""
 
 
 def error(setting: Setting) -> float:
-    """Return the test MSE to nine digits, so that rounding of the mean over seeds makes no difference."""
+    """Return the test MSE to nine digits: rounding of the mean over seeds must not decide an order."""
     return float(f"{setting.mean(MSE):.9g}")
 
 
 LEAST_FREEDOM = 2
-"""Fewest degrees of freedom for the seeds' spread: with one, Student's t is 64 at 99 %."""
+"""Fewest degrees of freedom of the standard deviation over seeds: with one, Student's t is 64 at 99 %."""
 
 
 @dataclass(frozen=True)
 class SeedSpread:
-    """Spread of a run's test MSE over seeds: standard deviation as a share of its setting's mean, 0 without freedom."""
+    """Standard deviation of the test MSE over seeds, relative to the setting's mean; 0 without degrees of freedom."""
 
     share: float
     freedom: int
 
 
 def seed_spread(settings: Sequence[Setting]) -> SeedSpread:
-    """Pool the spread over seeds of all settings, each of which has too few.
+    """Pool the standard deviation over seeds from all settings, since each has too few seeds.
 
-    One share is assumed for all settings except those that are the linear path, which hardly vary.
+    The relative standard deviation is assumed equal for all settings. The linear path is left out: it hardly varies.
     """
     varying = [setting for setting in settings if not setting.is_linear_path and setting.mean(MSE) > 0]
     freedom = sum(len(setting.runs) - 1 for setting in varying)
@@ -87,8 +87,8 @@ def seed_spread(settings: Sequence[Setting]) -> SeedSpread:
 class Comparison:
     """One setting against another, on the same windows.
 
-    `interval` is for the mean difference in MSE, `setting` minus `against`; if it is None, `why` says why it was not
-    tested. `error` is the MSE of `against`. `level` is the interval's confidence level.
+    `interval` is for the mean difference in MSE, `setting` minus `against`. If it is None, `why` is the reason.
+    `error` is the MSE of `against`. `level` is the interval's confidence level.
     """
 
     setting: Setting
@@ -100,7 +100,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """`better` or `worse` if the interval lies on one side of 0."""
+        """`better` or `worse` if the interval excludes 0."""
         if self.interval is None:
             return NOT_TESTED
         if self.interval.low <= 0 <= self.interval.high:
@@ -109,7 +109,7 @@ class Comparison:
 
     @property
     def per_cent(self) -> float:
-        """Difference in error in per cent of `against`; of the means over all windows if not tested."""
+        """Difference in error in per cent of `against`; without an interval, between the results' mean errors."""
         if self.interval is None:
             return _per_cent(error(self.setting) - error(self.against), error(self.against))
         return _per_cent(self.interval.mean, self.error)
@@ -130,8 +130,8 @@ def _per_cent(difference: float, of: float) -> float:
 class Comparisons:
     """All comparisons of a section, by setting key: with `full`, with `mean` at the same look-back, and with `best`.
 
-    `best` has the lowest test MSE. It was chosen on these windows, so the intervals of `with_best` have the level at
-    which those of all pairs hold together (Bonferroni).
+    `best` has the lowest test MSE. It was chosen on these windows, so the level of `with_best` is corrected for all
+    pairs of settings (Bonferroni).
     """
 
     best: Setting
@@ -143,8 +143,8 @@ class Comparisons:
     @property
     def every(self) -> list[Comparison]:
         """All comparisons, without duplicates."""
-        found = [*self.reference.values(), *self.control.values(), *self.with_best.values()]
-        return list({(each.setting.key, each.against.key, each.level): each for each in found}.values())
+        pairs = [*self.reference.values(), *self.control.values(), *self.with_best.values()]
+        return list({(pair.setting.key, pair.against.key, pair.level): pair for pair in pairs}.values())
 
 
 def compare_all(section: Section) -> Comparisons:
@@ -152,30 +152,30 @@ def compare_all(section: Section) -> Comparisons:
     windows = {setting.key: read_windows(setting) for setting in section.settings}
     seeds = seed_spread(section.settings)
     best = min(section.settings, key=error)
-    among = 1 - (1 - LEVEL) / max(1, math.comb(len(section.settings), 2))
+    corrected = 1 - (1 - LEVEL) / max(1, math.comb(len(section.settings), 2))
     by_key = {setting.key: setting for setting in section.settings}
 
     @cache
     def compared(own: Key, other: Key, level: float) -> Comparison:
         return compare(by_key[own], by_key[other], windows[own], windows[other], seeds, level)
 
-    def each_against(choose: Callable[[Setting], Setting | None], level: float = LEVEL) -> dict[Key, Comparison]:
+    def all_against(choose: Callable[[Setting], Setting | None], level: float = LEVEL) -> dict[Key, Comparison]:
         others = {key: other.key for key, setting in by_key.items() if (other := choose(setting)) is not None}
         return {key: compared(key, other, level) for key, other in others.items() if other != key}
 
     return Comparisons(
         best=best,
         seeds=seeds,
-        reference=each_against(partial(section.nearest, REFERENCE)),
-        control=each_against(partial(section.nearest, CONTROL)),
-        with_best=each_against(lambda _: best, among),
+        reference=all_against(partial(section.nearest, REFERENCE)),
+        control=all_against(partial(section.nearest, CONTROL)),
+        with_best=all_against(lambda _: best, corrected),
     )
 
 
 def compare(
     setting: Setting, against: Setting, own: Windows, other: Windows, seeds: SeedSpread, level: float = LEVEL
 ) -> Comparison:
-    """Compare two settings on the windows that both have scored; `seeds` is the pooled spread over seeds."""
+    """Compare two settings on the windows that both scored; `seeds` is the pooled standard deviation over seeds."""
     if setting.is_linear_path and against.is_linear_path and setting.look_back == against.look_back:
         return Comparison(setting, against, None, why=ONE_FORECAST, level=level)
     if isinstance(own, str) or isinstance(other, str):
@@ -186,14 +186,14 @@ def compare(
     overlap = math.ceil(run.config["horizon"] / run.result["data"].get("evaluation_stride", 1))
     interval = mean_interval((both[0] - both[1]).to_numpy(), overlap, level=level)
     if interval is None:
-        few = f"{len(both):,} windows that overlap over {overlap:,}: too few for an interval"
-        return Comparison(setting, against, None, why=few, level=level)
+        why = f"{len(both):,} windows with overlap {overlap:,} are too few"
+        return Comparison(setting, against, None, why=why, level=level)
     widened = _with_seeds(interval, setting, against, seeds, level)
     return Comparison(setting, against, widened, float(both[1].mean()), level=level)
 
 
 def _with_seeds(interval: Interval, setting: Setting, against: Setting, seeds: SeedSpread, level: float) -> Interval:
-    """Widen an interval by the spread over seeds: half-widths add in quadrature; the seeds' one is Student's."""
+    """Widen an interval by the variance between seeds, with Student's t; the half-widths add in quadrature."""
     if seeds.freedom < LEAST_FREEDOM:
         return interval
     varying = [each for each in (setting, against) if not each.is_linear_path]
@@ -224,8 +224,7 @@ class Baseline:
 def baselines_of(section: Section) -> list[Baseline]:
     """Return a row for each distinct score of each baseline.
 
-    The linear one may change with the look-back: it is labelled by that of its own fit, which is no longer than it can
-    take.
+    The linear one may change with the look-back: its label has the look-back of its own fit, which is limited.
     """
     rows = []
     for name, title in NAMES.items():

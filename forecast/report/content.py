@@ -1,4 +1,4 @@
-"""Everything that a report says, independent of the output format."""
+"""The content of a report, independent of the output format."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ from forecast.common.tables import Table
 from forecast.report.answer import answer
 from forecast.report.budget import DIFFERS
 from forecast.report.comparisons import Comparisons, compare_all
-from forecast.report.costs import turns_table
 from forecast.report.pictures import draw_pictures
 from forecast.report.sections import Section, sections_of
 from forecast.report.tables import (
@@ -20,11 +19,12 @@ from forecast.report.tables import (
     range_table,
     result_table,
     transplant_table,
+    turns_table,
 )
 from forecast.runs.read import Found
 
 MOST_LEFT_OUT = 3
-"""Most folders that the answer names; the last table has them all."""
+"""Maximum number of folders that the details name; the last table has all."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,20 @@ class Picture:
 
 @dataclass(frozen=True)
 class Chapter:
-    """The chapter on one section: answer, tables and pictures in order of reading."""
+    """The chapter on one section: the answer with a picture beside it, then details, tables and pictures in order."""
 
     section: Section
     comparisons: Comparisons
     answer: list[str]
+    details: list[str]
+    picture: Picture | None
     parts: Sequence[Table | Sequence[Picture]]
+
+    @property
+    def pictures(self) -> list[Picture]:
+        """All pictures of the chapter."""
+        first = [] if self.picture is None else [self.picture]
+        return first + [picture for part in self.parts if not isinstance(part, Table) for picture in part]
 
 
 @dataclass(frozen=True)
@@ -59,30 +67,29 @@ def make_content(title: str, found: Found) -> Content:
     """Return the content of the report on the runs."""
     sections = sections_of(found.runs)
     chapters = [
-        _chapter(section, f"{place}-" if len(sections) > 1 else "") for place, section in enumerate(sections, 1)
+        _chapter(section, f"{place}-" if len(sections) > 1 else "", found.left_out if place == 1 else ())
+        for place, section in enumerate(sections, 1)
     ]
-    if found.left_out:
-        chapters[0].answer.append(_left_out(found.left_out))
     return Content(title, chapters, left_out_table(found.left_out))
 
 
 def _left_out(left_out: Sequence[tuple[str, str]]) -> str:
-    """Return the sentence on runs that could not be compared: a failure may be the point of a study."""
+    """Return the sentence on folders that could not be compared."""
     names = [f"{name} ({why})" for name, why in left_out[:MOST_LEFT_OUT]]
     more = len(left_out) - len(names)
     return f"Not in the report: {'; '.join(names)}{f'; and {more} more' if more else ''}."
 
 
-def _chapter(section: Section, prefix: str) -> Chapter:
+def _chapter(section: Section, prefix: str, left_out: Sequence[tuple[str, str]]) -> Chapter:
     comparisons = compare_all(section)
     equal = equal_table(section)
     pictures = [Picture(f"report-{prefix}{name}.png", shows, png) for name, shows, png in draw_pictures(section)]
-    across = [each for each in pictures if "look-back" not in each.file]
+    trade_offs = [picture for picture in pictures if "look-back" not in picture.file]
     parts: list[Table | Sequence[Picture] | None] = [
         result_table(section),
-        across or None,
+        trade_offs[1:] or None,
         front_table(section),
-        [each for each in pictures if each not in across] or None,
+        [picture for picture in pictures if "look-back" in picture.file] or None,
         range_table(section),
         crossing_table(section),
         turns_table(section),
@@ -91,8 +98,10 @@ def _chapter(section: Section, prefix: str) -> Chapter:
         equal,
         command_table(section),
     ]
-    differing = [name for name, state, _ in equal.cells if state == DIFFERS]
-    said = answer(section, comparisons)
-    if differing:
-        said.append(f"Not everything was held equal: {', '.join(differing)} (see the table Held equal).")
-    return Chapter(section, comparisons, said, [part for part in parts if part is not None])
+    sentences, details = answer(section, comparisons, len(left_out))
+    if differing := [name for name, state, _ in equal.cells if state == DIFFERS]:
+        details.append(f"These differ between settings: {', '.join(differing)} (see the table Held equal).")
+    if left_out:
+        details.append(_left_out(left_out))
+    picture = trade_offs[0] if trade_offs else None
+    return Chapter(section, comparisons, sentences, details, picture, [part for part in parts if part is not None])

@@ -8,12 +8,9 @@ from typing import TypeVar
 import numpy as np
 
 from forecast.common.files import look_up
-from forecast.common.tables import Table
-from forecast.common.text import NONE, from_to
 from forecast.common.timing import LEAST_ROUNDS
 from forecast.evaluation.crossing import crossing, crossing_text
 from forecast.report.comparisons import error
-from forecast.report.phrases import shown
 from forecast.report.sections import Section, Setting
 
 CLEARLY = 1.1
@@ -24,8 +21,8 @@ CLEARLY = 1.1
 class Cost:
     """A measured cost: `key` names columns and files, `path` is its place in a result.
 
-    If `rate`, the result has windows a second, and the cost is 1000 over it. `stretch` is the name of a time in the
-    machine's load and in the stretches in turn; None for other costs.
+    If `rate`, the result has windows per second, and the cost is 1000 over it. `stretch` names a time in the machine's
+    load and in the interleaved timing; None for other costs.
     """
 
     key: str
@@ -41,67 +38,67 @@ class Cost:
         return 1000 / values if self.rate else values
 
     def of(self, setting: Setting) -> float:
-        """Return the median over the seeds: clocks err upwards, sometimes by much."""
+        """Return the median over the seeds: measured times err upwards, sometimes by much."""
         return float(np.median(self.values(setting)))
 
     def bar(self, setting: Setting) -> tuple[float, float]:
-        """Return the distances of the median to the least and the greatest cost."""
+        """Return the distances from the median to the least and the greatest cost."""
         values = self.values(setting)
         return self.of(setting) - float(values.min()), float(values.max()) - self.of(setting)
 
     def is_disturbed(self, setting: Setting) -> bool:
-        """Return whether other processes took processors from one of the runs during this measurement."""
+        """Return whether other processes competed with one of the runs for processors during this measurement."""
         path = f"speed.{self.stretch}_disturbed"
         return self.stretch is not None and any(look_up(run.result, path) is True for run in setting.runs)
 
     def in_turn(self, setting: Setting) -> np.ndarray:
-        """Return the milliseconds a window of each round in turn, NaN if disturbed; empty if not timed."""
+        """Return the milliseconds per window of each interleaved round, NaN if disturbed; empty if not timed."""
         if self.stretch is None or setting.in_turn is None:
             return np.empty(0)
         stretches = setting.in_turn.stretches[self.stretch]
-        return np.array([np.nan if each.disturbed else 1000 * each.wall_seconds / each.windows for each in stretches])
+        return np.array([np.nan if one.disturbed else 1000 * one.wall_seconds / one.windows for one in stretches])
 
     @property
     def heading(self) -> str:
-        """Title and unit."""
+        """The title with the unit."""
         return f"{self.title}, {self.unit}"
 
 
-TRAINING = Cost("train", "training time", "ms a window", "speed.train_windows_per_s", True, "train")
-INFERENCE = Cost("inference", "inference time", "ms a window", "speed.inference_windows_per_s", True, "inference")
+TRAINING = Cost("train", "training time", "ms per window", "speed.train_windows_per_s", True, "train")
+INFERENCE = Cost("inference", "inference time", "ms per window", "speed.inference_windows_per_s", True, "inference")
 MEMORY = Cost("memory", "peak memory", "MiB", "speed.peak_memory_mib", False)
 COSTS = (TRAINING, INFERENCE, MEMORY)
 
 
 def main_conditions(section: Section) -> str:
-    """Return the conditions of most runs of a section; of equally frequent ones the first in order."""
-    counted = Counter(setting.conditions for setting in section.settings for _ in setting.runs)
-    return min(counted, key=lambda told: (-counted[told], told))
+    """Return the conditions of most runs of a section; the first in order if several are equally frequent."""
+    counts = Counter(setting.conditions for setting in section.settings for _ in setting.runs)
+    return min(counts, key=lambda conditions: (-counts[conditions], conditions))
 
 
 def compared_in_turn(section: Section, cost: Cost) -> bool:
-    """Return whether all settings under the main conditions were timed in turn with one another, undisturbed."""
+    """Return whether all settings under the main conditions were timed in the same rounds, undisturbed."""
     main = main_conditions(section)
-    settings = [each for each in section.settings if each.conditions == main]
-    sweeps = {each.in_turn.sweep if each.in_turn else None for each in settings}
-    return len(sweeps) == 1 and all(np.isfinite(cost.in_turn(each)).sum() >= LEAST_ROUNDS for each in settings)
+    settings = [setting for setting in section.settings if setting.conditions == main]
+    sweeps = {setting.in_turn.sweep if setting.in_turn else None for setting in settings}
+    return len(sweeps) == 1 and all(np.isfinite(cost.in_turn(one)).sum() >= LEAST_ROUNDS for one in settings)
 
 
 def comparable(section: Section, cost: Cost) -> dict[tuple[str, int], float]:
     """Return the cost of each setting measured under the main conditions.
 
-    A time is the one in turn if all settings have one, else that of the undisturbed runs themselves.
+    A time comes from the rounds if all settings have them, else from the undisturbed runs themselves.
     """
     main = main_conditions(section)
-    settings = [each for each in section.settings if each.conditions == main]
+    settings = [setting for setting in section.settings if setting.conditions == main]
     if compared_in_turn(section, cost):
-        return {each.key: float(np.nanmedian(cost.in_turn(each))) for each in settings}
-    found = {each.key: cost.of(each) for each in settings if not cost.is_disturbed(each)}
-    return {key: value for key, value in found.items() if np.isfinite(value) and value > 0}
+        return {setting.key: float(np.nanmedian(cost.in_turn(setting))) for setting in settings}
+    costs = {setting.key: cost.of(setting) for setting in settings if not cost.is_disturbed(setting)}
+    return {key: value for key, value in costs.items() if np.isfinite(value) and value > 0}
 
 
 def bar_of(section: Section, cost: Cost, setting: Setting) -> tuple[float, float]:
-    """Return the distances of the compared cost to the least and the greatest, over rounds or else over seeds."""
+    """Return the distances from the compared cost to the least and the greatest, over rounds or else over seeds."""
     if not compared_in_turn(section, cost):
         return cost.bar(setting)
     rounds = cost.in_turn(setting)
@@ -110,9 +107,10 @@ def bar_of(section: Section, cost: Cost, setting: Setting) -> tuple[float, float
 
 
 def rounds_cheaper(cost: Cost, setting: Setting, against: Setting) -> np.ndarray:
-    """Return the cost ratio of `against` to `setting` in each undisturbed round in turn; empty if too few."""
-    own, other = setting.in_turn, against.in_turn
-    if own is None or other is None or own.sweep != other.sweep or cost.stretch is None:
+    """Return the cost ratio of `against` to `setting` in each undisturbed round; empty if too few."""
+    if setting.in_turn is None or against.in_turn is None or cost.stretch is None:
+        return np.empty(0)
+    if setting.in_turn.sweep != against.in_turn.sweep:
         return np.empty(0)
     ratios = cost.in_turn(against) / cost.in_turn(setting)
     clean = ratios[np.isfinite(ratios)]
@@ -120,10 +118,10 @@ def rounds_cheaper(cost: Cost, setting: Setting, against: Setting) -> np.ndarray
 
 
 def times_cheaper(cost: Cost, setting: Setting, against: Setting) -> float | None:
-    """Return how many times less `setting` costs than `against` (below 1: it costs more), None where unknown.
+    """Return how many times less `setting` costs than `against`; below 1 it costs more.
 
-    Times in turn are preferred: both saw the same machine. Unknown are costs under other conditions, not measured, or
-    disturbed by other processes.
+    Interleaved rounds are preferred: both settings saw the same machine. None if the conditions differ, a cost was not
+    measured, or other processes disturbed it.
     """
     if setting.conditions != against.conditions:
         return None
@@ -135,10 +133,25 @@ def times_cheaper(cost: Cost, setting: Setting, against: Setting) -> float | Non
     return ratio if np.isfinite(ratio) else None
 
 
-def clearly_cheaper(cost: Cost, setting: Setting, against: Setting) -> bool:
-    """Return whether `setting` is clearly cheaper: in every round in turn, and by `CLEARLY` in the median.
+def cheaper_range(cost: Cost, setting: Setting, against: Setting) -> tuple[float, float] | None:
+    """Return the least and the greatest `times_cheaper` over the rounds, else over the pairs of seeds.
 
-    Without rounds, its most expensive seed is compared with the cheapest of `against`, by the same factor.
+    None without `times_cheaper`, or with one run of each setting.
+    """
+    if times_cheaper(cost, setting, against) is None:
+        return None
+    if len(ratios := rounds_cheaper(cost, setting, against)):
+        return float(ratios.min()), float(ratios.max())
+    if len(setting.runs) == len(against.runs) == 1:
+        return None
+    costs, others = cost.values(setting), cost.values(against)
+    return float(others.min() / costs.max()), float(others.max() / costs.min())
+
+
+def clearly_cheaper(cost: Cost, setting: Setting, against: Setting) -> bool:
+    """Return whether `setting` is clearly cheaper: in every round, and by the factor `CLEARLY` in the median.
+
+    Without rounds, its most expensive seed must be cheaper than the cheapest seed of `against` by the same factor.
     """
     times = times_cheaper(cost, setting, against)
     if times is None:
@@ -154,26 +167,24 @@ def costs_by_look_back(section: Section, arm: str, cost: Cost) -> dict[int, floa
 
 
 def crossing_of(section: Section, arm: str, cost: Cost) -> float | None:
-    """Return the look-back from which `arm` stays cheaper than the reference, None if it is not at the longest.
+    """Return the look-back from which `arm` stays cheaper than the reference; None if it is not at the longest.
 
-    Between measured look-backs, log cost is interpolated linearly over log look-back; the shortest one means that or
-    below.
+    Log cost is interpolated linearly over log look-back. The shortest look-back means that one or a shorter one.
     """
-    own, reference = _pair(section, arm, cost)
-    return crossing(own, reference)
+    return crossing(*_pair(section, arm, cost))
 
 
 def crossing_words(section: Section, arm: str, cost: Cost) -> str:
-    """Return the crossing for a table; none if not clearly cheaper at the longest look-back of both."""
-    own, reference = _pair(section, arm, cost)
-    told = crossing_text(own, reference)
-    if crossing(own, reference) is None:
-        return told
-    longest = max(set(own) & set(reference))
+    """Return the crossing as text for a table, if the arm is clearly cheaper at the longest look-back of both."""
+    costs, reference = _pair(section, arm, cost)
+    text = crossing_text(costs, reference)
+    if crossing(costs, reference) is None:
+        return text
+    longest = max(set(costs) & set(reference))
     setting, against = section.at(arm, longest), section.at(section.reference, longest)
     assert setting is not None
     assert against is not None
-    return told if clearly_cheaper(cost, setting, against) else f"not clearly up to {longest:,}"
+    return text if clearly_cheaper(cost, setting, against) else f"not clearly up to {longest:,}"
 
 
 def _pair(section: Section, arm: str, cost: Cost) -> tuple[dict[int, float], dict[int, float]]:
@@ -187,12 +198,12 @@ Key = TypeVar("Key")
 
 def non_dominated(points: Mapping[Key, tuple[float, float]]) -> list[Key]:
     """Return the Pareto front (both numbers low), by rising first number."""
-    kept = [
+    best = [
         key
         for key, (first, second) in points.items()
         if not any(one <= first and two <= second and (one, two) != (first, second) for one, two in points.values())
     ]
-    return sorted(kept, key=lambda key: points[key])
+    return sorted(best, key=lambda key: points[key])
 
 
 def front(section: Section, cost: Cost) -> list[tuple[str, int]]:
@@ -203,25 +214,20 @@ def front(section: Section, cost: Cost) -> list[tuple[str, int]]:
 
 
 TIMES = (TRAINING, INFERENCE)
-"""Costs that other processes change."""
+"""The costs that other processes can change."""
 
 MARK = "!"
-"""Mark of a time taken while other processes used needed processors."""
+"""Mark of a time that other processes disturbed."""
 
 FASTER, SLOWER, NOT_CLEAR, BUSY, NOT_TIMED = "faster", "slower", "not clearly", "busy machine", "not timed"
 IN_TURN, ALONE = "in turn", "alone"
-"""Basis of a verdict: rounds in which both were timed, or the time of each run alone."""
+"""Basis of a verdict: rounds that timed both settings, or each run's own time."""
 
 CURE = "sweep.repeat_timing=4"
 
 
-def marked(cost: Cost, setting: Setting) -> str:
-    """Return a cost for a table, with `MARK` if the machine was busy."""
-    return shown(cost.of(setting)) + (MARK if cost.is_disturbed(setting) else "")
-
-
 def verdict(cost: Cost, setting: Setting, against: Setting) -> str:
-    """Return how the times of two settings compare, in one word."""
+    """Return the verdict on the times of two settings."""
     if times_cheaper(cost, setting, against) is None:
         disturbed = cost.is_disturbed(setting) or cost.is_disturbed(against)
         return BUSY if disturbed and setting.conditions == against.conditions else NOT_TIMED
@@ -231,64 +237,27 @@ def verdict(cost: Cost, setting: Setting, against: Setting) -> str:
 
 
 def basis(cost: Cost, setting: Setting, against: Setting) -> str:
-    """Return the basis of the verdict on two settings, empty without one."""
+    """Return the basis of the verdict on two settings, "" without one."""
     if times_cheaper(cost, setting, against) is None:
         return ""
     return IN_TURN if len(rounds_cheaper(cost, setting, against)) else ALONE
 
 
 def busy_words(section: Section) -> Iterator[str]:
-    """Yield the sentence on times not compared because the machine was busy, and the cure, if there are any."""
-    busy = [each for each in section.settings if any(_is_open(cost, each) for cost in TIMES)]
+    """Yield two sentences if other processes disturbed times: how many settings, and what to do."""
+    busy = [setting for setting in section.settings if any(_is_disturbed(cost, setting) for cost in TIMES)]
     if not busy:
         return
-    told = (
-        f"Other processes took processors from {len(busy)} of {len(section.settings)} settings while they were timed: "
-        "none of these is called faster or slower."
+    yield (
+        f"Other processes disturbed the timing of {len(busy)} of {len(section.settings)} settings: none of these is "
+        "called faster or slower."
     )
-    if any(each.in_turn for each in busy):
-        yield f"{told} The timing in turn was disturbed too: run the same command again on a quiet machine."
+    if any(setting.in_turn for setting in busy):
+        yield "The timing in turn was disturbed too: run the same command again on a quiet machine."
     else:
-        yield f"{told} Run the sweep again on a quiet machine with {CURE}: it trains nothing, it times all in turn."
+        yield f"Run the sweep again on a quiet machine with {CURE}: it trains nothing and times all settings in turn."
 
 
-def _is_open(cost: Cost, setting: Setting) -> bool:
+def _is_disturbed(cost: Cost, setting: Setting) -> bool:
+    """Return whether a time was disturbed and too few undisturbed rounds replace it."""
     return cost.is_disturbed(setting) and np.isfinite(cost.in_turn(setting)).sum() < LEAST_ROUNDS
-
-
-def turns_table(section: Section) -> Table | None:
-    """Return the table of the times in turn and those of the runs; None if nothing was timed in turn."""
-    settings = [each for arm in section.arms for each in section.of(arm) if each.in_turn is not None]
-    if not settings:
-        return None
-    reference = section.reference
-    cells = [_cells(section, each) for each in settings]
-    per = [f"{name}, ms/window" for name in ("train", "infer")]
-    headings = ["mechanism", "look-back"]
-    for name in per:
-        headings += [name, "alone"] + ([f"times less than {reference}", "verdict"] if reference else [])
-    notes = (
-        "after the jobs, one setting after the other in rounds of alternating order: the median of the rounds (least "
-        "to greatest); training: forward, backward and update; alone: the time of the job itself, its whole loop",
-        f"rounds that other processes disturbed are left out; a verdict takes {LEAST_ROUNDS} others at least: all of "
-        f"them agree, and their median is {CLEARLY} or more",
-        f"{MARK}: other processes took processors that the job needed",
-    )
-    return Table("Timed in turn", tuple(headings), cells, notes)
-
-
-def _cells(section: Section, setting: Setting) -> list[str]:
-    cells = [setting.arm, f"{setting.look_back:,}"]
-    against = section.at(section.reference, setting.look_back)
-    for cost in TIMES:
-        cells += [_rounds(cost.in_turn(setting)), marked(cost, setting)]
-        if section.reference:
-            pair = against is not None and against.key != setting.key
-            cells += [_rounds(rounds_cheaper(cost, setting, against)) if pair and against else ""]
-            cells += [verdict(cost, setting, against) if pair and against else ""]
-    return cells
-
-
-def _rounds(values: np.ndarray) -> str:
-    clean = values[np.isfinite(values)]
-    return f"{shown(float(np.median(clean)))} ({from_to(clean.tolist(), shown)})" if len(clean) else NONE

@@ -1,4 +1,4 @@
-// Sorts a table by the column whose heading is clicked; without it the tables stay as they were written.
+// Sorts a table by the column whose heading is clicked; without it the tables keep their order.
 for (const head of document.querySelectorAll(".sorts th")) head.addEventListener("click", () => {
   const table = head.closest("table"), body = table.tBodies[0], place = head.cellIndex;
   const down = head.getAttribute("aria-sort") === "ascending";
@@ -11,7 +11,7 @@ for (const head of document.querySelectorAll(".sorts th")) head.addEventListener
     const gap = numbers ? one.number - two.number : one.text.localeCompare(two.text);
     return (down ? -gap : gap) || one.order - two.order;
   });
-  for (const each of table.querySelectorAll("th")) each.removeAttribute("aria-sort");
+  for (const other of table.querySelectorAll("th")) other.removeAttribute("aria-sort");
   head.setAttribute("aria-sort", down ? "descending" : "ascending");
-  body.append(...rows.map(each => each.row));
+  body.append(...rows.map(sorted => sorted.row));
 });

@@ -10,7 +10,7 @@ from forecast.report.sections import Setting
 MINUS = "\N{MINUS SIGN}"
 
 
-def shown(value: float) -> str:
+def rounded(value: float) -> str:
     """Format with three digits, a dash for NaN."""
     return NONE if math.isnan(value) else three_digits(value)
 
@@ -20,35 +20,35 @@ def score(value: float) -> str:
     return NONE if math.isnan(value) else f"{value:.4f}"
 
 
-def with_spread(value: float, spread: float) -> str:
-    """Format a score with its spread over several seeds."""
-    return score(value) if math.isnan(spread) else f"{value:.4f} ± {spread:.4f}"
+def with_deviation(value: float, deviation: float) -> str:
+    """Format a score with its standard deviation over the seeds, if there are several."""
+    return score(value) if math.isnan(deviation) else f"{value:.4f} ± {deviation:.4f}"
 
 
 def signed(value: float) -> str:
-    """Format with a sign and one decimal, up to four where fewer would hide the side of 0; a dash for NaN."""
+    """Format with a sign and one decimal, up to four where fewer would round to 0; a dash for NaN."""
     if math.isnan(value):
         return NONE
-    places = next((each for each in range(1, 5) if round(value, each)), 0)
+    places = next((count for count in range(1, 5) if round(value, count)), 0)
     return f"{value:+.{places}f}".replace("-", MINUS) if places else "+0.0"
 
 
-def interval_words(comparison: Comparison) -> str:
+def interval_cell(comparison: Comparison) -> str:
     """Return the interval of a difference in per cent, with signs; a dash without one."""
     low, high = comparison.range_per_cent
     return NONE if math.isnan(low) else f"{signed(low)} to {signed(high)}"
 
 
-def level_words(comparison: Comparison) -> str:
+def level_cell(comparison: Comparison) -> str:
     """Return the level of the interval in per cent."""
     return f"{100 * comparison.level:.6g}"
 
 
-def interval_told(comparison: Comparison) -> str:
-    """Return the interval in brackets for a sentence: its level, and whether it may be too narrow."""
+def interval_words(comparison: Comparison) -> str:
+    """Return the interval for a sentence: its level, its ends, and whether it may be too narrow."""
     capped = comparison.interval is not None and comparison.interval.capped
-    told = f"{level_words(comparison)} % interval {interval_words(comparison)} %"
-    return told + (", perhaps too narrow: few windows" if capped else "")
+    words = f"{level_cell(comparison)} % interval {interval_cell(comparison)} %"
+    return words + (", perhaps too narrow" if capped else "")
 
 
 def named(setting: Setting) -> str:
@@ -61,18 +61,19 @@ def listed(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def quality_words(comparison: Comparison) -> str:
-    """Return how the errors of two settings compare, for the end of a sentence."""
-    interval = interval_told(comparison)
+def quality_words(comparison: Comparison, role: str = "") -> str:
+    """Return how a setting's error compares with another's, as a clause; `role` goes before the other's name."""
+    own, against = f"`{comparison.setting.arm}`", f"{role}`{comparison.against.arm}`"
     size = f"{signed(abs(comparison.per_cent)).removeprefix('+')} %"
+    interval = interval_words(comparison)
     if comparison.verdict == BETTER:
-        return f"at {size} lower error ({interval})"
+        return f"{own} has {size} lower error than {against} ({interval})"
     if comparison.verdict == WORSE:
-        return f"at {size} higher error ({interval})"
+        return f"{own} has {size} higher error than {against} ({interval})"
     if comparison.verdict == NOT_TESTED:
-        errors = f"{score(comparison.setting.mean(MSE))} and {score(comparison.against.mean(MSE))}"
-        return f"with test MSE {errors}, a difference that was not tested ({comparison.why})"
-    return f"and no difference in error is shown ({signed(comparison.per_cent)} %, {interval})"
+        errors = [score(setting.mean(MSE)) for setting in (comparison.setting, comparison.against)]
+        return f"{own} has test MSE {errors[0]}, {against} {errors[1]}, not tested: {comparison.why}"
+    return f"{own} and {against} are statistically indistinguishable ({signed(comparison.per_cent)} % MSE, {interval})"
 
 
 def counted(number: int, what: str) -> str:

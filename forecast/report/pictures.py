@@ -19,16 +19,16 @@ from forecast.report.costs import COSTS, Cost, bar_of, comparable, costs_by_look
 from forecast.report.sections import Section, Setting
 
 WIDTH, DPI, FONT_SIZE = 5.2, 130, 9
-"""In inches, pixels an inch, points."""
+"""In inches, pixels per inch, points."""
 
 PANEL, ABOVE, BELOW, LEGEND_ROW = 3.1, 0.4, 0.65, 0.19
-"""Heights in inches: of the panel, above it, below it, of a row of the legend."""
+"""Heights in inches: the panel, above it, below it, one row of the legend."""
 
 COLUMNS = {16: 3, 28: 2}
-"""Columns of a legend by the length of its longest name, one column above that."""
+"""Columns of a legend by the maximum length of its names; one column for longer names."""
 
 MARKER = 6
-"""Size of a point's marker, in typographic points."""
+"""Size of a marker, in typographic points."""
 
 Named = tuple[str, float, float]
 """A name and the two coordinates of its point."""
@@ -41,7 +41,7 @@ Place = dict[str, Any]
 
 
 def _spots(left: tuple[float, float], right: tuple[float, float], middle: tuple[float, float]) -> list[Place]:
-    """Return the places at three points (across, up) and mirrored below, with alignment; the first is preferred."""
+    """Return the places at three points (across, up) and mirrored below, with alignment, in order of preference."""
     spots = ((left, "left"), (right, "right"), (middle, "center"))
     return [
         {"position": (across, up * sign), "ha": ha, "va": "bottom" if sign > 0 else "top"}
@@ -69,7 +69,7 @@ def new_panel(title: str) -> Axes:
 def png(panel: Axes, named: Sequence[Named] = (), lines: Sequence[NamedLine] = ()) -> bytes:
     """Return the panel's figure as a PNG, with a legend below and names beside points and lines.
 
-    The places are computed here: a layout engine would draw everything twice to find the same ones.
+    The layout is computed here: a layout engine would draw everything twice.
     """
     figure = panel.get_figure(root=True)
     assert figure is not None
@@ -94,29 +94,29 @@ def name_axes(panel: Axes, across: str, up: str) -> None:
 
 
 def mark_look_backs(panel: Axes, look_backs: Sequence[int]) -> None:
-    """Make the look-back the horizontal axis, with those that were run as ticks."""
+    """Make the look-back the horizontal axis, with a tick at each measured one."""
     panel.set_xscale("log", base=2)
     panel.xaxis.set_minor_locator(NullLocator())
-    panel.set_xticks(list(look_backs), [f"{each:,}" for each in look_backs])
+    panel.set_xticks(list(look_backs), [f"{look_back:,}" for look_back in look_backs])
 
 
 def plain_numbers(axis: Axis) -> None:
-    """Label a logarithmic axis 20, not 2 × 10¹, also between powers of ten if those are few."""
+    """Label a logarithmic axis with 20, not 2 × 10¹; on a short axis also between the powers of ten."""
     low, high = sorted(axis.get_view_interval())
-    told = "" if high / low > 50 else "25" if high / low > 4 else "123456789"
+    digits = "" if high / low > 50 else "25" if high / low > 4 else "123456789"
 
-    def between(value: float, place: int) -> str:
-        return f"{value:,g}" if f"{value:e}"[0] in told else ""
+    def label(value: float, place: int) -> str:
+        return f"{value:,g}" if f"{value:e}"[0] in digits else ""
 
     axis.set_major_formatter("{x:,g}")
-    axis.set_minor_formatter(FuncFormatter(between))
+    axis.set_minor_formatter(FuncFormatter(label))
 
 
 def _write_names(panel: Axes, named: Sequence[Named], lines: Sequence[NamedLine]) -> None:
     """Write each name beside its line or point, where it covers the fewest names and markers, then lines."""
-    panel.autoscale_view()  # the limits follow what was drawn, or no place is known yet
-    seen = [line for line in panel.lines if line.get_linestyle() != "None"]
-    drawn = [line.get_transform().transform_path(line.get_path()) for line in seen]
+    panel.autoscale_view()  # sets the limits, which the places depend on
+    visible = [line for line in panel.lines if line.get_linestyle() != "None"]
+    drawn = [line.get_transform().transform_path(line.get_path()) for line in visible]
     drawn += [bars.get_transform().transform_path(bar) for bars in panel.collections for bar in bars.get_paths()]
     taken = list(_markers(panel))
     wide = panel.bbox.width * 72 / DPI
@@ -124,13 +124,14 @@ def _write_names(panel: Axes, named: Sequence[Named], lines: Sequence[NamedLine]
     texts = [(_write(panel, name, (0, up), ("axes fraction", "data")), along) for name, up in lines]
     texts += [(_write(panel, name, (across, up), "data"), BESIDE) for name, across, up in named]
     for text, places in texts:
-        tried = []
+        penalties = []
         for number, place in enumerate(places):
             text.set(**place)
             box = text.get_window_extent()
             covered = sum(_common(box, other) for other in taken) - _common(box, panel.bbox)
-            tried.append((round(covered), sum(path.intersects_bbox(box, filled=False) for path in drawn), number))
-        text.set(**places[min(tried)[-1]])
+            crossed = sum(path.intersects_bbox(box, filled=False) for path in drawn)
+            penalties.append((round(covered), crossed, number))
+        text.set(**places[min(penalties)[-1]])
         taken.append(text.get_window_extent())
 
 
@@ -149,17 +150,17 @@ def _common(one: BboxBase, other: BboxBase) -> float:
 
 
 def _write(panel: Axes, text: str, point: tuple[float, float], coordinates: Any) -> Annotation:
-    halo = [withStroke(linewidth=2, foreground="white")]  # what it covers does not strike it out
+    halo = [withStroke(linewidth=2, foreground="white")]  # keeps it legible over lines
     look: dict[str, Any] = {"fontsize": FONT_SIZE - 2, "color": "0.25", "parse_math": False, "path_effects": halo}
     return panel.annotate(text, point, (0, 0), coordinates, "offset points", **look)
 
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-"""Colour-blind safe colours (Okabe and Ito, 2008); the reference is black, the control grey."""
+"""Colours for all forms of colour vision (Okabe and Ito, 2008); the reference is black, the control grey."""
 
 MARKERS, LINES = "sD^vP*X<>p", ("-", "--", ":")
 BAR: dict[str, Any] = {"fmt": "none", "ecolor": "0.6", "elinewidth": 1}
-"""Style of error bars over seeds."""
+"""Style of the error bars over seeds."""
 
 ERROR, LOOK_BACK = "test MSE of z-scores", "look-back, steps"
 
@@ -175,8 +176,8 @@ def draw_pictures(section: Section) -> Iterator[tuple[str, str, bytes]]:
     if len(section.look_backs) > 1:
         yield "look-back-error", "Error against look-back", _error_by_look_back(section, styles)
         for cost in costs:
-            told = f"{cost.title.capitalize()} against look-back"
-            yield f"look-back-{cost.key}", told, _cost_by_look_back(section, cost, styles)
+            caption = f"{cost.title.capitalize()} against look-back"
+            yield f"look-back-{cost.key}", caption, _cost_by_look_back(section, cost, styles)
 
 
 def _styles(section: Section) -> Styles:
@@ -201,9 +202,9 @@ def _trade_off(section: Section, cost: Cost, styles: Styles) -> bytes:
     for arm in section.arms:
         points = [setting for setting in section.of(arm) if setting.key in costs]
         if points:
-            bars = [bar_of(section, cost, each) for each in points]
-            _errors(panel, points, [costs[each.key] for each in points], styles[arm], bars)
-            named += [(f"{each.look_back:,}", costs[each.key], each.mean(MSE)) for each in points]
+            bars = [bar_of(section, cost, setting) for setting in points]
+            _errors(panel, points, [costs[setting.key] for setting in points], styles[arm], bars)
+            named += [(f"{setting.look_back:,}", costs[setting.key], setting.mean(MSE)) for setting in points]
     errors = {setting.key: setting.mean(MSE) for setting in section.settings}
     best = front(section, cost)
     across, up = [costs[key] for key in best], [errors[key] for key in best]
@@ -219,7 +220,7 @@ def _error_by_look_back(section: Section, styles: Styles) -> bytes:
     panel = new_panel(f"{section.title}: error against look-back")
     for arm in section.arms:
         points = section.of(arm)
-        _errors(panel, points, [each.look_back for each in points], styles[arm])
+        _errors(panel, points, [setting.look_back for setting in points], styles[arm])
     lines = _baselines(panel, section)
     mark_look_backs(panel, section.look_backs)
     name_axes(panel, LOOK_BACK, ERROR)
@@ -231,7 +232,7 @@ def _cost_by_look_back(section: Section, cost: Cost, styles: Styles) -> bytes:
     for arm in section.arms:
         if points := costs_by_look_back(section, arm, cost):
             look_backs, costs = list(points), list(points.values())
-            bars = [bar_of(section, cost, each) for each in section.of(arm) if each.look_back in points]
+            bars = [bar_of(section, cost, setting) for setting in section.of(arm) if setting.look_back in points]
             panel.errorbar(look_backs, costs, np.transpose(bars), **BAR)
             panel.plot(look_backs, costs, label=arm, markersize=MARKER, linewidth=1.3, **styles[arm])
     mark_look_backs(panel, section.look_backs)
@@ -248,15 +249,15 @@ def _errors(
     style: dict[str, Any],
     bars: Sequence[tuple[float, float]] | None = None,
 ) -> None:
-    """Draw an arm's errors with their standard deviations over several seeds; `bars` are horizontal."""
-    up = [each.mean(MSE) for each in points]
-    spreads = [each.spread(MSE) if len(each.runs) > 1 else 0.0 for each in points]
-    panel.errorbar(across, up, spreads, np.transpose(bars) if bars else None, **BAR)
+    """Draw an arm's errors with their standard deviations over the seeds; `bars` are horizontal."""
+    up = [setting.mean(MSE) for setting in points]
+    deviations = [setting.deviation(MSE) if len(setting.runs) > 1 else 0.0 for setting in points]
+    panel.errorbar(across, up, deviations, np.transpose(bars) if bars else None, **BAR)
     panel.plot(across, up, label=points[0].arm, markersize=MARKER, linewidth=1.2, alpha=0.9, **style)
 
 
 def _baselines(panel: Axes, section: Section) -> list[NamedLine]:
-    """Draw the baselines near the models' errors as lines across the panel; the table has the others."""
+    """Draw the baselines near the models' errors as horizontal lines; the table has the others."""
     errors = [setting.mean(MSE) for setting in section.settings]
     reach = max(max(errors) - min(errors), 0.05 * max(errors))
     low, high = min(errors) - reach, max(errors) + reach

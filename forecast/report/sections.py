@@ -1,9 +1,9 @@
 """Sections of a report: settings that are compared on the same data.
 
-A *setting* is one configuration, whose runs differ only in their seed. A *section* holds the settings that forecast the
+A *setting* is one configuration; its runs differ only in their seed. A *section* holds the settings that forecast the
 same targets of a table over the same horizon; only these are compared. An *arm* is a setting's mechanism and the few
 options that distinguish it, without its look-back. Its *conditions* are the device, precision and batches of its costs;
-costs under other conditions are not compared.
+costs under different conditions are not compared.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from forecast.runs.read import FinishedRun, InTurn
 
 
 def conditions_of(run: FinishedRun) -> str:
-    """Return the conditions of a run's costs: what changes them but not its scores."""
+    """Return the conditions of a run's costs: facts that change its costs but not its scores."""
     training = run.config["training"]
     processes = int(run.result.get("processes", 1))
     words = [
@@ -45,32 +45,32 @@ class Setting:
 
     @property
     def key(self) -> Key:
-        """Its key in its section."""
+        """The key in its section."""
         return self.arm, self.look_back
 
     @property
     def mechanism(self) -> str:
-        """The self-attention of its encoder."""
+        """The self-attention of the encoder."""
         return str(self.runs[0].config["attention"]["name"])
 
     @property
     def seeds(self) -> list[int]:
-        """The seeds, rising."""
+        """The seeds in rising order."""
         return sorted(run.result["seed"] for run in self.runs)
 
     @property
     def conditions(self) -> str:
-        """Conditions of its costs, of each run if they differ; costs under others are not compared."""
+        """Conditions of the costs; all of them if the runs differ."""
         return " / ".join(dict.fromkeys(map(conditions_of, self.runs)))
 
     @property
     def is_linear_path(self) -> bool:
-        """Whether validation gave no run's encoder-decoder a weight: its forecasts are the linear path's."""
+        """Whether the mixing weight of every run is 0: the forecasts are the linear path's."""
         return all(run.number("model.share") == 0 for run in self.runs)
 
     @property
     def in_turn(self) -> InTurn | None:
-        """Its times in turn with other settings; None unless its runs are of one sweep that measured these."""
+        """Times interleaved with other settings; None unless one sweep measured them for all runs."""
         first, *others = (run.in_turn for run in self.runs)
         return (
             first
@@ -79,28 +79,28 @@ class Setting:
         )
 
     def values(self, path: str) -> np.ndarray:
-        """Return the number of each run at a dotted path of its result."""
+        """Return each run's number at a dotted path of its result."""
         return np.array([run.number(path) for run in self.runs])
 
     def mean(self, path: str) -> float:
         """Return the mean over the seeds, NaN where a run lacks the number."""
         return float(self.values(path).mean())
 
-    def spread(self, path: str) -> float:
-        """Return the standard deviation over the seeds (n - 1), NaN of a single one."""
+    def deviation(self, path: str) -> float:
+        """Return the standard deviation over the seeds (n - 1), NaN for a single seed."""
         return float(self.values(path).std(ddof=1)) if len(self.runs) > 1 else float("nan")
 
 
 REFERENCE, CONTROL = "full", "mean"
-"""The mechanisms to compare with: the exact one, and the one that attends to nothing."""
+"""The mechanisms to compare with: exact attention, and a mean over all positions."""
 
 LONGEST = 24
-"""Longest value in a title, in characters."""
+"""Maximum length of a value in a title, in characters."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """Settings with the same targets and horizon, by arm and rising look-back; `title` (data, horizon) is unique."""
+    """Settings with the same targets and horizon, by arm and look-back; `title` (data, horizon) is unique."""
 
     title: str
     settings: tuple[Setting, ...]
@@ -108,61 +108,61 @@ class Section:
     @property
     def arms(self) -> list[str]:
         """The arms, the reference first and the control last."""
-        found = dict.fromkeys(setting.arm for setting in self.settings)
-        return sorted(found, key=lambda arm: (arm == self.control, arm != self.reference))
+        arms = dict.fromkeys(setting.arm for setting in self.settings)
+        return sorted(arms, key=lambda arm: (arm == self.control, arm != self.reference))
 
     @property
     def look_backs(self) -> list[int]:
-        """All look-backs, rising."""
+        """All look-backs in rising order."""
         return sorted({setting.look_back for setting in self.settings})
 
     @property
     def reference(self) -> str | None:
-        """The arm to compare with: `full` with as few other options as there are, or None."""
+        """The arm to compare with: `full` with the fewest other options, or None."""
         return self._arm_of(REFERENCE)
 
     @property
     def control(self) -> str | None:
-        """The arm of the control, `mean`, if there is one."""
+        """The arm of the control `mean`, or None."""
         return self._arm_of(CONTROL)
 
     def of(self, arm: str) -> list[Setting]:
-        """Return the settings of an arm, by rising look-back."""
-        return [each for each in self.settings if each.arm == arm]
+        """Return the settings of an arm in order of look-back."""
+        return [setting for setting in self.settings if setting.arm == arm]
 
     def at(self, arm: str | None, look_back: int) -> Setting | None:
         """Return the setting of an arm at a look-back."""
-        return next((each for each in self.settings if each.key == (arm, look_back)), None)
+        return next((setting for setting in self.settings if setting.key == (arm, look_back)), None)
 
     def nearest(self, mechanism: str, setting: Setting) -> Setting | None:
         """Return the most similar setting of a mechanism at the same look-back; equal conditions count most."""
         words = set(setting.arm.split(", "))
 
-        def distance(each: Setting) -> tuple[bool, int, str]:
-            return each.conditions != setting.conditions, len(words ^ set(each.arm.split(", "))), each.arm
+        def distance(other: Setting) -> tuple[bool, int, str]:
+            return other.conditions != setting.conditions, len(words ^ set(other.arm.split(", "))), other.arm
 
-        there = [each for each in self.settings if (each.mechanism, each.look_back) == (mechanism, setting.look_back)]
-        return min(there, key=distance, default=None)
+        key = mechanism, setting.look_back
+        return min((one for one in self.settings if (one.mechanism, one.look_back) == key), key=distance, default=None)
 
     def _arm_of(self, mechanism: str) -> str | None:
-        found = {setting.arm for setting in self.settings if setting.mechanism == mechanism}
-        return min(found, key=lambda arm: (arm.count(","), arm), default=None)
+        arms = {setting.arm for setting in self.settings if setting.mechanism == mechanism}
+        return min(arms, key=lambda arm: (arm.count(","), arm), default=None)
 
 
 def sections_of(runs: Sequence[FinishedRun]) -> list[Section]:
-    """Return the sections, those with most runs first; runs that differ only in their seed are one setting."""
-    alike: dict[str, list[FinishedRun]] = {}
+    """Return the sections, those with the most runs first; runs that differ only in their seed are one setting."""
+    by_data: dict[str, list[FinishedRun]] = {}
     for run in runs:
-        alike.setdefault(data_key(run.result), []).append(run)
-    groups = sorted(alike.values(), key=len, reverse=True)
+        by_data.setdefault(data_key(run.result), []).append(run)
+    groups = sorted(by_data.values(), key=len, reverse=True)
     titles = [f"{group[0].result['data']['name']}, horizon {group[0].config['horizon']:,}" for group in groups]
-    apart = facts_apart(titles, [_data_facts(group[0]) for group in groups], differing)
-    words = [", ".join(f"{key} {_short(value)}" for key, value in own.items()) for own in apart]
-    told = [
-        f"{title} ({said or place})" if titles.count(title) > 1 else title
-        for place, (title, said) in enumerate(zip(titles, words, strict=True), 1)
+    facts = facts_apart(titles, [_data_facts(group[0]) for group in groups], differing)
+    words = [", ".join(f"{key} {_short(value)}" for key, value in own.items()) for own in facts]
+    unique = [
+        f"{title} ({text or place})" if titles.count(title) > 1 else title
+        for place, (title, text) in enumerate(zip(titles, words, strict=True), 1)
     ]
-    return [Section(title, _settings(group)) for title, group in zip(told, groups, strict=True)]
+    return [Section(title, _settings(group)) for title, group in zip(unique, groups, strict=True)]
 
 
 def _data_facts(run: FinishedRun) -> dict[str, object]:
@@ -183,21 +183,21 @@ def _short(value: object) -> str:
 
 def _settings(runs: Sequence[FinishedRun]) -> tuple[Setting, ...]:
     groups: dict[str, list[FinishedRun]] = {}
-    for run in sorted(runs, key=lambda each: each.result["seed"]):
+    for run in sorted(runs, key=lambda run: run.result["seed"]):
         groups.setdefault(run.of, []).append(run)
     firsts = [group[0] for group in groups.values()]
     names = arm_labels([run.config for run in firsts])
     keys = [(name, run.config["context_length"]) for name, run in zip(names, firsts, strict=True)]
-    apart = facts_apart(keys, [_conditions(run) for run in firsts], differing)
+    facts = facts_apart(keys, [_conditions(run) for run in firsts], differing)
     settings = [
         Setting(", ".join([name, *words.values()]), look_back, tuple(group))
-        for (name, look_back), words, group in zip(keys, apart, groups.values(), strict=True)
+        for (name, look_back), words, group in zip(keys, facts, groups.values(), strict=True)
     ]
-    return tuple(sorted(settings, key=lambda each: each.key))
+    return tuple(sorted(settings, key=lambda setting: setting.key))
 
 
 def _conditions(run: FinishedRun) -> dict[str, str]:
-    """Return device, precision and batch size, to distinguish equal names."""
+    """Return device, precision and batch size, which distinguish equal names."""
     size = run.config["training"].get("evaluation_batch_size")
     return {
         "device": str(run.result["device"]),

@@ -1,6 +1,7 @@
 """Tables of a report."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from forecast.common.files import look_up, read_json
 from forecast.common.tables import Table
 from forecast.common.text import NONE, from_to
+from forecast.common.timing import LEAST_ROUNDS
 from forecast.evaluation.significance import DRAWS, LEVEL, Interval
 from forecast.report.budget import facts_of
 from forecast.report.comparisons import LEAST_FREEDOM, MSE, Baseline, Comparison, Comparisons, SeedSpread, baselines_of
@@ -26,115 +28,61 @@ from forecast.report.costs import (
     crossing_words,
     front,
     main_conditions,
-    marked,
+    rounds_cheaper,
     times_cheaper,
+    verdict,
 )
-from forecast.report.phrases import interval_words, level_words, score, shown, signed, with_spread
+from forecast.report.phrases import interval_cell, level_cell, rounded, score, signed, with_deviation
 from forecast.report.sections import REFERENCE, Section, Setting
 from forecast.runs.read import FIGURES, SCORES, FinishedRun
 from forecast.runs.run import TRANSPLANT
 
-LOWEST = ", the lowest"
-"""Suffix of a setting that others are compared with for its lowest error."""
 
+@dataclass(frozen=True)
+class FoldingTable(Table):
+    """A table whose columns with the headings `folded` are hidden at first; the first `keys` columns name a row."""
 
-def equal_table(section: Section) -> Table:
-    """Return the table of equal and differing facts."""
-    notes = (
-        "other keys of the configuration are listed where they differ; what is not listed was the same in all, "
-        "names, paths and how often progress was shown or saved aside",
-    )
-    return Table("Held equal", ("what", "state", "values"), facts_of(section), notes, words=3)
+    folded: Sequence[str] = ()
+    keys: int = 2
 
+    def narrow(self) -> Table:
+        """Return the table without the folded columns, with all notes."""
+        return self._columns(self.title, [heading not in self.folded for heading in self.headings], self.notes)
 
-def comparison_table(comparisons: Comparisons) -> Table | None:
-    """Return the table of paired comparisons, None where there is nothing to compare."""
-    headings = (
-        *("mechanism", "look-back", "against", "MSE, % more", "interval, %", "level, %", "verdict"),
-        *("windows", "block, windows"),
-    )
-    cells = [_comparison_cells(each) for each in comparisons.every]
-    return Table("Compared window by window", headings, cells, _comparison_notes(comparisons)) if cells else None
+    def rest(self) -> Table:
+        """Return the table of the folded columns and the keys, without notes."""
+        shown = [place < self.keys or heading in self.folded for place, heading in enumerate(self.headings)]
+        return self._columns(f"{self.title}: more columns", shown, ())
 
-
-def _comparison_cells(each: Comparison) -> list[str]:
-    there = f" at {each.against.look_back:,}" if each.against.look_back != each.setting.look_back else ""
-    lowest = "" if each.level == LEVEL else LOWEST
-    settings = [each.setting.arm, f"{each.setting.look_back:,}", each.against.arm + there + lowest]
-    counts = [NONE, NONE] if each.interval is None else [f"{each.interval.count:,}", _block(each.interval)]
-    return [*settings, signed(each.per_cent), interval_words(each), level_words(each), each.verdict, *counts]
-
-
-def _block(interval: Interval) -> str:
-    return f"{interval.block:,}" + (" (a fifth)" if interval.capped else "")
-
-
-def _comparison_notes(comparisons: Comparisons) -> tuple[str, ...]:
-    untested = {each.why for each in comparisons.every if each.interval is None}
-    among = {each.level for each in comparisons.with_best.values()} - {LEVEL}
-    return (
-        f"each setting against `{REFERENCE}` and the control at its look-back, and against the lowest error of all; an "
-        "interval for each, none for all of them together",
-        *(
-            f"the lowest was chosen on these windows: those intervals are of {100 * level:.6g} %, at which those of "
-            f"all pairs hold together at {100 * LEVEL:g} %"
-            for level in among
-        ),
-        "of each test window's MSE, averaged over the seeds first: the interval speaks of further windows of this "
-        f"series{_seeds_note(comparisons.seeds)}",
-        f"circular block bootstrap (Politis and Romano 1992), {DRAWS:,} draws: neighbouring windows share targets, so "
-        "a block is twice as long as they do, longer where the differences' own autocorrelation asks for it (Politis "
-        "and White 2004, corrected 2009); stretched for the few blocks (Hesterberg 2015)",
-        *(
-            ("a fifth: longer blocks were asked for than a fifth of the windows; the interval may be too narrow",)
-            if any(each.interval and each.interval.capped for each in comparisons.every)
-            else ()
-        ),
-        *(f"not tested: {why}" for why in sorted(untested)),
-    )
-
-
-def _seeds_note(seeds: SeedSpread) -> str:
-    """Return the note on the spread over seeds."""
-    if seeds.freedom < LEAST_FREEDOM:
-        return ", not of further seeds"
-    return (
-        f" and of further seeds: the MSE varies by {100 * seeds.share:.2g} % from one to another (standard deviation, "
-        f"one for all settings, {seeds.freedom} degrees of freedom; Student's, added in quadrature)"
-    )
-
-
-def command_table(section: Section) -> Table:
-    """Return the table of the commands of all runs."""
-    cells = [
-        [setting.arm, f"{setting.look_back:,}", str(run.result["seed"]), run.name, f"`{run.result['command']}`"]
-        for setting in section.settings
-        for run in setting.runs
-    ]
-    return Table("Commands", ("mechanism", "look-back", "seed", "folder", "command"), cells, words=5)
-
-
-def left_out_table(left_out: Sequence[tuple[str, str]]) -> Table | None:
-    """Return the table of folders left out, None if there are none."""
-    return Table("Left out", ("folder", "why"), left_out, words=2) if left_out else None
+    def _columns(self, title: str, shown: Sequence[bool], notes: Sequence[str]) -> Table:
+        rows = (self.headings, *self.cells)
+        headings, *cells = ([cell for cell, is_in in zip(row, shown, strict=True) if is_in] for row in rows)
+        return Table(title, headings, cells, notes, self.words)
 
 
 HEADINGS = {"rmse": "RMSE", "smape": "sMAPE, %", "wape": "WAPE, %", "mase": "MASE"}
 """Short names of scores."""
 
+MAE, VALIDATION, SKILL, SHARE = "test.scaled.mae", "validation.scaled.mse", "test.skill", "model.share"
+
+LETTERS = {TRAINING.key: "T", INFERENCE.key: "I", MEMORY.key: "M"}
+"""Letters of the costs in the column `not dominated`."""
+
+_BUSY_NOTE = f"{MARK}: other processes disturbed the timing; such a time is not compared."
+
 
 def score_paths(results: Iterable[dict[str, Any]]) -> dict[str, str]:
-    """Return column → dotted path of every score of the test and validation parts, those of the sweep's table first.
+    """Return column → dotted path of every score of the test and validation splits; those of the sweep's table first.
 
-    A score in original units ends in `_original` if z-scores have one of the same name.
+    A score in original units ends in `_original` if a score of z-scores has the same name.
     """
     paths = dict(SCORES)
     for result in results:
-        for part in ("test", "validation"):
-            scaled, original = (look_up(result, f"{part}.{unit}") or {} for unit in ("scaled", "original"))
-            found = {f"{part}_{name}": f"{part}.scaled.{name}" for name in scaled}
-            found |= {f"{part}_{name}{'_original' * (name in scaled)}": f"{part}.original.{name}" for name in original}
-            paths |= {column: path for column, path in found.items() if path not in paths.values()}
+        for split in ("test", "validation"):
+            scaled, original = (look_up(result, f"{split}.{unit}") or {} for unit in ("scaled", "original"))
+            new = {f"{split}_{name}": f"{split}.scaled.{name}" for name in scaled}
+            new |= {f"{split}_{name}{'_original' * (name in scaled)}": f"{split}.original.{name}" for name in original}
+            paths |= {column: path for column, path in new.items() if path not in paths.values()}
     return paths
 
 
@@ -151,69 +99,69 @@ def more_scores(section: Section) -> dict[str, str]:
         if column.startswith("test_") and not column.endswith("_original")
     }
     elsewhere = ("mse", "mae", "windows")
-    held = {name: path for name, path in names.items() if name not in elsewhere and _is_held(section, path)}
-    return {HEADINGS.get(name, name): path for name, path in held.items()}
+    runs = [run for setting in section.settings for run in setting.runs]
+    return {
+        HEADINGS.get(name, name): path
+        for name, path in names.items()
+        if name not in elsewhere and any(look_up(run.result, path) is not None for run in runs)
+    }
 
 
-def _is_held(section: Section, path: str) -> bool:
-    return any(look_up(run.result, path) is not None for setting in section.settings for run in setting.runs)
-
-
-MAE, VALIDATION, SKILL, SHARE = "test.scaled.mae", "validation.scaled.mse", "test.skill", "model.share"
-
-LETTERS = {TRAINING.key: "T", INFERENCE.key: "I", MEMORY.key: "M"}
-"""Letters of the costs in the column `not dominated`."""
-
-
-_BUSY_NOTE = f"{MARK}: other processes took processors that the run needed; such a time is compared with none"
-
-
-def result_table(section: Section) -> Table:
+def result_table(section: Section) -> FoldingTable:
     """Return the table of the settings and baselines: errors, costs, and where they are not dominated."""
     more = more_scores(section)
     fronts = {cost.key: front(section, cost) for cost in COSTS}
-    weighs = any(not np.isnan(setting.values(SHARE)).all() for setting in section.settings)
-    share = ("enc.-dec., %",) if weighs else ()
+    is_weighted = any(not np.isnan(setting.values(SHARE)).all() for setting in section.settings)
+    share = ("enc.-dec., %",) if is_weighted else ()
+    folded = ("skill, %", "val. MSE", *share, *more, "fit, min", "best step")
     headings = (
         *("mechanism", "look-back", "seeds", "test MSE", "test MAE"),
         *("train, ms/window", "infer, ms/window", "peak MiB", "not dominated"),
-        *("skill, %", "val. MSE", *share, *more, "fit, min", "best step"),
+        *folded,
     )
-    settings = [_cells(each, _letters(each, fronts), more, weighs) for arm in section.arms for each in section.of(arm)]
-    baselines = [_baseline_cells(each, more, weighs) for each in baselines_of(section)]
+    settings = [setting for arm in section.arms for setting in section.of(arm)]
+    cells = [_result_cells(setting, _letters(setting, fronts), more, is_weighted) for setting in settings]
+    baselines = [_baseline_cells(baseline, more, is_weighted) for baseline in baselines_of(section)]
     notes = (
-        "MSE, MAE: on z-scores of the training part, mean ± standard deviation over the seeds; val.: of the part that "
-        "chose the step; skill: test MSE against seasonal naive; the last rows: baselines on the same windows",
-        *(("enc.-dec.: its weight in the forecast, by validation; the rest is the linear path's",) if weighs else ()),
-        "train: the training loop by a clock on the wall, validation and logging aside; infer: the forward pass in "
-        "batches; peak: of the device, on a CPU of the whole process with its libraries; of several seeds the median; "
-        "fit: first batch to last",
-        "not dominated: nothing else has as low an error and a lower cost, of T training time, I inference time, "
-        f"M memory; compared are costs under {main_conditions(section)}"
-        + (", times as in the table Timed in turn" if any(compared_in_turn(section, cost) for cost in TIMES) else ""),
-        *((_BUSY_NOTE,) if any(cost.is_disturbed(each) for cost in TIMES for each in section.settings) else ()),
+        "MSE, MAE: on z-scores of the training split, mean ± standard deviation over the seeds.",
+        "The last rows are baselines on the same windows. skill: test MSE relative to seasonal naive.",
+        "val.: the validation split, which selected the step.",
+        *(("enc.-dec.: mixing weight of the encoder-decoder; the linear path has the rest.",) if is_weighted else ()),
+        "train: wall time of the training loop, without validation and logging. infer: the forward pass in batches.",
+        "peak: peak memory of the device; on a CPU, of the whole process with its libraries.",
+        "Costs are medians over the seeds. fit: from the first batch to the last.",
+        "not dominated: no other setting has both a lower error and a lower cost. T: training time, I: inference time, "
+        "M: memory.",
+        f"Costs are compared under {main_conditions(section)}"
+        + (", times as in the table Timed in turn." if any(compared_in_turn(section, cost) for cost in TIMES) else "."),
+        *((_BUSY_NOTE,) if any(cost.is_disturbed(setting) for cost in TIMES for setting in section.settings) else ()),
     )
-    return Table("Results", headings, settings + baselines, notes)
+    return FoldingTable("Results", headings, cells + baselines, notes, folded=folded)
 
 
-def _cells(setting: Setting, not_dominated: str, more: dict[str, str], weighs: bool) -> list[str]:
+def _result_cells(setting: Setting, not_dominated: str, more: dict[str, str], is_weighted: bool) -> list[str]:
     return [
         setting.arm,
         f"{setting.look_back:,}",
         f"{len(setting.runs)}",
-        *(with_spread(setting.mean(path), setting.spread(path)) for path in (MSE, MAE)),
-        *(marked(cost, setting) for cost in COSTS),
+        *(with_deviation(setting.mean(path), setting.deviation(path)) for path in (MSE, MAE)),
+        *(_with_mark(cost, setting) for cost in COSTS),
         not_dominated,
         signed(100 * setting.mean(SKILL)),
         score(setting.mean(VALIDATION)),
-        *([shown(100 * setting.mean(SHARE))] if weighs else []),
-        *(shown(setting.mean(path)) for path in more.values()),
-        shown(setting.mean("speed.fit_seconds") / 60),
+        *([rounded(100 * setting.mean(SHARE))] if is_weighted else []),
+        *(rounded(setting.mean(path)) for path in more.values()),
+        rounded(setting.mean("speed.fit_seconds") / 60),
         f"{setting.mean('model.best_step'):,.0f} of {setting.mean('model.steps'):,.0f}",
     ]
 
 
-def _baseline_cells(baseline: Baseline, more: dict[str, str], weighs: bool) -> list[str]:
+def _with_mark(cost: Cost, setting: Setting) -> str:
+    """Return a cost, with `MARK` if other processes disturbed it."""
+    return rounded(cost.of(setting)) + (MARK if cost.is_disturbed(setting) else "")
+
+
+def _baseline_cells(baseline: Baseline, more: dict[str, str], is_weighted: bool) -> list[str]:
     def number(path: str) -> float:
         value = look_up(baseline.scores, path)
         return float("nan") if value is None else float(value)
@@ -221,8 +169,8 @@ def _baseline_cells(baseline: Baseline, more: dict[str, str], weighs: bool) -> l
     return [
         *(baseline.label, "", "", score(number(MSE)), score(number(MAE))),
         *([""] * (len(COSTS) + 1)),
-        *(signed(100 * baseline.skill), score(number(VALIDATION)), *([""] if weighs else [])),
-        *(shown(number(path)) for path in more.values()),
+        *(signed(100 * baseline.skill), score(number(VALIDATION)), *([""] if is_weighted else [])),
+        *(rounded(number(path)) for path in more.values()),
         *("", ""),
     ]
 
@@ -233,21 +181,23 @@ def _letters(setting: Setting, fronts: dict[str, list[tuple[str, int]]]) -> str:
 
 def range_table(section: Section) -> Table | None:
     """Return the table of the costs' ranges over seeds; None if no setting has several."""
-    settings = [each for arm in section.arms for each in section.of(arm) if len(each.runs) > 1]
+    settings = [setting for arm in section.arms for setting in section.of(arm) if len(setting.runs) > 1]
     if not settings:
         return None
-    cells = [[each.arm, f"{each.look_back:,}", *(_with_range(cost, each) for cost in COSTS)] for each in settings]
+    cells = [
+        [setting.arm, f"{setting.look_back:,}", *(_with_range(cost, setting) for cost in COSTS)] for setting in settings
+    ]
     notes = (
-        "the median over the seeds (least to greatest): clocks err upwards, where others use the machine by much",
-        "bars in the pictures: these, and of errors ± the standard deviation",
+        "Median over the seeds (least to greatest): measured times err upwards, by much on a busy machine.",
+        "The bars in the pictures show these ranges, and ± one standard deviation of the errors.",
     )
     return Table("Costs over the seeds", ("mechanism", "look-back", *(cost.heading for cost in COSTS)), cells, notes)
 
 
 def _with_range(cost: Cost, setting: Setting) -> str:
     """Return the median over the seeds, with the range if its ends look different."""
-    told, over = shown(cost.of(setting)), from_to(cost.values(setting).tolist(), shown)
-    return told if told in (over, NONE) else f"{told} ({over})"
+    median, ends = rounded(cost.of(setting)), from_to(cost.values(setting).tolist(), rounded)
+    return median if median in (ends, NONE) else f"{median} ({ends})"
 
 
 def front_table(section: Section) -> Table:
@@ -257,10 +207,10 @@ def front_table(section: Section) -> Table:
     for cost in COSTS:
         costs = comparable(section, cost)
         for key in front(section, cost):
-            told = f"{shown(costs[key])} {cost.unit}"
-            cells.append([cost.title, key[0], f"{key[1]:,}", told, score(settings[key].mean(MSE))])
-    notes = ("by the means alone; whether two errors differ at all, the comparison window by window says",)
-    return Table("Not dominated", ("against", "mechanism", "look-back", "cost", "test MSE"), cells, notes)
+            words = f"{rounded(costs[key])} {cost.unit}"
+            cells.append([cost.title, key[0], f"{key[1]:,}", words, score(settings[key].mean(MSE))])
+    notes = ("By the means alone; the table Compared window by window shows which errors differ.",)
+    return Table("Not dominated", ("against", "mechanism", "look-back", "cost", "test MSE"), cells, notes, words=2)
 
 
 def crossing_table(section: Section) -> Table | None:
@@ -279,25 +229,132 @@ def crossing_table(section: Section) -> Table | None:
         if arm != reference
     ]
     notes = (
-        f"from which look-back on it costs less than `{reference}`, up to the longest; between two look-backs that "
-        "were measured, on the straight line of log cost on log look-back (interpolated, not measured)",
-        f"times less: below 1 it costs more; nearer to 1 than {CLEARLY}, or where seeds overlap, not clearly less",
+        f"less from look-back: from there up to the longest look-back, the mechanism costs less than `{reference}`.",
+        "Between measured look-backs, log cost is interpolated linearly over log look-back.",
+        f"times less: below 1 it costs more. A ratio below {CLEARLY}, or overlapping seeds, is not clearly less.",
     )
-    return Table("Where leaving pays", headings, cells, notes)
+    return Table("Where mechanisms cost less", headings, cells, notes)
 
 
 def _longest_ratios(section: Section, arm: str) -> list[str]:
-    both = [
-        (own, reference)
+    pairs = [
+        (setting, against)
         for look_back in section.look_backs
-        if (own := section.at(arm, look_back)) and (reference := section.at(section.reference, look_back))
+        if (setting := section.at(arm, look_back)) and (against := section.at(section.reference, look_back))
     ]
-    if not both:
+    if not pairs:
         return [NONE] * len(COSTS)
-    ratios = [times_cheaper(cost, *both[-1]) for cost in COSTS]
-    look_back = both[-1][0].look_back
+    ratios = [times_cheaper(cost, *pairs[-1]) for cost in COSTS]
+    look_back = pairs[-1][0].look_back
     at = "" if look_back == section.look_backs[-1] else f" at {look_back:,}"
-    return [NONE if ratio is None else shown(ratio) + at for ratio in ratios]
+    return [NONE if ratio is None else rounded(ratio) + at for ratio in ratios]
+
+
+def turns_table(section: Section) -> FoldingTable | None:
+    """Return the table of the interleaved times beside those of the runs; None without interleaved times."""
+    settings = [setting for arm in section.arms for setting in section.of(arm) if setting.in_turn is not None]
+    if not settings:
+        return None
+    reference = section.reference
+    headings = ["mechanism", "look-back"]
+    for name in ("train", "infer"):
+        headings += [f"{name}, ms/window", f"{name} alone"]
+        headings += [f"{name}, times less than {reference}", f"{name} verdict"] if reference else []
+    notes = (
+        "After the jobs, all settings are timed one after the other, in rounds of alternating order.",
+        "A time is the median of the rounds (least to greatest). train: forward, backward and update.",
+        "alone: the time of the job itself; in training, of its whole loop.",
+        f"A verdict needs at least {LEAST_ROUNDS} undisturbed rounds that all agree, with a median of at least "
+        f"{CLEARLY}. Disturbed rounds are left out.",
+        f"{MARK}: other processes disturbed the job.",
+    )
+    cells = [_turn_cells(section, setting) for setting in settings]
+    return FoldingTable("Timed in turn", headings, cells, notes, folded=("train alone", "infer alone"))
+
+
+def _turn_cells(section: Section, setting: Setting) -> list[str]:
+    cells = [setting.arm, f"{setting.look_back:,}"]
+    against = section.at(section.reference, setting.look_back)
+    for cost in TIMES:
+        cells += [_rounds(cost.in_turn(setting)), _with_mark(cost, setting)]
+        if section.reference:
+            is_pair = against is not None and against.key != setting.key
+            cells += [_rounds(rounds_cheaper(cost, setting, against)) if is_pair and against else ""]
+            cells += [verdict(cost, setting, against) if is_pair and against else ""]
+    return cells
+
+
+def _rounds(values: np.ndarray) -> str:
+    clean = values[np.isfinite(values)]
+    return f"{rounded(float(np.median(clean)))} ({from_to(clean.tolist(), rounded)})" if len(clean) else NONE
+
+
+LOWEST = ", the lowest"
+"""Suffix of the setting with the lowest error."""
+
+
+def comparison_table(comparisons: Comparisons) -> FoldingTable | None:
+    """Return the table of paired comparisons; None if there is nothing to compare."""
+    headings = (
+        *("mechanism", "look-back", "against", "MSE, % more", "interval, %", "level, %", "verdict"),
+        *("windows", "block, windows"),
+    )
+    cells = [_comparison_cells(pair) for pair in comparisons.every]
+    if not cells:
+        return None
+    folded = ("level, %", "windows", "block, windows")
+    notes = _comparison_notes(comparisons)
+    return FoldingTable("Compared window by window", headings, cells, notes, folded=folded, keys=3)
+
+
+def _comparison_cells(pair: Comparison) -> list[str]:
+    at = f" at {pair.against.look_back:,}" if pair.against.look_back != pair.setting.look_back else ""
+    lowest = "" if pair.level == LEVEL else LOWEST
+    settings = [pair.setting.arm, f"{pair.setting.look_back:,}", pair.against.arm + at + lowest]
+    counts = [NONE, NONE] if pair.interval is None else [f"{pair.interval.count:,}", _block(pair.interval)]
+    return [*settings, signed(pair.per_cent), interval_cell(pair), level_cell(pair), pair.verdict, *counts]
+
+
+def _block(interval: Interval) -> str:
+    return f"{interval.block:,}" + (" (a fifth)" if interval.capped else "")
+
+
+def _comparison_notes(comparisons: Comparisons) -> tuple[str, ...]:
+    untested = {pair.why for pair in comparisons.every if pair.interval is None}
+    corrected = {pair.level for pair in comparisons.with_best.values()} - {LEVEL}
+    return (
+        f"Each setting is compared with `{REFERENCE}` and the control at its look-back, and with the lowest error of "
+        "all settings.",
+        f"Each comparison has its own interval, at {100 * LEVEL:g} %.",
+        *(
+            f"The lowest error was chosen on these windows: its intervals are at {100 * level:.6g} %, Bonferroni-"
+            "corrected for all pairs of settings."
+            for level in corrected
+        ),
+        "The compared numbers are each test window's MSE, averaged over the seeds.",
+        _seeds_note(comparisons.seeds),
+        f"Intervals: circular block bootstrap (Politis and Romano 1992) with {DRAWS:,} draws, stretched for few blocks "
+        "(Hesterberg 2015).",
+        "Neighbouring windows share targets. A block is at least twice as long as they do, and longer if the "
+        "autocorrelation is long (Politis and White 2004, corrected 2009).",
+        *(
+            ("a fifth: the block length is limited to a fifth of the windows; the interval may be too narrow.",)
+            if any(pair.interval and pair.interval.capped for pair in comparisons.every)
+            else ()
+        ),
+        *(f"not tested: {why}" for why in sorted(untested)),
+    )
+
+
+def _seeds_note(seeds: SeedSpread) -> str:
+    """Return the note on the variance between seeds."""
+    if seeds.freedom < LEAST_FREEDOM:
+        return "The intervals hold for further windows of this series, not for further seeds."
+    return (
+        "The intervals hold for further windows of this series and for further seeds. The MSE has a relative standard "
+        f"deviation of {100 * seeds.share:.2g} % over seeds, pooled over all settings ({seeds.freedom} degrees of "
+        "freedom). Student's t of it is added in quadrature."
+    )
 
 
 TITLE = "Transplanted"
@@ -313,43 +370,68 @@ def transplant_table(section: Section) -> Table | None:
             damaged += [run.name] * (transplants is None)
             for key, numbers in (transplants or {}).items():
                 by_key.setdefault(key, []).append(numbers)
-        for (look_back, attention), each in sorted(by_key.items()):
-            mse, mae, more, times = np.mean(each, axis=0)
-            there = [setting.arm, f"{setting.look_back:,}", attention, f"{look_back:,}", str(len(each))]
-            cells.append([*there, score(mse), score(mae), signed(more), shown(times)])
+        for (look_back, attention), rows in sorted(by_key.items()):
+            mse, mae, more, times = np.mean(rows, axis=0)
+            names = [setting.arm, f"{setting.look_back:,}", attention, f"{look_back:,}", str(len(rows))]
+            cells.append([*names, score(mse), score(mae), signed(more), rounded(times)])
     headings = (
         *("trained with", "at look-back", "run with", "at look-back", "seeds", "test MSE", "test MAE"),
         *("MSE, % more", "times its time"),
     )
     notes = (
-        "the weights of a run under another mechanism or look-back, nothing trained anew (`python -m forecast.predict."
-        "transplant`); % more, times: against the same weights as they were trained, scored beside them",
-        *(f"{name}: its {TRANSPLANT} is not readable, and left out" for name in damaged),
+        "The weights of a run under another mechanism or look-back, without further training (`python -m "
+        "forecast.predict.transplant`).",
+        "% more, times: relative to the same weights as trained, scored in the same run.",
+        *(f"{name}: its {TRANSPLANT} is not readable and is left out" for name in damaged),
     )
     return Table(TITLE, headings, cells, notes) if cells or damaged else None
 
 
 def transplants_of(run: FinishedRun) -> dict[tuple[int, str], Sequence[float]] | None:
-    """Return the transplants of a run by look-back and mechanism, empty if none was tried; None if unreadable.
+    """Return the transplants of a run by look-back and mechanism, empty without any; None if unreadable.
 
-    The values are MSE, MAE, % more MSE than as trained, and times the time as trained.
+    The values are MSE, MAE, % more MSE than as trained, and time relative to the time as trained.
     """
     try:
         content = read_json(run.folder / TRANSPLANT)
         if content is None:
             return {}
         trained, *others = content["scored"]
-        return {(int(each["context_length"]), str(each["attention"])): _beside(each, trained) for each in others}
+        return {(int(row["context_length"]), str(row["attention"])): _relative(row, trained) for row in others}
     except (OSError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError):
         return None
 
 
-def _beside(found: Mapping[str, Any], trained: Mapping[str, Any]) -> Sequence[float]:
-    (mse, mae, seconds), (own_mse, _, own_seconds) = (
+def _relative(row: Mapping[str, Any], trained: Mapping[str, Any]) -> Sequence[float]:
+    (mse, mae, seconds), (trained_mse, _, trained_seconds) = (
         [
             float("nan") if value is None else float(value)
-            for value in (each["test"]["mse"], each["test"]["mae"], each["seconds_per_window"])
+            for value in (line["test"]["mse"], line["test"]["mae"], line["seconds_per_window"])
         ]
-        for each in (found, trained)
+        for line in (row, trained)
     )
-    return mse, mae, 100 * (mse / own_mse - 1), seconds / own_seconds
+    return mse, mae, 100 * (mse / trained_mse - 1), seconds / trained_seconds
+
+
+def equal_table(section: Section) -> Table:
+    """Return the table of facts that are equal, differ or are compared."""
+    notes = (
+        "Other keys of the configuration are listed if they differ. All keys that are not listed are equal, except "
+        "names, paths and how often progress is shown or saved.",
+    )
+    return Table("Held equal", ("what", "state", "values"), facts_of(section), notes, words=3)
+
+
+def command_table(section: Section) -> Table:
+    """Return the table of the commands of all runs."""
+    cells = [
+        [setting.arm, f"{setting.look_back:,}", str(run.result["seed"]), run.name, f"`{run.result['command']}`"]
+        for setting in section.settings
+        for run in setting.runs
+    ]
+    return Table("Commands", ("mechanism", "look-back", "seed", "folder", "command"), cells, words=5)
+
+
+def left_out_table(left_out: Sequence[tuple[str, str]]) -> Table | None:
+    """Return the table of folders left out; None if there are none."""
+    return Table("Left out", ("folder", "why"), left_out, words=2) if left_out else None

@@ -8,26 +8,26 @@ from forecast.evaluation.significance import autocovariances, block_length, mean
 from tests.report.made import HORIZON, correlated
 
 
-def test_autocovariances_are_those_of_the_definition() -> None:
+def test_autocovariances_equal_their_definition() -> None:
     series = correlated(0, 300, phi=0.8) + 5
     centred = series - series.mean()
     direct = [float(centred[: 300 - lag] @ centred[lag:]) / 300 for lag in range(300)]
     np.testing.assert_allclose(autocovariances(series), direct, atol=1e-12)
 
 
-def test_blocks_are_as_long_as_the_formula_asks_where_the_autocorrelation_is_known() -> None:
-    """Of an autoregression of .9 the sums are known: the best block for 20,000 values is 139 long."""
-    ratio = 2 * 0.9 / (1 - 0.9**2)  # of the sum of |k| R(k) to that of R(k)
+def test_the_block_length_is_optimal_for_a_known_autocorrelation() -> None:
+    """For an autoregression of 0.9 the sums are known: the best block length for 20,000 values is 139."""
+    ratio = 2 * 0.9 / (1 - 0.9**2)  # sum of |k| R(k) over sum of R(k)
     best = (1.5 * ratio**2 * 20000) ** (1 / 3)
-    found = [block_length(correlated(seed, 20000, phi=0.9)) for seed in range(5)]
+    lengths = [block_length(correlated(seed, 20000, phi=0.9)) for seed in range(5)]
     assert round(best) == 139
-    assert np.mean(found) == pytest.approx(best, rel=0.15)
+    assert np.mean(lengths) == pytest.approx(best, rel=0.15)
     assert block_length(np.random.default_rng(0).standard_normal(20000)) < 10
     assert block_length(np.ones(100)) == 1
 
 
-def test_draws_vary_as_much_as_the_block_means_say() -> None:
-    """The variance of the circular block bootstrap's mean is known: that of all blocks' means, over their number."""
+def test_the_width_of_the_interval_follows_from_the_variance_of_the_block_means() -> None:
+    """The variance of the circular block bootstrap's mean is the variance of all block means over their number."""
     series = correlated(3, 960)
     interval = mean_interval(series, 48, draws=40_000)
     assert interval is not None
@@ -43,14 +43,14 @@ def test_a_block_is_at_least_twice_the_overlap_and_at_most_a_fifth_of_the_series
     for overlap, block in ((96, 192), (336, 400), (1, None), (401, ...)):
         interval = mean_interval(noise, overlap, draws=200)
         if block is ...:
-            assert interval is None  # four blocks would say nothing
+            assert interval is None  # four blocks are too few
             continue
         assert interval is not None
         assert interval.block == block or (block is None and 4 <= interval.block < 20)
         assert interval.capped == (overlap == 336)
 
 
-def test_the_same_series_gives_the_same_interval_and_another_unit_the_same_in_it() -> None:
+def test_the_interval_is_reproducible_and_scales_with_the_unit() -> None:
     series = correlated(1)
     once, again, tenfold = (mean_interval(values, HORIZON) for values in (series, series.copy(), 10 * series))
     assert once == again
@@ -59,22 +59,22 @@ def test_the_same_series_gives_the_same_interval_and_another_unit_the_same_in_it
     assert tenfold.low == pytest.approx(10 * once.low)
 
 
-def test_windows_of_white_noise_have_the_interval_of_students_test() -> None:
+def test_white_noise_has_the_interval_of_students_test() -> None:
     series = np.random.default_rng(5).standard_normal(5000) + 0.3
     interval = mean_interval(series, 1)
     assert interval is not None
     assert (interval.high - interval.low) / 2 == pytest.approx(2.576 * series.std() / math.sqrt(5000), rel=0.15)
 
 
-def test_a_level_further_out_than_the_draws_reach_is_as_wide_as_students_t_says() -> None:
-    """Of 9,999 draws, less than one lies beyond 99.99 %: quantiles there would all be the last draw."""
+def test_a_level_beyond_the_draws_is_widened_by_students_t() -> None:
+    """Of 9,999 draws, less than one is beyond 99.99 %: all quantiles there would be the last draw."""
     series = correlated(2)
     usual, far, farther = (mean_interval(series, 48, level=level) for level in (0.99, 0.9999, 0.999999))
     assert usual is not None
     assert far is not None
     assert farther is not None
     freedom = len(series) / usual.block - 1
-    for found, level in ((far, 0.9999), (farther, 0.999999)):
+    for interval, level in ((far, 0.9999), (farther, 0.999999)):
         ratio = stdtrit(freedom, (1 + level) / 2) / stdtrit(freedom, 0.995)
-        assert found.high - found.mean == pytest.approx(ratio * (usual.high - usual.mean))
-        assert found.mean - found.low == pytest.approx(ratio * (usual.mean - usual.low))
+        assert interval.high - interval.mean == pytest.approx(ratio * (usual.high - usual.mean))
+        assert interval.mean - interval.low == pytest.approx(ratio * (usual.mean - usual.low))

@@ -1,4 +1,4 @@
-"""The block length and the interval of the circular block bootstrap against those of the package arch."""
+"""Block length and interval of the circular block bootstrap against the package arch."""
 
 import math
 
@@ -19,21 +19,21 @@ def series(request: pytest.FixtureRequest) -> np.ndarray:
     return correlated(*request.param)
 
 
-def test_the_block_length_is_arch_s_where_the_same_lags_are_looked_at(
+def test_the_block_length_equals_that_of_arch_for_the_same_lags(
     series: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Arch counts to the first lag of the quiet run, Politis and White, and we, to the last one before it."""
+    """Arch counts up to the first insignificant lag; Politis and White, and we, up to the lag before it."""
     last_lag = significance._last_lag
     monkeypatch.setattr(significance, "_last_lag", lambda correlation: last_lag(correlation) + 1)
     assert block_length(series) == pytest.approx(optimal_block_length(series)["circular"].iloc[0], rel=1e-9)
 
 
-def test_the_block_length_is_near_arch_s_as_it_is(series: np.ndarray) -> None:
+def test_the_block_length_is_close_to_that_of_arch(series: np.ndarray) -> None:
     assert block_length(series) == pytest.approx(optimal_block_length(series)["circular"].iloc[0], rel=0.15)
 
 
-def test_the_interval_is_arch_s_within_the_error_of_the_draws() -> None:
-    """Without the stretch for few blocks, which arch does not know."""
+def test_the_interval_equals_that_of_arch_within_the_error_of_the_draws() -> None:
+    """Without the stretch for few blocks, which arch does not apply."""
     series, level, draws = correlated(5, 2003, phi=0.8), 0.9, 5000  # the last block is cut short
     ours = mean_interval(series, 10, level=level, draws=draws)
     assert ours is not None

@@ -30,7 +30,7 @@ def test_every_window_is_scored_against_its_own_future() -> None:
     assert evaluation.sums.count.tolist() == [[50, 50]] * 3
 
 
-def test_the_batch_size_changes_no_score_of_a_model() -> None:
+def test_scores_do_not_depend_on_the_batch_size() -> None:
     sizes = Sizes(num_targets=2, num_past_covariates=1, num_known=2, context_length=8, horizon=3)
     model = make_model("patch_informer", sizes, linear_path="zero")
 
@@ -45,7 +45,7 @@ def test_the_batch_size_changes_no_score_of_a_model() -> None:
         assert other.origin.tolist() == results[0].origin.tolist()
 
 
-def test_residuals_are_the_future_less_the_forecast() -> None:
+def test_residuals_are_future_minus_forecast() -> None:
     windows = make_windows()
     residuals = evaluate(mean_of_context, windows, 16, keep_residuals=True).residuals
     assert residuals is not None
@@ -56,9 +56,7 @@ def test_residuals_are_the_future_less_the_forecast() -> None:
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 64])
-def test_of_too_many_residuals_every_kth_window_is_kept_whatever_the_batch_size(
-    batch_size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_kth_window_is_kept_if_residuals_are_too_many(batch_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     windows = make_windows()
     whole = evaluate(mean_of_context, windows, batch_size, keep_residuals=True).residuals
     monkeypatch.setattr(module, "MAX_RESIDUALS", 50 * 3 * 2 // 4)
@@ -72,7 +70,7 @@ def test_filled_targets_are_left_out_of_scores_and_residuals() -> None:
     observed = torch.ones(60, 3, dtype=torch.bool)
     observed[30, 0] = False
     windows = make_windows(observed=observed)
-    windows.values[30, 0] = 1e6  # a bad fill; it is context of some windows and target of three
+    windows.values[30, 0] = 1e6  # a bad fill, in the context of some windows and a target of three
     evaluation = evaluate(lambda batch: torch.zeros_like(batch.future), windows, 16, keep_residuals=True)
     assert evaluation.sums.count.tolist() == [[49, 50]] * 3
     assert evaluation.sums.scaled()["mse"] < 2
@@ -81,7 +79,7 @@ def test_filled_targets_are_left_out_of_scores_and_residuals() -> None:
     assert missing == [[20, 2, 0], [21, 1, 0], [22, 0, 0]]
 
 
-def test_batches_without_a_measured_target_add_nothing_and_spoil_nothing() -> None:
+def test_batches_without_a_measured_target_do_not_change_the_scores() -> None:
     observed = torch.ones(60, 3, dtype=torch.bool)
     observed[20:45] = False
     windows = make_windows(observed=observed)
@@ -97,7 +95,7 @@ def test_batches_without_a_measured_target_add_nothing_and_spoil_nothing() -> No
     assert evaluation.sums.scaled()["mse"] == pytest.approx(float(errors.square().mean()))
 
 
-def test_a_forecaster_that_drops_a_window_is_found_out() -> None:
+def test_a_forecaster_that_drops_a_window_is_an_error() -> None:
     windows = make_windows()
 
     def lossy(batch: Batch) -> Tensor:
@@ -107,7 +105,7 @@ def test_a_forecaster_that_drops_a_window_is_found_out() -> None:
         evaluate(lossy, windows, 16)
 
 
-def test_evaluation_keeps_no_graph() -> None:
+def test_evaluation_records_no_gradient() -> None:
     weight = torch.ones((), requires_grad=True)
     grads = []
 
@@ -121,7 +119,7 @@ def test_evaluation_keeps_no_graph() -> None:
 
 
 @pytest.mark.parametrize("batch_size", [50, 10])
-def test_the_first_forecast_is_not_timed_nor_that_of_an_only_batch(batch_size: int) -> None:
+def test_the_first_forecast_is_not_timed(batch_size: int) -> None:
     waits = iter([0.5])
 
     def slow_at_first(batch: Batch) -> Tensor:
@@ -132,7 +130,7 @@ def test_the_first_forecast_is_not_timed_nor_that_of_an_only_batch(batch_size: i
     assert evaluate(slow_at_first, windows, batch_size).windows_per_s > len(windows) / 0.25
 
 
-def test_the_load_is_that_of_the_batches_that_are_timed() -> None:
+def test_the_load_covers_the_timed_batches_only() -> None:
     def slow_at_first(batch: Batch) -> Tensor:
         time.sleep(0.3 if int(batch.origin[0]) == 8 else 0.01)
         return mean_of_context(batch)

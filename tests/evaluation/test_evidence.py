@@ -1,4 +1,4 @@
-"""When validation says for sure that trained weights beat the start."""
+"""Whether trained weights are significantly better than the start on validation."""
 
 import math
 
@@ -11,7 +11,7 @@ from forecast.common.group import ALONE
 from forecast.evaluation.significance import Evidence, WindowErrors
 
 
-def test_the_allowance_is_students_of_the_means_of_blocks() -> None:
+def test_the_allowance_is_students_interval_of_the_block_means() -> None:
     difference = np.random.default_rng(1).normal(-0.01, 0.05, 300)
     start = torch.full((300,), 0.5, dtype=torch.float64)
     means = difference.reshape(10, 30).mean(1)
@@ -20,31 +20,33 @@ def test_the_allowance_is_students_of_the_means_of_blocks() -> None:
 
 
 @pytest.mark.parametrize("windows", [0, 30, 239])
-def test_fewer_than_eight_blocks_say_nothing(windows: int) -> None:
+def test_fewer_than_eight_blocks_are_never_significant(windows: int) -> None:
     start = torch.ones(windows, dtype=torch.float64)
     assert Evidence(0.5, start, 30, 0.95).allowance(start - 0.5) == math.inf
 
 
-def test_windows_without_a_target_are_left_out() -> None:
+def test_windows_without_a_target_are_ignored() -> None:
     start = torch.rand(100, dtype=torch.float64)
     other = start + 0.1 * torch.rand(100, dtype=torch.float64)
     expected = Evidence(0.5, start, 5, 0.9).allowance(other)
-    holes = torch.full((7,), torch.nan, dtype=torch.float64)
-    assert Evidence(0.0, torch.cat([start, holes]), 5, 0.9).allowance(torch.cat([other, holes])) == expected
+    missing = torch.full((7,), torch.nan, dtype=torch.float64)
+    assert Evidence(0.0, torch.cat([start, missing]), 5, 0.9).allowance(torch.cat([other, missing])) == expected
 
 
-def test_a_difference_of_nothing_but_noise_is_rarely_taken_for_one() -> None:
-    """Windows that overlap by 24 steps: no more than some 5 % of false claims, though they are not independent."""
+def test_noise_is_rarely_significant() -> None:
+    """Windows overlap by 24 steps: about 5 % of false claims although they are not independent."""
     rng, claims = np.random.default_rng(3), 0
     for _ in range(400):
         noise = rng.normal(size=24 * 12 + 23)
-        difference = torch.tensor(np.convolve(noise, np.ones(24) / 24, "valid"))  # as overlapping windows' errors
+        difference = torch.tensor(
+            np.convolve(noise, np.ones(24) / 24, "valid")
+        )  # like the errors of overlapping windows
         start = torch.ones(len(difference), dtype=torch.float64)
         claims += Evidence(1.0, start, 24, 0.95).beaten_by(1 + float(difference.mean()), start + difference)
     assert claims <= 40
 
 
-def test_the_errors_of_windows_are_in_order_of_time_whatever_order_they_came_in() -> None:
+def test_window_errors_are_in_order_of_time() -> None:
     errors = WindowErrors()
     errors.add(torch.tensor([7, 8]), torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64))
     errors.add(torch.tensor([5, 6]), torch.tensor([[5.0, 6.0], [7.0, 8.0]], dtype=torch.float64))

@@ -20,7 +20,7 @@ OBSERVED = torch.tensor([[[True, True], [True, False]]])
         ("huber", (0.125 + 1.5 + 2.5) / 4, (0.125 + 1.5) / 3),
     ],
 )
-def test_a_loss_is_the_mean_over_the_targets_that_were_measured(name: str, whole: float, observed: float) -> None:
+def test_a_loss_is_the_mean_over_the_observed_targets(name: str, whole: float, observed: float) -> None:
     loss = loss_by_name(name)
     assert float(loss(FORECAST, FUTURE, None)) == pytest.approx(whole)
     assert float(loss(FORECAST, FUTURE, OBSERVED)) == pytest.approx(observed)
@@ -28,7 +28,7 @@ def test_a_loss_is_the_mean_over_the_targets_that_were_measured(name: str, whole
 
 @pytest.mark.parametrize("name", ["mse", "mae", "huber"])
 @pytest.mark.parametrize("hidden", [math.nan, math.inf, 1e30])
-def test_a_target_that_was_not_measured_has_no_loss_and_no_gradient(name: str, hidden: float) -> None:
+def test_a_target_that_was_not_observed_has_no_gradient(name: str, hidden: float) -> None:
     forecast = FORECAST.clone().requires_grad_()
     future = torch.where(OBSERVED, FUTURE, hidden)
     loss_by_name(name)(forecast, future, OBSERVED).backward()
@@ -38,7 +38,7 @@ def test_a_target_that_was_not_measured_has_no_loss_and_no_gradient(name: str, h
     assert forecast.grad[0, 0, 1] < 0
 
 
-def test_a_batch_without_a_measured_target_has_loss_zero() -> None:
+def test_a_batch_without_an_observed_target_has_loss_zero() -> None:
     forecast = FORECAST.clone().requires_grad_()
     loss = loss_by_name("mae")(forecast, FUTURE, torch.zeros_like(OBSERVED))
     loss.backward()
@@ -48,18 +48,18 @@ def test_a_batch_without_a_measured_target_has_loss_zero() -> None:
 
 
 @pytest.mark.parametrize("name", ["mse", "mae", "huber"])
-def test_a_mask_that_hides_nothing_changes_nothing(name: str) -> None:
+def test_a_mask_of_ones_does_not_change_the_loss(name: str) -> None:
     forecast, future = torch.randn(2, 3, 4, 2)
     loss = loss_by_name(name)
     everything = torch.ones(3, 4, 2, dtype=torch.bool)
     torch.testing.assert_close(loss(forecast, future, everything), loss(forecast, future, None))
 
 
-def test_huber_is_torchs_at_its_usual_bound() -> None:
+def test_huber_equals_torchs_with_its_default_delta() -> None:
     forecast, future = 3 * torch.randn(2, 3, 4, 2)
     torch.testing.assert_close(loss_by_name("huber")(forecast, future, None), functional.huber_loss(forecast, future))
 
 
-def test_a_loss_that_does_not_exist_is_refused_with_those_that_do() -> None:
+def test_an_unknown_loss_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InputError, match=r"^loss=quantile: choose mse, mae or huber: .* calibration\.safetensors$"):
         loss_by_name("quantile")

@@ -19,11 +19,11 @@ def sums_of(*batches: tuple[torch.Tensor, ...]) -> ErrorSums:
     return sums
 
 
-def of(mse: float, mae: float, end: str = "") -> dict[str, float]:
+def scores_of(mse: float, mae: float, end: str = "") -> dict[str, float]:
     return {f"mse{end}": mse, f"mae{end}": mae, f"rmse{end}": math.sqrt(mse)}
 
 
-def test_steps_in_original_units_are_means_over_the_series_each_in_its_unit() -> None:
+def test_horizon_steps_in_original_units_are_means_over_the_series() -> None:
     scale = np.array([10.0, 2.0])
     error = (FORECAST - FUTURE).numpy() * scale
     for step, row in enumerate(sums_of((FORECAST, FUTURE)).by_step(scale)):
@@ -32,16 +32,16 @@ def test_steps_in_original_units_are_means_over_the_series_each_in_its_unit() ->
         assert row["rmse_original"] == pytest.approx(np.sqrt(np.square(error[:, step]).mean()))
 
 
-def test_scores_of_a_hand_made_batch() -> None:
+def test_scores_of_a_small_batch_equal_hand_computed_ones() -> None:
     sums = sums_of((FORECAST, FUTURE))
     assert sums.scaled() == {"mse": 30 / 8, "mae": 10 / 8, "rmse": math.sqrt(30 / 8)}
-    assert sums.by_step() == [of(17 / 4, 5 / 4), of(13 / 4, 5 / 4)]
+    assert sums.by_step() == [scores_of(17 / 4, 5 / 4), scores_of(13 / 4, 5 / 4)]
     by_series = sums.by_series(["a", "b"], np.array([10.0, 2.0]))
-    assert by_series["a"] == {**of(5 / 4, 3 / 4), **of(125.0, 7.5, "_original")}
-    assert by_series["b"] == {**of(25 / 4, 7 / 4), **of(25.0, 3.5, "_original")}
+    assert by_series["a"] == {**scores_of(5 / 4, 3 / 4), **scores_of(125.0, 7.5, "_original")}
+    assert by_series["b"] == {**scores_of(25 / 4, 7 / 4), **scores_of(25.0, 3.5, "_original")}
 
 
-def test_original_units_multiply_each_series_by_its_own_deviation() -> None:
+def test_original_units_multiply_each_series_by_its_own_standard_deviation() -> None:
     scale = np.array([10.0, 2.0])
     error = (FORECAST - FUTURE).numpy() * scale
     original = sums_of((FORECAST, FUTURE)).original(scale)
@@ -50,26 +50,26 @@ def test_original_units_multiply_each_series_by_its_own_deviation() -> None:
     assert original["rmse"] == pytest.approx(np.sqrt(np.square(error).mean()))
 
 
-def test_each_window_gets_its_own_scores() -> None:
+def test_each_window_has_its_own_scores() -> None:
     mse, mae = ErrorSums.zeros(2, 2).update(FORECAST, FUTURE)
     assert mse.tolist() == [14 / 4, 16 / 4]
     assert mae.tolist() == [6 / 4, 4 / 4]
 
 
 @pytest.mark.parametrize("filled", [0.0, 1e30, math.nan, math.inf])
-def test_a_target_that_was_filled_counts_nothing_whatever_stands_there(filled: float) -> None:
+def test_a_filled_target_is_ignored(filled: float) -> None:
     observed = torch.ones(2, 2, 2, dtype=torch.bool)
     observed[0, 1, 1] = observed[1, 0, 1] = False
     future = torch.where(observed, FUTURE, filled)
     sums = ErrorSums.zeros(2, 2)
     mse, mae = sums.update(FORECAST, future, observed)
-    assert sums.scaled() == of(5 / 6, 3 / 6)
-    assert sums.by_step() == [of(1 / 3, 1 / 3), of(4 / 3, 2 / 3)]
+    assert sums.scaled() == scores_of(5 / 6, 3 / 6)
+    assert sums.by_step() == [scores_of(1 / 3, 1 / 3), scores_of(4 / 3, 2 / 3)]
     assert mse.tolist() == pytest.approx([5 / 3, 0])
     assert mae.tolist() == pytest.approx([3 / 3, 0])
 
 
-def test_a_window_without_a_target_has_no_score_and_spoils_no_other() -> None:
+def test_a_window_without_a_target_has_no_score_and_does_not_change_the_others() -> None:
     observed = torch.ones(2, 2, 2, dtype=torch.bool)
     observed[1] = False
     sums = ErrorSums.zeros(2, 2)
@@ -78,18 +78,18 @@ def test_a_window_without_a_target_has_no_score_and_spoils_no_other() -> None:
     assert sums.scaled()["mse"] == 14 / 4
 
 
-def test_a_short_last_batch_weighs_as_much_as_its_windows() -> None:
+def test_a_short_last_batch_is_weighted_by_its_windows() -> None:
     torch.manual_seed(0)
     forecast, future = torch.randn(2, 11, 2, 2)
-    future[-1] += 10  # a mean of batch means would overweigh the last window
+    future[-1] += 10  # a mean of batch means would give the last window too much weight
     whole = sums_of((forecast, future))
     for size in (1, 4, 10):
-        parts = sums_of(*zip(forecast.split(size), future.split(size), strict=True))
-        assert parts.scaled() == pytest.approx(whole.scaled(), rel=1e-12)
+        batches = sums_of(*zip(forecast.split(size), future.split(size), strict=True))
+        assert batches.scaled() == pytest.approx(whole.scaled(), rel=1e-12)
     assert whole.scaled()["mse"] == pytest.approx(float((forecast - future).double().square().mean()), rel=1e-6)
 
 
-def test_sums_are_exact_where_float32_would_lose_the_small_errors() -> None:
+def test_sums_keep_small_errors_that_float32_would_lose() -> None:
     sums = ErrorSums.zeros(1, 1)
     sums.update(torch.full((1, 1, 1), 1e4), torch.zeros(1, 1, 1))
     for _ in range(100):
@@ -98,7 +98,9 @@ def test_sums_are_exact_where_float32_would_lose_the_small_errors() -> None:
 
 
 @pytest.mark.parametrize(("mse", "expected"), [(0.0, 1.0), (2.0, 0.0), (4.0, -1.0)])
-def test_skill_is_one_for_no_error_zero_for_the_reference_and_negative_beyond(mse: float, expected: float) -> None:
+def test_skill_is_1_without_error_0_for_the_reference_and_negative_for_larger_errors(
+    mse: float, expected: float
+) -> None:
     assert skill(mse, 2.0) == expected
 
 
@@ -107,5 +109,5 @@ def test_skill_against_a_perfect_reference_is_undefined() -> None:
 
 
 @pytest.mark.parametrize("reference", [0.0, 1e-15, float("nan")])
-def test_there_is_no_skill_over_a_reference_that_errs_by_rounding_alone(reference: float) -> None:
+def test_skill_is_undefined_if_the_reference_error_is_rounding(reference: float) -> None:
     assert math.isnan(skill(0.5, reference))

@@ -15,7 +15,7 @@ SIZES = (40, 6, 2)
 
 
 def forecasts(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return two forecasts and the truth: each errs on its own, the second less."""
+    """Return two forecasts with independent errors, smaller in the second, and the truth."""
     generator = torch.Generator().manual_seed(seed)
     future = torch.randn(SIZES, generator=generator)
     decoded = future + torch.randn(SIZES, generator=generator)
@@ -24,67 +24,67 @@ def forecasts(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
 
 def summed(
-    decoded: torch.Tensor, linear: torch.Tensor, future: torch.Tensor, *observed: torch.Tensor, trust: float = 1
+    decoded: torch.Tensor, linear: torch.Tensor, future: torch.Tensor, *observed: torch.Tensor, shrink: float = 1
 ) -> MixingSums:
-    sums = MixingSums.zeros(trust)
+    sums = MixingSums.zeros(shrink)
     for batch in zip(*(tensor.split(7) for tensor in (decoded, linear, future, *observed)), strict=True):
         sums.update(*batch)
     return sums
 
 
-def of(scores: dict[str, float]) -> dict[str, float]:
+def mse_and_mae(scores: dict[str, float]) -> dict[str, float]:
     return {name: scores[name] for name in ("mse", "mae")}
 
 
-def test_the_share_and_its_scores_are_those_of_the_best_mean_written_out() -> None:
+def test_mixing_weight_and_scores_equal_a_search_over_all_weights() -> None:
     decoded, linear, future = forecasts()
     scores = {}
-    for share in MIXING_WEIGHTS:
+    for weight in MIXING_WEIGHTS:
         sums = ErrorSums.zeros(*SIZES[1:])
-        sums.update(share * decoded + (1 - share) * linear, future)
-        scores[share] = sums.scaled()
-    best = min(scores, key=lambda share: scores[share]["mse"])
+        sums.update(weight * decoded + (1 - weight) * linear, future)
+        scores[weight] = sums.scaled()
+    best = min(scores, key=lambda weight: scores[weight]["mse"])
     assert 0 < best < 1
-    found = summed(decoded, linear, future)
-    assert found.mixing_weight == best
-    assert found.scaled() == pytest.approx(of(scores[best]), rel=1e-6)
+    mixing = summed(decoded, linear, future)
+    assert mixing.mixing_weight == best
+    assert mixing.scaled() == pytest.approx(mse_and_mae(scores[best]), rel=1e-6)
 
 
-def test_a_forecast_that_is_perfect_takes_all_and_one_that_only_harms_takes_nothing() -> None:
+def test_a_perfect_forecast_has_weight_one_and_a_harmful_one_weight_zero() -> None:
     decoded, linear, future = forecasts()
     assert summed(future, linear, future).mixing_weight == 1
     assert summed(decoded, future, future).mixing_weight == 0
 
 
-def test_two_forecasts_that_are_one_leave_the_linear_path() -> None:
+def test_equal_forecasts_have_weight_zero() -> None:
     _, linear, future = forecasts()
     assert summed(linear, linear, future).mixing_weight == 0
 
 
-def test_targets_that_were_not_measured_settle_nothing() -> None:
+def test_targets_that_were_not_observed_are_ignored() -> None:
     decoded, linear, future = forecasts()
     observed = torch.rand(SIZES, generator=torch.Generator().manual_seed(1)) < 0.7
     broken = torch.where(observed, decoded, torch.nan)
-    found = summed(broken, linear, future, observed)
+    mixing = summed(broken, linear, future, observed)
     sums = ErrorSums.zeros(*SIZES[1:])
-    sums.update(found.mixing_weight * decoded + (1 - found.mixing_weight) * linear, future, observed)
-    assert found.scaled() == pytest.approx(of(sums.scaled()), rel=1e-6)
+    sums.update(mixing.mixing_weight * decoded + (1 - mixing.mixing_weight) * linear, future, observed)
+    assert mixing.scaled() == pytest.approx(mse_and_mae(sums.scaled()), rel=1e-6)
 
 
-def test_of_the_best_share_the_trusted_part_is_taken_with_the_scores_of_that() -> None:
+def test_scores_are_those_of_the_shrunk_weight() -> None:
     decoded, linear, future = forecasts()
     best = summed(decoded, linear, future).mixing_weight
-    found = summed(decoded, linear, future, trust=0.4)
-    assert found.mixing_weight == pytest.approx(0.4 * best)
+    mixing = summed(decoded, linear, future, shrink=0.4)
+    assert mixing.mixing_weight == pytest.approx(0.4 * best)
     sums = ErrorSums.zeros(*SIZES[1:])
     sums.update(0.4 * best * decoded + (1 - 0.4 * best) * linear, future)
-    assert found.scaled() == pytest.approx(of(sums.scaled()), rel=1e-6)
+    assert mixing.scaled() == pytest.approx(mse_and_mae(sums.scaled()), rel=1e-6)
 
 
 def windows(rows: int, starts: Sequence[int], horizon: int, hidden: Sequence[int] = ()) -> Windows:
-    """Return windows that look one step back, over a table in which nothing was measured in the rows `hidden`."""
+    """Return windows with a look-back of 1, over a table without measured targets in the rows `hidden`."""
     observed = torch.ones(rows, 2, dtype=torch.bool)
-    observed[list(hidden), 0] = False  # the target; the covariate beside it always is
+    observed[list(hidden), 0] = False  # the target; its covariate is always measured
     table = torch.zeros(rows, 2)
     return Windows(table, table[:, :0], torch.tensor(starts), 1, horizon, 1, observed if hidden else None)
 
@@ -93,22 +93,22 @@ def windows(rows: int, starts: Sequence[int], horizon: int, hidden: Sequence[int
     ("starts", "hidden", "blocks"),
     [
         (range(48), [], 48 / 12),  # at every step
-        (range(0, 48, 3), [], 48 / 12),  # every third: as many
+        (range(0, 48, 3), [], 48 / 12),  # every third step
         (range(0, 48, 12), [], 4),  # side by side
         (range(0, 48, 24), [], 2),  # further apart than a horizon
-        ([*range(12), *range(36, 48)], [], (11 + 12 + 12) / 12),  # a stretch is left out
-        (range(48), range(25, 60), 24 / 12),  # from row 25 on nothing was measured
+        ([*range(12), *range(36, 48)], [], (11 + 12 + 12) / 12),  # with a gap
+        (range(48), range(25, 60), 24 / 12),  # no target after row 24
         (range(48), range(1, 60), 0),
         ([7], [], 1 / 12),
     ],
 )
-def test_blocks_are_what_the_windows_with_a_target_come_to(
+def test_blocks_count_non_overlapping_windows_with_a_target(
     starts: Sequence[int], hidden: Sequence[int], blocks: float
 ) -> None:
     assert independent_blocks(windows(60, list(starts), 12, list(hidden))) == pytest.approx(blocks)
 
 
-def test_trust_grows_with_the_blocks_and_without_a_prior_is_whole() -> None:
+def test_shrinkage_grows_with_the_blocks_and_is_one_without_a_prior() -> None:
     assert shrinkage(30, 30) == pytest.approx(0.5)
     assert shrinkage(270, 30) == pytest.approx(0.9)
     assert shrinkage(10, 30) == shrinkage(20, 60) == pytest.approx(0.25)
@@ -117,7 +117,7 @@ def test_trust_grows_with_the_blocks_and_without_a_prior_is_whole() -> None:
 
 
 @pytest.mark.parametrize("best", [0.2, 0.5, 0.8])
-def test_the_share_is_to_a_tenth_that_of_a_ridge_regression(best: float) -> None:
+def test_the_mixing_weight_equals_a_ridge_regression_to_a_tenth(best: float) -> None:
     generator = torch.Generator().manual_seed(0)
     noise, difference = torch.randn(2, 5000, 4, 1, generator=generator)
     linear, future = torch.zeros_like(noise), best * difference + noise / 4
@@ -126,24 +126,24 @@ def test_the_share_is_to_a_tenth_that_of_a_ridge_regression(best: float) -> None
     sums.update(difference, linear, future)
     error, other = (linear - future).double(), difference.double()
     penalty = prior * other.square().sum() / 5000
-    held = -(error * other).sum() / (other.square().sum() + penalty)
-    assert sums.mixing_weight == pytest.approx(float(held), abs=0.05)
+    expected = -(error * other).sum() / (other.square().sum() + penalty)
+    assert sums.mixing_weight == pytest.approx(float(expected), abs=0.05)
     assert sums.best_weight == pytest.approx(best)
 
 
 @pytest.mark.parametrize("stride", [1, 5])
-def test_a_training_takes_what_its_validation_part_is_trusted_with(stride: int, tmp_path: Path) -> None:
+def test_a_training_shrinks_by_the_blocks_of_its_validation_split(stride: int, tmp_path: Path) -> None:
     words = ["model.linear_path=weighted", f"training.evaluation_stride={stride}"]
-    made = prepare(Settings.parse(quick(tmp_path / "outputs", *words, "training.share_prior=7")))
-    windows = made.data.parts["validation"]
+    prepared = prepare(Settings.parse(quick(tmp_path / "outputs", *words, "training.share_prior=7")))
+    windows = prepared.data.parts["validation"]
     n = len(windows) * stride / windows.horizon
     assert n > 1
-    assert made.task.shrinkage == pytest.approx(n / (n + 7))
+    assert prepared.task.shrinkage == pytest.approx(n / (n + 7))
     assert prepare(Settings.parse(quick(tmp_path / "outputs", *words, "training.share_prior=0"))).task.shrinkage == 1
 
 
 @pytest.mark.parametrize(
-    ("share", "said"), [(0.0, "0%"), (0.0034, "<1%"), (0.006, "1%"), (0.012, "1%"), (0.3, "30%"), (1.0, "100%")]
+    ("share", "text"), [(0.0, "0%"), (0.0034, "<1%"), (0.006, "1%"), (0.012, "1%"), (0.3, "30%"), (1.0, "100%")]
 )
-def test_a_share_that_is_there_is_never_printed_as_none(share: float, said: str) -> None:
-    assert percent(share) == said
+def test_a_positive_share_is_never_printed_as_zero(share: float, text: str) -> None:
+    assert percent(share) == text

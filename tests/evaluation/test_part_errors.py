@@ -23,7 +23,7 @@ def data_of(frequency: str) -> Any:
 
 @pytest.mark.parametrize("frequency", ["h", "D"])
 @pytest.mark.parametrize("kept", [2**25, 100])
-def test_the_errors_are_those_of_a_table_grouped_by_the_forecast_time(
+def test_errors_by_calendar_part_equal_a_grouped_table(
     frequency: str, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_RESIDUALS", kept)
@@ -33,8 +33,8 @@ def test_the_errors_are_those_of_a_table_grouped_by_the_forecast_time(
     evaluation = evaluate(mean_of_context, windows, 16, keep_residuals=True)
     assert evaluation.residuals is not None
     assert (len(evaluation.residuals) < len(windows)) == (kept == 100)
-    found = errors_by_part(evaluation, data)
-    assert found is not None
+    errors = errors_by_part(evaluation, data)
+    assert errors is not None
 
     step = -(-len(windows) * 3 * 2 // kept)
     rows = []
@@ -49,14 +49,14 @@ def test_the_errors_are_those_of_a_table_grouped_by_the_forecast_time(
     size = 24 if frequency == "h" else 7
     mae = table["error"].abs().groupby(table["part"]).mean().reindex(range(size))
     bias = table.groupby("part")["error"].mean().reindex(range(size))
-    np.testing.assert_allclose(found.mae, mae, rtol=1e-5)
-    np.testing.assert_allclose(found.bias, bias, rtol=1e-4, atol=1e-6)
-    assert found.series == "load"
+    np.testing.assert_allclose(errors.mae, mae, rtol=1e-5)
+    np.testing.assert_allclose(errors.bias, bias, rtol=1e-4, atol=1e-6)
+    assert errors.series == "load"
 
 
 def test_hours_that_were_never_forecast_have_no_error() -> None:
     evaluation = evaluate(mean_of_context, make_windows(ROWS), 16, keep_residuals=True)
-    found = errors_by_part(evaluation, data_of("6h"))
-    assert found is not None
-    assert np.flatnonzero(np.isfinite(found.mae)).tolist() == [5, 11, 17, 23]
+    errors = errors_by_part(evaluation, data_of("6h"))
+    assert errors is not None
+    assert np.flatnonzero(np.isfinite(errors.mae)).tolist() == [5, 11, 17, 23]
     assert errors_by_part(evaluation, data_of("YS-JAN")) is None

@@ -26,7 +26,7 @@ def scored(forecast: Tensor, future: Tensor, observed: Tensor | None = None, uni
 
 
 class Sums:
-    """Both kinds of sums over batches given in original units."""
+    """Both kinds of sums over batches in original units."""
 
     def __init__(self, units: Units, horizon: int, targets: int) -> None:
         self.units = units
@@ -38,7 +38,7 @@ class Sums:
         assert forecast is not None
         assert future is not None
         mean, scale = torch.tensor(self.units.mean), torch.tensor(self.units.scale)
-        scaled = [((each - mean) / scale).float() for each in (forecast, future)]
+        scaled = [((values - mean) / scale).float() for values in (forecast, future)]
         self.errors.update(*scaled, observed)
         self.relative.update(*scaled, observed)
 
@@ -47,14 +47,14 @@ class Sums:
         return self.relative.scores(self.errors)
 
 
-def test_scores_of_a_hand_made_batch() -> None:
+def test_scores_of_a_small_batch_equal_hand_computed_ones() -> None:
     sums = scored(FORECAST, FUTURE)
     assert sums.scores["wape"] == pytest.approx(100 * 26 / 60)
     assert sums.scores["smape"] == pytest.approx((400 / 22 + 40 + 0 + 800 / 24 + 0 + 100 + 200 + 100) / 8)
     assert sums.scores["mase"] == pytest.approx((2.5 / 5 + 4 / 2) / 2)
 
 
-def test_steps_and_series_have_their_own() -> None:
+def test_horizon_steps_and_series_have_their_own_scores() -> None:
     sums = scored(FORECAST, FUTURE)
     first, second = sums.relative.by_step(sums.errors)
     assert first == pytest.approx({"smape": (400 / 22 + 200) / 4, "wape": 1000 / 26, "mase": (1 / 5 + 4 / 2) / 2})
@@ -66,7 +66,7 @@ def test_steps_and_series_have_their_own() -> None:
 
 
 @pytest.mark.parametrize("filled", [0.0, 1e30, math.nan, math.inf])
-def test_a_target_that_was_filled_counts_nothing_whatever_stands_there(filled: float) -> None:
+def test_a_filled_target_is_ignored(filled: float) -> None:
     observed = torch.ones(2, 2, 2, dtype=torch.bool)
     observed[0, 1, 1] = observed[1, 0, 1] = False
     sums = scored(FORECAST, torch.where(observed, FUTURE, filled), observed)
@@ -75,25 +75,25 @@ def test_a_target_that_was_filled_counts_nothing_whatever_stands_there(filled: f
     assert sums.scores["mase"] == pytest.approx((2.5 / 5 + 2 / 2) / 2)
 
 
-def test_the_batch_size_changes_no_score() -> None:
+def test_scores_do_not_depend_on_the_batch_size() -> None:
     torch.manual_seed(0)
     forecast, future = 10 * torch.randn(2, 11, 3, 2)
     whole = scored(forecast, future).scores
     for size in (1, 4, 10):
-        parts = Sums(UNITS, 3, 2)
+        sums = Sums(UNITS, 3, 2)
         for batch in zip(forecast.split(size), future.split(size), strict=True):
-            parts.update(*batch, None)
-        assert parts.scores == pytest.approx(whole, rel=1e-12)
+            sums.update(*batch, None)
+        assert sums.scores == pytest.approx(whole, rel=1e-12)
 
 
-def test_smape_is_200_per_cent_where_signs_differ_and_none_where_both_are_zero() -> None:
+def test_smape_is_200_per_cent_if_signs_differ_and_0_if_both_are_zero() -> None:
     zero = torch.zeros(1, 1, 2)
     assert scored(torch.full((1, 1, 2), -3.0), torch.full((1, 1, 2), 0.01)).scores["smape"] == pytest.approx(200)
     assert scored(zero, zero).scores["smape"] == 0
     assert scored(torch.full((1, 1, 2), 1e-3), zero).scores["smape"] == pytest.approx(200)
 
 
-def test_of_zeros_alone_there_is_no_share_although_a_z_score_is_rounded() -> None:
+def test_wape_of_zeros_is_undefined_despite_rounded_z_scores() -> None:
     units = Units(np.array([1 / 3]), np.array([0.7]), seasonal_error=np.array([1.0]))
     scores = scored(torch.ones(1, 4, 1), torch.zeros(1, 4, 1), units=units).scores
     assert math.isnan(scores["wape"])
@@ -110,7 +110,7 @@ def test_a_series_without_a_seasonal_error_is_left_out_of_the_mean(unknown: floa
     assert math.isnan(scored(FORECAST, FUTURE, units=Units(MEAN, SCALE, np.full(2, unknown))).scores["mase"])
 
 
-def test_a_forecast_that_is_no_number_is_hidden_by_no_score() -> None:
+def test_a_nan_forecast_makes_all_scores_nan() -> None:
     broken = FORECAST.clone()
     broken[0, 0, 0] = math.nan
     assert all(math.isnan(value) for value in scored(broken, FUTURE).scores.values())
@@ -127,10 +127,12 @@ def test_the_seasonal_error_is_the_mean_difference_one_season_apart() -> None:
     assert np.isnan(seasonal_error(values, 9)).all()
 
 
-def test_the_seasonal_naive_forecast_of_the_training_part_itself_scores_one() -> None:
+def test_the_seasonal_naive_forecast_of_the_training_split_has_mase_one() -> None:
     windows = make_windows(context_length=6, horizon=1)
     values = windows.values[:, :2].double().numpy()
     units = Units(np.zeros(2), np.ones(2), seasonal_error(values, 6))
     evaluation = evaluate(SeasonalNaive(windows, 6), windows, 16, units=units)
     assert evaluation.original(units.scale)["mase"] == pytest.approx(1, rel=1e-6)
-    assert [each["mase"] for each in evaluation.by_series(["a", "b"], units.scale).values()] == pytest.approx([1, 1])
+    assert [scores["mase"] for scores in evaluation.by_series(["a", "b"], units.scale).values()] == pytest.approx(
+        [1, 1]
+    )

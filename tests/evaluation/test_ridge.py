@@ -1,4 +1,4 @@
-"""The linear maps in closed form, against sklearn's ridge on windows cut by slicing."""
+"""The closed-form linear maps against sklearn's ridge on windows cut by slicing."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from tests.support.examples import make_windows, split_windows
 
 
 def design(windows: Windows, look_back: int, every: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of context and horizon less the context's mean, built by slicing."""
+    """Return rows of context and horizon minus the context's mean, cut by slicing."""
     x, y = [], []
     table = windows.values.double().numpy()
     length = windows.context_length
@@ -29,7 +29,7 @@ def design(windows: Windows, look_back: int, every: int = 1) -> tuple[np.ndarray
     return np.array(x), np.array(y)
 
 
-def test_ridge_is_sklearns_on_windows_less_their_mean() -> None:
+def test_ridge_equals_sklearns_on_centred_windows() -> None:
     train, validation = split_windows()
     ridge = fit_ridge(train, validation)
     x, y = design(train, 8)
@@ -40,7 +40,7 @@ def test_ridge_is_sklearns_on_windows_less_their_mean() -> None:
     assert ridge.every == 1
 
 
-def test_the_penalty_is_the_best_on_validation_of_all_that_are_tried() -> None:
+def test_the_penalty_is_the_best_candidate_on_validation() -> None:
     train, validation = split_windows()
     ridge = fit_ridge(train, validation)
     (x, y), (x_val, y_val) = design(train, 8), design(validation, 8)
@@ -51,7 +51,7 @@ def test_the_penalty_is_the_best_on_validation_of_all_that_are_tried() -> None:
     assert ridge.penalty == min(errors, key=lambda penalty: errors[penalty].mean())
 
 
-def test_a_ridge_forecast_is_its_map_of_the_centred_context_with_the_mean_put_back() -> None:
+def test_a_ridge_forecast_maps_the_centred_context_and_adds_the_mean() -> None:
     windows = make_windows()
     weight = torch.randn(5, 3)
     batch = windows.batch(torch.tensor([2, 40]))
@@ -62,7 +62,7 @@ def test_a_ridge_forecast_is_its_map_of_the_centred_context_with_the_mean_put_ba
         torch.testing.assert_close(forecast[row], expected)
 
 
-def test_ridge_recovers_a_linear_law_that_no_mean_hides() -> None:
+def test_ridge_recovers_a_linear_law() -> None:
     train, validation = split_windows(context_length=8, horizon=2)
     values = train.values
     for row in range(2, 300):  # the second difference is fixed: x_t = 2 cos(w) x_{t-1} - x_{t-2}
@@ -72,7 +72,7 @@ def test_ridge_recovers_a_linear_law_that_no_mean_hides() -> None:
 
 
 @pytest.mark.parametrize("hostile", [torch.nan, 1e30])
-def test_ridge_neither_fits_nor_forecasts_with_what_lies_past_the_origin(hostile: float) -> None:
+def test_ridge_never_reads_past_the_origin(hostile: float) -> None:
     train, validation = split_windows()
     expected = fit_ridge(train, validation)
     batch = validation.batch(torch.tensor([5]))
@@ -80,41 +80,41 @@ def test_ridge_neither_fits_nor_forecasts_with_what_lies_past_the_origin(hostile
     origin = int(batch.origin)
     validation.values[origin:] = hostile
     assert torch.equal(expected(validation.batch(torch.tensor([5]))), forecast)
-    train.values[200:] = hostile  # after the training part
+    train.values[200:] = hostile  # after the training split
     clean = make_windows(300, targets=range(200, 300))
     again = fit_ridge(train, clean)
     assert torch.equal(again.weight, expected.weight)
 
 
 def with_gaps(windows: Windows, share: float) -> Windows:
-    """Return the windows with a share of the values filled, by what is far from the truth."""
+    """Return the windows with a share of the values marked as filled."""
     observed = torch.rand(windows.values.shape, generator=torch.Generator().manual_seed(1)) >= share
     return replace(windows, observed=observed, values=windows.values.clone())
 
 
 def targets_of(windows: Windows) -> np.ndarray:
-    """Return which targets were measured, in the order of `design`."""
+    """Return whether each target was measured, in the order of `design`."""
     assert windows.observed is not None
     length, horizon = windows.context_length, windows.horizon
     rows = [windows.observed[start + length :][:horizon, : windows.num_targets].T for start in windows.starts.tolist()]
     return torch.cat(rows).numpy()
 
 
-def test_each_step_is_fitted_on_the_targets_that_were_measured() -> None:
+def test_each_step_is_fitted_on_its_measured_targets() -> None:
     train, validation = split_windows()
     train = with_gaps(train, 0.2)
     (x, y), seen = design(train, 8), targets_of(train)
     assert not seen.all(1).all()
     ridge = fit_ridge(train, validation)
-    some = seen.any(1)
-    x, y, seen = x[some], np.where(seen, y, 0)[some], seen[some]
+    usable = seen.any(1)
+    x, y, seen = x[usable], np.where(seen, y, 0)[usable], seen[usable]
     gram = x.T @ x
     cross = x.T @ y * (len(x) / seen.sum(0))
     direct = np.linalg.solve(gram + ridge.penalty * np.diag(gram).mean() * np.eye(8), cross)
     np.testing.assert_allclose(ridge.weight.numpy(), direct, atol=1e-5)
 
 
-def test_the_penalty_is_the_best_on_every_target_of_validation_that_was_measured() -> None:
+def test_the_penalty_is_scored_on_every_measured_validation_target() -> None:
     train, validation = split_windows()
     validation = with_gaps(validation, 0.05)
     (x, y), (x_val, y_val) = design(train, 8), design(validation, 8)
@@ -128,8 +128,8 @@ def test_the_penalty_is_the_best_on_every_target_of_validation_that_was_measured
     assert fit_ridge(train, validation).penalty == min(errors, key=lambda penalty: errors[penalty])
 
 
-def test_scattered_gaps_cost_the_ridge_little() -> None:
-    """One target of twenty is absent, so hardly a window of 96 has all of its own: it is not lost for that."""
+def test_scattered_gaps_hardly_change_the_ridge() -> None:
+    """One target in twenty is missing, so almost no window of 96 is complete; incomplete windows are still used."""
     steps = torch.arange(3000)
     noise = torch.from_numpy(lfilter([1], [1, -0.9], np.random.default_rng(0).standard_normal(3000))).float()
     values = (1.5 * torch.sin(2 * torch.pi * steps / 24) + 0.6 * noise)[:, None]
@@ -137,19 +137,19 @@ def test_scattered_gaps_cost_the_ridge_little() -> None:
     filled = values[torch.where(observed[:, 0], steps, 0).cummax(0).values]
 
     def score(table: torch.Tensor, mask: torch.Tensor | None) -> tuple[float, float]:
-        parts = [
+        splits = [
             Windows(table, torch.zeros(3000, 0), torch.arange(first, last - 143), 48, 96, 1, mask)
             for first, last in ((0, 2000), (1952, 2500), (2452, 3000))
         ]
-        ridge = fit_ridge(parts[0], parts[1])
-        return evaluate(ridge, parts[2], 64).sums.scaled()["mse"], ridge.penalty
+        ridge = fit_ridge(splits[0], splits[1])
+        return evaluate(ridge, splits[2], 64).sums.scaled()["mse"], ridge.penalty
 
     (whole, _), (gaps, penalty) = score(values, None), score(filled, observed)
     assert gaps < 1.05 * whole
     assert penalty > linear.PENALTIES[0]
 
 
-def test_ridge_without_a_window_to_fit_forecasts_the_mean_of_the_context() -> None:
+def test_ridge_without_training_targets_forecasts_the_mean_of_the_context() -> None:
     train, validation = split_windows()
     train = replace(train, observed=torch.zeros(300, 3, dtype=torch.bool))
     batch = validation.batch(torch.tensor([0, 9]))
@@ -157,7 +157,7 @@ def test_ridge_without_a_window_to_fit_forecasts_the_mean_of_the_context() -> No
     torch.testing.assert_close(forecast, batch.past[..., :2].mean(1, keepdim=True).expand(-1, 3, -1))
 
 
-def test_a_context_beyond_the_longest_look_back_is_read_from_its_newest_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_newest_steps_of_a_long_context_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     train, validation = split_windows()
     monkeypatch.setattr(linear, "MAX_LOOK_BACK", 5)
     ridge = fit_ridge(train, validation)
@@ -167,7 +167,7 @@ def test_a_context_beyond_the_longest_look_back_is_read_from_its_newest_end(monk
     np.testing.assert_allclose(ridge.weight.numpy(), reference.coef_.T, atol=1e-5)
 
 
-def test_too_many_windows_are_thinned_and_the_result_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_windows_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     train, validation = split_windows()
     monkeypatch.setattr(linear, "FIT_OPERATIONS", len(train) * 2 * 8 * 11 / 3)
     ridge = fit_ridge(train, validation)
@@ -184,7 +184,7 @@ def test_ridge_of_a_constant_series_forecasts_the_constant() -> None:
     assert evaluate(fit_ridge(train, validation), validation, 64).sums.scaled()["mse"] < 1e-9
 
 
-def test_a_map_is_fitted_on_other_windows_with_the_same_penalty() -> None:
+def test_refit_keeps_the_penalty_on_other_windows() -> None:
     train, validation = split_windows()
     ridge = fit_ridge(train, validation)
     again = refit(validation, ridge)

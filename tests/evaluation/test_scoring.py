@@ -20,7 +20,7 @@ def test_last_value_repeats_the_row_before_the_origin() -> None:
 
 
 @pytest.mark.parametrize(("period", "horizon"), [(6, 3), (6, 6), (6, 12), (6, 15), (7, 3), (4, 11), (1, 5)])
-def test_seasonal_naive_gives_the_newest_value_of_the_same_phase_before_the_origin(period: int, horizon: int) -> None:
+def test_seasonal_naive_repeats_the_newest_value_of_the_same_phase(period: int, horizon: int) -> None:
     windows = make_windows(horizon=horizon)
     batch = windows.batch(torch.tensor([0, 13]))
     forecast = SeasonalNaive(windows, period)(batch)
@@ -32,7 +32,7 @@ def test_seasonal_naive_gives_the_newest_value_of_the_same_phase_before_the_orig
             assert torch.equal(forecast[row, step], windows.values[source, :2])
 
 
-def test_seasonal_naive_reaches_back_further_than_the_context_and_never_past_the_origin() -> None:
+def test_seasonal_naive_reads_before_the_context_and_never_past_the_origin() -> None:
     windows = make_windows(context_length=2, targets=range(30, 60))
     batch = windows.batch(torch.tensor([0]))
     expected = SeasonalNaive(windows, 24)(batch)
@@ -49,7 +49,7 @@ def test_seasonal_naive_is_perfect_on_a_season_and_last_value_on_a_constant() ->
     assert evaluate(last_value, windows, 16).sums.scaled() == {"mse": 0, "mae": 0, "rmse": 0}
 
 
-def test_baselines_read_what_was_filled_as_values() -> None:
+def test_baselines_read_filled_values_as_values() -> None:
     windows = make_windows(observed=torch.rand(60, 3) > 0.3)
     batch, whole = windows.batch(torch.tensor([9])), replace(windows, observed=None).batch(torch.tensor([9]))
     for forecaster in (last_value, SeasonalNaive(windows, 6), LinearMap(torch.randn(5, 3), "made")):
@@ -59,7 +59,7 @@ def test_baselines_read_what_was_filled_as_values() -> None:
 def ett(name: str, context_length: int) -> ForecastData:
     path = SHARED_DATA / f"{name}.csv"
     if not path.is_file():
-        pytest.skip(f"{path.name} is not beside the project")
+        pytest.skip(f"{path.name} is not in the data folder")
     series = read_series(path, time_column="date", frequency="h")
     return ForecastData(
         Source(series, list(series.frame.columns), [], path),
@@ -73,13 +73,13 @@ def ett(name: str, context_length: int) -> ForecastData:
 
 
 @pytest.mark.parametrize(("name", "published"), [("ETTh1", 1.295), ("ETTh2", 0.432)])
-def test_last_value_scores_what_is_published(name: str, published: float) -> None:
+def test_last_value_has_the_published_score(name: str, published: float) -> None:
     windows = ett(name, 96).parts["test"]
     assert len(windows) == 2785
     assert evaluate(last_value, windows, 512).sums.scaled()["mse"] == pytest.approx(published, rel=0.01)
 
 
-def test_seasonal_naive_and_ridge_score_what_they_should_on_etth1() -> None:
+def test_seasonal_naive_and_ridge_have_known_scores_on_etth1() -> None:
     data = ett("ETTh1", 512)
     test = data.parts["test"]
     assert evaluate(SeasonalNaive(test, 24), test, 512).sums.scaled()["mse"] == pytest.approx(0.512, abs=0.002)

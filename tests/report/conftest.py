@@ -11,7 +11,7 @@ from tests.report.made import study
 
 @dataclass(frozen=True)
 class Made:
-    """A report: where it is, where its runs are, what is said of their one data set."""
+    """A report: its folder, the folder of its runs, and its only chapter."""
 
     folder: Path
     runs: Path
@@ -20,7 +20,7 @@ class Made:
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """Write the report over a study whose truth is known."""
+    """Write the report of a study with known differences."""
     runs, folder = study(tmp_path_factory.mktemp("study") / "runs"), tmp_path_factory.mktemp("report")
     (chapter,) = write_report(folder, "a study", read_runs([runs])).chapters
     return Made(folder, runs, chapter)

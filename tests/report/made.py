@@ -1,4 +1,4 @@
-"""Run folders that hold made-up results: what a report reads, written as the program writes it."""
+"""Run folders with made-up results, in the format that the program writes and a report reads."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,20 +23,20 @@ CONFIG = compose("data=etth1", "data.path=ETTh1.csv", "training.precision=32-tru
 
 
 QUIET, BUSY = Load(50.0, 95.0, 0.5, 0.6), Load(50.0, 60.0, 35.0, 38.0)
-"""Of a machine of two processors."""
+"""Loads of a machine with two processors."""
 
 
 def correlated(seed: int, count: int = WINDOWS, phi: float = 0.98) -> np.ndarray:
-    """Return a series of mean 0 and variance 1, each value `phi` times the one before and a normal draw."""
+    """Return an autoregression with coefficient `phi`, mean 0 and variance 1."""
     draws = np.random.default_rng(seed).standard_normal(count)
     draws[1:] *= np.sqrt(1 - phi**2)
     return np.asarray(lfilter([1.0], [1.0, -phi], draws))
 
 
 def errors(level: float, own: int, *, spread: float = 0.015, count: int = WINDOWS) -> np.ndarray:
-    """Return windows' errors about `level`: how hard each window is, the same for all, and what is a model's own."""
-    hard = np.exp(0.4 * correlated(999, count))
-    return np.asarray(level * hard / hard.mean() * (1 + spread * correlated(own, count)))
+    """Return window errors around `level`: a difficulty common to all models times a model's noise with seed `own`."""
+    difficulty = np.exp(0.4 * correlated(999, count))
+    return np.asarray(level * difficulty / difficulty.mean() * (1 + spread * correlated(own, count)))
 
 
 def result_of(
@@ -56,20 +56,20 @@ def result_of(
     share: float | None = None,
     load: Mapping[str, Load] | None = None,
 ) -> dict[str, Any]:
-    """Return the content of a `result.json`: windows a second in training and inference, peak memory in MiB.
+    """Return the content of a `result.json`; `train` and `inference` are windows per second, `memory` is MiB.
 
-    `load` is that of the machine, by `train` or `inference`; where it is not given the machine was quiet.
+    `load` is the machine's load during `train` and `inference`; the default is a quiet machine.
     """
-    settled = {**deepcopy(CONFIG), "attention": {"name": mechanism}, "context_length": look_back, "seed": seed}
+    full_config = {**deepcopy(CONFIG), "attention": {"name": mechanism}, "context_length": look_back, "seed": seed}
     for path, value in (config or {}).items():
         *groups, key = path.split(".")
-        node = settled
+        node = full_config
         for group in groups:
             node = node[group]
         node[key] = value
     return {
         "command": f"python train.py attention={mechanism} context_length={look_back} seed={seed} data=etth1",
-        "config": settled,
+        "config": full_config,
         "seed": seed,
         "status": "finished",
         "device": "A processor, 2 threads",
@@ -78,7 +78,7 @@ def result_of(
         "versions": {"python": "3.11.7", "torch": "2.13.0+cpu"},
         "commit": "fbc11413b8ef52d752ec155d420b6ac13c27f97b",
         "data": {
-            "name": settled["data"]["name"],
+            "name": full_config["data"]["name"],
             "path": "ETTh1.csv",
             "sha256": "f18d",
             "rows": 17420,
@@ -115,34 +115,34 @@ def _scores(mse: float, **more: float) -> dict[str, Any]:
 def write_turns(
     sweep: Path, times: Mapping[tuple[str, int], Sequence[float]], *, disturbed: Sequence[int] = ()
 ) -> None:
-    """Write what the runs below `sweep` took in turn: by mechanism and look-back, milliseconds a window in each round.
+    """Write the interleaved times of the runs below `sweep`: mechanism and look-back → milliseconds per round.
 
-    A forecast takes half as long as a step. In the rounds of `disturbed` other processes were at work.
+    A forecast takes half as long as a training step. `disturbed` are the numbers of disturbed rounds.
     """
     settings: dict[str, dict[str, Any]] = {}
     for path in sorted(sweep.glob("*/result.json")):
         result = json.loads(path.read_text())
-        found = times.get((result["config"]["attention"]["name"], result["config"]["context_length"]))
-        if found is not None:
+        rounds = times.get((result["config"]["attention"]["name"], result["config"]["context_length"]))
+        if rounds is not None:
             stretches = {
                 name: [
-                    {"windows": 1000, "wall_seconds": took * part, "cpu_seconds": 0.1, "disturbed": number in disturbed}
-                    for number, took in enumerate(found)
+                    {"windows": 1000, "wall_seconds": time * part, "cpu_seconds": 0.1, "disturbed": number in disturbed}
+                    for number, time in enumerate(rounds)
                 ]
                 for name, part in (("train", 1.0), ("inference", 0.5))
             }
             settings[cost_key(result)] = {"why": None, **stretches}
-    write_sealed(sweep / TIMING, {"settings": [{"key": key, **each} for key, each in settings.items()]})
+    write_sealed(sweep / TIMING, {"settings": [{"key": key, **setting} for key, setting in settings.items()]})
 
 
 def no_pictures(section: Section) -> Iterator[tuple[str, str, bytes]]:
-    """Yield what stands for the pictures where they are not looked at: drawing them takes longer than all else."""
+    """Yield placeholders for the pictures, whose drawing is slow."""
     for cost in ("train", "inference", "memory"):
         yield f"error-{cost}", f"Error against {cost}", b"a picture"
 
 
 def write_run(folder: Path, result: Mapping[str, Any], mse: np.ndarray | None = None) -> Path:
-    """Write the folder of a finished run; `mse` are its test windows' errors, an hour apart."""
+    """Write the folder of a finished run; `mse` are the errors of its hourly test windows."""
     folder.mkdir(parents=True)
     for name, content in (("result", result), ("config", result["config"])):
         (folder / f"{name}.json").write_text(json.dumps(content))
@@ -157,18 +157,18 @@ def write_run(folder: Path, result: Mapping[str, Any], mse: np.ndarray | None = 
 
 
 def study(root: Path, *, seeds: tuple[int, ...] = (1, 2, 3)) -> Path:
-    """Write a study over mechanisms and look-backs whose truth is known.
+    """Write a study over mechanisms and look-backs with known differences.
 
-    `linear` is cheaper from a look-back of 210 or so on and errs 3 % more, `probsparse` errs as `full` does and
-    is cheaper from 1,200 or so on, `mean` is the cheapest and errs as `full` does at 96, 10 % more beyond.
+    `linear` is cheaper from a look-back of about 210 on and has 3 % more error. `probsparse` is cheaper from about
+    1,200 on and has the error of `full`. `mean` is the cheapest; it has the error of `full` at 96 and 10 % more beyond.
     """
     costs = {"full": (1.0, 2.0), "linear": (2.2, 1.0), "probsparse": (12.5, 1.0), "mean": (5.0, 0.8)}
-    for place, (mechanism, (base, power)) in enumerate(costs.items()):
+    for number, (mechanism, (base, power)) in enumerate(costs.items()):
         for look_back in (96, 720, 2880):
             worse = {"linear": 1.03, "mean": 1.0 if look_back == 96 else 1.1}.get(mechanism, 1.0)
             for seed in seeds:
                 level = 0.4 * worse * (1 - 0.02 * (look_back > 96))
-                series = errors(level, own=10 * place + seed + look_back)
+                series = errors(level, own=10 * number + seed + look_back)
                 cost = base * (look_back / 96) ** power * (1 + 0.01 * seed)
                 result = result_of(
                     mechanism, look_back, seed, mse=float(series.mean()), train=1000 / cost, inference=4000 / cost,

@@ -1,4 +1,4 @@
-"""What a report says of times from a busy machine, and of those taken in turn."""
+"""Verdicts of a report on times from a busy machine, and on interleaved times."""
 
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,11 @@ from forecast.report.costs import (
     crossing_words,
     front,
     times_cheaper,
-    turns_table,
     verdict,
 )
 from forecast.report.html import rows
 from forecast.report.sections import Section, sections_of
-from forecast.report.tables import result_table
+from forecast.report.tables import result_table, turns_table
 from forecast.runs.read import read_runs
 from tests.report.made import BUSY, QUIET, no_pictures, result_of, write_run, write_turns
 
@@ -30,20 +29,21 @@ DISTURBED = {"train": BUSY, "inference": BUSY}
 
 
 def section_of(root: Path) -> Section:
-    (found,) = sections_of(read_runs([root]).runs)
-    return found
+    (section,) = sections_of(read_runs([root]).runs)
+    return section
 
 
 def write_study(root: Path, *, full: Any = None, linear: Any = None) -> Section:
-    """Write three mechanisms at a look-back: by their own clocks `linear` takes half of what `full` does."""
+    """Write three mechanisms at one look-back; in their own times `linear` takes half as long as `full`."""
     write_run(root / "full", result_of("full", train=100, inference=400, load=full))
     write_run(root / "linear", result_of("linear", train=200, inference=800, load=linear))
     write_run(root / "mean", result_of("mean", train=210, inference=900))
     return section_of(root)
 
 
-def said(section: Section) -> str:
-    return "\n".join(answer(section, compare_all(section)))
+def text_of(section: Section) -> str:
+    sentences, details = answer(section, compare_all(section))
+    return "\n".join([*sentences, *details])
 
 
 def verdicts(section: Section) -> list[str]:
@@ -53,39 +53,36 @@ def verdicts(section: Section) -> list[str]:
     return [verdict(cost, linear, full) for cost in (TRAINING, INFERENCE)]
 
 
-def test_a_quiet_machine_gives_its_verdicts_as_before(tmp_path: Path) -> None:
+def test_times_of_a_quiet_machine_are_compared(tmp_path: Path) -> None:
     section = write_study(tmp_path)
     assert verdicts(section) == ["faster", "faster"]
-    assert "`linear` trains 2 times faster than `full`" in said(section)
-    assert "rocesses took" not in said(section)
+    assert "`linear` trains 2 times faster than `full`" in text_of(section)
+    assert "rocesses disturbed" not in text_of(section)
     assert turns_table(section) is None
 
 
-@pytest.mark.parametrize("who", ["full", "linear"])
-def test_nothing_is_called_faster_or_slower_by_the_clock_of_a_busy_machine(tmp_path: Path, who: str) -> None:
-    section = write_study(tmp_path, **{who: DISTURBED})
-    text = said(section)
+@pytest.mark.parametrize("name", ["full", "linear"])
+def test_times_of_a_busy_machine_are_not_compared(tmp_path: Path, name: str) -> None:
+    section = write_study(tmp_path, **{name: DISTURBED})
+    text = text_of(section)
     assert verdicts(section) == ["busy machine", "busy machine"]
     assert "times faster" not in text
     assert "times slower" not in text
     assert "no mechanism is called faster or slower to train than `full`" in text
-    assert (
-        "Other processes took processors from 1 of 3 settings while they were timed: none of these is called faster or "
-        "slower. Run the sweep again on a quiet machine with sweep.repeat_timing=4: it trains nothing, it times all in "
-        "turn."
-    ) in text
-    assert (who, 512) not in comparable(section, TRAINING)
-    assert (who, 512) not in front(section, INFERENCE)
+    assert "Other processes disturbed the timing of 1 of 3 settings: none of these is called faster or slower." in text
+    assert "Run the sweep again on a quiet machine with sweep.repeat_timing=4: it trains nothing and times all" in text
+    assert (name, 512) not in comparable(section, TRAINING)
+    assert (name, 512) not in front(section, INFERENCE)
 
 
-def test_a_busy_inference_leaves_the_verdict_on_training(tmp_path: Path) -> None:
+def test_a_disturbed_inference_does_not_change_the_verdict_on_training(tmp_path: Path) -> None:
     section = write_study(tmp_path, linear={"inference": BUSY})
     assert verdicts(section) == ["faster", "busy machine"]
-    assert "`linear` trains 2 times faster" in said(section)
-    assert "forecasts" not in said(section).splitlines()[0]
+    assert "`linear` trains 2 times faster" in text_of(section)
+    assert "forecasts" not in text_of(section)
 
 
-def test_a_busy_time_is_marked_in_the_table_and_has_no_letter(tmp_path: Path) -> None:
+def test_a_disturbed_time_is_marked_and_never_not_dominated(tmp_path: Path) -> None:
     table = result_table(write_study(tmp_path, linear=DISTURBED))
     cells = {row[0]: dict(zip(table.headings, row, strict=True)) for row in table.cells}
     assert (cells["linear"]["train, ms/window"], cells["linear"]["infer, ms/window"]) == ("5!", "1.25!")
@@ -95,7 +92,7 @@ def test_a_busy_time_is_marked_in_the_table_and_has_no_letter(tmp_path: Path) ->
     assert not any(note.startswith("!") for note in result_table(write_study(tmp_path / "quiet")).notes)
 
 
-def test_a_busy_time_makes_no_crossing(tmp_path: Path) -> None:
+def test_a_disturbed_time_makes_no_crossing(tmp_path: Path) -> None:
     for look_back, train in ((96, 50), (720, 200)):
         load = {"train": BUSY} if look_back == 720 else None
         write_run(tmp_path / f"full{look_back}", result_of("full", look_back, train=100))
@@ -103,15 +100,15 @@ def test_a_busy_time_makes_no_crossing(tmp_path: Path) -> None:
     assert crossing_words(section_of(tmp_path), "linear", TRAINING) == "not up to 96"
 
 
-def test_times_in_turn_decide_whatever_the_clock_of_a_busy_machine_says(tmp_path: Path) -> None:
-    """In turn `linear` takes twice as long as `full`, the opposite of what the runs by themselves say."""
+def test_interleaved_times_replace_those_of_a_busy_machine(tmp_path: Path) -> None:
+    """Interleaved, `linear` takes twice as long as `full`; the runs' own times say the opposite."""
     write_study(tmp_path, full=DISTURBED, linear=DISTURBED)
     write_turns(
         tmp_path, {("full", 512): [10, 11, 10, 12, 10], ("linear", 512): [20, 22, 20, 24, 26], ("mean", 512): [8] * 5}
     )
     section = section_of(tmp_path)
     assert verdicts(section) == ["slower", "slower"]
-    assert "rocesses took" not in said(section)
+    assert "rocesses disturbed" not in text_of(section)
     assert comparable(section, TRAINING) == {("full", 512): 10, ("linear", 512): 22, ("mean", 512): 8}
     assert comparable(section, INFERENCE)["linear", 512] == 11
     table = turns_table(section)
@@ -130,13 +127,13 @@ def test_times_in_turn_decide_whatever_the_clock_of_a_busy_machine_says(tmp_path
         ([12, 12, 12, 12, 12], "slower"),
     ],
 )
-def test_rounds_have_to_agree_and_to_differ_by_the_margin(tmp_path: Path, linear: list[float], expected: str) -> None:
+def test_rounds_must_agree_and_differ_by_the_margin(tmp_path: Path, linear: list[float], expected: str) -> None:
     write_study(tmp_path)
     write_turns(tmp_path, {("full", 512): [10] * 5, ("linear", 512): linear})
     assert verdicts(section_of(tmp_path))[0] == expected
 
 
-def test_disturbed_rounds_are_left_out_and_too_few_others_decide_nothing(tmp_path: Path) -> None:
+def test_disturbed_rounds_are_left_out_and_too_few_others_give_no_verdict(tmp_path: Path) -> None:
     times = {("full", 512): [10.0] * 5, ("linear", 512): [5.0, 5.0, 5.0, 50.0, 50.0]}
     write_study(tmp_path, full=DISTURBED, linear=DISTURBED)
     write_turns(tmp_path, times, disturbed=[3, 4])
@@ -149,18 +146,18 @@ def test_disturbed_rounds_are_left_out_and_too_few_others_decide_nothing(tmp_pat
     write_turns(tmp_path, times, disturbed=[2, 3, 4])
     section = section_of(tmp_path)
     assert verdicts(section) == ["busy machine", "busy machine"]
-    assert "The timing in turn was disturbed too: run the same command again on a quiet machine." in said(section)
+    assert "The timing in turn was disturbed too: run the same command again on a quiet machine." in text_of(section)
 
 
-def test_settings_of_other_sweeps_were_not_timed_with_one_another(tmp_path: Path) -> None:
-    for name, took in (("full", 10.0), ("linear", 2.0)):
+def test_interleaved_times_of_different_sweeps_are_not_compared(tmp_path: Path) -> None:
+    for name, time in (("full", 10.0), ("linear", 2.0)):
         write_run(tmp_path / name / "run", result_of(name, train=100))
-        write_turns(tmp_path / name, {(name, 512): [took] * 5})
+        write_turns(tmp_path / name, {(name, 512): [time] * 5})
     assert verdicts(section_of(tmp_path))[0] == "not clearly"
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"settings": [{"key": "a", "why": null}]}', '{"settings": 3}'])
-def test_a_damaged_file_of_times_is_named_and_is_no_times(tmp_path: Path, content: str) -> None:
+def test_a_damaged_timing_file_is_named_and_ignored(tmp_path: Path, content: str) -> None:
     write_study(tmp_path)
     (tmp_path / "timing.json").write_text(content)
     assert turns_table(section_of(tmp_path)) is None
@@ -168,7 +165,7 @@ def test_a_damaged_file_of_times_is_named_and_is_no_times(tmp_path: Path, conten
     assert (name, why.split(":")[0]) == ("timing.json", "damaged")
 
 
-def test_a_file_of_times_with_one_number_edited_decides_nothing(tmp_path: Path) -> None:
+def test_a_timing_file_with_an_edited_number_is_ignored(tmp_path: Path) -> None:
     write_study(tmp_path)
     write_turns(tmp_path, {("full", 512): [10.0] * 5, ("linear", 512): [20.0] * 5})
     assert verdicts(section_of(tmp_path)) == ["slower", "slower"]
@@ -178,15 +175,13 @@ def test_a_file_of_times_with_one_number_edited_decides_nothing(tmp_path: Path) 
     assert [name for name, _ in read_runs([tmp_path]).left_out] == ["timing.json"]
 
 
-def test_the_csv_has_the_verdict_of_each_setting_and_what_it_rests_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_csv_has_the_verdict_of_each_setting_and_its_basis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("forecast.report.content.draw_pictures", no_pictures)
     write_study(tmp_path, linear={"train": BUSY, "inference": QUIET})
 
     def row() -> dict[str, Any]:
-        (found,) = (each for each in rows(make_content("", read_runs([tmp_path]))) if each["mechanism"] == "linear")
-        return found
+        all_rows = rows(make_content("", read_runs([tmp_path])))
+        return next(row for row in all_rows if row["mechanism"] == "linear")
 
     alone = row()
     assert (alone["train_disturbed"], alone["train_against_full"], alone["train_against_full_basis"]) == (

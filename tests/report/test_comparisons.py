@@ -1,12 +1,13 @@
-"""Planted differences are found, absent ones are not; noise as of real mechanisms, but smaller.
+"""Planted differences are significant and absent ones are not; the noise resembles real mechanisms but is smaller.
 
-The windows' differences are an autoregression of .98 an hour (.62 after a day, .14 after the horizon of 96 hours),
-with a standard deviation of 2.2 % of the error. Between mechanisms trained on all of ETTh1 their autocorrelation
-is .5 to .7 after a day and below .2 after 96 hours, their deviation 5 to 7 %: there, 2,785 windows tell differences
-of 2.5 to 3.5 % from none.
+The differences between windows follow an autoregression of 0.98 per hour: 0.62 after a day, 0.14 after the horizon of
+96 hours. Their standard deviation is 2.2 % of the error. Between mechanisms trained on all of ETTh1, the
+autocorrelation is 0.5 to 0.7 after a day and below 0.2 after 96 hours, and the standard deviation is 5 to 7 %. There,
+2,785 windows make differences of 2.5 to 3.5 % significant.
 """
 
 import math
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +47,7 @@ def windows(values: np.ndarray, step: int = 1) -> Windows:
 
 
 def compare(own: Setting, against: Setting, first: Windows, second: Windows, level: float = LEVEL) -> Comparison:
-    """Compare two settings by what their own seeds vary."""
+    """Compare two settings with the variance between their own seeds."""
     return comparisons.compare(own, against, first, second, seed_spread([own, against]), level)
 
 
@@ -55,39 +56,39 @@ def compared(own: np.ndarray, other: np.ndarray) -> Comparison:
 
 
 @pytest.mark.parametrize(("planted", "verdict"), [(0.97, BETTER), (1.03, WORSE), (1.0, NOT_SHOWN)])
-def test_of_100_seeds_at_least_95_say_what_was_planted(planted: float, verdict: str) -> None:
-    found = [compared(errors(0.4 * planted, 2 * seed), errors(0.4, 2 * seed + 1)).verdict for seed in SEEDS]
-    assert found.count(verdict) >= 95, {each: found.count(each) for each in found}
+def test_at_least_95_of_100_seeds_find_the_planted_difference(planted: float, verdict: str) -> None:
+    verdicts = [compared(errors(0.4 * planted, 2 * seed), errors(0.4, 2 * seed + 1)).verdict for seed in SEEDS]
+    assert verdicts.count(verdict) >= 95, Counter(verdicts)
 
 
-def test_the_difference_is_in_per_cent_of_the_other_ones_error() -> None:
-    found = compared(errors(0.412, 1), errors(0.4, 2))
-    low, high = found.range_per_cent
-    assert found.per_cent == pytest.approx(3, abs=1)
-    assert low < found.per_cent < high
-    assert found.interval is not None
-    assert (found.interval.count, found.interval.block >= 192) == (WINDOWS, True)
+def test_the_difference_is_in_per_cent_of_the_other_error() -> None:
+    pair = compared(errors(0.412, 1), errors(0.4, 2))
+    low, high = pair.range_per_cent
+    assert pair.per_cent == pytest.approx(3, abs=1)
+    assert low < pair.per_cent < high
+    assert pair.interval is not None
+    assert (pair.interval.count, pair.interval.block >= 192) == (WINDOWS, True)
 
 
-def test_what_is_paired_is_told_apart_that_would_not_be_by_itself() -> None:
-    """Windows differ far more among themselves than forecasters do on the same window."""
+def test_pairing_makes_a_difference_significant() -> None:
+    """Windows differ far more from each other than forecasters do on the same window."""
     own, other = errors(0.388, 1), errors(0.4, 2)
     assert compared(own, other).verdict == BETTER
     assert compared(own, np.roll(other, 1000)).verdict == NOT_SHOWN
 
 
-def test_only_windows_that_both_have_scored_are_compared() -> None:
+def test_only_windows_that_both_settings_scored_are_compared() -> None:
     own, other = windows(errors(0.4, 1)), windows(errors(0.4, 2))
     assert not isinstance(other, str)
-    found = compare(setting(0.4), setting(0.4), own, other.iloc[300:].iloc[::-1].sort_index())
-    assert found.interval is not None
-    assert found.interval.count == WINDOWS - 300
+    pair = compare(setting(0.4), setting(0.4), own, other.iloc[300:].iloc[::-1].sort_index())
+    assert pair.interval is not None
+    assert pair.interval.count == WINDOWS - 300
 
 
-def test_what_seeds_vary_widens_the_interval() -> None:
-    """By Student's half-width at 99 %: 4.604 of 4 degrees of freedom, three seeds each, and 9.925 of 2, three and one.
+def test_variance_between_seeds_widens_the_interval() -> None:
+    """Student's t at 99 % is 4.604 with 4 degrees of freedom (three seeds each) and 9.925 with 2 (three and one).
 
-    Seeds move .36 by ±.001 and .4 by ±.001: by 1 in 360 and in 400.
+    The seeds vary 0.36 and 0.4 by ±0.001, which is 1 in 360 and 1 in 400.
     """
     own, other = windows(errors(0.36, 1)), windows(errors(0.4, 2))
     one_seed = compare(setting(0.36), setting(0.4), own, other).interval
@@ -102,13 +103,13 @@ def test_what_seeds_vary_widens_the_interval() -> None:
     pooled = ((1 / 360**2 + 1 / 400**2) / 2) ** 0.5
     of_three = 4.604 * pooled * ((0.36**2 + 0.4**2) / 3) ** 0.5
     of_one_and_three = 9.925 / 400 * (0.36**2 + 0.4**2 / 3) ** 0.5
-    for found, seeds in ((three.interval, of_three), (mixed, of_one_and_three)):
-        assert found.mean - found.low == pytest.approx(np.hypot(seeds, one_seed.mean - one_seed.low), rel=1e-3)
+    for interval, seeds in ((three.interval, of_three), (mixed, of_one_and_three)):
+        assert interval.mean - interval.low == pytest.approx(np.hypot(seeds, one_seed.mean - one_seed.low), rel=1e-3)
     assert (three.verdict, apart.verdict) == (BETTER, NOT_SHOWN)
 
 
-def test_what_seeds_vary_is_pooled_over_all_settings_and_one_more_seed_alone_changes_nothing() -> None:
-    """Of one degree of freedom nothing is known; of all together enough, also for a setting of one seed."""
+def test_variance_between_seeds_is_pooled_over_settings() -> None:
+    """One degree of freedom is too few; pooled ones also serve a setting with one seed."""
     own, other = windows(errors(0.36, 1)), windows(errors(0.4, 2))
     lone = compare(setting(0.36), setting(0.39, 0.41), own, other)
     assert (lone.verdict, lone.interval) == (BETTER, compare(setting(0.36), setting(0.4), own, other).interval)
@@ -122,19 +123,19 @@ def test_what_seeds_vary_is_pooled_over_all_settings_and_one_more_seed_alone_cha
     assert widened.mean - widened.low == pytest.approx(np.hypot(half, lone.interval.mean - lone.interval.low), rel=1e-3)
 
 
-def test_of_seeds_that_are_alike_few_are_called_different() -> None:
-    """Whatever the number of seeds: overlap as a rule would let a third of pairs of two through."""
+def test_settings_with_equal_seeds_are_rarely_called_different() -> None:
+    """Judged by overlapping ranges instead, a third of the pairs with two seeds would differ."""
     draws = np.random.default_rng(0)
     own, other = windows(errors(0.4, 1, spread=1e-6)), windows(errors(0.4, 2, spread=1e-6))
     for count in (2, 5):
-        found = [
+        pairs = [
             compare(setting(*draws.normal(0.4, 0.01, count)), setting(*draws.normal(0.4, 0.01, count)), own, other)
             for _ in range(100)
         ]
-        assert sum(each.verdict != NOT_SHOWN for each in found) <= 4
+        assert sum(pair.verdict != NOT_SHOWN for pair in pairs) <= 4
 
 
-def test_forecasts_of_the_linear_path_alone_are_no_comparison_of_mechanisms() -> None:
+def test_two_forecasts_of_the_linear_path_alone_are_not_tested() -> None:
     own, other = windows(errors(0.36, 1)), windows(errors(0.4, 2))
     both = compare(setting(0.36, share=0), setting(0.4, share=0), own, other)
     assert (both.verdict, both.why) == (NOT_TESTED, "both forecasts are the linear path's")
@@ -142,41 +143,41 @@ def test_forecasts_of_the_linear_path_alone_are_no_comparison_of_mechanisms() ->
     assert compare(setting(0.36, share=0), setting(0.4, share=0, look_back=96), own, other).verdict == BETTER
 
 
-def test_the_lowest_error_is_compared_at_a_level_at_which_all_hold_together(tmp_path: Path) -> None:
+def test_the_lowest_error_is_compared_at_a_corrected_level(tmp_path: Path) -> None:
     for place, name in enumerate(("full", "linear", "taylor", "mean", "efficient")):
         series = errors(0.4, place)
         write_run(tmp_path / name, result_of(name, mse=float(series.mean())), series)
     (section,) = sections_of(read_runs([tmp_path]).runs)
-    found = compare_all(section)
-    assert {each.level for each in found.with_best.values()} == {1 - (1 - LEVEL) / 10}
-    assert {each.level for each in found.reference.values()} == {LEVEL}
-    for key, each in found.with_best.items():
-        usual = found.reference.get(key)
-        if usual is not None and usual.against.key == each.against.key:
+    pairs = compare_all(section)
+    assert {pair.level for pair in pairs.with_best.values()} == {1 - (1 - LEVEL) / 10}
+    assert {pair.level for pair in pairs.reference.values()} == {LEVEL}
+    for key, pair in pairs.with_best.items():
+        usual = pairs.reference.get(key)
+        if usual is not None and usual.against.key == pair.against.key:
             assert usual.interval is not None
-            assert each.interval is not None
-            assert each.interval.high - each.interval.low > 1.1 * (usual.interval.high - usual.interval.low)
+            assert pair.interval is not None
+            assert pair.interval.high - pair.interval.low > 1.1 * (usual.interval.high - usual.interval.low)
 
 
-def test_the_best_of_many_alike_is_seldom_told_apart_from_the_others() -> None:
-    """Chosen on the windows that it is then compared on, it would be in half of such studies."""
+def test_the_best_of_many_equal_settings_is_rarely_significantly_better() -> None:
+    """Without the corrected level it would be in half of such studies, since the same windows select and compare it."""
     count = 12
     wrong = 0
     for study in range(20):
         level = 1 - (1 - LEVEL) / math.comb(count, 2)
         all_errors = [errors(0.4, 1000 * study + own) for own in range(count)]
-        best = min(all_errors, key=lambda each: float(each.mean()))
-        found = [
-            compare(setting(0.4), setting(0.39), windows(each), windows(best), level)
-            for each in all_errors
-            if each is not best
+        best = min(all_errors, key=lambda series: float(series.mean()))
+        pairs = [
+            compare(setting(0.4), setting(0.39), windows(series), windows(best), level)
+            for series in all_errors
+            if series is not best
         ]
-        wrong += any(each.verdict != NOT_SHOWN for each in found)
+        wrong += any(pair.verdict != NOT_SHOWN for pair in pairs)
     assert wrong <= 1
 
 
-def test_windows_that_were_scored_further_apart_overlap_less() -> None:
-    """Every fifth window says nearly as much; a fifth of the overlap makes as many blocks."""
+def test_windows_scored_further_apart_overlap_less() -> None:
+    """Every fifth window has nearly the same information: a fifth of the overlap makes as many blocks."""
     own, other = errors(0.388, 1), errors(0.4, 2)
     whole, fifth = (
         compare(setting(0.4, stride=step), setting(0.4, stride=step), windows(own, step), windows(other, step))
@@ -188,11 +189,11 @@ def test_windows_that_were_scored_further_apart_overlap_less() -> None:
     assert fifth.range_per_cent == pytest.approx(whole.range_per_cent, abs=0.6)
 
 
-def test_too_few_windows_are_not_tested_and_it_says_so() -> None:
-    found = compared(errors(0.3, 1, count=400), errors(0.4, 2, count=400))
-    assert (found.verdict, found.interval) == (NOT_TESTED, None)
-    assert found.why == "400 windows that overlap over 96: too few for an interval"
-    assert found.per_cent == pytest.approx(0)  # of the results, which say 0.4 here
+def test_too_few_windows_are_not_tested() -> None:
+    pair = compared(errors(0.3, 1, count=400), errors(0.4, 2, count=400))
+    assert (pair.verdict, pair.interval) == (NOT_TESTED, None)
+    assert pair.why == "400 windows with overlap 96 are too few"
+    assert pair.per_cent == pytest.approx(0)  # from the results, which are both 0.4 here
 
 
 def test_errors_are_averaged_over_the_seeds_by_window(tmp_path: Path) -> None:
@@ -206,7 +207,7 @@ def test_errors_are_averaged_over_the_seeds_by_window(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["absent", "torn", "other columns", "fewer windows"])
-def test_a_file_of_errors_that_cannot_be_used_is_named(tmp_path: Path, damage: str) -> None:
+def test_an_unusable_file_of_errors_is_named(tmp_path: Path, damage: str) -> None:
     mse = errors(0.4, 1, count=50)
     folder = write_run(tmp_path / "run", result_of(windows=49 if damage == "fewer windows" else 50), mse)
     path = folder / "errors.parquet"
@@ -225,7 +226,7 @@ def test_a_file_of_errors_that_cannot_be_used_is_named(tmp_path: Path, damage: s
     assert compare(setting(0.4), setting(0.3), read, windows(mse)).why == read
 
 
-def test_settings_that_are_the_linear_path_say_nothing_of_what_seeds_vary_and_are_not_widened_by_it() -> None:
+def test_the_linear_path_neither_adds_to_the_variance_between_seeds_nor_is_widened_by_it() -> None:
     own, other = windows(errors(0.36, 1)), windows(errors(0.4, 2))
     path = setting(0.36, 0.36, 0.36, share=0)
     trained = setting(0.396, 0.4, 0.404)

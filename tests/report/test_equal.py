@@ -17,15 +17,16 @@ def facts(root: Path, *results: dict[str, Any], stride: int = 1) -> dict[str, tu
     return {fact.name: (fact.state, fact.values) for fact in facts_of(section)}
 
 
-def test_what_is_the_same_is_equal_and_what_is_studied_is_compared(tmp_path: Path) -> None:
-    found = facts(tmp_path, *(result_of(name, length) for name in ("full", "linear") for length in (96, 720)), stride=5)
-    assert found["mechanism"] == ("compared", "full, linear")
-    assert found["look-back, steps"] == ("compared", "96, 720")
-    assert found["windows seen in training"] == ("equal", "32,000")
-    assert found["passes over the training windows"] == ("equal", "4.0")
-    assert found["steps between scored windows"] == ("equal", "5")
-    assert found["threads"] == ("equal", "2 threads")
-    assert "differs" not in {state for state, _ in found.values()}
+def test_studied_facts_are_compared_and_the_others_are_equal(tmp_path: Path) -> None:
+    results = [result_of(name, length) for name in ("full", "linear") for length in (96, 720)]
+    by_name = facts(tmp_path, *results, stride=5)
+    assert by_name["mechanism"] == ("compared", "full, linear")
+    assert by_name["look-back, steps"] == ("compared", "96, 720")
+    assert by_name["windows seen in training"] == ("equal", "32,000")
+    assert by_name["passes over the training windows"] == ("equal", "4.0")
+    assert by_name["steps between scored windows"] == ("equal", "5")
+    assert by_name["threads"] == ("equal", "2 threads")
+    assert "differs" not in {state for state, _ in by_name.values()}
 
 
 @pytest.mark.parametrize(
@@ -49,9 +50,7 @@ def test_what_is_the_same_is_equal_and_what_is_studied_is_compared(tmp_path: Pat
         ("seed", 2, "seeds", "1 (full); 2 (linear)"),
     ],
 )
-def test_what_differs_is_flagged_with_who_had_what(
-    tmp_path: Path, path: str, value: Any, name: str, values: str
-) -> None:
+def test_a_fact_that_differs_names_its_settings(tmp_path: Path, path: str, value: Any, name: str, values: str) -> None:
     other = result_of("linear")
     node = other
     *groups, key = path.split(".")
@@ -59,19 +58,19 @@ def test_what_differs_is_flagged_with_who_had_what(
         node = node[group]
     assert node[key] != value
     node[key] = value
-    found = facts(tmp_path, result_of(), other)
-    assert found[name] == ("differs", values)
+    by_name = facts(tmp_path, result_of(), other)
+    assert by_name[name] == ("differs", values)
 
 
-def test_who_had_what_is_told_by_look_back_where_that_is_enough(tmp_path: Path) -> None:
+def test_settings_are_named_by_look_back_alone_if_that_is_unique(tmp_path: Path) -> None:
     results = [result_of(name, length) for name in ("full", "linear") for length in (96, 720)]
     for result in results:
         result["data"]["windows"]["train"] -= result["config"]["context_length"]
-    found = facts(tmp_path, *results)
-    assert found["training windows"] == ("differs", "7,904 (look-back 96); 7,280 (look-back 720)")
+    by_name = facts(tmp_path, *results)
+    assert by_name["training windows"] == ("differs", "7,904 (look-back 96); 7,280 (look-back 720)")
 
 
-def test_many_numbers_are_told_as_a_range(tmp_path: Path) -> None:
+def test_many_numbers_are_shown_as_a_range(tmp_path: Path) -> None:
     results = [result_of("full", 96 + 10 * place) for place in range(8)]
     for place, result in enumerate(results):
         result["model"]["parameters"] = 1000 + place

@@ -4,41 +4,69 @@ import json
 import re
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
 from forecast.report import content
+from forecast.report import html as module
 from forecast.report.content import make_content
 from forecast.report.html import page
+from forecast.report.tables import FoldingTable
 from forecast.runs.read import read_runs
 from tests.report.conftest import Made
 from tests.report.made import no_pictures, result_of, write_run
 from tests.support.browser import open_page
 
-CLICKS = """<img id="foreign" src="https://example.invalid/picture.png"><script>
+LOOK = """<img id="foreign" src="https://example.invalid/picture.png"><script>
 addEventListener("load", () => {
   const table = document.querySelector(".sorts"), heads = [...table.querySelectorAll("th")];
   const head = heads.find(each => each.textContent === "test MSE");
   const shown = () => [...table.tBodies[0].rows].map(row => row.cells[head.cellIndex].textContent);
-  const before = shown(); head.click(); const up = shown(); head.click(); const down = shown();
+  const before = shown(); head.querySelector("button").click(); const up = shown(); head.click(); const down = shown();
   const widths = [...document.querySelectorAll("figure img")].map(each => each.naturalWidth);
   const over = document.documentElement.scrollWidth - document.documentElement.clientWidth;
-  document.body.dataset.found = JSON.stringify({before, up, down, widths, over});
+  const visible = () => heads.filter(each => each.offsetWidth > 0).map(each => each.textContent);
+  const box = document.querySelector(".unfold");
+  box.focus();
+  const focused = document.activeElement === box;
+  const folded = visible(); box.click(); const unfolded = visible();
+  const others = [...document.querySelectorAll(".unfold")].slice(1).some(each => each.checked);
+  document.body.dataset.seen = JSON.stringify({before, up, down, widths, over, folded, unfolded, focused, others});
 });
 </script>"""
 
 
+def look_into(document: str, script: str, folder: Path, *options: str) -> tuple[list[str], Any]:
+    """Open a page without its content policy but with a script; return the requests and what the script saw."""
+    document = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", document)
+    path = folder / "looked-at.html"
+    path.write_text(document.replace("</body>", f"{script}</body>"), encoding="utf-8")
+    opened = open_page(path, folder, *options)
+    (attribute,) = re.findall(r'data-seen="([^"]*)"', opened.document)
+    return opened.requests, json.loads(unescape(attribute))
+
+
 def pictures(document: str) -> list[Image.Image]:
-    found = re.findall(r'src="data:image/png;base64,([^"]+)"', document)
-    return [Image.open(io.BytesIO(base64.b64decode(each))).convert("RGB") for each in found]
+    images = re.findall(r'src="data:image/png;base64,([^"]+)"', document)
+    return [Image.open(io.BytesIO(base64.b64decode(image))).convert("RGB") for image in images]
 
 
-def test_the_page_opens_without_a_network_and_asks_for_nothing(made: Made, tmp_path: Path) -> None:
+def test_the_page_opens_without_a_network_and_requests_nothing(made: Made, tmp_path: Path) -> None:
     opened = open_page(made.folder / "report.html", tmp_path)
     assert (opened.requests, opened.blocked) == ([], [])
     assert len(pictures(opened.document)) == 7
     assert "0.3750" in opened.document
+
+
+def test_the_answer_and_a_picture_come_first(made: Made) -> None:
+    document = (made.folder / "report.html").read_text(encoding="utf-8")
+    places = [document.index(words) for words in ('class="answer"', "<figure>", "Details</h3>", "Results</h3>")]
+    assert places == sorted(places)
+    text = (made.folder / "report.md").read_text(encoding="utf-8")
+    places = [text.index(words) for words in (made.chapter.answer[-1], "![", "### Details", "### Results")]
+    assert places == sorted(places)
 
 
 def test_names_between_backticks_are_code_in_the_page(made: Made) -> None:
@@ -48,36 +76,89 @@ def test_names_between_backticks_are_code_in_the_page(made: Made) -> None:
     assert "&lt;code&gt;" not in document
 
 
-def test_its_pictures_are_shown_its_tables_sort_and_it_is_no_wider_than_a_telephone(made: Made, tmp_path: Path) -> None:
-    """Without its policy, so that a script may look; a foreign picture shows that a request would be seen."""
+def test_pictures_are_shown_tables_sort_columns_unfold_and_the_page_fits_a_telephone(
+    made: Made, tmp_path: Path
+) -> None:
+    """A foreign picture shows that a request would be noticed."""
     text = (made.folder / "report.html").read_text(encoding="utf-8")
-    changed = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text).replace(
-        "</body>", f"{CLICKS}</body>"
-    )
-    (tmp_path / "looked-at.html").write_text(changed, encoding="utf-8")
-    opened = open_page(tmp_path / "looked-at.html", tmp_path, "--window-size=420,900")
-    assert opened.requests == ["https://example.invalid/picture.png"]
-    (attribute,) = re.findall(r'data-found="([^"]*)"', opened.document)
-    found = json.loads(unescape(attribute))
-    assert found["widths"] == [676] * 7
-    assert found["over"] <= 0
+    requests, seen = look_into(text, LOOK, tmp_path, "--window-size=420,900")
+    assert requests == ["https://example.invalid/picture.png"]
+    assert seen["widths"] == [676] * 7
+    assert seen["over"] <= 0
 
     def numbers(cells: list[str]) -> list[float]:
         return [float(cell.split()[0]) for cell in cells]
 
-    assert numbers(found["up"]) == sorted(numbers(found["before"]))
-    assert numbers(found["down"]) == sorted(numbers(found["before"]), reverse=True)
-    assert numbers(found["before"]) != sorted(numbers(found["before"]))
+    assert numbers(seen["up"]) == sorted(numbers(seen["before"]))
+    assert numbers(seen["down"]) == sorted(numbers(seen["before"]), reverse=True)
+    assert numbers(seen["before"]) != sorted(numbers(seen["before"]))
+    results = next(part for part in made.chapter.parts if isinstance(part, FoldingTable))
+    assert seen["focused"]
+    assert seen["folded"] == [heading for heading in results.headings if heading not in results.folded]
+    assert seen["unfolded"] == list(results.headings)
+    assert not seen["others"]
+
+
+def test_folded_columns_are_a_second_table_in_markdown(made: Made) -> None:
+    text = (made.folder / "report.md").read_text(encoding="utf-8")
+    tables = [part for part in made.chapter.parts if isinstance(part, FoldingTable)]
+    assert [table.title for table in tables] == ["Results", "Compared window by window"]
+    for table in tables:
+        assert set(table.folded) < set(table.headings)
+        shown = [heading for heading in table.headings if heading not in table.folded]
+        assert f"| {' | '.join(shown)} |" in text
+        assert f"| {' | '.join([*table.headings[: table.keys], *table.folded])} |" in text
+
+
+STYLE = Path(module.__file__).with_name("page.css").read_text(encoding="utf-8")
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast ratio of two colours (WCAG 2.1)."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_is_legible_in_light_and_dark(scheme: str) -> None:
+    light, dark = (dict(re.findall(r"--(\w+): (#\w{6})", block)) for block in re.findall(r":root \{[^}]*\}", STYLE))
+    assert light.keys() == dark.keys()
+    colours = light if scheme == "light" else dark
+    for ground in ("paper", "soft"):
+        for ink in ("ink", "mark", "flag", "good", "bad"):
+            assert contrast(colours[ink], colours[ground]) >= 4.5, (ink, ground)
+
+
+COLOURS = """<script>addEventListener("load", () => {
+  const ground = element => getComputedStyle(element).backgroundColor;
+  document.body.dataset.seen = JSON.stringify([ground(document.body), ground(document.querySelector("figure"))]);
+});</script>"""
+
+
+@pytest.mark.parametrize(("option", "page_colour"), [("1", "rgb(255, 255, 255)"), ("0", "rgb(22, 24, 28)")])
+def test_pictures_have_a_white_card_in_light_and_dark(
+    made: Made, tmp_path: Path, option: str, page_colour: str
+) -> None:
+    text = (made.folder / "report.html").read_text(encoding="utf-8")
+    _, seen = look_into(text, COLOURS, tmp_path, f"--blink-settings=preferredColorScheme={option}")
+    assert seen == [page_colour, "rgb(255, 255, 255)"]
 
 
 WIDTHS = """<script>addEventListener("load", () => {
+  for (const box of document.querySelectorAll(".unfold")) box.checked = true;
   const over = [...document.querySelectorAll(".wide")].map(table => table.scrollWidth - table.clientWidth);
-  document.body.dataset.found = JSON.stringify(over);
+  document.body.dataset.seen = JSON.stringify(over);
 });</script>"""
 
 
 def test_no_column_is_cut_off_at_1300_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With all columns that a study may have, and long numbers in them."""
+    """With all possible columns unfolded and long numbers."""
     for seed in (1, 2):
         result = result_of(
             "probsparse", 2880, seed, mse=0.4 + seed / 100, share=0.37, steps=12_468, best_step=11_390,
@@ -91,21 +172,18 @@ def test_no_column_is_cut_off_at_1300_pixels(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(content, "draw_pictures", no_pictures)
     text = page(make_content("mine", read_runs([tmp_path / "runs"])))
     assert "best step" in text
-    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text).replace("</body>", f"{WIDTHS}</body>")
-    (tmp_path / "page.html").write_text(text, encoding="utf-8")
-    opened = open_page(tmp_path / "page.html", tmp_path, "--window-size=1300,900")
-    (attribute,) = re.findall(r'data-found="([^"]*)"', opened.document)
-    assert set(json.loads(unescape(attribute))) == {0}
+    _, seen = look_into(text, WIDTHS, tmp_path, "--window-size=1300,900")
+    assert set(seen) == {0}
 
 
-def test_each_request_of_a_page_counts_and_none_of_the_browser(tmp_path: Path) -> None:
+def test_requests_of_the_page_count_and_those_of_the_browser_do_not(tmp_path: Path) -> None:
     addresses = ["https://example.invalid/a.png", "https://update.googleapis.com/b.png", "https://www.google.com/c.png"]
     page = tmp_path / "page.html"
     page.write_text("".join(f'<img src="{address}">' for address in addresses), encoding="utf-8")
     assert open_page(page, tmp_path).requests == addresses
 
 
-def test_the_policy_blocks_what_is_not_in_the_page(made: Made) -> None:
+def test_the_content_policy_blocks_everything_outside_the_page(made: Made) -> None:
     text = (made.folder / "report.html").read_text(encoding="utf-8")
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
     assert unescape(policy).startswith("default-src 'none'; img-src data:;")
@@ -113,7 +191,7 @@ def test_the_policy_blocks_what_is_not_in_the_page(made: Made) -> None:
     assert not re.findall(r"@import|url\(", text)
 
 
-def test_pictures_hold_every_arm_in_a_colour_of_its_own(made: Made) -> None:
+def test_every_arm_has_its_own_colour_in_the_pictures(made: Made) -> None:
     text = (made.folder / "report.html").read_text(encoding="utf-8")
     for picture in pictures(text):
         colours = {colour for _, colour in picture.getcolors(2**20) or []}
@@ -121,21 +199,20 @@ def test_pictures_hold_every_arm_in_a_colour_of_its_own(made: Made) -> None:
 
 
 def _near(colours: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
-    """Return those of the palette that a picture has, drawn a tenth transparent or not."""
+    """Return the colours of the palette that a picture has, with or without a transparency of a tenth."""
     palette = [(0, 0, 0), (0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00)]
     return {
-        own for own in palette if any(max(abs(a - b) for a, b in zip(own, each, strict=True)) < 30 for each in colours)
+        own for own in palette if any(max(abs(a - b) for a, b in zip(own, near, strict=True)) < 30 for near in colours)
     }
 
 
 @pytest.mark.parametrize("mark", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a|b `c` & d"])
-def test_names_from_folders_and_files_are_text_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mark: str
-) -> None:
+def test_names_from_folders_and_files_are_escaped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mark: str) -> None:
     monkeypatch.setattr(content, "draw_pictures", no_pictures)
     result = result_of(config={"data.name": mark, "loss": mark})
     result["command"] = f"python train.py {mark}"
     write_run(tmp_path / "run", result)
-    made = page(make_content(mark, read_runs([tmp_path])))
-    assert made.count("<script>") == 1
-    assert "<img src=x" not in made
+    write_run(tmp_path / "linear", result_of("linear", config={"data.name": mark, "loss": mark}, train=900.0))
+    document = page(make_content(mark, read_runs([tmp_path])))
+    assert document.count("<script>") == 1
+    assert "<img src=x" not in document

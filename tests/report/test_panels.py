@@ -9,7 +9,7 @@ from matplotlib.transforms import Bbox
 from forecast.report.pictures import new_panel, png
 
 CROWDED = [("96", 1.0, 1.0), ("97", 1.02, 1.0), ("720", 1.0, 1.01), ("2,880", 2.0, 1.5), ("2,881", 2.0, 1.5)]
-"""Points that hide each other's names where each stands to the right and above."""
+"""Points whose names overlap if all are written above and to the right."""
 
 
 def panel_of(points: list[tuple[str, float, float]]) -> Axes:
@@ -28,21 +28,21 @@ def at(box: Bbox, across: float, up: float) -> bool:
     return bool(box.x0 < across < box.x1 and box.y0 < up < box.y1)
 
 
-def test_names_of_crowded_points_hide_neither_each_other_nor_a_point():
+def test_names_of_crowded_points_overlap_neither_each_other_nor_a_point():
     panel = panel_of(CROWDED)
-    found = boxes(panel)
-    assert set(found) == {name for name, *_ in CROWDED}
-    assert not [pair for pair in combinations(found, 2) if found[pair[0]].overlaps(found[pair[1]])]
+    by_name = boxes(panel)
+    assert set(by_name) == {name for name, *_ in CROWDED}
+    assert not [pair for pair in combinations(by_name, 2) if by_name[pair[0]].overlaps(by_name[pair[1]])]
     points = [panel.transData.transform(point) for _, *point in CROWDED]
-    assert not [name for name, box in found.items() for point in points if at(box, *point)]
+    assert not [name for name, box in by_name.items() for point in points if at(box, *point)]
 
 
-def test_the_crowd_would_hide_its_names_where_each_stands_right_above():
+def test_names_of_crowded_points_would_overlap_above_and_to_the_right():
     panel = panel_of(CROWDED)
     for text in panel.texts:
         text.set(position=(4, 4), ha="left", va="bottom")
-    found = boxes(panel)
-    assert [pair for pair in combinations(found, 2) if found[pair[0]].overlaps(found[pair[1]])]
+    by_name = boxes(panel)
+    assert [pair for pair in combinations(by_name, 2) if by_name[pair[0]].overlaps(by_name[pair[1]])]
 
 
 @pytest.mark.parametrize("corner", [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)])
@@ -57,7 +57,7 @@ def test_a_name_stays_within_the_panel(corner: tuple[float, float]):
     assert inside.y0 <= box.y0 < box.y1 <= inside.y1
 
 
-def test_a_point_alone_is_named_right_above_it():
+def test_the_name_of_a_single_point_is_above_and_to_the_right():
     panel = panel_of([("96", 1.0, 1.0)])
     across, up = panel.transData.transform((1.0, 1.0))
     (box,) = boxes(panel).values()
@@ -65,7 +65,7 @@ def test_a_point_alone_is_named_right_above_it():
     assert box.y0 > up
 
 
-def test_a_name_leaves_that_of_a_line_readable():
+def test_a_point_name_does_not_overlap_a_line_name():
     panel = new_panel("made up")
     panel.plot([0.0, 1.0], [0.0, 1.0], "o", label="points")
     panel.axhline(0.02)
@@ -77,7 +77,7 @@ def test_a_name_leaves_that_of_a_line_readable():
 @pytest.mark.parametrize(
     ("across", "side"), [([0.5], "left"), ([0.1], "right"), ([0.1, 0.9], "middle"), ([0.1, 0.5, 0.9], "below")]
 )
-def test_the_name_of_a_line_hides_no_marker_even_of_points_that_have_no_name(across: list[float], side: str):
+def test_the_name_of_a_line_hides_no_marker(across: list[float], side: str):
     panel = new_panel("made up")
     panel.plot(across, [0.02] * len(across), "o", markersize=6, label="points")
     panel.axhline(0.0)
@@ -96,8 +96,8 @@ def test_the_name_of_a_line_hides_no_marker_even_of_points_that_have_no_name(acr
 
 
 @pytest.mark.parametrize("across", [0.0, 0.18, 0.5, 0.84])
-def test_a_name_keeps_off_lines_where_it_can(across: float):
-    """Wherever it stands: what rounding leaves of an area is not told from none."""
+def test_a_name_avoids_lines(across: float):
+    """At any place: a rounding error of an overlap counts as zero."""
     panel = new_panel("made up")
     panel.plot([across, across + 1.0], [0.37, 1.37], "-o", label="points")
     panel.set(xlim=(-0.2, 1.2), ylim=(-0.013, 1.02))
@@ -107,7 +107,7 @@ def test_a_name_keeps_off_lines_where_it_can(across: float):
     assert not drawn.intersects_bbox(box, filled=False)
 
 
-def test_a_name_keeps_off_an_error_bar():
+def test_a_name_avoids_error_bars():
     panel = new_panel("made up")
     panel.plot([0.0, 0.5, 1.0], [0.0, 0.5, 0.0], "o", label="points")
     panel.errorbar([0.53], [0.5], [0.5], fmt="none")

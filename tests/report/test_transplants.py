@@ -1,4 +1,4 @@
-"""What transplants a report shows."""
+"""The table of transplants in a report."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.report import made
 
 
 def scored(attention: str, look_back: int, mse: float, seconds: float | None = 0.002, **more: Any) -> dict[str, Any]:
-    """Return a line of the file, as `python -m forecast.predict.transplant` writes it."""
+    """Return a row of the file that `python -m forecast.predict.transplant` writes."""
     return {
         **{"attention": attention, "context_length": look_back, "test": {"mse": mse, "mae": mse / 2}},
         **{"windows": 2000, "seconds_per_window": seconds, "trained": False, **more},
@@ -24,7 +24,7 @@ def scored(attention: str, look_back: int, mse: float, seconds: float | None = 0
 
 
 def written(root: Path, contents: dict[int, Any]) -> Path:
-    """Write a run of `full` for each seed, with what is given for its file."""
+    """Write a run of `full` for each seed, with the content of its file."""
     for seed, content in contents.items():
         folder = made.write_run(root / f"seed-{seed}", made.result_of("full", 96, seed))
         if content is not None:
@@ -32,7 +32,7 @@ def written(root: Path, contents: dict[int, Any]) -> Path:
     return root
 
 
-def test_a_report_has_what_other_attention_and_look_backs_make_of_the_weights(tmp_path: Path) -> None:
+def test_the_table_has_the_scores_of_the_weights_under_other_attention_and_look_backs(tmp_path: Path) -> None:
     own = scored("full", 96, 0.4, 0.004, trained=True)
     contents = {
         1: [own, scored("linear", 96, 0.5, 0.001), scored("full", 192, 0.44), scored("full", 192, 0.44)],
@@ -48,15 +48,15 @@ def test_a_report_has_what_other_attention_and_look_backs_make_of_the_weights(tm
     ]
 
 
-def test_the_table_is_a_part_of_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_is_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("forecast.report.content.draw_pictures", made.no_pictures)
     contents = {1: [scored("full", 96, 0.4, trained=True), scored("mean", 96, 0.8, None)]}
     (chapter,) = make_content("a report", read_runs([written(tmp_path / "runs", contents)])).chapters
     (table,) = [part for part in chapter.parts if getattr(part, "title", "") == TITLE]
-    assert table.cells[0][-2:] == ["+100.0", NONE]  # of one batch there is no time
+    assert table.cells[0][-2:] == ["+100.0", NONE]  # a single batch has no time
 
 
-def test_a_score_that_is_no_number_is_a_dash_and_takes_no_other_with_it(tmp_path: Path) -> None:
+def test_a_missing_score_is_a_dash_and_does_not_hide_the_others(tmp_path: Path) -> None:
     lines = [scored("full", 96, 0.4, trained=True), scored("linear", 96, 0.5), scored("mean", 96, 0.5)]
     lines[1]["test"] = {"mse": None, "mae": None}
     (section,) = sections_of(read_runs([written(tmp_path, {1: lines})]).runs)
@@ -87,4 +87,4 @@ def test_a_damaged_file_is_named(content: str, tmp_path: Path) -> None:
     table = transplant_table(section)
     assert table is not None
     assert not table.cells
-    assert "seed-1: its transplant.json is not readable, and left out" in table.notes
+    assert "seed-1: its transplant.json is not readable and is left out" in table.notes
