@@ -363,7 +363,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not all(map(importlib.util.find_spec, ("mkdocs", "material", "mkdocstrings", "latex2mathml"))):
         pytest.skip('the site needs pip install -e ".[docs]"')
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]  # --quiet hides warnings
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 0, ended.stderr
     return folder
