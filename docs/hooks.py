@@ -50,7 +50,8 @@ def _equation(found: re.Match[str]) -> str:
     from latex2mathml.converter import convert
 
     tag, text = found.groups()
-    return f'<{tag} class="arithmatex">{convert(html.unescape(text), "block" if tag == "div" else "inline")}</{tag}>'
+    equation = convert(html.unescape(text), display="block" if tag == "div" else "inline")
+    return f'<{tag} class="arithmatex">{equation}</{tag}>'
 
 
 # Options
@@ -365,7 +366,7 @@ def mechanisms_page() -> str:
         "This page is made from the files of `forecast/attention/` and `conf/attention/`.",
         "Costs are those of one head in a forward pass, in the length L of queries and keys. "
         "Memory is counted beside the inputs and the output.",
-        markdown(candidates),
+        re.sub(r"O\([^)]*\)", lambda cost: cost[0].replace(" ", "\N{NO-BREAK SPACE}"), markdown(candidates)),
     ]
     for candidate in candidates:
         file = CONF / "attention" / f"{candidate.name}.yaml"
