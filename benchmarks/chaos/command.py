@@ -245,7 +245,7 @@ def _start_fresh(command: list[str], folder: Path, log: Path, changes: dict[str,
 
 
 def _settle(folder: Path, log: Path, changes: dict[str, str], seconds: float) -> None:
-    """Give the forked process its own session, folder, streams, signals and limits."""
+    """Put the forked process into its own session, folder, streams, signals and limits."""
     os.setsid()
     os.chdir(folder)
     os.environ.update(changes)

@@ -52,7 +52,7 @@ def quoting(bench: Bench) -> Malformed:
 
 
 def ragged(bench: Bench) -> Malformed:
-    """Give one row more or fewer cells."""
+    """Add cells to one row, or remove some."""
     lines = bench.text.splitlines()
     row = bench.row() + 1
     changes: list[Callable[[str], str]] = [

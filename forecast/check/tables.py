@@ -11,7 +11,7 @@ from forecast.check.candidate import Candidate
 from forecast.check.suite import CHECKS, Finding
 from forecast.common.tables import Table, table, write_between
 
-HEADINGS = ("time", "memory", "causal", "key mask", "one mask a query", "cross", "deterministic")
+HEADINGS = ("time", "memory", "causal", "key mask", "mask per query", "cross", "deterministic")
 BEGIN = "<!-- mechanisms: written by python -m forecast.check --write README.md -->"
 END = "<!-- /mechanisms -->"
 

@@ -1,6 +1,6 @@
 """A simulated distribution transformer: loads, weather and the resulting oil temperature.
 
-data/README.md states the equations and constants, which were fixed before any model was tuned on them.
+docs/explanation/simulation.md states the equations and constants, which were fixed before any model was tuned on them.
 """
 
 import numpy as np
