@@ -50,7 +50,7 @@ def test_a_file_that_does_not_compose_is_refused_in_one_line(folder: Path) -> No
 
 def test_a_missing_value_is_named(folder: Path) -> None:
     (folder / "attention" / "mine.yaml").write_text("name: mine\nreach: ???\n")
-    with pytest.raises(InputError, match=r"mechanisms\.mine\.reach is not given"):
+    with pytest.raises(InputError, match=r"mechanisms\.mine\.reach is missing"):
         attention_arguments(["mine"])
 
 

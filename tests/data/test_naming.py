@@ -71,7 +71,7 @@ def test_a_name_is_required_without_a_path() -> None:
         ("data=/path/my.csv", "data=csv data.path=/path/my.csv"),
         ("data=my.csv.gz", "data=csv data.path=my.csv.gz"),
         ("data=~/a b.parquet", "data=csv 'data.path=\"~/a b.parquet\"'"),
-        ("resume=outputs/etth1/2026,", "leave it out, resume=outputs/etth1/2026"),
+        ("resume=outputs/etth1/2026,", "ends in a comma: use resume=outputs/etth1/2026"),
     ],
 )
 def test_a_word_that_means_another_names_it(word: str, meant: str) -> None:

@@ -131,7 +131,7 @@ def test_the_count_of_pages_matches_correct_metadata(tmp_path: Path) -> None:
     assert rows == 2 * len(table)
     assert 0.9 * declared < found < declared
     for spoilt in (content[:-9], content[:-1] + b"2", content[-100:], b"PAR1"):
-        with pytest.raises(ValueError, match=r"its metadata|a part lies|does not end"):
+        with pytest.raises(ValueError, match=r"its metadata|a section is outside|does not end"):
             rows_and_bytes(spoilt)
 
 
@@ -172,7 +172,7 @@ def test_the_limit_can_be_set_and_does_not_apply_to_a_plain_file(
     for name in ("my.csv.gz", "my.parquet"):
         words = ["--run", str(tiny_run.path), "--input", str(tmp_path / name), "--output", str(output)]
         assert predict(words) == 2
-        assert f"set the environment variable {LIMIT} to more" in capsys.readouterr().err
+        assert f"increase the environment variable {LIMIT}" in capsys.readouterr().err
         assert snapshot(tmp_path) == before
     monkeypatch.setenv(LIMIT, "0.1")
     assert len(read_table(tmp_path / "my.csv.gz")) == len(read_table(tmp_path / "my.parquet")) == len(table)

@@ -300,7 +300,7 @@ def test_training_sorts_rows_out_of_order_with_a_note(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("x" * 300, ["data.name=xxx", "300 letters", "give 1 to 100"]),
+        ("x" * 300, ["data.name=xxx", "300 characters", "use 1 to 100"]),
         ("a\x1b[31mb", ["control characters"]),
         ("", ["0"]),
     ],

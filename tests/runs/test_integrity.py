@@ -127,7 +127,7 @@ def test_an_unfinished_run_with_a_changed_configuration_is_not_resumed(copied: P
     text = (copied / CONFIG).read_text()
     (copied / CONFIG).write_text(text.replace('"lr": 0.01', '"lr": 0.02'))
     assert (copied / CONFIG).read_text() != text
-    with pytest.raises(InputError, match=rf"{CONFIG}: not readable \(its digest differs"):
+    with pytest.raises(InputError, match=rf"{CONFIG}: not readable \(its digest does not match"):
         resume(tiny_run, copied)
 
 

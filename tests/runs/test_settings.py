@@ -145,6 +145,6 @@ def test_the_documented_losses_are_those_that_exist() -> None:
     for name in options_of(Settings)["loss"].choices:
         loss_by_name(name)
     with pytest.raises(
-        InputError, match=r"^loss=quantile: choose mse, mae or huber: there are losses of a single value"
+        InputError, match=r"^loss=quantile: choose mse, mae or huber: all losses are for point forecasts"
     ):
         Settings.parse({**CONFIG, "loss": "quantile"})

@@ -18,7 +18,7 @@ TENSORBOARD = {"_target_": "forecast.training.tensorboard.logger.Board"}
     ("change", "message"),
     [
         ({"_target_": "torch.nn.Nope"}, "logger._target_=torch.nn.Nope"),
-        ({"_target_": "torch.nn.Linear"}, "no logger"),
+        ({"_target_": "torch.nn.Linear"}, "must be a Logger of lightning"),
         ({"bogus": 1}, "logger.bogus"),
         ({"save_dir": "x"}, "logger.save_dir"),
         ({"purge_step": 5}, "logger.purge_step"),
