@@ -68,8 +68,8 @@ def check_sealed(content: bytes, path: Path) -> None:
     """Compare an exported file with the digest at its end, before any of it is run."""
     if len(content) < len(BLANK) or _digest(content[: -len(BLANK)] + BLANK) != content[-len(BLANK) :]:
         raise InputError(
-            f"{path}: damaged, or not written by this version of forecast.export (its digest does not match): copy or export "
-            "it again"
+            f"{path}: damaged, or not written by this version of forecast.export (its digest does not match): "
+            "copy or export it again"
         )
 
 

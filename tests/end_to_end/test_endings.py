@@ -78,7 +78,8 @@ def test_a_damaged_optimizer_is_not_saved_and_the_run_resumes_from_the_step_befo
     stopped = changed(config, output_dir=str(tmp_path / "stopped"))
     with pytest.MonkeyPatch.context() as patch:
         at_step(patch, 3, spoil_optimizer)
-        with pytest.raises(NotFiniteError, match=r"^step 4: not finite after its update \(.*the previous checkpoint is kept"):
+        message = r"^step 4: not finite after its update \(.*the previous checkpoint is kept"
+        with pytest.raises(NotFiniteError, match=message):
             train(stopped)
     folder = only_folder(stopped)
     newest = read_checkpoint(checkpoints(folder / "checkpoints")[0])

@@ -251,7 +251,8 @@ def test_an_onnx_model_from_elsewhere_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.onnx"
     opset = onnx.helper.make_opsetid("", 18)
     content = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=10).SerializeToString()
-    for written, message in ((content, "its digest does not match"), (sealed(content, ".onnx"), "not a model written by")):
+    flaws = ((content, "its digest does not match"), (sealed(content, ".onnx"), "not a model written by"))
+    for written, message in flaws:
         path.write_bytes(written)
         with pytest.raises(InputError, match=message):
             forecast.load(path)
