@@ -47,7 +47,7 @@ def level_cell(comparison: Comparison) -> str:
 def interval_words(comparison: Comparison) -> str:
     """Return the interval for a sentence: its level, its ends, and whether it may be too narrow."""
     capped = comparison.interval is not None and comparison.interval.capped
-    words = f"{level_cell(comparison)} % interval {interval_cell(comparison)} %"
+    words = f"{100 * comparison.level:.4g} % interval {interval_cell(comparison)} %"
     return words + (", perhaps too narrow" if capped else "")
 
 
