@@ -116,7 +116,7 @@ def test_the_answer_to_a_study_with_known_differences(made: Made) -> None:
     )
     assert re.fullmatch(
         r"Statistically indistinguishable from the lowest and fastest to train: `(full|linear|probsparse)` at "
-        rf"look-back \d+, [\d.]+ times faster \({number} % MSE, 99\.9848 % interval {number} to {number} %\)\.",
+        rf"look-back \d+, [\d.]+ times faster \({number} % MSE, 99\.98 % interval {number} to {number} %\)\.",
         equal,
     )
     assert_short([*made.chapter.answer, *made.chapter.details])
