@@ -36,8 +36,31 @@ class DataSettings:
     rows: int = option("Length of the simulation.", unit="rows", default=0, least=1, only=SYNTHETIC)
     seed: int = option("Seed of the simulation.", default=0, least=0, most=LARGEST_SEED, only=SYNTHETIC)
     time_column: str | None = option("Column of the dates; null: the only column that holds dates.")
-    targets: list[Any] | None = option("Columns to forecast; null: every column that is not a past covariate.")
-    past_covariates: list[Any] = option("Columns that are inputs but not forecast.")
+    time_columns: list[Any] | None = option(
+        "A column of dates and one of hours, 0 to 23 or 1 to 24, which make the time.", default=None, only=FILE
+    )
+    date_format: str | None = option(
+        "Format of the dates, such as %d.%m.%y; null: recognized.", default=None, only=FILE
+    )
+    last_rows: int | None = option(
+        "Number of rows at the end to use; null: all.", unit="rows", default=None, least=1, only=FILE
+    )
+    targets: list[Any] | None = option("Columns to forecast; null: every column that is not a covariate.")
+    past_covariates: list[Any] = option("Columns that are inputs up to the forecast's start.")
+    known_covariates: list[Any] = option("Columns whose future is known; inputs of the horizon too.", default=())
+    static_covariates: dict[str, Any] | None = option(
+        "Properties of the targets: name: {target: value}, such as region: {load_1: north, load_2: south}.",
+        default=None,
+    )
+    categorical: list[Any] = option("Covariates whose numbers are labels; text always is.", default=())
+    perfect_foresight: list[Any] = option(
+        "Known covariates that were measured, not forecast; a result names them.", default=()
+    )
+    holidays: str | None = option(
+        "Country, or country-subdivision, whose holidays are known, such as DE-BY.", default=None
+    )
+    holidays_before: int = option("Days before a holiday that are inputs too.", unit="days", default=0, least=0, most=7)
+    holidays_after: int = option("Days after a holiday that are inputs too.", unit="days", default=0, least=0, most=7)
     calendar: list[Any] | None = option(
         "Calendar cycles that are inputs; null: the cycles that the training split holds at least twice."
     )
@@ -79,7 +102,7 @@ class DataSettings:
         if self.name is not None:
             check_name(self.name)
         if self.targets == []:
-            raise InputError("data.targets=[]: name a column to forecast, or null for all that are not past covariates")
+            raise InputError("data.targets=[]: name a column to forecast, or null for all that are not covariates")
         policies = self.policies.facts()
         if self.source == SYNTHETIC:
             for key in ("time_column", "frequency"):

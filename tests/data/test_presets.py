@@ -27,8 +27,10 @@ PRESETS = [path.stem for path in choice_files("data")]
 EXPERIMENTS = [None, *(path.stem for path in choice_files("experiment"))]
 PUBLIC = [name for name in PRESETS if name not in ("csv", "synthetic")]
 EVERY = {"name", "source", "time_column", "targets", "past_covariates", "frequency", "split"}
-EVERY |= {"calendar", "duplicates", "missing"}
-ONLY = {"synthetic": {"rows", "seed"}, "file": {"path", "file_name", "url", "sha256", "about", "missing_values"}}
+EVERY |= {"calendar", "duplicates", "missing", "known_covariates", "static_covariates", "categorical"}
+EVERY |= {"perfect_foresight", "holidays", "holidays_before", "holidays_after"}
+FILE = {"path", "file_name", "url", "sha256", "about", "missing_values", "time_columns", "date_format", "last_rows"}
+ONLY = {"synthetic": {"rows", "seed"}, "file": FILE}
 
 
 @pytest.fixture
