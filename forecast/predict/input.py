@@ -1,5 +1,6 @@
 """Check that a table has the columns, frequency and length that a trained model requires."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -32,11 +33,13 @@ class Expected:
     context_length: int
     shown: str | None = None
     merges_series: bool = False
+    known_covariates: Sequence[str] = ()
+    categorical: Sequence[str] = ()
 
     @property
     def columns(self) -> list[str]:
-        """Columns that a table must have, in the order of the model."""
-        return [*self.targets, *self.past_covariates]
+        """Columns that a table must have."""
+        return [*self.targets, *self.past_covariates, *self.known_covariates]
 
     def check(self, frame: pd.DataFrame, source: str) -> Series:
         """Return `frame` as a series, repaired as in training; `source` is its name in messages."""
@@ -90,7 +93,9 @@ class Expected:
             source=source,
             time_column=time_column,
             columns=self.columns,
-            covariates=self.past_covariates,
+            covariates=[*self.past_covariates, *self.known_covariates],
+            known=self.known_covariates,
+            categorical=self.categorical,
             policies=self.policies,
             merges_series=self.merges_series,
         )
