@@ -160,6 +160,7 @@ class _Solutions:
         gram.diagonal().add_(penalty * self.unit)
         cross = self.fitted.cross - (scaled @ self.rotated).sum(0)
         weight = torch.linalg.solve(gram, cross)
+        weight -= weight.mean(0)  # a centred context has no part along a constant, where only rounding would be left
         known = self.vectors @ (inverse[:, None] * (self.rotated - self.mixed.transpose(1, 2) @ weight))
         return LinearMap(weight, "ridge", known, self.fitted.layout)
 
