@@ -161,7 +161,7 @@ class Board(TensorBoardLogger):
             self.experiment.file_writer.add_summary(image_summary(tag, pixels), step)
 
     def add_text(self, tag: str, markdown: str, step: int) -> None:
-        """Add a text."""
+        """Add a text. Its tag differs from those of pictures: TensorBoard keeps one kind of data per tag."""
         with self.clock:
             self.experiment.file_writer.add_summary(text_summary(tag, markdown), step)
 
