@@ -83,10 +83,19 @@ def random_series(forecaster: Forecaster) -> Series:
     dates = _dates(forecaster)
     rows = len(dates)
     generator = np.random.default_rng(SEED)
-    shape = (rows, len(forecaster.columns))
+    shape = (rows, len(forecaster.channels))
     values = forecaster.scaler.mean + forecaster.scaler.scale * generator.standard_normal(shape)
     observed = generator.random(shape) > 0.1 if forecaster.policies.masks_past else None
-    return Series(pd.DataFrame(values, dates, forecaster.columns), forecaster.frequency, observed=observed)
+    frame = pd.DataFrame(values, dates, forecaster.channels)
+    encoder = forecaster.encoder
+    numbers = encoder.mean + np.asarray(encoder.scale) * generator.standard_normal((rows, len(encoder.numbers)))
+    frame[encoder.numbers] = numbers
+    labels = {name: tuple(seen) for name, seen in (encoder.categories | encoder.past_categories).items()}
+    for name, seen in labels.items():
+        frame[name] = generator.integers(0, len(seen), rows).astype(np.float64)
+    if observed is not None:
+        observed = np.pad(observed, ((0, 0), (0, frame.shape[1] - shape[1])), constant_values=True)
+    return Series(frame, forecaster.frequency, observed=observed, labels=labels)
 
 
 def _dates(forecaster: Forecaster) -> pd.DatetimeIndex:
@@ -97,7 +106,8 @@ def _dates(forecaster: Forecaster) -> pd.DatetimeIndex:
     if step >= timedelta(days=7):
         first = EARLY
     limit = int((LAST - first) / step) - forecaster.horizon - 1  # the first date may be one step later
-    rows = min(forecaster.context_length + RANDOM_WINDOWS - 1, limit)
+    ahead = forecaster.horizon if forecaster.known_covariates else 0
+    rows = min(forecaster.context_length + ahead + RANDOM_WINDOWS - 1, limit)
     while True:
         try:
             return future_index(pd.Timestamp(first), forecaster.frequency, rows)
@@ -108,6 +118,12 @@ def _dates(forecaster: Forecaster) -> pd.DatetimeIndex:
 
 
 def windows_of(series: Series, forecaster: Forecaster, count: int) -> Context:
-    """Return at most `count` evenly spaced windows, including the last."""
-    stops = np.unique(np.linspace(len(series.frame), forecaster.context_length, count).astype(int))
+    """Return at most `count` evenly spaced windows, including the last whose known covariates are in the series."""
+    last = len(series.frame) - (forecaster.horizon if forecaster.known_covariates else 0)
+    if last < forecaster.context_length:
+        raise InputError(
+            f"a comparison needs {forecaster.context_length} rows and {forecaster.horizon} more with known covariates, "
+            f"there are {len(series.frame)}: give more rows with --input"
+        )
+    stops = np.unique(np.linspace(last, forecaster.context_length, count).astype(int))
     return stack([forecaster.context(series, int(stop))[0] for stop in stops])

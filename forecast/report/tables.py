@@ -36,6 +36,7 @@ from forecast.report.phrases import interval_cell, level_cell, rounded, score, s
 from forecast.report.sections import REFERENCE, Section, Setting
 from forecast.runs.read import FIGURES, SCORES, FinishedRun
 from forecast.runs.run import TRANSPLANT
+from forecast.runs.summary import foresight_note
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,13 @@ def more_scores(section: Section) -> dict[str, str]:
     }
 
 
+def _foresight_notes(section: Section) -> list[str]:
+    """Return a note on known covariates that were measured, for each set of them."""
+    runs = [run for setting in section.settings for run in setting.runs]
+    notes = (foresight_note(run.result) for run in runs)
+    return [f"{note}." for note in dict.fromkeys(notes) if note is not None]
+
+
 def result_table(section: Section) -> FoldingTable:
     """Return the table of the settings and baselines: errors, costs, and where they are not dominated."""
     more = more_scores(section)
@@ -126,6 +134,7 @@ def result_table(section: Section) -> FoldingTable:
         "MSE, MAE: on z-scores of the training split, mean ± standard deviation over the seeds.",
         "The last rows are baselines on the same windows. skill: test MSE relative to seasonal naive.",
         "val.: the validation split, which selected the step.",
+        *_foresight_notes(section),
         *(("enc.-dec.: mixing weight of the encoder-decoder; the linear path has the rest.",) if is_weighted else ()),
         "train: wall time of the training loop, without validation and logging. infer: the forward pass in batches.",
         "peak: peak memory of the device; on a CPU, of the whole process with its libraries.",

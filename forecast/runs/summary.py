@@ -54,7 +54,7 @@ def notes(result: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def foresight_note(result: Mapping[str, Any]) -> str | None:
-    """Return a line on known covariates that were measured, whose forecasts will be less exact; None if there are none."""
+    """Return a line on known covariates that were measured, not forecast; None if there are none."""
     names = result["data"].get("perfect_foresight", [])
     return f"perfect foresight of {', '.join(names)}: measured values, not forecasts of them" if names else None
 
