@@ -8,6 +8,7 @@ from typing import Any
 from forecast.common.errors import InputError
 from forecast.common.settings import check_present, option, options_of, read_options, settings
 from forecast.common.text import is_plain
+from forecast.data.holidays import MOST_DAYS
 from forecast.data.repair import Policies
 
 LARGEST_SEED = 2**32 - 1
@@ -59,8 +60,12 @@ class DataSettings:
     holidays: str | None = option(
         "Country, or country-subdivision, whose holidays are known, such as DE-BY.", default=None
     )
-    holidays_before: int = option("Days before a holiday that are inputs too.", unit="days", default=0, least=0, most=7)
-    holidays_after: int = option("Days after a holiday that are inputs too.", unit="days", default=0, least=0, most=7)
+    holidays_before: int = option(
+        "Days before a holiday that are inputs too.", unit="days", default=0, least=0, most=MOST_DAYS
+    )
+    holidays_after: int = option(
+        "Days after a holiday that are inputs too.", unit="days", default=0, least=0, most=MOST_DAYS
+    )
     calendar: list[Any] | None = option(
         "Calendar cycles that are inputs; null: the cycles that the training split holds at least twice."
     )
@@ -97,6 +102,11 @@ class DataSettings:
 
     def _check_together(self) -> None:
         """Raise InputError for values that contradict each other."""
+        for key in ("holidays_before", "holidays_after"):
+            if self.holidays is None and (days := getattr(self, key)):
+                raise InputError(
+                    f"data.{key}={days}: needs data.holidays: set it, such as DE-BY, or leave out data.{key}"
+                )
         if self.name is None and self.path is None:
             raise InputError("data.name=null: set a name; only with data.path it can be null")
         if self.name is not None:
