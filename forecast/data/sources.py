@@ -64,7 +64,10 @@ def load_source(config: DataSettings) -> Source:
             frequency=config.frequency,
             policies=config.policies,
             merges_series=wanted is not None,
+            time_format=config.time_format,
+            last_rows=config.last_rows,
         )
+        _check_date_format_acts(config, series, path)
     present = list(series.frame.columns)
     if absent := [name for name in covariates if name not in present]:
         raise InputError(f"data.past_covariates: no column {absent[0]!r}, only {', '.join(present[:12])}")
@@ -74,6 +77,13 @@ def load_source(config: DataSettings) -> Source:
     named = config.calendar
     cycles = None if named is None else check_cycles([str(name) for name in named], series.frequency)
     return Source(series, targets, covariates, path, digest, cycles)
+
+
+def _check_date_format_acts(config: DataSettings, series: Series, path: Path) -> None:
+    if config.date_format is not None and series.time_format.date_format is None:
+        raise InputError(
+            f"{path}, column {series.frame.index.name!r}: holds dates, not text: set data.date_format=null"
+        )
 
 
 def expanded(name: str) -> Path:

@@ -20,6 +20,7 @@ from forecast.data.repair import Policies
 from forecast.data.scaler import Scaler
 from forecast.data.series import Series
 from forecast.data.table import read_table
+from forecast.data.timestamps import PLAIN, TimeFormat
 from forecast.model.informer import Informer
 from forecast.model.original_units import Context, OriginalUnits
 from forecast.model.presets import Sizes
@@ -67,6 +68,7 @@ class Forecaster:
     horizon: int
     merges_series: bool = False
     path: Path | None = None
+    time_format: TimeFormat = PLAIN
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], attention: str | None = None) -> "Forecaster":
@@ -127,6 +129,7 @@ class Forecaster:
                 horizon=sizes.horizon,
                 merges_series=bool(data.get("merged")),
                 path=where.parent if where.name == MANIFEST else where,
+                time_format=TimeFormat.of(data),
             )
             forecaster._check(sizes)
         except DAMAGE as error:
@@ -140,7 +143,7 @@ class Forecaster:
         for key in ("targets", "past_covariates", "cycles"):
             if not isinstance(getattr(self, key), list):
                 raise ValueError(f"{key} is not a list")
-        names = [*self.columns, *self.cycles, self.time_column, self.frequency]
+        names = [*self.columns, *self.cycles, self.time_column, self.frequency, *(self.time_format.columns or ())]
         if wrong := [name for name in names if not isinstance(name, str)]:
             raise ValueError(f"{wrong[0]!r} is not a name")
         if wrong := [name for name in names if not is_plain(name)]:
@@ -230,6 +233,7 @@ class Forecaster:
             context_length=self.context_length,
             shown=self.shown,
             merges_series=self.merges_series,
+            time_format=self.time_format,
         )
         series = expected.check(frame, source)
         index = pd.DatetimeIndex(series.frame.index)
