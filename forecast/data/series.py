@@ -253,6 +253,7 @@ def series_from_frame(
     """
     flaws: list[Flaw] = []
     frame, name_notes = tidy_names(frame, source)
+    covariates, columns = tidy_name(list(covariates)), columns and tidy_name(list(columns))
     table, time_column, ambiguous = _with_time_column(frame, source, tidy_name(time_column), time_format)
     flaws += [ambiguous] if ambiguous else []
     table, rows, row_notes = _without_empty_rows(table, source)
@@ -263,7 +264,7 @@ def series_from_frame(
     chosen = _choose(table, time_column, columns, source)
     where = f"{source}, column {time_column!r}"
     times, time_notes = parse_times(table[time_column], rows, where, time_format.date_format)
-    targets = [name for name in chosen if name not in tidy_name(list(covariates))]
+    targets = [name for name in chosen if name not in covariates]
     table, marked_notes = _without_missing_values(table, chosen, policies)
     how = policies.duplicates if merges_series and policies.duplicates != "error" else None
     merged, panel_notes = _merged_series(table, times, time_column, chosen, targets, source, how)
@@ -400,7 +401,7 @@ def _choose(table: pd.DataFrame, time_column: str, columns: Sequence[str] | None
         if not chosen:
             raise InputError(f"{source} has no column besides {time_column!r}: add the values to forecast")
         return chosen
-    chosen = [tidy_name(str(name)) for name in columns]
+    chosen = [str(name) for name in columns]
     for name in chosen:
         _check_present(name, list(table.columns), source, "data.targets or data.past_covariates")
     if time_column in chosen or len(set(chosen)) < len(chosen) or not chosen:

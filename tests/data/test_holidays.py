@@ -3,12 +3,15 @@
 import datetime
 import sys
 import warnings
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
+from forecast.data import holidays as module
 from forecast.data.holidays import MOST_DAYS, Holidays
 from forecast.data.settings import DataSettings
 from tests.support.small import compose
@@ -84,6 +87,19 @@ def test_years_that_the_library_does_not_know_have_a_note_and_no_warning(place: 
     assert (features.shape, features[[0, 3]].sum()) == ((4, 3), 0)
     assert note.startswith(f"holidays of {place}: the library lacks some or all of ")
     assert Holidays.parse(place).notes(index[:1])[0].endswith("some or all of 1678")
+
+
+def test_years_of_which_the_library_warns_have_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    def incomplete(*names: Any, years: int, **options: Any) -> Any:
+        if years < 2001:
+            warnings.warn("Requested Holidays are available only from 2001", UserWarning, stacklevel=2)
+        return library.country_holidays(*names, years=years, **options)
+
+    monkeypatch.setattr(module, "_library", lambda: SimpleNamespace(country_holidays=incomplete))
+    module._holidays_of.cache_clear()
+    notes = Holidays("DE").notes(pd.date_range("1999-06-01", "2003-06-01", freq="D"))
+    module._holidays_of.cache_clear()
+    assert notes == ("holidays of DE: the library lacks some or all of 2 years from 1999 to 2000",)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -11,6 +12,7 @@ from forecast.data.series import read_series, series_from_frame
 from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
 from forecast.data.table import tidy_name, tidy_names
+from tests.support.examples import real_file
 from tests.support.small import compose, hourly, write
 
 SPACED = {"date": "date ", "load": " load", "oil": "\toil\n", "air": "air"}
@@ -63,6 +65,24 @@ def test_options_name_a_column_with_or_without_its_blanks(kind: str, tmp_path: P
         assert list(source.series.frame) == ["load", "oil"]
         series = read_series(path, time_column=words[0], columns=words[1:], covariates=words[2:])
         pd.testing.assert_frame_equal(series.frame, source.series.frame)
+
+
+def test_a_covariate_with_blanks_is_no_target() -> None:
+    given = spaced()
+    given.loc[40:, " load"] = np.nan
+    series = series_from_frame(given, columns=[" load", "\toil\n"], covariates=["\toil\n"])
+    assert (list(series.frame), len(series.frame)) == (["load", "oil"], 40)
+    given[" load"] = "text"
+    with pytest.raises(InputError) as caught:
+        series_from_frame(given.astype({" load": str}), columns=[" load", "air"])
+    assert "data.targets=[air]" not in str(caught.value)
+
+
+def test_the_real_file_with_blanks_before_its_names_is_read() -> None:
+    series = read_series(real_file("EPF_NP.csv"), columns=[" Grid load forecast", "OT"])
+    assert list(series.frame) == ["Grid load forecast", "OT"]
+    assert series.notes == ("column names without their blanks: 'Grid load forecast', 'Wind power forecast'",)
+    assert series.frame.iloc[0].tolist() == [42497, 31.05]
 
 
 @pytest.mark.parametrize("kind", FILES)

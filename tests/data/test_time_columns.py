@@ -8,12 +8,11 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data.download import data_folders
 from forecast.data.series import Series, series_from_frame
 from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
 from forecast.data.timestamps import TimeFormat
-from tests.support.examples import SHARED_DATA
+from tests.support.examples import real_file
 from tests.support.small import compose, write
 
 BOTH = TimeFormat(("Date", "Hour"))
@@ -204,9 +203,7 @@ def test_a_date_format_acts_or_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_real_file_of_dates_and_hours_is_read_from_its_first_load_on() -> None:
-    folder = next((each for each in (SHARED_DATA, *data_folders()) if (each / "GEFCom2014-E.csv").is_file()), None)
-    if folder is None:
-        pytest.skip("GEFCom2014-E.csv is not beside the project")
+    path = real_file("GEFCom2014-E.csv")
     words = [
         "data.time_columns=[Date,Hour]",
         "data.date_format=%m/%d/%y",
@@ -214,8 +211,8 @@ def test_the_real_file_of_dates_and_hours_is_read_from_its_first_load_on() -> No
         "data.past_covariates=[T]",
     ]
     with pytest.raises(InputError, match=r"column 'load', row 2: no value \(17544 empty in total\)"):
-        load(folder / "GEFCom2014-E.csv", *words)
-    series = load(folder / "GEFCom2014-E.csv", *words, "data.last_rows=78888")
+        load(path, *words)
+    series = load(path, *words, "data.last_rows=78888")
     assert series.frame.shape == (9 * 8760 + 2 * 24, 2)
     assert (series.frequency, str(series.frame.index[0])) == ("h", "2006-01-01 00:00:00")
     assert str(series.frame.index[-1]) == "2014-12-31 23:00:00"
