@@ -12,8 +12,17 @@ import torch
 from forecast.common.errors import InputError
 from forecast.common.group import ALONE
 from forecast.data.batches import ShuffledBatches
-from forecast.data.calendar import calendar_cycles, calendar_features, span_of
+from forecast.data.calendar import calendar_cycles, seasonal_period, span_of
 from forecast.data.clock import Clock
+from forecast.data.known import (
+    KnownEncoder,
+    KnownLayout,
+    check_copies,
+    choose_look_back,
+    known_inputs,
+    static_features,
+)
+from forecast.data.labels import decode_labels
 from forecast.data.mapped import Address, Recipe
 from forecast.data.scaler import Scaler, check_spikes
 from forecast.data.sources import Source
@@ -135,6 +144,8 @@ class ForecastData(lightning.LightningDataModule):
         train = slice(self.split.train.start, self.split.train.stop)
         self.scaler = self._fit_scaler(raw, train)
         self.cycles = self._choose_cycles(train)
+        self.encoder = self._fit_encoder(train, horizon)
+        self.layout = self._choose_layout(context_length, horizon)
         placed = place(self._recipes(raw), placing)
         self.placement, self._file = placed.placement, placed.file
         first = training_targets(self.split.train, first_origin, context_length, horizon)
@@ -156,6 +167,28 @@ class ForecastData(lightning.LightningDataModule):
         frequency = self.source.series.frequency
         return calendar_cycles(frequency, span_of(self.index[train], frequency))
 
+    def _fit_encoder(self, train: slice, horizon: int) -> KnownEncoder:
+        """Return the encoding of the covariates, fitted on the training rows; refuse a copy of a target."""
+        source, frame = self.source, self.source.series.frame
+        encoder = KnownEncoder.fit(source.series, source.known_covariates, source.past_covariates, train)
+        check_copies(frame[encoder.numbers].iloc[train], frame[source.targets].iloc[train], horizon)
+        encoder.check_range(frame, "the table")
+        return encoder
+
+    def _choose_layout(self, context_length: int, horizon: int) -> KnownLayout:
+        """Return the columns of the known inputs."""
+        holidays = self.source.holidays
+        layout = self.encoder.layout(2 * len(self.cycles), 0 if holidays is None else len(holidays.columns))
+        period = seasonal_period(self.source.series.frequency)
+        look_back = choose_look_back(layout, context_length, horizon, period, len(self.source.targets))
+        return replace(layout, look_back=look_back)
+
+    def _known(self, piece: slice) -> np.ndarray:
+        """Return the known inputs of some rows, (N, F), float32."""
+        series = self.source.series
+        frame = series.frame.iloc[piece]
+        return known_inputs(self.index[piece], self.cycles, self.encoder, frame, series.labels, self.source.holidays)
+
     def _table(self, placed: Placed, context_length: int, horizon: int) -> Windows:
         """Return the windows of the whole table, without starts."""
         values, known, *observed = placed.tensors
@@ -166,6 +199,7 @@ class ForecastData(lightning.LightningDataModule):
             context_length=context_length,
             horizon=horizon,
             num_targets=len(self.source.targets),
+            layout=self.layout,
             observed=observed[0] if observed else None,
             past_masked=self.source.series.policies.masks_past,
             mapped_for=None if placed.file is None else torch.device("cpu"),
@@ -180,10 +214,10 @@ class ForecastData(lightning.LightningDataModule):
 
     def _recipes(self, raw: np.ndarray) -> list[Recipe]:
         """Return the recipes of the table: z-scores, calendar and, if values were filled, their mask."""
-        series, columns, rows, cycles = self.source.series, self.source.columns, len(raw), self.cycles
+        series, columns, rows = self.source.series, self.source.columns, len(raw)
         recipes = [
             Recipe(rows, len(columns), np.float32, lambda piece: self.scaler.transform(raw[piece])),
-            Recipe(rows, 2 * len(cycles), np.float32, lambda piece: calendar_features(self.index[piece], cycles)),
+            Recipe(rows, self.layout.width, np.float32, self._known),
         ]
         if series.observed is not None:
             observed = series.observed_of
@@ -206,23 +240,32 @@ class ForecastData(lightning.LightningDataModule):
     @property
     def notes(self) -> tuple[str, ...]:
         """The changes to the input, one line each."""
-        notes = self.source.series.notes
+        series = self.source.series
+        unknown = self.encoder.unknown_notes(decode_labels(series.frame[list(series.labels)], series.labels))
+        notes = (*series.notes, *unknown)
         if not any(self.left_out.values()):
             return notes
         counts = ", ".join(f"{count:,} {part}" for part, count in self.left_out.items())
         return (*notes, f"windows left out because their context ends in a gap: {counts}")
 
     @property
-    def sizes(self) -> dict[str, int]:
+    def sizes(self) -> dict[str, Any]:
         """The sizes of a model for this data, with the names of `forecast.model.presets.Sizes`."""
         windows = self.parts["train"]
         return {
             "num_targets": windows.num_targets,
             "num_past_covariates": windows.values.shape[1] - windows.num_targets,
             "num_known": windows.known.shape[1],
+            **self.layout.facts(),
+            "num_static": self.static.shape[1],
             "context_length": windows.context_length,
             "horizon": windows.horizon,
         }
+
+    @property
+    def static(self) -> np.ndarray:
+        """The static covariates of each target, shape (C_out, S), float32."""
+        return static_features(self.source.static, len(self.source.targets))
 
     @property
     def target_scale(self) -> np.ndarray:
@@ -262,6 +305,17 @@ class ForecastData(lightning.LightningDataModule):
         """Return the batch unchanged, since it is on the device already."""
         return batch
 
+    def _known_facts(self) -> dict[str, Any]:
+        """Return the entries of the manifest for covariates; without any, none."""
+        source, facts = self.source, dict[str, Any]()
+        if source.known_covariates:
+            facts["known_covariates"] = source.known_covariates
+        if self.encoder.known or self.encoder.past_categories:
+            facts["encoder"] = self.encoder.to_dict()
+        if source.holidays is not None:
+            facts["holidays"] = source.holidays.to_dict()
+        return facts
+
     def manifest(self) -> dict[str, Any]:
         """Return the entries of the manifest that prediction needs: roles, time, repairs, scaler."""
         series = self.source.series
@@ -269,6 +323,7 @@ class ForecastData(lightning.LightningDataModule):
             "data": {
                 "targets": self.source.targets,
                 "past_covariates": self.source.past_covariates,
+                **self._known_facts(),
                 "time_column": self.index.name,
                 "frequency": series.frequency,
                 **({} if series.shown is None else {"shown_frequency": series.shown}),

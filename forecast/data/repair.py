@@ -84,11 +84,14 @@ Rows = tuple[pd.DatetimeIndex, np.ndarray, np.ndarray]
 """Times, values (N, C), and row numbers (N,) as a spreadsheet shows them."""
 
 
-def one_row_a_time(table: Rows, how: str, source: str, time_column: str) -> tuple[Rows, tuple[str, ...]]:
+def one_row_a_time(
+    table: Rows, how: str, source: str, time_column: str, codes: Sequence[int] = ()
+) -> tuple[Rows, tuple[str, ...]]:
     """Return the rows sorted by time, one per time, and notes on the changes.
 
     Empty cells are NaN. `how` is "mean", "first" or "last" of the present values, column by column in file order;
-    "error" refuses duplicate times. A merged row keeps the first row number.
+    "error" refuses duplicate times. A merged row keeps the first row number. The columns at the places `codes` are
+    labels, which have no mean: the first counts.
     """
     times, values, rows = table
     stamps = times.asi8
@@ -110,7 +113,8 @@ def one_row_a_time(table: Rows, how: str, source: str, time_column: str) -> tupl
             "data.duplicates=mean",
         )
     starts = np.flatnonzero(np.concatenate([[True], ~repeated]))
-    merged = np.column_stack([_merge(column, starts, how) for column in values.T])
+    rules = ["first" if how == "mean" and place in codes else how for place in range(values.shape[1])]
+    merged = np.column_stack([_merge(column, starts, rule) for column, rule in zip(values.T, rules, strict=True)])
     doubled = int((np.diff(starts, append=len(times)) > 1).sum())
     note = f"{doubled} times had several rows: {doubled + int(repeated.sum())} rows were merged into {doubled} ({how})"
     return (times[starts], merged, rows[starts]), (*notes, note)
@@ -145,12 +149,15 @@ class Filled(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def whole_table(table: Rows, how: str, *, columns: list[str], frequency: str, source: str) -> Filled:
+def whole_table(
+    table: Rows, how: str, *, columns: list[str], frequency: str, source: str, codes: Sequence[int] = ()
+) -> Filled:
     """Return the table with a row for every time of the grid and a value in every cell.
 
     The input is sorted by unique times, NaN in empty cells. Leading rows are left out until every column has had a
     value, since only later values could fill them. `how` is "ffill" or "mask" (the last value), "interpolate" (linear
-    in time, the last value at the end) or "error" (refuses gaps; the input must have no empty cell).
+    in time, the last value at the end) or "error" (refuses gaps; the input must have no empty cell). The columns at the
+    places `codes` are labels: an empty cell repeats the last one.
     """
     times, values, rows = table
     places = grid_places(times, frequency, rows, source)
@@ -166,8 +173,8 @@ def whole_table(table: Rows, how: str, *, columns: list[str], frequency: str, so
         values[places] = present
     observed = ~np.isnan(values)
     start, notes = _start(times, observed, columns, source)
-    fill = _line if how == "interpolate" else _last
     for place in np.flatnonzero(~observed.all(0)):
+        fill = _line if how == "interpolate" and place not in codes else _last
         values[:, place] = fill(values[:, place], observed[:, place], times)
     times, values, observed, absent = times[start:], values[start:], observed[start:], absent[start:]
     if observed.all():

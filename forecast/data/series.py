@@ -2,8 +2,8 @@
 
 import difflib
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.data.flaws import Flaw, list_word, refuse
 from forecast.data.frequency import resolve_frequency, shown_frequency
+from forecast.data.labels import decode_labels, encode_covariates
 from forecast.data.panel import find_panel
 from forecast.data.repair import STRICT, Policies, one_row_a_time, whole_table
 from forecast.data.table import read_table, rows_at_end, tidy_name, tidy_names
@@ -133,6 +134,19 @@ def _has_value(table: pd.DataFrame, targets: Sequence[str]) -> np.ndarray:
 
 
 @dataclass(frozen=True)
+class Ahead:
+    """Known covariates in the rows after the last target value, or in a table of their own.
+
+    `frame` has unique, sorted times. Its columns are float64, or hold labels as text; an empty cell is NaN. `rows` (N,)
+    are row numbers as in a spreadsheet, and `source` names the table, both for messages.
+    """
+
+    frame: pd.DataFrame
+    rows: np.ndarray
+    source: str
+
+
+@dataclass(frozen=True)
 class Series:
     """A regular multivariate series.
 
@@ -152,6 +166,10 @@ class Series:
         The step of most rows if it differs from `frequency`, else None.
     merged
         Columns that identified the series which were merged into one, else empty.
+    labels
+        Labels of each categorical column; a cell of it is a place in its labels.
+    ahead
+        Known covariates after the last target value; the first table with a value counts.
     time_format
         The layout and format of the times, as they were read.
     """
@@ -163,6 +181,8 @@ class Series:
     policies: Policies = STRICT
     shown: str | None = None
     merged: tuple[str, ...] = ()
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ahead: tuple[Ahead, ...] = ()
     time_format: TimeFormat = PLAIN
 
     @property
@@ -185,6 +205,8 @@ def read_series(
     time_column: str | None = None,
     columns: Sequence[str] | None = None,
     covariates: Sequence[str] = (),
+    known: Sequence[str] = (),
+    categorical: Sequence[str] = (),
     frequency: str | None = None,
     policies: Policies = STRICT,
     merges_series: bool = False,
@@ -198,6 +220,8 @@ def read_series(
         time_column=time_column,
         columns=columns,
         covariates=covariates,
+        known=known,
+        categorical=categorical,
         frequency=frequency,
         policies=policies,
         merges_series=merges_series,
@@ -213,6 +237,8 @@ def series_from_frame(
     time_column: str | None = None,
     columns: Sequence[str] | None = None,
     covariates: Sequence[str] = (),
+    known: Sequence[str] = (),
+    categorical: Sequence[str] = (),
     frequency: str | None = None,
     policies: Policies = STRICT,
     merges_series: bool = False,
@@ -221,7 +247,7 @@ def series_from_frame(
 ) -> Series:
     """Return the checked series of a frame, which is not changed.
 
-    Rows after the last target value are left out: they hold inputs known in advance.
+    Rows after the last target value are no part of the series: their known covariates become `Series.ahead`.
 
     Parameters
     ----------
@@ -234,7 +260,11 @@ def series_from_frame(
     columns
         Columns to keep, in this order; None keeps all but the time column.
     covariates
-        Columns that are not targets.
+        Columns that are not targets, the known ones included.
+    known
+        Covariates whose values after the last target value are kept.
+    categorical
+        Covariates whose numbers are labels; those with text always are.
     frequency
         Step between rows, a pandas alias; None infers it.
     policies
@@ -253,7 +283,8 @@ def series_from_frame(
     """
     flaws: list[Flaw] = []
     frame, name_notes = tidy_names(frame, source)
-    covariates, columns = tidy_name(list(covariates)), columns and tidy_name(list(columns))
+    covariates, known, categorical = (tidy_name(list(names)) for names in (covariates, known, categorical))
+    columns = columns and tidy_name(list(columns))
     table, time_column, ambiguous = _with_time_column(frame, source, tidy_name(time_column), time_format)
     flaws += [ambiguous] if ambiguous else []
     table, rows, row_notes = _without_empty_rows(table, source)
@@ -262,15 +293,22 @@ def series_from_frame(
     table, time_format, joined_notes = join_hours(table, time_format, rows, source)
     column_notes = (*name_notes, *column_notes, *joined_notes)
     chosen = _choose(table, time_column, columns, source)
+    for name in covariates:
+        _check_present(name, chosen, source, "data.past_covariates or data.known_covariates")
     where = f"{source}, column {time_column!r}"
     times, time_notes = parse_times(table[time_column], rows, where, time_format.date_format)
     targets = [name for name in chosen if name not in covariates]
     table, marked_notes = _without_missing_values(table, chosen, policies)
     how = policies.duplicates if merges_series and policies.duplicates != "error" else None
     merged, panel_notes = _merged_series(table, times, time_column, chosen, targets, source, how)
+    others = [name for name in chosen if name in covariates]
+    table, labels = encode_covariates(table, others, categorical, rows, source)
+    beyond: tuple[Ahead, ...] = ()
     ahead = rows_ahead(table, times, targets)
     if ahead.any():  # later steps do not see these rows
         row_notes = (*row_notes, trailing_note(times[ahead], int(ahead.sum())))
+        if known:
+            beyond = (_known_ahead((table.loc[ahead], times[ahead], rows[ahead]), known, labels, policies, source),)
         table, rows = table.loc[~ahead], rows[~ahead]
         times, time_notes = parse_times(table[time_column], rows, where, time_format.date_format)
     if last_rows is not None:
@@ -278,13 +316,17 @@ def series_from_frame(
         table, rows, times, row_notes = table.loc[kept], rows[kept], times[kept], (*row_notes, *cut_notes)
     values, unread = to_numbers(table[chosen], rows, source, empty_allowed=policies.fills, needed=columns or covariates)
     flaws += unread
+    codes = [chosen.index(name) for name in labels]
     unique, order_notes = _tolerating(
-        flaws, lambda how: one_row_a_time((times, values, rows), how, source, time_column), policies.duplicates, "first"
+        flaws,
+        lambda how: one_row_a_time((times, values, rows), how, source, time_column, codes=codes),
+        policies.duplicates,
+        "first",
     )
     shown = None if frequency is None else shown_frequency(unique[0])
     try:
         step = resolve_frequency(unique[0], frequency, source)
-        filled = whole_table(unique, policies.missing, columns=chosen, frequency=step, source=source)
+        filled = whole_table(unique, policies.missing, columns=chosen, frequency=step, source=source, codes=codes)
     except Flaw as flaw:
         flaws.append(flaw)
     except InputError:
@@ -295,7 +337,51 @@ def series_from_frame(
     result = pd.DataFrame(np.asfortranarray(filled.values), index=index, columns=chosen, copy=False)
     notes = (*panel_notes, *row_notes, *column_notes, *time_notes, *marked_notes, *order_notes, *filled.notes)
     shown = None if shown == step else shown
-    return Series(result, step, notes, filled.observed, policies, shown, merged, time_format)
+    return Series(result, step, notes, filled.observed, policies, shown, merged, labels, beyond, time_format)
+
+
+def read_known(
+    frame: pd.DataFrame,
+    *,
+    source: str,
+    time_column: str | None,
+    known: Sequence[str],
+    categorical: Sequence[str],
+    policies: Policies = STRICT,
+    time_format: TimeFormat = PLAIN,
+) -> Ahead:
+    """Return the known covariates of a table that has no targets, such as a weather forecast."""
+    frame, _ = tidy_names(frame, source)
+    table, time_column, ambiguous = _with_time_column(frame, source, time_column, time_format)
+    refuse([ambiguous] if ambiguous else [])
+    table, rows, _ = _without_empty_rows(table, source)
+    for name in known:
+        _check_present(name, list(table.columns), source, "the names of its columns")
+    table, time_format, _ = join_hours(table, time_format.acting_on(table[time_column]), rows, source)
+    times, _ = parse_times(table[time_column], rows, f"{source}, column {time_column!r}", time_format.date_format)
+    table, _ = _without_missing_values(table, list(known), policies)
+    table, labels = encode_covariates(table, known, categorical, rows, source)
+    return _known_ahead((table, times, rows), known, labels, policies, source)
+
+
+def _known_ahead(
+    content: tuple[pd.DataFrame, pd.DatetimeIndex, np.ndarray],
+    known: Sequence[str],
+    labels: Mapping[str, tuple[str, ...]],
+    policies: Policies,
+    source: str,
+) -> Ahead:
+    """Return the known covariates of rows, one row per time, empty cells as NaN."""
+    table, times, rows = content
+    columns = list(known)
+    values, flaws = to_numbers(table[columns], rows, source, empty_allowed=True, needed=columns)
+    refuse(flaws)
+    codes = [columns.index(name) for name in columns if name in labels]
+    (times, values, rows), _ = one_row_a_time(
+        (times, values, rows), policies.duplicates, source, str(times.name or "date"), codes=codes
+    )
+    frame = pd.DataFrame(values, index=times, columns=columns)
+    return Ahead(decode_labels(frame, labels), rows, source)
 
 
 def _without_missing_values(
@@ -403,11 +489,11 @@ def _choose(table: pd.DataFrame, time_column: str, columns: Sequence[str] | None
         return chosen
     chosen = [str(name) for name in columns]
     for name in chosen:
-        _check_present(name, list(table.columns), source, "data.targets or data.past_covariates")
+        _check_present(name, list(table.columns), source, "data.targets or the covariates")
     if time_column in chosen or len(set(chosen)) < len(chosen) or not chosen:
         raise InputError(
             f"{source}: columns {chosen} are empty, repeat a column or include the time column: "
-            "correct data.targets or data.past_covariates"
+            "correct data.targets or the covariates"
         )
     return chosen
 

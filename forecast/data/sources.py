@@ -1,8 +1,9 @@
 """Loading of a series from its source, and checks on the files that a run folder may name."""
 
 import shlex
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -12,6 +13,7 @@ from forecast.common.files import sha256
 from forecast.data.calendar import check_cycles
 from forecast.data.download import data_folders, locate
 from forecast.data.flaws import value_word
+from forecast.data.holidays import Holidays
 from forecast.data.series import Series, read_series, series_from_frame
 from forecast.data.settings import SYNTHETIC, DataSettings
 from forecast.data.synthetic import simulate_transformer
@@ -23,7 +25,8 @@ class Source:
     """A series with the roles of its columns, and its origin.
 
     `path` and `sha256` describe its file; None: simulated. `cycles` are the calendar cycles of the model; None: those
-    that the training split shows.
+    that the training split shows. `holidays` are inputs known ahead. `static` has one list per static covariate, with
+    a value for each target. `perfect_foresight` names the known covariates that were measured.
     """
 
     series: Series
@@ -32,27 +35,36 @@ class Source:
     path: Path | None
     sha256: str | None = None
     cycles: tuple[str, ...] | None = None
+    known_covariates: list[str] = field(default_factory=list)
+    static: dict[str, list[Any]] = field(default_factory=dict)
+    holidays: Holidays | None = None
+    perfect_foresight: list[str] = field(default_factory=list)
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the model's table, the targets first."""
-        return [*self.targets, *self.past_covariates]
+        """The channels of the model, the targets first; a categorical past covariate is not a channel."""
+        return [*self.targets, *(name for name in self.past_covariates if name not in self.series.labels)]
+
+
+ROLES = ("targets", "past_covariates", "known_covariates")
+"""Options that name columns; a column has one role."""
 
 
 def load_source(config: DataSettings) -> Source:
     """Read the series that the `data` group names, and check the roles of its columns."""
-    covariates = [str(name) for name in config.past_covariates]
-    wanted = None if config.targets is None else [str(name) for name in config.targets]
-    if wanted is not None and (shared := sorted(set(wanted) & set(covariates))):
-        raise InputError(f"data.targets and data.past_covariates both name {', '.join(shared)}: choose one role")
-    for role, names in (("targets", wanted or []), ("past_covariates", covariates)):
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise InputError(f"data.{role} names {', '.join(twice)} twice: name each column once")
+    roles = {role: [str(name) for name in getattr(config, role) or ()] for role in ROLES}
+    _check_roles(roles)
+    past, known = roles["past_covariates"], roles["known_covariates"]
+    covariates = [*past, *known]
+    wanted = None if config.targets is None else roles["targets"]
     columns = None if wanted is None else [*wanted, *covariates]
+    labelled = _named_covariates("categorical", config.categorical, covariates, "a covariate")
+    foresight = _named_covariates("perfect_foresight", config.perfect_foresight, known, "a known covariate")
+    roles_of_columns: dict[str, Any] = {"covariates": covariates, "known": known, "categorical": labelled}
     if config.source == SYNTHETIC:
         path = digest = None
         frame = simulate_transformer(rows=config.rows, seed=config.seed)
-        series = series_from_frame(frame, source="the simulated transformer", columns=columns)
+        series = series_from_frame(frame, source="the simulated transformer", columns=columns, **roles_of_columns)
     else:
         path = _path(config)
         digest = sha256(path) if path.is_file() else None  # before the file is read, since it may grow later
@@ -60,23 +72,84 @@ def load_source(config: DataSettings) -> Source:
             path,
             time_column=config.time_column,
             columns=columns,
-            covariates=covariates,
             frequency=config.frequency,
             policies=config.policies,
             merges_series=wanted is not None,
+            **roles_of_columns,
             time_format=config.time_format,
             last_rows=config.last_rows,
         )
         _check_date_format_acts(config, series, path)
     present = list(series.frame.columns)
-    if absent := [name for name in covariates if name not in present]:
-        raise InputError(f"data.past_covariates: no column {absent[0]!r}, only {', '.join(present[:12])}")
     targets = wanted if wanted is not None else [name for name in present if name not in covariates]
     if not targets:
-        raise InputError("data.past_covariates names every column: leave at least one column to forecast")
+        raise InputError("data.past_covariates and data.known_covariates name every column: leave one to forecast")
     named = config.calendar
     cycles = None if named is None else check_cycles([str(name) for name in named], series.frequency)
-    return Source(series, targets, covariates, path, digest, cycles)
+    holidays = _holidays(config, series)
+    return Source(
+        series,
+        targets,
+        past,
+        path,
+        digest,
+        cycles,
+        known,
+        static_values(config.static_covariates or {}, targets),
+        holidays,
+        foresight,
+    )
+
+
+def _check_roles(roles: Mapping[str, list[str]]) -> None:
+    """Raise InputError for a column with two roles, or one that is named twice."""
+    for role, names in roles.items():
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise InputError(f"data.{role} names {', '.join(twice)} twice: name each column once")
+    for (role, names), (other, others) in combinations(roles.items(), 2):
+        if shared := sorted(set(names) & set(others)):
+            raise InputError(f"data.{role} and data.{other} both name {', '.join(shared)}: choose one role")
+
+
+def _named_covariates(key: str, names: Sequence[Any], covariates: Sequence[str], what: str) -> list[str]:
+    """Return the names of an option, each of which must be one of `covariates`."""
+    for name in map(str, names):
+        if name not in covariates:
+            listed = f"only {', '.join(covariates)}" if covariates else "there is none"
+            raise InputError(f"data.{key}: {name!r} is not {what}, {listed}: correct the name")
+    return [str(name) for name in names]
+
+
+def static_values(static: Mapping[str, Any], targets: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the values of each static covariate in the order of the targets; raise InputError for a bad one."""
+    result = {}
+    for name, values in static.items():
+        key = f"data.static_covariates.{name}"
+        if not isinstance(values, Mapping):
+            raise InputError(f"{key}={values}: must name a value for each target, as {{{targets[0]}: 1}}")
+        for target in targets:
+            if target not in values:
+                raise InputError(f"{key}: no value for the target {target!r}: give one for each target")
+        for target in values:
+            if target not in targets:
+                raise InputError(f"{key}: {target!r} is not a target, only {', '.join(targets[:12])}: correct the name")
+        kinds = {isinstance(values[target], str) for target in targets}
+        if len(kinds) > 1 or any(not isinstance(values[target], bool | int | float | str) for target in targets):
+            raise InputError(f"{key}: must be all numbers, all true and false, or all text")
+        result[str(name)] = [values[target] for target in targets]
+    if result and len(targets) == 1:
+        raise InputError(
+            f"data.static_covariates: with the single target {targets[0]!r} they are constant: they need two targets"
+        )
+    return result
+
+
+def _holidays(config: DataSettings, series: Series) -> Holidays | None:
+    if config.holidays is None:
+        return None
+    holidays = Holidays.parse(config.holidays, config.holidays_before, config.holidays_after)
+    holidays.check_frequency(series.frequency)
+    return holidays
 
 
 def _check_date_format_acts(config: DataSettings, series: Series, path: Path) -> None:

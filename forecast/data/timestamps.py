@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -77,9 +77,16 @@ class TimeFormat:
         del facts["columns"]
         return {key: value for key, value in facts.items() if value is not None}
 
-    def fitting(self, names: Sequence[str]) -> "TimeFormat":
-        """Return the format of a table with these columns; without both time columns, one column holds the times."""
-        return self if self.columns is None or set(self.columns) <= set(names) else PLAIN
+    def fitting(self, table: pd.DataFrame, time_column: str | None) -> "TimeFormat":
+        """Return the format of a table that is forecast, which may have its times in one column in another format.
+
+        Such a table is a forecast file, or one that a user made in pandas. Its dates must be unmistakable.
+        """
+        if self.columns is not None:
+            return self if set(self.columns) <= set(table.columns) else PLAIN
+        if self.date_format is None or time_column is None or holds_times(table[time_column], self.date_format):
+            return self
+        return PLAIN
 
     def acting_on(self, dates: pd.Series) -> "TimeFormat":
         """Return the format without `date_format` unless the column holds text or numbers."""

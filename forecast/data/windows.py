@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from forecast.common.errors import InputError
+from forecast.data.known import NO_COVARIATES, KnownLayout
 
 Item = TypeVar("Item")
 
@@ -95,6 +96,8 @@ class Windows:
         Whether batches contain `past_observed`; otherwise fills are read as values.
     mapped_for
         Device of the batches of a table in a file; None: the table is in memory, on the device of its batches.
+    layout
+        Columns of `known`. The future of past categories is replaced by *unknown* and cannot leak.
     """
 
     values: Tensor
@@ -106,6 +109,7 @@ class Windows:
     observed: Tensor | None = None
     past_masked: bool = True
     mapped_for: torch.device | None = None
+    layout: KnownLayout = NO_COVARIATES
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -175,7 +179,7 @@ class Windows:
         return Batch(
             past=values[:, :length],
             past_known=known[:, :length],
-            future_known=known[:, length:],
+            future_known=self.layout.future(known[:, length:]),
             past_observed=observed[:, :length] if observed is not None and self.past_masked else None,
             future=values[:, length:, :targets],
             future_observed=None if observed is None else observed[:, length:, :targets],

@@ -6,6 +6,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from forecast.data.known import NO_COVARIATES, KnownLayout
 from forecast.data.windows import Batch, Windows
 from forecast.evaluation.evaluate import evaluate
 
@@ -23,11 +24,14 @@ FIT_OPERATIONS = 2e11
 class LinearMap:
     """A linear map from context to horizon, both minus the context's mean; the same for all series.
 
-    `weight` has shape (look_back, h), the oldest step first.
+    `weight` has shape (look_back, h), the oldest step first. `known` has each series' weights of the M known inputs
+    that `layout` reads, shape (C, M, h); None: none are read.
     """
 
     weight: Tensor
     name: str
+    known: Tensor | None = None
+    layout: KnownLayout = NO_COVARIATES
 
     @property
     def look_back(self) -> int:
@@ -36,75 +40,129 @@ class LinearMap:
 
     def to(self, device: torch.device | str) -> Self:
         """Return the map on another device."""
-        return replace(self, weight=self.weight.to(device))
+        return replace(self, weight=self.weight.to(device), known=None if self.known is None else self.known.to(device))
 
     def __call__(self, batch: Batch) -> Tensor:
         """Return the forecast (B, h, C_out)."""
         past = batch.past[:, -self.look_back :, : batch.future.shape[2]]
         mean = past.mean(1, keepdim=True)
         weight = self.weight.to(past)
-        return torch.einsum("btc,th->bhc", past - mean, weight) + mean
+        forecast = torch.einsum("btc,th->bhc", past - mean, weight) + mean
+        if self.known is None:
+            return forecast
+        features = self.layout.features(batch.past_known, batch.future_known)
+        return forecast + torch.einsum("bm,cmh->bhc", features, self.known.to(past))
 
 
 @dataclass(frozen=True)
 class Ridge(LinearMap):
     """A ridge map fitted on every `every`-th window; `penalty` is relative to the Gram matrix's mean diagonal."""
 
-    penalty: float
-    every: int
+    penalty: float = 0.0
+    every: int = 1
 
 
 @dataclass
 class _NormalEquations:
-    """X'X, X'Y and Y'Y over (window, series) rows, in float64.
+    """X'X, X'Y and Y'Y over (window, series) rows, in float64, and the products with the known inputs K.
 
-    Rows with missing targets are used as well (available cases): each step's X'y is scaled to the number of all rows.
+    `known` is K'K over windows (M, M), `mixed` X'K of each series (C, L, M), `known_cross` K'Y of each series
+    (C, M, h); M is 0 without known covariates. Rows with missing targets are used as well (available cases): each
+    step's products with Y are scaled to the number of all rows.
     """
 
     gram: Tensor
     cross: Tensor
     energy: Tensor
+    known: Tensor
+    mixed: Tensor
+    known_cross: Tensor
+    layout: KnownLayout
 
     @classmethod
     def of(cls, windows: Windows, look_back: int) -> "_NormalEquations":
-        gram, cross, energy, rows, targets = (
-            torch.zeros(shape, dtype=torch.float64, device=windows.device)
-            for shape in ((look_back, look_back), (look_back, windows.horizon), (), (), (windows.horizon,))
+        layout, horizon, series = windows.layout, windows.horizon, windows.num_targets
+        inputs = layout.num_features(horizon) if layout.has_covariates else 0
+        shapes: list[tuple[int, ...]] = [(look_back, look_back), (look_back, horizon), (), (), (horizon,)]
+        shapes += [(inputs, inputs), (series, look_back, inputs), (series, inputs, horizon), (series, 1, horizon)]
+        gram, cross, energy, rows, targets, known, mixed, known_cross, series_targets = (
+            torch.zeros(shape, dtype=torch.float64, device=windows.device) for shape in shapes
         )
+        count = 0
         for batch in windows.batches(512):
             past = batch.past[:, -look_back:, : windows.num_targets]
             mean = past.mean(1, keepdim=True)
-            x = (past - mean).transpose(1, 2).flatten(0, 1)  # (B C, look_back)
-            y = (batch.future - mean).transpose(1, 2).flatten(0, 1)  # (B C, h)
+            centered, future = past - mean, batch.future - mean
+            x = centered.transpose(1, 2).flatten(0, 1)  # (B C, look_back)
+            y = future.transpose(1, 2).flatten(0, 1)  # (B C, h)
             observed = torch.ones_like(y, dtype=torch.bool)
             if batch.future_observed is not None:
                 observed = batch.future_observed.transpose(1, 2).flatten(0, 1)
                 usable = observed.any(1)
                 x, y, observed = x[usable], torch.where(observed, y, 0)[usable], observed[usable]
+                future = torch.where(batch.future_observed, future, 0)
             gram += (x.T @ x).double()
             cross += (x.T @ y).double()
             energy += y.double().square().sum()
             rows += len(x)
             targets += observed.sum(0)
-        return cls(gram, cross * (rows / targets.clamp(min=1)), energy)
+            if inputs:
+                features = layout.features(batch.past_known, batch.future_known)  # (B, M)
+                known += (features.T @ features).double()
+                mixed += torch.einsum("btc,bm->ctm", centered, features).double()
+                known_cross += torch.einsum("bm,bhc->cmh", features, future).double()
+                count += len(past)
+                measured = torch.ones_like(batch.future[:, :, :1].expand_as(batch.future), dtype=torch.bool)
+                measured = measured if batch.future_observed is None else batch.future_observed
+                series_targets += measured.sum(0).T[:, None]
+        cross = cross * (rows / targets.clamp(min=1))
+        known_cross = known_cross * (count / series_targets.clamp(min=1))
+        return cls(gram, cross, energy, known, mixed, known_cross, layout)
 
-    def squared_error(self, weight: Tensor) -> float:
+    def squared_error(self, fitted: LinearMap) -> float:
         """Return the sum of squared errors over the rows, all of whose targets must be measured."""
-        fitted = (weight * (self.gram @ weight)).sum() - 2 * (weight * self.cross).sum()
-        return float(fitted + self.energy)
+        weight = fitted.weight
+        error = (weight * (self.gram @ weight)).sum() - 2 * (weight * self.cross).sum()
+        if fitted.known is not None:
+            both = self.mixed.transpose(1, 2) @ weight  # (C, M, h)
+            error += (fitted.known * (2 * both + self.known @ fitted.known - 2 * self.known_cross)).sum()
+        return float(error + self.energy)
 
 
 class _Solutions:
-    """The ridge maps of all penalties, from one eigendecomposition."""
+    """The ridge maps of all penalties, from one eigendecomposition of the past and one of the known inputs.
+
+    The weights of the past are shared by all series, those of the known inputs are a series' own. The latter are
+    eliminated: w solves (X'X - Σ B A⁻¹ B') w = X'Y - Σ B A⁻¹ K'Y, with A = K'K, B = X'K of a series, and the sums over
+    the series; then v = A⁻¹ (K'Y - B' w). Each of X'X and A gets the penalty relative to its own mean diagonal.
+    """
 
     def __init__(self, fitted: _NormalEquations) -> None:
-        self.values, self.vectors = torch.linalg.eigh(fitted.gram)
-        self.rotated = self.vectors.T @ fitted.cross
+        self.fitted = fitted
         self.unit = float(fitted.gram.diagonal().mean()) or 1.0
+        if len(fitted.known):
+            self.values, self.vectors = torch.linalg.eigh(fitted.known)
+            self.mixed = fitted.mixed @ self.vectors  # (C, L, M)
+            self.rotated = self.vectors.T @ fitted.known_cross  # (C, M, h)
+        else:
+            self.values, self.vectors = torch.linalg.eigh(fitted.gram)
+            self.rotated = self.vectors.T @ fitted.cross
 
-    def weight(self, penalty: float) -> Tensor:
-        solved: Tensor = self.vectors @ (self.rotated / (self.values.clamp(min=0) + penalty * self.unit)[:, None])
-        return solved
+    def fit(self, penalty: float) -> LinearMap:
+        """Return the map of one penalty, float64."""
+        if not len(self.fitted.known):
+            inverse = 1 / (self.values.clamp(min=0) + penalty * self.unit)
+            return LinearMap(self.vectors @ (self.rotated * inverse[:, None]), "ridge")
+        scale = float(self.fitted.known.diagonal().mean()) or 1.0
+        inverse = 1 / (self.values.clamp(min=0) + penalty * scale)  # (M,)
+        scaled = self.mixed * inverse
+        gram = self.fitted.gram - torch.einsum("clm,ckm->lk", scaled, self.mixed)
+        gram.diagonal().add_(penalty * self.unit)
+        cross = self.fitted.cross - (scaled @ self.rotated).sum(0)
+        weight = torch.linalg.solve(gram, cross)
+        weight -= weight.mean(0)  # a centred context has no part along a constant, where only rounding would be left
+        known = self.vectors @ (inverse[:, None] * (self.rotated - self.mixed.transpose(1, 2) @ weight))
+        return LinearMap(weight, "ridge", known, self.fitted.layout)
 
 
 @torch.inference_mode()
@@ -124,10 +182,10 @@ def fit_ridge(train: Windows, validation: Windows) -> Ridge:
     scored = _NormalEquations.of(whole, look_back)
 
     def error(penalty: float) -> float:
-        weight = solutions.weight(penalty)
-        squares = scored.squared_error(weight)
+        fitted = solutions.fit(penalty)
+        squares = scored.squared_error(fitted)
         if len(partial):
-            squares += float(evaluate(LinearMap(weight, "ridge"), partial, 512).sums.squared.sum())
+            squares += float(evaluate(fitted, partial, 512).sums.squared.sum())
         return squares
 
     return _ridge(solutions, min(PENALTIES.tolist(), key=error), every)
@@ -154,8 +212,10 @@ def refit(train: Windows, ridge: Ridge) -> Ridge:
 
 def _thinning(train: Windows) -> int:
     """Return k such that the map is fitted on every k-th window."""
-    look_back = _look_back(train)
-    operations = len(train) * train.num_targets * look_back * (look_back + train.horizon)
+    look_back, layout = _look_back(train), train.layout
+    inputs = layout.num_features(train.horizon) if layout.has_covariates else 0
+    columns = look_back + inputs
+    operations = len(train) * (train.num_targets * look_back * (columns + train.horizon) + inputs * columns)
     return max(1, round(operations / FIT_OPERATIONS))
 
 
@@ -164,4 +224,6 @@ def _look_back(windows: Windows) -> int:
 
 
 def _ridge(solutions: _Solutions, penalty: float, every: int) -> Ridge:
-    return Ridge(solutions.weight(penalty).float(), "ridge", penalty, every)
+    fitted = solutions.fit(penalty)
+    known = None if fitted.known is None else fitted.known.float()
+    return Ridge(fitted.weight.float(), "ridge", known, fitted.layout, penalty, every)

@@ -58,12 +58,13 @@ def score(network: Informer, data: ForecastData, ridge: Ridge, group: Group = AL
     def model(batch: Batch):  # type: ignore[no-untyped-def]
         return network(batch.past, batch.past_known, batch.future_known, batch.past_observed)
 
+    def linear_path(batch: Batch) -> Tensor:
+        return network.forward_linear_path(batch.past, batch.past_known, batch.future_known, batch.past_observed)
+
     naive = SeasonalNaive(data.parts["test"], period) if period <= len(data.split.train) else None
     return {
         "model": row(model, keep_residuals=True),
-        "linear_path": row(lambda batch: network.forward_linear_path(batch.past, batch.past_observed))
-        if network.linear_path is not None
-        else None,
+        "linear_path": row(linear_path) if network.linear_path is not None else None,
         "last_value": row(last_value),
         "seasonal_naive": row(naive) if naive is not None else None,
         "linear": row(ridge),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+import torch
 from torch import Tensor, nn
 
 from forecast.model.decoder import Decoder
@@ -78,7 +79,8 @@ class Informer(nn.Module):
         past
             Context, shape (B, T, C_in), z-scores of the training split, targets first.
         past_known, future_known
-            Inputs known in advance, such as calendar features, shapes (B, T, F) and (B, h, F).
+            Inputs known in advance, such as calendar features, shapes (B, T, F) and (B, h, F), in the order of
+            `forecast.data.known.KnownLayout`.
         past_observed
             Boolean, shape (B, T, C_in), False where a value is missing; None if no value is missing. A missing value
             is the window's mean for the encoder-decoder, and the last value before it for the linear path.
@@ -87,7 +89,7 @@ class Informer(nn.Module):
         decoded = self.normalization.restore(self._decode(normalized, past_known, future_known), statistics)
         if self.linear_path is None:
             return decoded
-        linear = self.forward_linear_path(past, past_observed)
+        linear = self.forward_linear_path(past, past_known, future_known, past_observed)
         forecast: Tensor = self.combination(decoded, linear, statistics.level[..., : self.num_targets])
         return forecast
 
@@ -107,7 +109,8 @@ class Informer(nn.Module):
         """Return the forecasts of encoder-decoder and linear path, (B, h, C_out) each; requires a linear path."""
         normalized, statistics = self.normalization.normalize(past, past_observed)
         decoded = self._decode(normalized, past_known, future_known)
-        return self.normalization.restore(decoded, statistics), self.forward_linear_path(past, past_observed)
+        linear = self.forward_linear_path(past, past_known, future_known, past_observed)
+        return self.normalization.restore(decoded, statistics), linear
 
     def learners(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
@@ -127,16 +130,25 @@ class Informer(nn.Module):
         queries = self.tokens.queries(past, past_known, future_known)
         return self.tokens.read_out(self.decoder(queries, memory))
 
+    @torch.no_grad()
+    def set_static(self, values: Tensor) -> None:
+        """Copy the static covariates of the targets, shape (C_out, S); no call is needed if S is 0."""
+        properties = getattr(self.tokens, "properties", None)
+        assert isinstance(properties, Tensor)
+        properties.copy_(values)
+
     def checkpoint_activations(self, enabled: bool) -> None:
         """Enable or disable activation checkpointing: the backward pass recomputes each layer instead of storing it."""
         self.encoder.activation_checkpointing = enabled
         self.decoder.activation_checkpointing = enabled
 
-    def forward_linear_path(self, past: Tensor, past_observed: Tensor | None = None) -> Tensor:
+    def forward_linear_path(
+        self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
+    ) -> Tensor:
         """Return the forecast of the linear path (B, h, C_out); requires a linear path."""
         assert self.linear_path is not None
         filled = past if past_observed is None else forward_fill(past, past_observed)
-        forecast: Tensor = self.linear_path(filled[..., : self.num_targets])
+        forecast: Tensor = self.linear_path(filled[..., : self.num_targets], past_known, future_known)
         return forecast
 
 

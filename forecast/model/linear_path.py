@@ -3,29 +3,46 @@
 import torch
 from torch import Tensor, nn
 
+from forecast.data.known import KnownLayout
+
 
 class LinearPath(nn.Module):
     """Linear map from the centered context (B, T, C) to the horizon (B, h, C), plus the mean; shared by all series.
+
+    With known covariates, each series also has a linear map of the M known inputs that `KnownLayout.features` reads.
 
     Initial weights are zero, which forecasts the window's mean. `start_from` sets the closed form. Source: Zeng et al.,
     "Are Transformers Effective for Time Series Forecasting?", AAAI 2023.
     """
 
-    def __init__(self, context_length: int, horizon: int) -> None:
+    def __init__(
+        self, context_length: int, horizon: int, num_targets: int = 1, layout: KnownLayout | None = None
+    ) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(context_length, horizon))
+        self.layout = layout if layout is not None and layout.has_covariates else None
+        known = None if self.layout is None else torch.zeros(num_targets, self.layout.num_features(horizon), horizon)
+        self.known_weight = None if known is None else nn.Parameter(known)
 
-    def forward(self, past: Tensor) -> Tensor:
+    def forward(self, past: Tensor, past_known: Tensor, future_known: Tensor) -> Tensor:
         mean = past.mean(1, keepdim=True)
-        return torch.einsum("btc,th->bhc", past - mean, self.weight) + mean
+        forecast = torch.einsum("btc,th->bhc", past - mean, self.weight) + mean
+        if self.layout is None or self.known_weight is None:
+            return forecast
+        features = self.layout.features(past_known, future_known)  # (B, M)
+        return forecast + torch.einsum("bm,cmh->bhc", features, self.known_weight)
 
     @torch.no_grad()
-    def start_from(self, weight: Tensor) -> None:
+    def start_from(self, weight: Tensor, known: Tensor | None = None) -> None:
         """Copy `weight` (look_back, h) to the newest steps of the context; older steps get weight 0.
 
         The context is centered by the mean of all its steps. For a shorter `weight`, a correction makes the result that
-        of centering by the mean of its own steps.
+        of centering by the mean of its own steps. `known` (C, M, h) are the weights of the known inputs; None: 0.
         """
+        if self.known_weight is not None:
+            self.known_weight.zero_()
+            if known is not None:
+                self.known_weight.copy_(known)
         weight = weight.to(self.weight)
         look_back = weight.shape[0]
         self.weight.zero_()

@@ -133,7 +133,9 @@ def patch_informer(sizes: Sizes, mechanisms: Mechanisms, options: PatchInformerO
         channels=options.channels,
         queries=options.queries,
     )
-    path = LinearPath(sizes.context_length, sizes.horizon) if options.linear_path else None
+    path = None
+    if options.linear_path:
+        path = LinearPath(sizes.context_length, sizes.horizon, sizes.num_targets, sizes.layout)
     weighted = options.linear_path == "weighted"
     if path is not None and not weighted:  # training starts at the forecast of the linear path
         nn.init.zeros_(tokens.head.weight)
@@ -154,6 +156,11 @@ def patch_informer(sizes: Sizes, mechanisms: Mechanisms, options: PatchInformerO
 def informer(sizes: Sizes, mechanisms: Mechanisms, options: InformerOptions) -> Informer:
     """Build the model of the paper: one token per step, distilling, a start token and a causal decoder."""
     start, distil = options.start_length, options.distil
+    if sizes.num_static:
+        raise InputError(
+            "data.static_covariates: in model=informer a token holds all columns, so a static value is a constant: "
+            "use model=patch_informer"
+        )
     if not 0 <= start <= sizes.context_length:
         raise InputError(f"model.start_length {start} must be between 0 and context_length {sizes.context_length}")
     tokens = StepTokens(sizes, d_model=options.d_model, dropout=options.dropout, start_length=start)

@@ -1,29 +1,91 @@
 """Tokens: one per step, or one per patch."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from forecast.data.known import KnownLayout
 from forecast.model.kernels.dropout import Dropout
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes that the data and the task determine: C_out, C_in - C_out, F, T and h."""
+    """Sizes that the data and the task determine: C_out, C_in - C_out, F, T and h, and the kinds of known inputs.
+
+    `num_known` counts all columns F of the known inputs. Of them, `num_known_covariates` are numbers beside the
+    calendar; `known_categories` and `past_categories` have the number of values of each categorical column.
+    `known_look_back` is the stretch of known covariates before the forecast that the linear path reads. `num_static` is
+    S, the width of the static covariates of a target.
+    """
 
     num_targets: int
     num_past_covariates: int
     num_known: int
     context_length: int
     horizon: int
+    num_known_covariates: int = 0
+    known_categories: list[int] = field(default_factory=list)
+    past_categories: list[int] = field(default_factory=list)
+    known_look_back: int = 0
+    num_static: int = 0
+
+    def __post_init__(self) -> None:
+        values = [*self.known_categories, *self.past_categories]
+        if not all(isinstance(value, int) and 1 <= value <= MOST_VALUES for value in values):
+            raise ValueError(f"numbers of category values must be from 1 to {MOST_VALUES}: {values[:12]}")
+        others = (self.num_known_covariates, self.known_look_back, self.num_static, self.layout.num_calendar)
+        if min(others) < 0 or self.known_look_back > self.context_length:
+            raise ValueError("numbers of known inputs are negative, or exceed the look-back")
+
+    @property
+    def layout(self) -> KnownLayout:
+        """The columns of the known inputs."""
+        categories, past = tuple(self.known_categories), tuple(self.past_categories)
+        calendar = self.num_known - self.num_known_covariates - len(categories) - len(past)
+        return KnownLayout(calendar, self.num_known_covariates, categories, past, self.known_look_back)
 
     @property
     def num_channels(self) -> int:
         """Number of channels C_in, targets and past covariates."""
         return self.num_targets + self.num_past_covariates
+
+
+MOST_VALUES = 10_000
+"""Largest number of values of a category that a stored architecture may have."""
+
+UNKNOWN_RATE = 0.02
+"""Share of category values that training replaces by *unknown*, so that the model learns what to do with one."""
+
+MOST_CATEGORY_WIDTH = 16
+"""Largest width of the vector of a category."""
+
+
+class KnownEmbedding(nn.Module):
+    """Known inputs with a learned vector in place of each category: (..., F) to (..., `width`).
+
+    In training, some values become *unknown* at random (`UNKNOWN_RATE`).
+    """
+
+    def __init__(self, layout: KnownLayout) -> None:
+        super().__init__()
+        self.first = layout.first_category
+        counts = (*layout.categories, *layout.past_categories)
+        self.tables = nn.ModuleList(
+            nn.Embedding(values, min(MOST_CATEGORY_WIDTH, 1 + values // 2)) for values in counts
+        )
+        self.width = self.first + sum(min(MOST_CATEGORY_WIDTH, 1 + values // 2) for values in counts)
+
+    def forward(self, known: Tensor) -> Tensor:
+        if not self.tables:
+            return known
+        values = known[..., self.first :].long()
+        if self.training:
+            values = values * (torch.rand(values.shape, device=values.device) >= UNKNOWN_RATE)
+        embedded = [table(values[..., place]) for place, table in enumerate(self.tables)]
+        return torch.cat([known[..., : self.first], *embedded], -1)
 
 
 def positions(length: int, d_model: int, like: Tensor) -> Tensor:
@@ -74,20 +136,21 @@ class StepTokens(nn.Module):
         self.start_length = start_length
         self.source_length = sizes.context_length
         self.query_length = start_length + sizes.horizon
-        self.past = StepEmbedding(sizes.num_channels, sizes.num_known, d_model, dropout)
-        self.future = StepEmbedding(sizes.num_channels, sizes.num_known, d_model, dropout)
+        self.known = KnownEmbedding(sizes.layout)
+        self.past = StepEmbedding(sizes.num_channels, self.known.width, d_model, dropout)
+        self.future = StepEmbedding(sizes.num_channels, self.known.width, d_model, dropout)
         self.head = nn.Linear(d_model, sizes.num_targets)
 
     def source(self, past: Tensor, past_known: Tensor) -> Tensor:
         """Return the encoder's tokens (B, T, D)."""
-        tokens: Tensor = self.past(past, past_known)
+        tokens: Tensor = self.past(past, self.known(past_known))
         return tokens
 
     def queries(self, past: Tensor, past_known: Tensor, future_known: Tensor) -> Tensor:
         """Return the decoder's tokens (B, start_length + h, D): the start token, then zeros."""
         first = past.shape[1] - self.start_length
         values = functional.pad(past[:, first:], (0, 0, 0, self.horizon))
-        tokens: Tensor = self.future(values, torch.cat([past_known[:, first:], future_known], 1))
+        tokens: Tensor = self.future(values, self.known(torch.cat([past_known[:, first:], future_known], 1)))
         return tokens
 
     def read_out(self, decoded: Tensor) -> Tensor:
@@ -144,20 +207,29 @@ class PatchTokens(nn.Module):
         self.query_length = self.num_queries * (sizes.num_targets if self.mixed else 1)
 
         self.values = nn.Linear(patch_length, d_model)
-        self.known = nn.Linear(patch_length * sizes.num_known, d_model, bias=False) if sizes.num_known else None
+        self.embedding = KnownEmbedding(sizes.layout)
+        width = patch_length * self.embedding.width
+        self.known = nn.Linear(width, d_model, bias=False) if width else None
         embedded = self.num_channels if self.mixed else sizes.num_past_covariates
         self.channel = nn.Parameter(torch.randn(embedded, d_model) * 0.02) if embedded else None
         self.query = nn.Parameter(torch.randn(self.num_queries, d_model) * 0.02)
         self.head = nn.Linear(d_model, patch_length)
         self.dropout = Dropout(dropout)
+        self.static = nn.Linear(sizes.num_static, d_model, bias=False) if sizes.num_static else None
+        self.register_buffer(
+            "properties", torch.zeros(sizes.num_targets, sizes.num_static) if sizes.num_static else None
+        )
 
     def source(self, past: Tensor, past_known: Tensor) -> Tensor:
         """Return the encoder's tokens, (B C_out, L, D) or (B, C_in L, D)."""
         tokens = self.values(self._patches(past))  # (B, C_in, N, D)
         tokens = tokens + positions(tokens.shape[2], tokens.shape[3], tokens)
         if self.known is not None:
-            known = self._patches(past_known).permute(0, 2, 3, 1).flatten(2)  # (B, N, P F)
+            known = self._patches(self.embedding(past_known)).permute(0, 2, 3, 1).flatten(2)  # (B, N, P F)
             tokens = tokens + self.known(known)[:, None]
+        if self.static is not None:
+            others = self.num_channels - self.num_targets
+            tokens = tokens + functional.pad(self.static(self.properties), (0, 0, 0, others))[:, None]  # (C_in, 1, D)
         if self.mixed:
             assert self.channel is not None
             tokens = (tokens + self.channel[:, None]).flatten(1, 2)  # (B, C_in N, D)
@@ -172,10 +244,13 @@ class PatchTokens(nn.Module):
         tokens = tokens.expand(past.shape[0], -1, -1)
         if self.known is not None:
             excess = self.num_queries * self.patch_length - self.horizon
-            padded = functional.pad(future_known.transpose(1, 2), (0, excess), mode="replicate")
+            embedded = self.embedding(future_known)
+            padded = functional.pad(embedded.transpose(1, 2), (0, excess), mode="replicate")
             patches = padded.unflatten(2, (self.num_queries, self.patch_length))  # (B, F, M, P)
             tokens = tokens + self.known(patches.permute(0, 2, 3, 1).flatten(2))
         tokens = tokens[:, None].expand(-1, self.num_targets, -1, -1)  # (B, C_out, M, D)
+        if self.static is not None:
+            tokens = tokens + self.static(self.properties)[:, None]
         if self.adds_last_patch:
             newest = past[:, -self.patch_length :, : self.num_targets].transpose(1, 2)  # (B, C_out, P)
             tokens = tokens + self.values(newest)[:, :, None]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from forecast.data.series import Series
     from forecast.predict.ensemble import Ensemble
     from forecast.predict.forecaster import Forecaster
+    from forecast.predict.known import MissingKnown
     from forecast.runs.run import Run
 
 FORMATS = (".csv", ".parquet")
@@ -43,6 +44,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--input", required=True, type=Path, help="CSV or Parquet file with the columns of training")
     parser.add_argument(
+        "--known",
+        action="append",
+        default=[],
+        type=Path,
+        help="CSV or Parquet file with known covariates of the horizon; without it, they are read from the rows of "
+        "--input after the last target value; of several files, the first with a value counts",
+    )
+    parser.add_argument(
         "--output",
         default=Path("forecast.csv"),
         type=Path,
@@ -52,32 +61,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--attention", help="use the weights with another self-attention, such as full or probsparse:factor=9"
     )
     options = parser.parse_args(arguments)
-    return finish(lambda: predict(options.run, options.input, options.output, options.model, options.attention))
+    return finish(
+        lambda: predict(
+            options.run, options.input, options.output, options.model, options.attention, known=options.known
+        )
+    )
 
 
 def predict(
-    runs: Sequence[str], source: Path, output: Path, model: Path | None = None, attention: str | None = None
+    runs: Sequence[str],
+    source: Path,
+    output: Path,
+    model: Path | None = None,
+    attention: str | None = None,
+    *,
+    known: Sequence[Path] = (),
 ) -> None:
     """Write the forecast of the steps after `source` to `output`, and draw a picture next to it.
 
     `runs` are run folders, by default the latest under outputs/; several give the mean of their forecasts. `attention`
-    replaces the self-attention of training.
+    replaces the self-attention of training. `known` are tables with known covariates of the horizon. If some are
+    missing, a template of the missing rows is written next to `output`.
     """
     if output.suffix.lower() not in FORMATS:
         raise InputError(f"{output}: --output must end in {' or '.join(FORMATS)}")
     picture = output.with_suffix(".png")
     check_place(output, picture)
-    if output.exists() and source.exists() and output.samefile(source):
-        raise InputError(f"{output}: --output and --input are the same file: choose another output")
+    for option, path in (("--input", source), *(("--known", path) for path in known)):
+        if output.exists() and path.exists() and output.samefile(path):
+            raise InputError(f"{output}: --output and {option} are the same file: choose another output")
     from forecast.common.spreadsheet import write_frame  # imported here: needs pandas
+    from forecast.predict.known import MissingKnown
 
     if not runs and model is None:
         runs = ["latest"]
     forecaster = _load(runs, model, attention)
-    series = _read(forecaster, source, chosen=list(runs) == ["latest"])
+    series = _read(forecaster, source, known, chosen=list(runs) == ["latest"])
     for note in series.notes:
         print(f"{source}: {note}")
-    forecast = forecaster.predict(series)
+    try:
+        forecast = forecaster.predict(series)
+    except MissingKnown as error:
+        raise InputError(_with_template(error, output, [source, *known])) from None
     with replacing(output) as file:
         if output.suffix.lower() == ".csv":
             write_frame(file, forecast)
@@ -119,13 +144,25 @@ def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Fo
     return Forecaster.load(folder.path) if attention is None else _transplanted(folder, attention)
 
 
-def _read(forecaster: "Forecaster | Ensemble", source: Path, *, chosen: bool) -> "Series":
+def _with_template(error: "MissingKnown", output: Path, inputs: Sequence[Path]) -> str:
+    """Write the template of missing known covariates next to the output, and return the message that names it."""
+    from forecast.common.spreadsheet import write_frame
+
+    template = output.with_name(f"{output.stem}-known.csv")
+    if template.exists() and any(template.samefile(path) for path in inputs):
+        return str(error)  # the file that lacks them is an earlier template, which must not be overwritten
+    with replacing(template) as file:
+        write_frame(file, error.template)
+    return f"{error}; fill in {template}, which has these rows, and add --known {template}"
+
+
+def _read(forecaster: "Forecaster | Ensemble", source: Path, known: Sequence[Path], *, chosen: bool) -> "Series":
     """Read the input. If columns are missing and the program chose the run, add its training file to the error."""
     from forecast.predict.forecaster import Forecaster
     from forecast.predict.input import MissingColumns
 
     try:
-        return forecaster.read(source)
+        return forecaster.read(source, known)
     except MissingColumns as error:
         if not chosen or not isinstance(forecaster, Forecaster):
             raise

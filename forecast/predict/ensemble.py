@@ -12,7 +12,7 @@ from forecast.data.series import Series
 from forecast.predict.forecaster import Forecaster
 from forecast.runs.run import Run
 
-ALIKE = ("horizon", "targets", "past_covariates", "time_column", "frequency", "policies")
+ALIKE = ("horizon", "targets", "past_covariates", "known_covariates", "time_column", "frequency", "policies")
 """Properties that must be equal in an ensemble; look-back, model and seed may differ."""
 
 
@@ -36,14 +36,14 @@ class Ensemble:
                 raise InputError(f"{run}: cannot be averaged with {runs[0]}: {difference}: {cure}")
         return cls(members)
 
-    def read(self, path: str | os.PathLike[str]) -> Series:
-        """Read a file and check it for every member; return the series of the longest look-back."""
-        checked = [(member.context_length, member.read(path)) for member in self.members]
+    def read(self, path: str | os.PathLike[str], known: Sequence[str | os.PathLike[str]] = ()) -> Series:
+        """Read the files and check them for every member; return the series of the longest look-back."""
+        checked = [(member.context_length, member.read(path, known)) for member in self.members]
         return max(checked, key=lambda pair: pair[0])[1]
 
-    def predict(self, frame: pd.DataFrame | pd.Series | Series) -> pd.DataFrame:
+    def predict(self, frame: pd.DataFrame | pd.Series | Series, known: pd.DataFrame | None = None) -> pd.DataFrame:
         """Return the mean of the forecasts of all members, in original units; see `Forecaster.predict`."""
-        forecasts = [member.predict(frame) for member in self.members]
+        forecasts = [member.predict(frame, known) for member in self.members]
         mean = np.mean([forecast.to_numpy() for forecast in forecasts], axis=0)
         return pd.DataFrame(mean, index=forecasts[0].index, columns=forecasts[0].columns)
 

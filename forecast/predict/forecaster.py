@@ -1,8 +1,8 @@
 """Forecast a table with a trained run, without Lightning."""
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,20 @@ from forecast.common.finite import check_forecast
 from forecast.common.text import is_plain
 from forecast.data.calendar import calendar_features, future_index
 from forecast.data.clock import Clock
+from forecast.data.holidays import Holidays
+from forecast.data.known import KnownEncoder, known_inputs
+from forecast.data.labels import decode_labels
 from forecast.data.repair import Policies
 from forecast.data.scaler import Scaler
-from forecast.data.series import Series
-from forecast.data.table import read_table
+from forecast.data.series import Ahead, Series, read_known
+from forecast.data.table import read_table, tidy_names
 from forecast.data.timestamps import PLAIN, TimeFormat
 from forecast.model.informer import Informer
 from forecast.model.original_units import Context, OriginalUnits
 from forecast.model.presets import Sizes
 from forecast.predict.exported import FORMATS, open_exported
 from forecast.predict.input import Expected
+from forecast.predict.known import gather_known
 from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, Architecture, Run
 
 Model = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
@@ -41,7 +45,9 @@ class Forecaster:
     targets
         Names of the columns to forecast.
     past_covariates
-        Names of the other columns that the model reads.
+        Names of the columns that the model reads up to the start of the forecast.
+    known_covariates
+        Names of the columns that the model reads over the horizon too.
     time_column
         Name of the time column.
     frequency
@@ -68,6 +74,9 @@ class Forecaster:
     horizon: int
     merges_series: bool = False
     path: Path | None = None
+    known_covariates: list[str] = field(default_factory=list)
+    encoder: KnownEncoder = field(default_factory=KnownEncoder)
+    holidays: Holidays | None = None
     time_format: TimeFormat = PLAIN
 
     @classmethod
@@ -129,6 +138,9 @@ class Forecaster:
                 horizon=sizes.horizon,
                 merges_series=bool(data.get("merged")),
                 path=where.parent if where.name == MANIFEST else where,
+                known_covariates=data.get("known_covariates", []),
+                encoder=KnownEncoder.from_dict(data["encoder"]) if "encoder" in data else KnownEncoder(),
+                holidays=Holidays.from_dict(data["holidays"]) if "holidays" in data else None,
                 time_format=TimeFormat.of(data),
             )
             forecaster._check(sizes)
@@ -140,7 +152,7 @@ class Forecaster:
 
     def _check(self, sizes: Sizes) -> None:
         """Raise ValueError for inconsistent entries of a manifest, such as one edited by hand."""
-        for key in ("targets", "past_covariates", "cycles"):
+        for key in ("targets", "past_covariates", "known_covariates", "cycles"):
             if not isinstance(getattr(self, key), list):
                 raise ValueError(f"{key} is not a list")
         names = [*self.columns, *self.cycles, self.time_column, self.frequency, *(self.time_format.columns or ())]
@@ -148,38 +160,58 @@ class Forecaster:
             raise ValueError(f"{wrong[0]!r} is not a name")
         if wrong := [name for name in names if not is_plain(name)]:
             raise ValueError(f"{wrong[0]!r} has control characters")
-        if list(self.scaler.columns) != self.columns:
+        if list(self.scaler.columns) != self.channels:
             raise ValueError("the scaler has other columns")
+        past = set(self.encoder.past_categories)
+        if sorted(self.encoder.known) != sorted(self.known_covariates) or not past <= set(self.past_covariates):
+            raise ValueError("the encoder has other columns")
         mean, scale = self.scaler.mean, self.scaler.scale
         if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
             raise ValueError("the scaler is not finite or not positive")
-        known = calendar_features(future_index(pd.Timestamp(0), self.frequency, 1), self.cycles).shape[1]
-        data_sizes = (len(self.targets), len(self.past_covariates), known)
+        calendar = calendar_features(future_index(pd.Timestamp(0), self.frequency, 1), self.cycles).shape[1]
+        layout = self.encoder.layout(calendar, 0 if self.holidays is None else len(self.holidays.columns))
+        data_sizes = (len(self.targets), len(self.channels) - len(self.targets), layout.width)
         if data_sizes != (sizes.num_targets, sizes.num_past_covariates, sizes.num_known):
             raise ValueError(f"numbers of targets, past covariates and known inputs are {data_sizes}")
+        if replace(layout, look_back=sizes.known_look_back) != sizes.layout:
+            raise ValueError("the known covariates have other kinds")
 
     @property
     def columns(self) -> list[str]:
-        """Columns that an input must have, in the order of the model."""
-        return [*self.targets, *self.past_covariates]
+        """Columns that an input must have."""
+        return [*self.targets, *self.past_covariates, *self.known_covariates]
+
+    @property
+    def channels(self) -> list[str]:
+        """Columns whose past values the model reads as numbers, in its order, the targets first."""
+        return [*self.targets, *(name for name in self.past_covariates if name not in self.encoder.past_categories)]
 
     @property
     def target_scale(self) -> Tensor:
         """Standard deviation of each target on the training split, shape (C_out,), float64, original units."""
         return torch.tensor(self.scaler.scale[: len(self.targets)])
 
-    def read(self, path: str | os.PathLike[str]) -> Series:
-        """Read a CSV or Parquet file, checked and repaired as in training; raise InputError if it does not fit."""
-        return self._checked(read_table(Path(path)), str(path))
+    def read(self, path: str | os.PathLike[str], known: Sequence[str | os.PathLike[str]] = ()) -> Series:
+        """Read a CSV or Parquet file, checked and repaired as in training; raise InputError if it does not fit.
 
-    def predict(self, frame: pd.DataFrame | pd.Series | Series) -> pd.DataFrame:
+        `known` are more files with known covariates of the horizon: the first with a value counts, the input last.
+        """
+        series = self._checked(read_table(Path(path)), str(path))
+        for other in reversed(known):
+            series = self._with_known(series, read_table(Path(other)), str(other))
+        return series
+
+    def predict(self, frame: pd.DataFrame | pd.Series | Series, known: pd.DataFrame | None = None) -> pd.DataFrame:
         """Forecast the steps after the last row of `frame`.
 
         Parameters
         ----------
         frame
             Table with at least `context_length` rows, in original units. It has the columns of training, and the time
-            as index or column; other columns are ignored. A pandas Series works if the model has one column.
+            as index or column; other columns are ignored. A pandas Series works if the model has one column. Known
+            covariates of the horizon are read from rows after the last target value.
+        known
+            Table with the known covariates of the horizon, if `frame` does not have them; its values count first.
 
         Returns
         -------
@@ -191,15 +223,19 @@ class Forecaster:
         InputError
             If columns, frequency or time zone differ from training, values are invalid or far outside the range of
             training, or `frame` has fewer than `context_length` rows.
+        MissingKnown
+            If known covariates of the horizon are missing. Its `template` is a table to fill in, for `known`.
         NotFiniteError
             If the forecast contains NaN or infinity.
         """
         series = frame if isinstance(frame, Series) else self._checked(self._table(frame), "the frame")
+        if known is not None:
+            series = self._with_known(series, known, "the known table")
         context, dates = self.context(series)
         with torch.inference_mode():
             values = self.model(*context)[0].numpy()
         check_forecast(values, dates, self.targets)
-        return pd.DataFrame(values, index=dates.rename(self.time_column), columns=self.targets)
+        return pd.DataFrame(values, index=dates, columns=self.targets)
 
     def context(self, series: Series, stop: int | None = None) -> tuple[Context, pd.DatetimeIndex]:
         """Return the model's input for a forecast that starts at row `stop` of `series`, and the dates of the forecast.
@@ -208,25 +244,67 @@ class Forecaster:
         """
         end = len(series.frame) if stop is None else stop
         rows = slice(end - self.context_length, end)
-        context = series.frame[self.columns].iloc[rows]
+        context = series.frame.iloc[rows]
         past = self.clock.to_training_clock(pd.DatetimeIndex(context.index))
         ahead = future_index(past, self.frequency, self.horizon)  # calendar features follow the clock of training
-        known = torch.from_numpy(calendar_features(pd.DatetimeIndex(past.append(ahead)), self.cycles))
         zone = pd.DatetimeIndex(context.index).tz
-        dates = ahead if zone is None else ahead.tz_convert(zone)
-        observed = series.observed_of(self.columns) if self.policies.masks_past else None
+        dates = (ahead if zone is None else ahead.tz_convert(zone)).rename(self.time_column)
+        past_known = known_inputs(past, self.cycles, self.encoder, context, series.labels, self.holidays)
+        observed = series.observed_of(self.channels) if self.policies.masks_past else None
         window = Context(
-            past=torch.tensor(context.to_numpy(np.float64))[None],
-            past_known=known[None, : self.context_length],
-            future_known=known[None, self.context_length :],
+            past=torch.tensor(context[self.channels].to_numpy(np.float64))[None],
+            past_known=torch.from_numpy(past_known)[None],
+            future_known=torch.from_numpy(self._future_known(series, end, ahead, dates))[None],
             past_observed=None if observed is None else torch.tensor(observed[rows])[None],
         )
         return window, dates
+
+    def _future_known(self, series: Series, end: int, times: pd.DatetimeIndex, dates: pd.DatetimeIndex) -> np.ndarray:
+        """Return the known inputs (h, F) of the steps from row `end` of `series` on."""
+        future, labels = self._gathered(series, end, times, dates), {}
+        for name in self.encoder.categorical:
+            if name in self.encoder.past_categories:  # a past covariate has no future
+                future[name], labels[name] = np.nan, ()
+                continue
+            codes, values = pd.factorize(future[name])
+            future[name], labels[name] = codes.astype(np.float64), tuple(values)
+        self.encoder.check_range(future, "the known covariates of the horizon")
+        return known_inputs(times, self.cycles, self.encoder, future, labels, self.holidays)
+
+    def _gathered(self, series: Series, end: int, times: pd.DatetimeIndex, dates: pd.DatetimeIndex) -> pd.DataFrame:
+        """Return the known covariates of the steps from row `end` of `series` on, labels as text."""
+        if not self.known_covariates:
+            return pd.DataFrame(index=times)
+        tables = series.ahead
+        if end < len(series.frame):
+            rows = decode_labels(series.frame[self.known_covariates].iloc[end : end + self.horizon], series.labels)
+            tables = (Ahead(rows, np.arange(end, end + len(rows)) + 2, "the table"), *tables)
+        return gather_known(tables, self.known_covariates, times, dates, self.clock)
+
+    def _with_known(self, series: Series, table: pd.DataFrame, source: str) -> Series:
+        """Return the series with a table of known covariates, whose values count first."""
+        if not self.known_covariates:
+            raise InputError(f"{source}: the model has no known covariates: leave this table out")
+        table, _ = tidy_names(table, source)
+        time_column = self.time_column if self.time_column in table.columns else None
+        ahead = read_known(
+            table,
+            source=source,
+            time_column=time_column,
+            time_format=self.time_format.fitting(table, time_column),
+            known=self.known_covariates,
+            categorical=self.encoder.categorical,
+            policies=self.policies,
+        )
+        notes = [f"{source}: {note}" for note in self.encoder.unknown_notes(ahead.frame)]
+        return replace(series, ahead=(ahead, *series.ahead), notes=(*series.notes, *notes))
 
     def _checked(self, frame: pd.DataFrame, source: str) -> Series:
         expected = Expected(
             targets=self.targets,
             past_covariates=self.past_covariates,
+            known_covariates=self.known_covariates,
+            categorical=self.encoder.categorical,
             time_column=self.time_column,
             frequency=self.frequency,
             policies=self.policies,
@@ -238,8 +316,13 @@ class Forecaster:
         series = expected.check(frame, source)
         index = pd.DatetimeIndex(series.frame.index)
         self.clock.check(index, source)
-        self.scaler.check_range(series.frame[self.columns].to_numpy(np.float64), index, source)
-        return series
+        self.scaler.check_range(series.frame[self.channels].to_numpy(np.float64), index, source)
+        self.encoder.check_range(series.frame, source)
+        context = series.frame.iloc[-self.context_length :]
+        past = decode_labels(context[self.encoder.categorical], series.labels)
+        frames = [past, *(table.frame for table in series.ahead)]
+        unknown = [note for frame in frames for note in self.encoder.unknown_notes(frame)]
+        return replace(series, notes=(*series.notes, *unknown))
 
     def _table(self, data: object) -> pd.DataFrame:
         """Return `data` as a DataFrame; a Series becomes the only column of the model."""

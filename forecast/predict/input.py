@@ -1,5 +1,6 @@
 """Check that a table has the columns, frequency and length that a trained model requires."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -33,12 +34,14 @@ class Expected:
     context_length: int
     shown: str | None = None
     merges_series: bool = False
+    known_covariates: Sequence[str] = ()
+    categorical: Sequence[str] = ()
     time_format: TimeFormat = PLAIN
 
     @property
     def columns(self) -> list[str]:
-        """Columns that a table must have, in the order of the model."""
-        return [*self.targets, *self.past_covariates]
+        """Columns that a table must have."""
+        return [*self.targets, *self.past_covariates, *self.known_covariates]
 
     def check(self, frame: pd.DataFrame, source: str) -> Series:
         """Return `frame` as a series, repaired as in training; `source` is its name in messages."""
@@ -92,10 +95,12 @@ class Expected:
             source=source,
             time_column=time_column,
             columns=self.columns,
-            covariates=self.past_covariates,
+            covariates=[*self.past_covariates, *self.known_covariates],
+            known=self.known_covariates,
+            categorical=self.categorical,
             policies=self.policies,
             merges_series=self.merges_series,
-            time_format=self.time_format.fitting(list(frame.columns)),
+            time_format=self.time_format.fitting(frame, time_column),
         )
         if len(frame) <= 2:
             return read(frequency=self.frequency)

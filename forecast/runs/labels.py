@@ -62,17 +62,24 @@ def shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-NOT_SCORED = ("name", "path", "file_name", "url", "about", "sha256", "time_column", "targets")
+NOT_SCORED = (
+    *("name", "path", "file_name", "url", "about", "sha256"),
+    *("time_column", "time_columns", "date_format", "targets", "perfect_foresight"),
+)
 """Keys of `data` that name the source of a table, or that the result also has."""
 
-INPUTS = ("past_covariates", "calendar")
+INPUTS = (
+    *("past_covariates", "known_covariates", "static_covariates", "categorical"),
+    *("holidays", "holidays_before", "holidays_after", "calendar"),
+)
 """Keys of `data` for the model's other inputs; they differ between settings, not data."""
 
 
 def data_key(result: dict[str, Any]) -> str:
     """Return a key shared by runs that forecast the same series of a table at the same horizon and frequency."""
     data, config = result["data"], result["config"]["data"]
-    scored = {key: value for key, value in config.items() if key not in (*NOT_SCORED, *INPUTS)}
+    aside = (*NOT_SCORED, *INPUTS)
+    scored = {key: value for key, value in config.items() if key not in aside and value is not None}
     stride = data.get("evaluation_stride", 1)
     facts = [data["name"], result["config"]["horizon"], data["targets"], data.get("sha256"), stride, scored]
     return json.dumps(facts, sort_keys=True)

@@ -47,8 +47,20 @@ def title(result: Mapping[str, Any]) -> str:
     return f"{result['data']['name']}: {scored}, horizon {result['config']['horizon']}"
 
 
-def notes(result: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the two lines below the table, with the skill against the last value if that beats the seasonal naive."""
+def notes(result: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the lines below the table: what the scores mean, the skill, and what was known ahead."""
+    foresight = foresight_note(result)
+    return (*_score_notes(result), *([] if foresight is None else [foresight]))
+
+
+def foresight_note(result: Mapping[str, Any]) -> str | None:
+    """Return a line on known covariates that were measured, whose forecasts will be less exact; None if there are none."""
+    names = result["data"].get("perfect_foresight", [])
+    return f"perfect foresight of {', '.join(names)}: measured values, not forecasts of them" if names else None
+
+
+def _score_notes(result: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what the scores and the skill mean, also against the last value if that beats the seasonal naive."""
     scores = "MSE, MAE: z-scores; (units): original units; MASE: MAE / in-sample seasonal naive MAE"
     skills = f"skill: 1 - MSE / MSE of {row_name('seasonal_naive', result)}"
     rows = result["baselines"]

@@ -86,7 +86,7 @@ def prepare(
         linear_maps = _fit_linear(settings, data, architecture, network)
     if linear_maps.start is not None:
         assert network.linear_path is not None
-        network.linear_path.start_from(linear_maps.start.weight)
+        network.linear_path.start_from(linear_maps.start.weight, linear_maps.start.known)
     return Preparation(settings, device, data, architecture, network, linear_maps, task, callbacks)
 
 
@@ -118,6 +118,8 @@ def _make_network(
     )
     architecture = Architecture(options.pop("name"), options, mechanisms, Sizes(**data.sizes))
     network = architecture.build()
+    if data.static.size:
+        network.set_static(torch.from_numpy(data.static))
     if settings.training.compile:
         check_compiling(network, device, group.size)
     network.checkpoint_activations(settings.training.activation_checkpointing)

@@ -184,7 +184,7 @@ def test_a_missing_column_is_named_with_the_nearest(tmp_path: Path) -> None:
     path = write(tmp_path, hourly())
     refuse(r"no column 'laod' \(did you mean 'load'\?\), only date, load, oil.*data.targets", path, columns=["laod"])
     refuse("no column 'when'.*data.time_column", path, time_column="when")
-    refuse("correct data.targets or data.past_covariates", path, columns=["date"])
+    refuse("correct data.targets or the covariates", path, columns=["date"])
     refuse("correct data.targets", path, columns=["oil", "oil"])
 
 

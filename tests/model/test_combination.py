@@ -31,7 +31,7 @@ def test_the_mixing_weight_interpolates_linear_path_and_encoder_decoder(made: Pr
     inputs = (batch.past, batch.past_known, batch.future_known, batch.past_observed)
     decoded, linear = network.forward_apart(*inputs)
     assert not torch.allclose(decoded, linear, atol=1e-2)
-    torch.testing.assert_close(linear, network.forward_linear_path(batch.past, batch.past_observed))
+    torch.testing.assert_close(linear, network.forward_linear_path(*batch[:4]))
     for share, expected in ((0.0, linear), (1.0, decoded), (0.25, 0.25 * decoded + 0.75 * linear)):
         network.combination.share.fill_(share)  # type: ignore[operator]
         torch.testing.assert_close(network(*inputs), expected)

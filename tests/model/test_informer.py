@@ -299,7 +299,7 @@ def test_a_new_model_with_a_ridge_path_forecasts_like_the_ridge() -> None:
     model.linear_path.start_from(ridge.weight)
     expected = evaluate(ridge, validation, 64).mse
     whole = evaluate(lambda batch: model(batch.past, batch.past_known, batch.future_known), validation, 64).mse
-    alone = evaluate(lambda batch: model.forward_linear_path(batch.past), validation, 64).mse
+    alone = evaluate(lambda batch: model.forward_linear_path(*batch[:3]), validation, 64).mse
     assert whole.tolist() == pytest.approx(expected.tolist(), abs=1e-4)
     assert alone.tolist() == pytest.approx(expected.tolist(), abs=1e-4)
 
@@ -329,7 +329,7 @@ def test_the_linear_path_is_added_to_the_encoder_decoder() -> None:
     without.load_state_dict(state)
     past, *known = make_inputs(SIZES)
     level = past[:, -4:, :2].mean(1, keepdim=True)  # of the last patch; both forecasts contain it
-    path = model.forward_linear_path(past) - level
+    path = model.forward_linear_path(past, *known) - level
     torch.testing.assert_close(model(past, *known), without(past, *known) + path, atol=1e-4, rtol=1e-4)
 
 

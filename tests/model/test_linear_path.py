@@ -17,16 +17,16 @@ def test_a_path_that_starts_from_the_ridge_forecasts_like_it(look_back: int) -> 
     model = make_model("patch_informer", sizes, linear_path="ridge")
     assert model.linear_path is not None
     model.linear_path.start_from(ridge.weight)
-    torch.testing.assert_close(model.forward_linear_path(batch.past), ridge(batch), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(model.forward_linear_path(*batch[:3]), ridge(batch), atol=1e-4, rtol=1e-4)
 
 
 def test_a_path_that_starts_at_zero_forecasts_the_mean() -> None:
     past = torch.randn(2, 8, 2)
-    torch.testing.assert_close(LinearPath(8, 3)(past), past.mean(1, keepdim=True).expand(-1, 3, -1))
+    torch.testing.assert_close(LinearPath(8, 3)(past, past, past), past.mean(1, keepdim=True).expand(-1, 3, -1))
 
 
 def test_a_path_maps_every_series_with_the_same_weights_oldest_step_first() -> None:
     path = LinearPath(4, 2)
     path.start_from(torch.tensor([[1.0, 0], [0, 0], [0, 0], [0, 2.0]]))
     past = torch.arange(8.0).view(1, 4, 2)  # series 0: 0 2 4 6, a mean of 3; series 1: 1 3 5 7, of 4
-    assert path(past).tolist() == [[[0, 1], [9, 10]]]
+    assert path(past, past, past).tolist() == [[[0, 1], [9, 10]]]

@@ -1,6 +1,6 @@
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -95,7 +95,7 @@ class Reader:
     context_length: int
     rows: int = 100
 
-    def read(self, path: str) -> str:
+    def read(self, path: str, known: Sequence[str] = ()) -> str:
         if self.rows < self.context_length:
             raise InputError(f"{path}: too short")
         return f"{path} for {self.context_length}"

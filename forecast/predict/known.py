@@ -1,0 +1,78 @@
+"""Known covariates of the horizon, gathered from the tables of the user, and a template of what is missing."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from forecast.common.errors import InputError
+from forecast.data.clock import Clock
+from forecast.data.series import Ahead
+
+SHOWN = 3
+"""Largest number of column names in a message."""
+
+
+class MissingKnown(InputError):
+    """Known covariates of the horizon are missing.
+
+    `template` has the dates with an empty cell as index and the known covariates as columns, with the values that are
+    there.
+    """
+
+    def __init__(self, message: str, template: pd.DataFrame) -> None:
+        super().__init__(message)
+        self.template = template
+
+
+def gather_known(
+    tables: Sequence[Ahead], columns: Sequence[str], times: pd.DatetimeIndex, dates: pd.DatetimeIndex, clock: Clock
+) -> pd.DataFrame:
+    """Return the known covariates at the `times` of the horizon, on the clock of training.
+
+    The first of the `tables` with a value counts. `dates` are the same times in the user's time zone, for messages.
+
+    Raises
+    ------
+    MissingKnown
+        If a value is missing in every table.
+    """
+    found = pd.DataFrame(index=times, columns=list(columns), dtype=object)
+    for table in tables:
+        clock.check(pd.DatetimeIndex(table.frame.index), table.source)
+        own = table.frame.set_axis(clock.to_training_clock(pd.DatetimeIndex(table.frame.index)))[list(columns)]
+        found = found.where(found.notna(), own.astype(object).reindex(times))
+    empty = np.asarray(found.isna())
+    if not empty.any():
+        return found.infer_objects()
+    template = pd.DataFrame(found.set_axis(dates).iloc[np.flatnonzero(empty.any(1))])
+    raise MissingKnown(_gap(tables, found, times, dates, clock) or _absence(found, empty, dates), template)
+
+
+def _gap(
+    tables: Sequence[Ahead], found: pd.DataFrame, times: pd.DatetimeIndex, dates: pd.DatetimeIndex, clock: Clock
+) -> str | None:
+    """Return a message on the first empty cell in a row that is there; None if whole rows are missing."""
+    for table in tables:
+        places = clock.to_training_clock(pd.DatetimeIndex(table.frame.index)).get_indexer(times)
+        cells = np.asarray(found.isna()) & (places >= 0)[:, None]
+        if cells.any():
+            step, column = (int(place) for place in np.argwhere(cells)[0])
+            count = int(cells.sum())
+            total = f" ({count} such cells in the horizon)" if count > 1 else ""
+            return (
+                f"{table.source}, column {found.columns[column]!r}, row {table.rows[places[step]]}: no value at "
+                f"{dates[step]}, where the forecast needs one{total}: fill it in"
+            )
+    return None
+
+
+def _absence(found: pd.DataFrame, empty: np.ndarray, dates: pd.DatetimeIndex) -> str:
+    names = [repr(found.columns[int(place)]) for place in np.flatnonzero(empty.any(0))]
+    listed = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    missing = dates.take(np.flatnonzero(empty.any(1)))
+    where = f"{len(missing)} dates, {missing[0]} to {missing[-1]}" if len(missing) > 1 else f"{missing[0]}"
+    return (
+        f"no values of {listed} for {where}: the model needs its known covariates over the whole horizon: add rows "
+        "with these dates and empty targets to the input, or give them in a second table"
+    )

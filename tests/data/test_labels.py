@@ -1,0 +1,72 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.common.errors import InputError
+from forecast.data.labels import decode_labels, encode_covariates
+from forecast.data.repair import Policies
+from forecast.data.series import series_from_frame
+
+ROWS = np.arange(2, 6)
+
+
+def encoded(values: list[object], categorical: tuple[str, ...] = ()) -> tuple[list[float], tuple[str, ...] | None]:
+    frame, labels = encode_covariates(pd.DataFrame({"x": values}), ["x"], categorical, ROWS, "a.csv")
+    return frame["x"].tolist(), labels.get("x")
+
+
+def test_text_becomes_places_in_its_labels() -> None:
+    assert encoded(["b", " a", "b", "a "]) == ([0, 1, 0, 1], ("b", "a"))
+
+
+def test_an_empty_cell_has_no_label() -> None:
+    codes, labels = encoded(["b", None, " ", "a"])
+    assert labels == ("b", "a")
+    assert np.isnan(codes).tolist() == [False, True, True, False]
+
+
+@pytest.mark.parametrize("values", [[True, False, True, True], [True, False, None, True]])
+def test_true_and_false_become_one_and_zero(values: list[object]) -> None:
+    numbers, labels = encoded(values)
+    assert labels is None
+    assert np.nan_to_num(numbers, nan=9).tolist() == [9 if value is None else float(bool(value)) for value in values]
+
+
+def test_numbers_are_labels_only_if_they_are_named() -> None:
+    assert encoded([3, 1, 3, 2]) == ([3, 1, 3, 2], None)
+    assert encoded([3, 1, 3, 2], ("x",)) == ([0, 1, 0, 2], ("3", "1", "2"))
+    assert encoded([3.0, None, 3.0, 2.0], ("x",))[1] == ("3", "2")  # the same labels beside an empty cell
+
+
+def test_text_with_a_number_in_it_is_no_category() -> None:
+    assert encoded(["n/a", "1.5", "2", "3"]) == (["n/a", "1.5", "2", "3"], None)  # refused later, by its row
+
+
+def test_labels_with_control_characters_are_refused_by_row() -> None:
+    with pytest.raises(InputError, match=r"a\.csv, column 'x', row 4: the label"):
+        encoded(["a", "b", "c\x1b[31m", "d"])
+
+
+def test_decoding_inverts_encoding() -> None:
+    table = pd.DataFrame({"x": ["b", "a", None, "b"], "y": [1.0, 2, 3, 4]})
+    frame, labels = encode_covariates(table, ["x", "y"], [], ROWS, "a.csv")
+    decoded = decode_labels(frame, labels)
+    assert decoded["x"].where(decoded["x"].notna(), None).tolist() == ["b", "a", None, "b"]
+    assert decoded["y"].tolist() == [1, 2, 3, 4]
+
+
+def test_labels_are_neither_averaged_nor_interpolated() -> None:
+    times = pd.to_datetime(["2024-01-01 00:00", "2024-01-01 01:00", "2024-01-01 01:00", "2024-01-01 02:00"])
+    times = times.append(pd.date_range("2024-01-01 05:00", periods=20, freq="h"))
+    kinds = ["a", "b", "c", "a"] + ["c"] * 20
+    frame = pd.DataFrame({"date": times, "load": np.arange(24.0), "kind": kinds})
+    series = series_from_frame(
+        frame,
+        columns=["load", "kind"],
+        covariates=["kind"],
+        known=["kind"],
+        frequency="h",
+        policies=Policies("mean", "interpolate"),
+    )
+    assert decode_labels(series.frame, series.labels)["kind"].tolist()[:7] == ["a", "b", "a", "a", "a", "c", "c"]
+    assert series.frame["load"].tolist()[:4] == [0, 1.5, 3, pytest.approx(10 / 3)]
