@@ -42,8 +42,17 @@ def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Return a page with its equations as MathML, which a browser shows without a script."""
+    """Return a page with its equations as MathML, which a browser shows without a script, and with wrapped messages."""
+    content = re.sub(r'<div class="language-(bash|text) highlight">.*?</div>', _wrapped, content, flags=re.DOTALL)
     return re.sub(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', _equation, content, flags=re.DOTALL)
+
+
+def _wrapped(found: re.Match[str]) -> str:
+    """Return a block marked for wrapping between words and flags, unless it has columns or an indent."""
+    if found[1] == "text" and re.search(r"[│┃]|\S {2,}\S|\n {4}|,[^\s,]+,", found[0]):
+        return found[0]
+    block = found[0].replace("highlight", "highlight wraps", 1)
+    return re.sub(r"(?<=[\s>])--[\w-]+", r"<span>\g<0></span>", block)
 
 
 def _equation(found: re.Match[str]) -> str:

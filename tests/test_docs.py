@@ -425,3 +425,21 @@ def test_every_option_has_a_meaning() -> None:
     rows = [line for line in HOOKS.PAGES["reference/options.md"]().splitlines() if re.match(r"\| `[\w.]+` \| `", line)]
     assert len(rows) > 80
     assert [row for row in rows if row.endswith("|  |")] == []
+
+
+def block(language: str, text: str) -> str:
+    return f'<div class="language-{language} highlight"><pre><code>{text}</code></pre></div>'
+
+
+@pytest.mark.parametrize(
+    "columns", ["│ model │ 0.1 │", "a  b", "usage: x\n       [--y]", "2022-01-01 00:00:00,277.7,23.78"]
+)
+def test_output_with_columns_keeps_its_lines(columns: str) -> None:
+    assert HOOKS.on_page_content(block("text", columns)) == block("text", columns)
+
+
+def test_commands_and_messages_wrap_but_not_inside_a_flag() -> None:
+    assert "highlight wraps" in HOOKS.on_page_content(block("text", "error: my.csv, row 1, one of a, b"))
+    command = HOOKS.on_page_content(block("bash", 'python<span class="w"> </span>--run latest --in-place'))
+    assert "highlight wraps" in command
+    assert "<span>--run</span> latest <span>--in-place</span>" in command

@@ -99,7 +99,7 @@ def parse_preset(word: str) -> Preset:
     name, changed = split_word(word, "--model", EXAMPLE)
     known = [file.stem for file in choice_files("model")]
     if name not in known:
-        raise InputError(f"--model {word}: {name!r} is none of {', '.join(known)}")
+        raise InputError(f"--model {word}: unknown name {name!r}: choose one of {', '.join(known)}")
     return Preset(name, configured("model", name) | changed)
 
 

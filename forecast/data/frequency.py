@@ -127,7 +127,7 @@ def _most_common(times: pd.DatetimeIndex) -> tuple[int, float]:
 
 
 def _monthly(times: pd.DatetimeIndex, step: int) -> str | None:
-    """Return the alias of steps of whole months, None if the dates are not at starts or ends of months."""
+    """Return the pandas alias of a step of months, None if the dates are not at the starts or ends of months."""
     months = round(step / (30.436875 * _DAY))
     month = _MONTHS[times[0].month - 1]
     for share, side in ((np.mean(times.day == 1), "S"), (np.mean(times.is_month_end), "E")):

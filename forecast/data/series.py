@@ -23,13 +23,19 @@ _GAPS_WORD = "data.missing=mask"
 
 
 def to_numbers(
-    table: pd.DataFrame, rows: np.ndarray, source: str, *, empty_allowed: bool = False, needed: Sequence[str] = ()
+    table: pd.DataFrame,
+    rows: np.ndarray,
+    source: str,
+    *,
+    empty_allowed: bool = False,
+    needed: Sequence[str] = (),
+    covariates: Sequence[str] = (),
 ) -> tuple[np.ndarray, list[Flaw]]:
     """Return the values of the table, shape (N, C), float64, and one flaw per flawed column.
 
     Empty cells are NaN, and so is a whole column with non-numeric cells. `rows` are spreadsheet row numbers for
     messages. With `empty_allowed`, an empty cell is not a flaw. `data.targets` can leave out a column without numbers,
-    unless the user requested it (`needed`).
+    unless the user requested it (`needed`). `data.categorical` can make labels of the cells of `covariates`.
     """
     values = np.full(table.shape, np.nan, dtype=np.float64, order="F")  # the layout of pandas, which avoids a copy
     flaws, useless = [], []
@@ -38,6 +44,11 @@ def to_numbers(
         try:
             values[:, place] = _parse(table[name], rows, source, where)
         except Flaw as other:
+            if name in covariates:
+                cure = (
+                    f"{other.cure.partition(', or leave')[0]}, or name it in data.categorical if its cells are labels"
+                )
+                other = Flaw(other.source, other.where, other.problem, cure, list_word("data.categorical", [name]))
             flaws.append(other)
             if name not in needed and (other.where == where or not _has_number(table[name])):
                 useless.append((name, other))
@@ -314,7 +325,9 @@ def series_from_frame(
     if last_rows is not None:
         kept, cut_notes = rows_at_end(times, last_rows, source)
         table, rows, times, row_notes = table.loc[kept], rows[kept], times[kept], (*row_notes, *cut_notes)
-    values, unread = to_numbers(table[chosen], rows, source, empty_allowed=policies.fills, needed=columns or covariates)
+    values, unread = to_numbers(
+        table[chosen], rows, source, empty_allowed=policies.fills, needed=columns or covariates, covariates=others
+    )
     flaws += unread
     codes = [chosen.index(name) for name in labels]
     unique, order_notes = _tolerating(
@@ -374,7 +387,7 @@ def _known_ahead(
     """Return the known covariates of rows, one row per time, empty cells as NaN."""
     table, times, rows = content
     columns = list(known)
-    values, flaws = to_numbers(table[columns], rows, source, empty_allowed=True, needed=columns)
+    values, flaws = to_numbers(table[columns], rows, source, empty_allowed=True, needed=columns, covariates=columns)
     refuse(flaws)
     codes = [columns.index(name) for name in columns if name in labels]
     (times, values, rows), _ = one_row_a_time(

@@ -22,7 +22,7 @@ class MissingColumns(InputError):
 class Expected:
     """Requirements of a trained model: columns, frequency, repairs and look-back of training.
 
-    `shown` is the step of most training rows, if the configuration named another frequency. `merges_series` is True if
+    `shown` is the step of most training rows if it differs from `frequency`, else None. `merges_series` is True if
     training merged the series of a long table. `time_format` is the layout and format of the times in training.
     """
 

@@ -112,7 +112,7 @@ def _headline(section: Section, comparisons: Comparisons, chosen: Comparison | N
     else:
         yield f"{where} no mechanism trains clearly faster than {against}."
         times, ends = _times(TRAINING, chosen.against, chosen.setting)
-        yield f"The fastest of the others, {own}, takes {times} times its time{ends}."
+        yield f"The fastest of the others, {own}, takes {times} times as long{ends}."
     yield _sentence(_after(chosen) + quality_words(chosen))
 
 
@@ -141,8 +141,8 @@ def _without_times(section: Section, comparisons: Comparisons) -> str:
         return f"{where}, no mechanism was trained at a look-back of `{section.reference}`."
     if any(verdict(TRAINING, pair.setting, pair.against) == BUSY for pair in pairs):
         return (
-            f"{where}, no mechanism is called faster or slower to train than `{section.reference}`: other processes "
-            "disturbed the timing."
+            f"{where}, no training time can be compared with `{section.reference}`: other processes disturbed the "
+            "timing."
         )
     if any(pair.setting.conditions == pair.against.conditions for pair in pairs):
         return f"{where}, training was not timed: timing skips the first steps, and too few others followed."

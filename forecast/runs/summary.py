@@ -122,8 +122,8 @@ def speed_details(speed: Mapping[str, float | None]) -> str:
     return ", ".join(
         _figures(
             speed,
-            step_ms_p50="median step {:.1f} ms",
-            step_ms_p95="95th percentile {:.1f} ms",
+            step_ms_p50="median step {:,.1f} ms",
+            step_ms_p95="95th percentile {:,.1f} ms",
             data_wait_share="{:.1%} waiting for data",
             arithmetic_share="{:.1%} in forward, backward and update",
             logging_share="logging {:.1%} of the fit",
@@ -206,14 +206,14 @@ def summary(result: Mapping[str, Any]) -> str:
         windows += f" (1 in {stride} of validation and test)"
     above = [
         f"``{result['command']}``",
-        f"**{data['name']}**: {data['rows']:,} rows of {data['frequency']}, {len(data['targets'])} targets; "
+        f"**{data['name']}**: {data['rows']:,} rows (frequency {data['frequency']}), {len(data['targets'])} targets; "
         f"windows: {windows}",
         f"{title(result)}; {result['model']['parameters']:,} parameters; seed {result['seed']}; {result['device']}",
     ]
     table = Table("", HEADINGS, table_rows(result), notes(result)).to_markdown()
     below = [
         f"Speed: {speed_line(speed)}.",
-        speed_details(speed),
+        f"{details[:1].upper()}{details[1:]}." if (details := speed_details(speed)) else "",
         best_line(result),
         *(f"WARNING: {text}" for text in warnings(result)),
     ]

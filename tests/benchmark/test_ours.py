@@ -23,7 +23,7 @@ def test_a_word_changes_the_named_options_of_the_file() -> None:
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("autoformer", "--model autoformer: 'autoformer' is none of informer, patch_informer"),
+        ("autoformer", "--model autoformer: unknown name 'autoformer': choose one of informer, patch_informer"),
         ("informer:d_model", "--model informer:d_model: 'd_model' is not key=value"),
         ("informer:width=3", "width"),
         ("informer:start_length=0,d_model=15", "model.d_model 15 is not divisible by model.num_heads 8"),

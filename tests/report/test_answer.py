@@ -168,7 +168,7 @@ def test_without_a_faster_mechanism_the_fastest_is_named(tmp_path: Path) -> None
     runs = (("full", 96, 1, 1), ("full", 720, 10, 1), ("linear", 96, 2, 1), ("linear", 720, 10.5, 0.9))
     sentences = everything(write_runs(tmp_path, *runs))
     assert sentences[0].endswith("at look-back 720, no mechanism trains clearly faster than `full`.")
-    assert sentences[1] == "The fastest of the others, `linear`, takes 1.05 times its time."
+    assert sentences[1] == "The fastest of the others, `linear`, takes 1.05 times as long."
     assert "At look-back 96 and 720, no mechanism trains clearly faster than `full`." in sentences
     assert "`linear` at look-back 720 has lower error than `full`." in sentences
 

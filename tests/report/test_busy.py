@@ -68,7 +68,7 @@ def test_times_of_a_busy_machine_are_not_compared(tmp_path: Path, name: str) -> 
     assert verdicts(section) == ["busy machine", "busy machine"]
     assert "times faster" not in text
     assert "times slower" not in text
-    assert "no mechanism is called faster or slower to train than `full`" in text
+    assert "no training time can be compared with `full`: other processes disturbed the timing." in text
     assert "Other processes disturbed the timing of 1 of 3 settings: none of these is called faster or slower." in text
     assert "Run the sweep again on a quiet machine with sweep.repeat_timing=4: it trains nothing and times all" in text
     assert (name, 512) not in comparable(section, TRAINING)

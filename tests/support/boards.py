@@ -48,7 +48,7 @@ def images(folder: Path, tag: str) -> dict[int, Image.Image]:
 
 def texts(folder: Path, tag: str) -> dict[int, str]:
     """Return the texts under a tag by step."""
-    entries = events(folder).Tensors(f"{tag}/text_summary")
+    entries = events(folder).Tensors(tag)
     return {entry.step: entry.tensor_proto.string_val[0].decode() for entry in entries}
 
 

@@ -59,7 +59,7 @@ class Probe(Callback):
             if trainer.logger is not None:
                 trainer.logger.log_metrics(scalars(self.last), step=trainer.global_step - 1)
             if isinstance(trainer.logger, Board):
-                trainer.logger.add_text("probe/heads", table(self.last), trainer.global_step - 1)
+                trainer.logger.add_text("probe/table", table(self.last), trainer.global_step - 1)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the latest findings and the time taken."""

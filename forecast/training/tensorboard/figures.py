@@ -12,8 +12,12 @@ from forecast.common.pictures import plot_line
 from forecast.evaluation.evaluate import PartErrors
 from forecast.evaluation.metrics import Scores
 
-WIDTH, DPI = 4.4, 80
-"""Width in inches and pixels per inch: the size of a card in TensorBoard, which drops pixels of wider pictures."""
+DPI = 80
+WIDTH, HEIGHT = 334 / DPI, 208 / DPI
+"""Size in inches of the pictures that open first.
+
+A card of TensorBoard's first page has 334 x 215 pixels. It drops pixels of larger pictures, so their text breaks.
+"""
 
 FONT_SIZE = 7
 THIN = 0.9
@@ -28,9 +32,9 @@ class ForecastPanels:
     """
 
     def __init__(self, past: np.ndarray, truth: np.ndarray, naive: np.ndarray | None, titles: Sequence[str]) -> None:
-        height = 0.7 + 1.15 * len(past)
+        height = max(HEIGHT, 0.6 + 0.55 * len(past))
         figure = Figure(figsize=(WIDTH, height), dpi=DPI)
-        figure.subplots_adjust(left=0.11, right=0.98, bottom=0.6 / height, top=1 - 0.2 / height, hspace=0.3)
+        figure.subplots_adjust(left=0.11, right=0.98, bottom=0.55 / height, top=1 - 0.16 / height, hspace=0.45)
         self._canvas = FigureCanvasAgg(figure)
         self._panels = figure.subplots(len(past), 1, sharex=True, squeeze=False)[:, 0]
         before, ahead = np.arange(-past.shape[1], 0), np.arange(truth.shape[1])
@@ -42,12 +46,12 @@ class ForecastPanels:
                 color = COLORS["seasonal_naive"]
                 plot_line(panel, ahead, naive[row], color=color, linewidth=THIN, label="seasonal naive")
             self._lines += plot_line(
-                panel, ahead, np.zeros(len(ahead)), color=COLORS["model"], linewidth=1.5, label="forecast"
+                panel, ahead, np.zeros(len(ahead)), color=COLORS["model"], linewidth=1.2, label="forecast"
             )
             panel.axvline(0, color="0.8", linewidth=0.8)
             panel.set_title(titles[row], fontsize=FONT_SIZE, loc="left", y=1.0, pad=2, parse_math=False)
             panel.tick_params(labelsize=FONT_SIZE)
-            panel.locator_params(axis="y", nbins=4)
+            panel.locator_params(axis="y", nbins=2)
             panel.xaxis.set_visible(panel is self._panels[-1])
             panel.spines[["top", "right"]].set_visible(False)
         self._panels[-1].set_xlabel("time steps from the first forecast", fontsize=FONT_SIZE)
@@ -89,9 +93,18 @@ def draw_step_errors(rows: Mapping[str, Sequence[Scores]]) -> np.ndarray:
     for name, color in COLORS.items():
         if name in rows:
             mse = [scores["mse"] for scores in rows[name]]
-            width = 1.8 if name == "model" else 1.1
+            width = 2.0 if name == "model" else 1.1
+            dashes = "--" if name == "linear" else "-"  # it may hide the model, which can equal its linear path
             label = name.replace("_", " ")
-            plot_line(panel, np.arange(1, len(mse) + 1), np.array(mse), color=color, linewidth=width, label=label)
+            plot_line(
+                panel,
+                np.arange(1, len(mse) + 1),
+                np.array(mse),
+                color=color,
+                linewidth=width,
+                linestyle=dashes,
+                label=label,
+            )
     panel.set_xlabel("horizon step", fontsize=FONT_SIZE)
     panel.set_ylabel("test MSE (z-scores)", fontsize=FONT_SIZE)
     panel.set_ylim(bottom=0)
@@ -132,7 +145,7 @@ def draw_calendar_errors(errors: PartErrors) -> np.ndarray:
 
 def _new_panel(left: float, bottom: float, top: float) -> Axes:
     """Return the axes of a new figure with fixed margins, since a layout engine would draw everything twice."""
-    figure = Figure(figsize=(WIDTH, 2.6), dpi=DPI)
+    figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DPI)
     figure.subplots_adjust(left=left, right=0.98, bottom=bottom, top=top)
     return figure.subplots()
 

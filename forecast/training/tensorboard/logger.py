@@ -6,7 +6,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -26,9 +26,18 @@ from forecast.runs.summary import summary
 SHOWN = (
     ("attention.name", "attention", "string"),
     ("context_length", "look-back", "number"),
-    ("words", "words", "string"),
+    ("words", "options", "string"),
 )
 """Columns of the HParams table besides the metrics: name, heading and type."""
+
+COMPARED = {
+    "test/mse": "test MSE",
+    "test/mae": "test MAE",
+    "speed/train_windows_per_s": "training, windows/s",
+    "speed/inference_windows_per_s": "inference, windows/s",
+    "speed/peak_memory_mib": "peak memory, MiB",
+}
+"""Scalars in the first metric columns of the HParams table, and their headings."""
 
 Value = bool | int | float | str
 
@@ -53,8 +62,8 @@ def session_start(config: Mapping[str, Any]) -> Any:
     return _summary(metadata.SESSION_START_INFO_TAG, plugin_data_pb2.HParamsPluginData(session_start_info=info))
 
 
-def table_columns(scalars: Sequence[str]) -> Any:
-    """Return the summary with the columns of the table: `SHOWN`, then `scalars` in order.
+def table_columns(scalars: Iterable[str]) -> Any:
+    """Return the summary with the columns of the table: `SHOWN`, `COMPARED`, then the other `scalars` in order.
 
     Without it TensorBoard shows five hyperparameters first, and no metric fits on a page of 1,300 pixels.
     """
@@ -62,9 +71,9 @@ def table_columns(scalars: Sequence[str]) -> Any:
 
     kinds = {"string": api_pb2.DATA_TYPE_STRING, "number": api_pb2.DATA_TYPE_FLOAT64}
     columns = [api_pb2.HParamInfo(name=name, display_name=text, type=kinds[kind]) for name, text, kind in SHOWN]
+    tags = sorted(scalars, key=[*COMPARED, *scalars].index)
     metrics = [
-        api_pb2.MetricInfo(name=api_pb2.MetricName(tag=tag), display_name=tag.removeprefix("compare/"))
-        for tag in scalars
+        api_pb2.MetricInfo(name=api_pb2.MetricName(tag=tag), display_name=COMPARED.get(tag, tag)) for tag in tags
     ]
     experiment = api_pb2.Experiment(hparam_infos=columns, metric_infos=metrics)
     return _summary(metadata.EXPERIMENT_TAG, plugin_data_pb2.HParamsPluginData(experiment=experiment))
@@ -152,9 +161,9 @@ class Board(TensorBoardLogger):
             self.experiment.file_writer.add_summary(image_summary(tag, pixels), step)
 
     def add_text(self, tag: str, markdown: str, step: int) -> None:
-        """Add a text."""
+        """Add a text. Its tag differs from those of pictures: TensorBoard keeps one kind of data per tag."""
         with self.clock:
-            self.experiment.add_text(tag, markdown, step)
+            self.experiment.file_writer.add_summary(text_summary(tag, markdown), step)
 
     def add_histogram(self, tag: str, values: np.ndarray, step: int) -> None:
         """Add the distribution of numbers of any shape without NaN."""
@@ -169,9 +178,9 @@ class Board(TensorBoardLogger):
         """
         self._add(session_start(config))
 
-    def end_session(self, first: Sequence[str] = ()) -> None:
-        """Mark the run as finished in the table, with the scalars of `first` as first columns, and close the file."""
-        self._add(table_columns([*dict.fromkeys([*first, *self._scalars])]))
+    def end_session(self) -> None:
+        """Mark the run as finished in the table, add the table's columns, and close the file."""
+        self._add(table_columns(self._scalars))
         self._add(session_end())
         with self.clock:
             self.experiment.close()
@@ -215,14 +224,13 @@ def image_summary(tag: str, pixels: np.ndarray) -> Any:
     return summary_pb2.Summary(value=[summary_pb2.Summary.Value(tag=tag, image=image)])
 
 
-COMPARED = (
-    "test/mse",
-    "test/mae",
-    "speed/train_windows_per_s",
-    "speed/inference_windows_per_s",
-    "speed/peak_memory_mib",
-)
-"""Scalars that are repeated as `compare/…`: the first five metrics of the HParams table."""
+def text_summary(tag: str, markdown: str) -> Any:
+    """Return the summary of a text under its own tag; `SummaryWriter.add_text` would append `/text_summary`."""
+    from torch.utils.tensorboard.summary import text
+
+    summary = text(tag, markdown)
+    summary.value[0].tag = tag
+    return summary
 
 
 def final_scalars(result: Mapping[str, Any]) -> dict[str, float]:
@@ -231,8 +239,7 @@ def final_scalars(result: Mapping[str, Any]) -> dict[str, float]:
     `test/…` and `val_best/…` are the model's test and validation scores, on z-scores unless the name says relative or
     original units. `test_baseline/…` are the scores of the other rows. `speed/…` are the speed figures.
     """
-    scalars = {name: float(value) for name, value in _named(result) if value is not None and math.isfinite(value)}
-    return scalars | {f"compare/{name.replace('/', '_')}": scalars[name] for name in COMPARED if name in scalars}
+    return {name: float(value) for name, value in _named(result) if value is not None and math.isfinite(value)}
 
 
 def _named(result: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -289,6 +296,6 @@ def log_end(logger: Logger, result: Mapping[str, Any]) -> None:
         logger.add_text("1_summary", summary(result), step)
         lines = map(inert, OmegaConf.to_yaml(result["config"]).splitlines())
         logger.add_text("2_configuration", "\n".join(["```yaml", *lines, "```"]), step)
-        logger.end_session([f"compare/{name.replace('/', '_')}" for name in COMPARED])
+        logger.end_session()
     else:
         logger.finalize("success")

@@ -45,7 +45,7 @@ def test_each_validation_logs_every_measure_and_a_table(probed: Any) -> None:
     wanted = {f"probe/{measure}/{place}" for measure in ("distance", "entropy") for place in PLACES}
     assert tags == wanted | {f"probe/found/{place}" for place in PLACES[:3]}
     assert all(list(curve(run.path, tag)) == steps for tag in tags)
-    tables = texts(run.path, "probe/heads")
+    tables = texts(run.path, "probe/table")
     assert list(tables) == steps
     assert len(tables[steps[-1]].splitlines()) == 2 + 2 * len(PLACES)
     assert list(result["probe"]["layers"]) == PLACES

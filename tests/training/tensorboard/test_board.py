@@ -107,10 +107,10 @@ def test_the_runs_of_a_folder_form_one_table(tmp_path: Path) -> None:
 
 
 def test_the_summary_has_command_data_and_scores(tiny_run: TinyRun) -> None:
-    (entry,) = events(tiny_run.path).Tensors("1_summary/text_summary")
+    (entry,) = events(tiny_run.path).Tensors("1_summary")
     text = entry.tensor_proto.string_val[0].decode()
     assert tiny_run.result["command"] in text
-    assert "700 rows of h, 2 targets" in text
+    assert "700 rows (frequency h), 2 targets" in text
     assert f"| model | {tiny_run.result['test']['scaled']['mse']:.4f} |" in text
     assert text.count("| seasonal naive (24 h) |") == 1
     assert " FLOPs a window" in text

@@ -75,7 +75,7 @@ def test_every_kind_of_data_of_a_run_is_served(address: str, tiny_run: TinyRun) 
     windows = tiny_run.result["data"]["windows"]["validation"]
     assert step == 40
     assert sum(count for *_, count in bins) == windows * 12 * 2
-    (text,) = points(address, "text", tiny_run, "1_summary/text_summary")
+    (text,) = points(address, "text", tiny_run, "1_summary")
     assert "<table>" in text["text"]
     statuses = ["STATUS_SUCCESS", "STATUS_UNKNOWN", "STATUS_RUNNING"]
     query = {"allowedStatuses": statuses, "startIndex": 0, "sliceSize": 10}
@@ -83,16 +83,17 @@ def test_every_kind_of_data_of_a_run_is_served(address: str, tiny_run: TinyRun) 
     assert line["hparams"]["attention.name"] == "full"
     assert line["sessions"][0]["status"] == "STATUS_SUCCESS"
     columns = ask(address, "hparams/experiment", {"experimentName": "x", "hparamsLimit": 1000})
-    assert [each["displayName"] for each in columns["hparamInfos"]] == ["attention", "look-back", "words"]
+    assert [each["displayName"] for each in columns["hparamInfos"]] == ["attention", "look-back", "options"]
     metrics = [each["name"]["tag"] for each in columns["metricInfos"]]
-    assert metrics[:3] == ["compare/test_mse", "compare/test_mae", "compare/speed_train_windows_per_s"]
+    assert metrics[:3] == ["test/mse", "test/mae", "speed/train_windows_per_s"]
+    assert [each["displayName"] for each in columns["metricInfos"][:2]] == ["test MSE", "test MAE"]
     assert {"val/mse", "test/skill", "test_baseline/last_value_mse"} < set(metrics)
 
 
 def test_forecasts_and_the_summary_come_first(address: str, tiny_run: TinyRun) -> None:
     """The pages of pictures and of texts are sorted by name."""
     assert min(tags(address, "images", tiny_run)) == "1_forecasts/validation"
-    assert min(tags(address, "text", tiny_run)) == "1_summary/text_summary"
+    assert min(tags(address, "text", tiny_run)) == "1_summary"
 
 
 def test_the_table_of_runs_shows_scores_on_a_narrow_page(address: str) -> None:

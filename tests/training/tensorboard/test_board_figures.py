@@ -62,3 +62,17 @@ def test_a_short_horizon_is_visible(steps: int) -> None:
     truth = TRUTH[:, :steps]
     near, far = (ForecastPanels(PAST, truth, None, ["a"] * 3).pixels(truth * share) for share in (0.9, 0.5))
     assert not np.array_equal(near, far)
+
+
+def test_pictures_that_open_first_fit_a_card_of_the_first_page() -> None:
+    """TensorBoard shrinks pictures above 334 x 215 pixels by dropping pixels, which breaks their text."""
+    rows = {name: [{"mse": 1.0, "mae": 1.0}] * 12 for name in COLORS}
+    for pixels in (panels().pixels(TRUTH), draw_step_errors(rows)):
+        height, width, _ = pixels.shape
+        assert (width, height) == (334, 208)
+
+
+def test_the_model_is_visible_below_a_baseline_with_the_same_errors() -> None:
+    rows = {name: [{"mse": 1.0, "mae": 1.0}] * 12 for name in ("model", "linear")}
+    legend = orange(draw_step_errors({"model": [{"mse": 9.0, "mae": 9.0}], "linear": rows["linear"]}))
+    assert orange(draw_step_errors(rows)) > legend + 50
