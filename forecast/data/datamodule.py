@@ -328,6 +328,7 @@ class ForecastData(lightning.LightningDataModule):
                 "frequency": series.frequency,
                 **({} if series.shown is None else {"shown_frequency": series.shown}),
                 **({"merged": list(series.merged)} if series.merged else {}),
+                **series.time_format.facts(),
                 **Clock.of(self.index, series.frequency).facts(),
                 "cycles": list(self.cycles),
                 **series.policies.facts(),

@@ -1,5 +1,6 @@
 """Long tables: several series in one table, with a column that identifies the series of each row."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -7,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+
+from forecast.data.flaws import list_word
 
 DOUBLED = 0.2
 """Smallest share of rows with a duplicate time in a long table."""
@@ -110,13 +113,8 @@ def _advice(
     targets: Sequence[str],
 ) -> str:
     if _is_hour_of_day(table, times, ids):
-        (hour,) = ids.columns
-        first = int(table[hour].min())
-        less = f" - {first}" if first else ""
-        return (
-            f"the hour is in a separate column: add it to the date, in pandas: table[{time_column!r}] = "
-            f"pd.to_datetime(table[{time_column!r}]) + pd.to_timedelta(table[{hour!r}]{less}, unit='h')"
-        )
+        word = list_word("data.time_columns", (time_column, *ids.columns))
+        return f"the hour is in a separate column: train with {shlex.quote(word)}"
     value = _value_column(table, place, ids, time_column, targets)
     index, series = repr(time_column), repr(ids.columns[0])
     made = "table"

@@ -15,8 +15,8 @@ from forecast.data.frequency import resolve_frequency, shown_frequency
 from forecast.data.labels import decode_labels, encode_covariates
 from forecast.data.panel import find_panel
 from forecast.data.repair import STRICT, Policies, one_row_a_time, whole_table
-from forecast.data.table import check_names, read_table
-from forecast.data.timestamps import find_time_column, holds_times, parse_times
+from forecast.data.table import read_table, rows_at_end, tidy_name, tidy_names
+from forecast.data.timestamps import PLAIN, TimeFormat, find_time_column, holds_times, join_hours, parse_times
 
 _LARGEST = float(np.finfo(np.float32).max)
 _GAPS_WORD = "data.missing=mask"
@@ -181,6 +181,8 @@ class Series:
         Labels of each categorical column; a cell of it is a place in its labels.
     ahead
         Known covariates after the last target value; the first table with a value counts.
+    time_format
+        The layout and format of the times, as they were read.
     """
 
     frame: pd.DataFrame
@@ -192,6 +194,7 @@ class Series:
     merged: tuple[str, ...] = ()
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ahead: tuple[Ahead, ...] = ()
+    time_format: TimeFormat = PLAIN
 
     @property
     def measured(self) -> pd.DataFrame:
@@ -218,6 +221,8 @@ def read_series(
     frequency: str | None = None,
     policies: Policies = STRICT,
     merges_series: bool = False,
+    time_format: TimeFormat = PLAIN,
+    last_rows: int | None = None,
 ) -> Series:
     """Return the series in a .csv, .csv.gz or .parquet file; the arguments are those of `series_from_frame`."""
     return series_from_frame(
@@ -231,6 +236,8 @@ def read_series(
         frequency=frequency,
         policies=policies,
         merges_series=merges_series,
+        time_format=time_format,
+        last_rows=last_rows,
     )
 
 
@@ -246,6 +253,8 @@ def series_from_frame(
     frequency: str | None = None,
     policies: Policies = STRICT,
     merges_series: bool = False,
+    time_format: TimeFormat = PLAIN,
+    last_rows: int | None = None,
 ) -> Series:
     """Return the checked series of a frame, which is not changed.
 
@@ -273,6 +282,10 @@ def series_from_frame(
         Treatment of duplicate and missing rows.
     merges_series
         Whether a long table may become one series by the policy for duplicate times.
+    time_format
+        Layout and format of the times; its columns take the place of `time_column`.
+    last_rows
+        Number of rows to keep, the last by time; None keeps all.
 
     Raises
     ------
@@ -280,15 +293,21 @@ def series_from_frame(
         One message for all flaws that options can accept, with row numbers as in a spreadsheet: the header is row 1.
     """
     flaws: list[Flaw] = []
-    table, time_column, ambiguous = _with_time_column(frame, source, time_column)
+    frame, name_notes = tidy_names(frame, source)
+    covariates, known, categorical = (tidy_name(list(names)) for names in (covariates, known, categorical))
+    columns = columns and tidy_name(list(columns))
+    table, time_column, ambiguous = _with_time_column(frame, source, tidy_name(time_column), time_format)
     flaws += [ambiguous] if ambiguous else []
     table, rows, row_notes = _without_empty_rows(table, source)
     table, column_notes = _without_nameless(table) if columns is None else (table, ())
+    time_format = time_format.acting_on(table[time_column])
+    table, time_format, joined_notes = join_hours(table, time_format, rows, source)
+    column_notes = (*name_notes, *column_notes, *joined_notes)
     chosen = _choose(table, time_column, columns, source)
     for name in covariates:
         _check_present(name, chosen, source, "data.past_covariates or data.known_covariates")
     where = f"{source}, column {time_column!r}"
-    times, time_notes = parse_times(table[time_column], rows, where)
+    times, time_notes = parse_times(table[time_column], rows, where, time_format.date_format)
     targets = [name for name in chosen if name not in covariates]
     table, marked_notes = _without_missing_values(table, chosen, policies)
     how = policies.duplicates if merges_series and policies.duplicates != "error" else None
@@ -302,7 +321,10 @@ def series_from_frame(
         if known:
             beyond = (_known_ahead((table.loc[ahead], times[ahead], rows[ahead]), known, labels, policies, source),)
         table, rows = table.loc[~ahead], rows[~ahead]
-        times, time_notes = parse_times(table[time_column], rows, where)
+        times, time_notes = parse_times(table[time_column], rows, where, time_format.date_format)
+    if last_rows is not None:
+        kept, cut_notes = rows_at_end(times, last_rows, source)
+        table, rows, times, row_notes = table.loc[kept], rows[kept], times[kept], (*row_notes, *cut_notes)
     values, unread = to_numbers(
         table[chosen], rows, source, empty_allowed=policies.fills, needed=columns or covariates, covariates=others
     )
@@ -328,7 +350,7 @@ def series_from_frame(
     result = pd.DataFrame(np.asfortranarray(filled.values), index=index, columns=chosen, copy=False)
     notes = (*panel_notes, *row_notes, *column_notes, *time_notes, *marked_notes, *order_notes, *filled.notes)
     shown = None if shown == step else shown
-    return Series(result, step, notes, filled.observed, policies, shown, merged, labels, beyond)
+    return Series(result, step, notes, filled.observed, policies, shown, merged, labels, beyond, time_format)
 
 
 def read_known(
@@ -339,14 +361,17 @@ def read_known(
     known: Sequence[str],
     categorical: Sequence[str],
     policies: Policies = STRICT,
+    time_format: TimeFormat = PLAIN,
 ) -> Ahead:
     """Return the known covariates of a table that has no targets, such as a weather forecast."""
-    table, time_column, ambiguous = _with_time_column(frame, source, time_column)
+    frame, _ = tidy_names(frame, source)
+    table, time_column, ambiguous = _with_time_column(frame, source, time_column, time_format)
     refuse([ambiguous] if ambiguous else [])
     table, rows, _ = _without_empty_rows(table, source)
     for name in known:
         _check_present(name, list(table.columns), source, "the names of its columns")
-    times, _ = parse_times(table[time_column], rows, f"{source}, column {time_column!r}")
+    table, time_format, _ = join_hours(table, time_format.acting_on(table[time_column]), rows, source)
+    times, _ = parse_times(table[time_column], rows, f"{source}, column {time_column!r}", time_format.date_format)
     table, _ = _without_missing_values(table, list(known), policies)
     table, labels = encode_covariates(table, known, categorical, rows, source)
     return _known_ahead((table, times, rows), known, labels, policies, source)
@@ -419,29 +444,29 @@ def _merged_series(
     )
 
 
-def _with_time_column(frame: pd.DataFrame, source: str, name: str | None) -> tuple[pd.DataFrame, str, Flaw | None]:
+def _with_time_column(
+    table: pd.DataFrame, source: str, name: str | None, time_format: TimeFormat
+) -> tuple[pd.DataFrame, str, Flaw | None]:
     """Return the table with a time column, its name, and a flaw if several columns hold times."""
-    if isinstance(frame.index, pd.MultiIndex) or isinstance(frame.columns, pd.MultiIndex):
-        raise InputError(f"{source} has an index of several levels: use one row per time and one column per series")
-    if frame.empty and not len(frame):
+    if table.empty and not len(table):
         raise InputError(f"{source} has no rows below its header: add data")
-    table = frame.set_axis([str(label) for label in frame.columns], axis=1)
-    check_names(list(table.columns), source)
-    label = str(frame.index.name) if frame.index.name is not None else "date"
-    as_index = name is None or (name == label and name not in table.columns)
-    if as_index and label not in table.columns and _index_holds_times(frame.index):
-        table.insert(0, label, frame.index)
+    label = str(table.index.name) if table.index.name is not None else "date"
+    as_index = time_format.columns is None and (name is None or (name == label and name not in table.columns))
+    if as_index and label not in table.columns and _index_holds_times(table.index, time_format.date_format):
+        table.insert(0, label, table.index)
         return table.reset_index(drop=True), label, None
     table = table.reset_index(drop=True)
     if table.isna().all(axis=None):
         raise InputError(f"{source} has no rows below its header: add data")
-    if name is not None:
-        _check_present(name, list(table.columns), source, "data.time_column")
-    return (table, name, None) if name is not None else (table, *find_time_column(table, source))
+    key = "data.time_column" if time_format.columns is None else "data.time_columns"
+    named = time_format.columns or (() if name is None else (name,))
+    for each in named:
+        _check_present(each, list(table.columns), source, key)
+    return (table, named[0], None) if named else (table, *find_time_column(table, source, time_format.date_format))
 
 
-def _index_holds_times(index: pd.Index) -> bool:
-    return not isinstance(index, pd.RangeIndex) and holds_times(pd.Series(index))
+def _index_holds_times(index: pd.Index, date_format: str | None) -> bool:
+    return not isinstance(index, pd.RangeIndex) and holds_times(pd.Series(index), date_format)
 
 
 def _without_nameless(table: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:

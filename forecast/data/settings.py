@@ -8,7 +8,10 @@ from typing import Any
 from forecast.common.errors import InputError
 from forecast.common.settings import check_present, option, options_of, read_options, settings
 from forecast.common.text import is_plain
+from forecast.data.holidays import MOST_DAYS
 from forecast.data.repair import Policies
+from forecast.data.table import tidy_name
+from forecast.data.timestamps import TimeFormat
 
 LARGEST_SEED = 2**32 - 1
 """Largest seed that numpy and Lightning accept."""
@@ -17,6 +20,12 @@ SYNTHETIC, FILE = "synthetic", "file"
 
 LONGEST_NAME = 100
 """Largest number of characters of a name, which becomes part of folder and file names."""
+
+_ROLES = (
+    *("time_column", "time_columns", "targets", "past_covariates", "known_covariates"),
+    *("categorical", "perfect_foresight"),
+)
+"""Options that name columns of the table."""
 
 _TAKEN = ("sweeps", "benchmark")
 """Folders under `output_dir` that are not names of data."""
@@ -59,8 +68,12 @@ class DataSettings:
     holidays: str | None = option(
         "Country, or country-subdivision, whose holidays are known, such as DE-BY.", default=None
     )
-    holidays_before: int = option("Days before a holiday that are inputs too.", unit="days", default=0, least=0, most=7)
-    holidays_after: int = option("Days after a holiday that are inputs too.", unit="days", default=0, least=0, most=7)
+    holidays_before: int = option(
+        "Days before a holiday that are inputs too.", unit="days", default=0, least=0, most=MOST_DAYS
+    )
+    holidays_after: int = option(
+        "Days after a holiday that are inputs too.", unit="days", default=0, least=0, most=MOST_DAYS
+    )
     calendar: list[Any] | None = option(
         "Calendar cycles that are inputs; null: the cycles that the training split holds at least twice."
     )
@@ -86,7 +99,7 @@ class DataSettings:
             if key not in allowed:
                 raise InputError(f"data.{key}: not an option of data.source={source}: choose from {', '.join(allowed)}")
         check_present(values, allowed, "data.")
-        result = cls(**read_options(cls, values, "data"))
+        result = cls(**_tidied(read_options(cls, values, "data")))
         result._check_together()
         return result
 
@@ -95,8 +108,19 @@ class DataSettings:
         """The repairs of the table."""
         return Policies(self.duplicates, self.missing, tuple(self.missing_values))
 
+    @property
+    def time_format(self) -> TimeFormat:
+        """The layout and format of the times."""
+        return TimeFormat.of({"time_columns": self.time_columns, "date_format": self.date_format})
+
     def _check_together(self) -> None:
         """Raise InputError for values that contradict each other."""
+        self._check_times()
+        for key in ("holidays_before", "holidays_after"):
+            if self.holidays is None and (days := getattr(self, key)):
+                raise InputError(
+                    f"data.{key}={days}: needs data.holidays: set it, such as DE-BY, or leave out data.{key}"
+                )
         if self.name is None and self.path is None:
             raise InputError("data.name=null: set a name; only with data.path it can be null")
         if self.name is not None:
@@ -113,6 +137,29 @@ class DataSettings:
                     raise InputError(f"data.{key}={value}: the simulation has no gaps and no duplicates: keep error")
         if sorted(self.split) != ["test", "train", "validation"]:
             raise InputError(f"data.split={self.split}: must have train, validation and test")
+
+    def _check_times(self) -> None:
+        """Raise InputError for columns of the time that contradict each other or have another role."""
+        columns = self.time_format.columns or ()
+        if columns and self.time_column is not None:
+            raise InputError("data.time_column and data.time_columns are both set: set one of them to null")
+        for key in ("targets", "past_covariates", "known_covariates"):
+            if shared := [str(name) for name in getattr(self, key) or () if str(name) in columns]:
+                raise InputError(f"data.{key} and data.time_columns both name {shared[0]}: choose one role")
+
+
+def _tidied(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the options with the names of columns without blanks at their ends."""
+    tidied = values | {key: tidy_name(values[key]) for key in _ROLES if key in values}
+    if statics := values.get("static_covariates"):
+        named = {tidy_name(name): by_target for name, by_target in statics.items()}
+        tidied["static_covariates"] = {
+            name: {tidy_name(target): value for target, value in by_target.items()}
+            if isinstance(by_target, Mapping)
+            else by_target
+            for name, by_target in named.items()
+        }
+    return tidied
 
 
 def check_name(name: str) -> None:

@@ -76,7 +76,10 @@ def load_source(config: DataSettings) -> Source:
             policies=config.policies,
             merges_series=wanted is not None,
             **roles_of_columns,
+            time_format=config.time_format,
+            last_rows=config.last_rows,
         )
+        _check_date_format_acts(config, series, path)
     present = list(series.frame.columns)
     targets = wanted if wanted is not None else [name for name in present if name not in covariates]
     if not targets:
@@ -147,6 +150,13 @@ def _holidays(config: DataSettings, series: Series) -> Holidays | None:
     holidays = Holidays.parse(config.holidays, config.holidays_before, config.holidays_after)
     holidays.check_frequency(series.frequency)
     return holidays
+
+
+def _check_date_format_acts(config: DataSettings, series: Series, path: Path) -> None:
+    if config.date_format is not None and series.time_format.date_format is None:
+        raise InputError(
+            f"{path}, column {series.frame.index.name!r}: holds dates, not text: set data.date_format=null"
+        )
 
 
 def expanded(name: str) -> Path:

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow
 
@@ -20,6 +21,8 @@ from forecast.data.unpacking import check_columns, read_file, read_gzip, read_pa
 _EXACT: Any = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 _DAMAGED_PARQUET = (ValueError, OSError, LookupError, TypeError, AttributeError, OverflowError, pyarrow.ArrowException)
 _DATE_LIKE = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(\D.*)?$")
+_SHOWN = 12
+"""Largest number of names in a note."""
 _OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -97,11 +100,11 @@ def _text_bytes(path: Path) -> bytes:
 
 
 def _read_header(content: bytes, path: Path) -> list[str]:
-    """Return the checked and stripped column names; an empty name becomes `Unnamed: 0`."""
+    """Return the checked column names, with the blanks at their ends; an empty name becomes `Unnamed: 0`."""
     records = csv.reader(io.StringIO(content[:1_000_000].decode("utf-8-sig", errors="ignore"), newline=""))
     header: list[str] = []
     try:
-        header = [unguard(cell.strip()) for cell in next(records, [])]
+        header = [cell.replace(cell.strip(), unguard(cell.strip()), 1) for cell in next(records, [])]
         first = next(records, [])
     except csv.Error:  # a cell has more characters than the reader accepts
         row = 2 if header else 1
@@ -122,9 +125,50 @@ def _read_header(content: bytes, path: Path) -> list[str]:
     dates = [cell for cell in header if _DATE_LIKE.match(cell)]
     if dates:
         raise InputError(f"{path}, row 1: {dates[0]!r} is data, not a column name: add a header row")
-    header = [cell or f"Unnamed: {position}" for position, cell in enumerate(header)]
-    check_names(header, str(path))
+    header = [cell if cell.strip() else f"Unnamed: {position}" for position, cell in enumerate(header)]
+    check_names([cell.strip() for cell in header], str(path))
     return header
+
+
+def tidy_names(frame: pd.DataFrame, source: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the frame with checked names, as text without blanks at their ends, and a note on the changed ones.
+
+    The name of the index counts as well. A column name of blanks alone becomes `Unnamed: 0`.
+    """
+    if isinstance(frame.index, pd.MultiIndex) or isinstance(frame.columns, pd.MultiIndex):
+        raise InputError(f"{source} has an index of several levels: use one row per time and one column per series")
+    labels = [str(label) for label in frame.columns]
+    names = [tidy_name(label) or (label and f"Unnamed: {place}") for place, label in enumerate(labels)]
+    check_names(names, source)
+    changed = [tidy_name(label) for label in labels if label != tidy_name(label) != ""]
+    frame = frame.set_axis(names, axis=1)
+    index = frame.index.name
+    if tidy_name(index) != index:
+        frame = frame.rename_axis(index=tidy_name(index))
+        changed.insert(0, tidy_name(index))
+    if not changed:
+        return frame, ()
+    listed = ", ".join(map(repr, changed[:_SHOWN])) + (", …" if len(changed) > _SHOWN else "")
+    return frame, (f"column names without their blanks: {listed}",)
+
+
+def tidy_name(name: Any) -> Any:
+    """Return a name without blanks at its ends, and a list with such names; other values are unchanged."""
+    if isinstance(name, list):
+        return [tidy_name(item) for item in name]
+    return name.strip() if isinstance(name, str) else name
+
+
+def rows_at_end(times: pd.DatetimeIndex, count: int, source: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return a mask (N,) of the last `count` rows by time, and a note on the others; `times` may be in any order."""
+    if count > len(times):
+        raise InputError(f"{source}: data.last_rows={count}: the table has {len(times):,} rows: lower it, or set null")
+    kept = np.zeros(len(times), dtype=bool)
+    kept[np.argsort(times.asi8, kind="stable")[-count:]] = True
+    left_out = len(times) - count
+    rows = "the first row was" if left_out == 1 else f"the first {left_out:,} rows were"
+    note = f"{rows} left out: data.last_rows={count} begins at {times[kept].min()}"
+    return kept, (note,) if left_out else ()
 
 
 def check_names(names: list[str], source: str) -> None:

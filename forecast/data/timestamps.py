@@ -1,13 +1,16 @@
-"""Parsing of times: the column that holds dates, and their format, without guessing day or month."""
+"""Parsing of times: the columns that hold dates and hours, and their format, without guessing day or month."""
 
 import re
+import warnings
 from collections.abc import Mapping
-from typing import NoReturn
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
+from forecast.common.text import is_plain
 from forecast.data.flaws import Flaw, value_word
 
 _SAMPLE = 100
@@ -22,53 +25,157 @@ _NAMES_OF_UTC, _UTC = ("UTC", "GMT"), r"(?<=\d) ?(?:UTC|GMT)$"
 _ISO = "ISO8601"
 _FIRST, _LAST = pd.Timestamp("1678-01-01"), pd.Timestamp("2262-01-01")  # the range of 64-bit nanoseconds
 _CURE = "write dates as 2016-07-01 00:00:00"
+_CLOCK_WORDS = ("now", "today")  # pandas reads them as the current time
+_CONVERTED = "the times have several offsets from UTC: converted to UTC"
+_TAKEN_AS_DATES = "the times have several offsets from UTC and one time of day: taken as dates, without an offset"
+_PROBE = pd.Timestamp("2013-12-25 16:05:06.789", tz="UTC")  # each part differs from its default, and from the others
 
 
-def find_time_column(table: pd.DataFrame, source: str) -> tuple[str, Flaw | None]:
-    """Return the name of the column that holds dates; numbers never count as dates.
+@dataclass(frozen=True)
+class TimeFormat:
+    """Layout and format of the times in a table.
+
+    Parameters
+    ----------
+    columns
+        A column of dates and one of hours, which make the time; None: the times are in one column.
+    date_format
+        Format of text dates, as for `strptime`; None: recognized.
+    first_hour
+        Number of the hour that begins at 00:00, 0 or 1; None: decided from all hours.
+    """
+
+    columns: tuple[str, str] | None = None
+    date_format: str | None = None
+    first_hour: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.columns is not None and not len(set(self.columns)) == len(self.columns) == 2:
+            raise InputError(
+                f"data.time_columns=[{','.join(self.columns)}]: name two columns, the dates and the hours, such as "
+                "[Date,Hour]"
+            )
+        if self.date_format is not None:
+            _check_date_format(self.date_format)
+        if self.first_hour is not None and (type(self.first_hour) is not int or self.first_hour not in (0, 1)):
+            raise InputError(f"first_hour {self.first_hour!r}: must be 0 or 1")
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> "TimeFormat":
+        """Return the format of a `data` group or of a manifest's data."""
+        columns, date_format = data.get("time_columns"), data.get("date_format")
+        if columns is not None and not isinstance(columns, list):
+            raise InputError(f"data.time_columns={columns}: must be a list of names")
+        if date_format is not None and not isinstance(date_format, str):
+            raise InputError(f"data.date_format={date_format}: must be text")
+        named = None if columns is None else tuple(str(name).strip() for name in columns)
+        return cls(named, date_format, data.get("first_hour"))  # type: ignore[arg-type]  # __post_init__ counts them
+
+    def facts(self) -> dict[str, Any]:
+        """Return the values that are set as plain values."""
+        facts = {"time_columns": self.columns and list(self.columns), **vars(self)}
+        del facts["columns"]
+        return {key: value for key, value in facts.items() if value is not None}
+
+    def fitting(self, table: pd.DataFrame, time_column: str | None) -> "TimeFormat":
+        """Return the format of a table that is forecast, which may have its times in one column in another format.
+
+        Such a table is a forecast file, or one that a user made in pandas. Its dates must be unmistakable.
+        """
+        if self.columns is not None:
+            return self if set(self.columns) <= set(table.columns) else PLAIN
+        if self.date_format is None or time_column is None or holds_times(table[time_column], self.date_format):
+            return self
+        return PLAIN
+
+    def acting_on(self, dates: pd.Series) -> "TimeFormat":
+        """Return the format without `date_format` unless the column holds text or numbers."""
+        return self if _is_unread(dates) else replace(self, date_format=None)
+
+
+PLAIN = TimeFormat()
+"""Times in one column, in a format that is recognized."""
+
+
+def _check_date_format(date_format: str) -> None:
+    """Raise InputError for a format that does not read back a date."""
+    key, cure = f"data.date_format={date_format}", "use one such as %d.%m.%Y or %m/%d/%y %H:%M"
+    if not is_plain(date_format):
+        raise InputError(f"data.date_format={date_format!r}: has control characters: {cure}")
+    if "%p" in date_format and "%I" not in date_format:
+        raise InputError(f"{key}: %p needs the hour as %I: correct it")
+    try:
+        text = _PROBE.strftime(date_format)
+        read = pd.to_datetime(text, format=date_format) if "%" in date_format else None
+    except (ValueError, LookupError, ArithmeticError, NotImplementedError, re.error):
+        read = None
+    if not isinstance(read, pd.Timestamp):
+        raise InputError(f"{key}: is not a format of dates: {cure}")
+    if read.year != _PROBE.year:
+        raise InputError(f"{key}: has no year: {cure}")
+    if read.hour not in (0, _PROBE.hour):
+        raise InputError(f"{key}: %I needs AM or PM, %p: correct it, or use %H")
+
+
+def find_time_column(table: pd.DataFrame, source: str, date_format: str | None = None) -> tuple[str, Flaw | None]:
+    """Return the name of the column that holds dates, of this format if it is set; numbers never count as dates.
 
     If several columns hold dates, return the one with the most distinct cells, and a flaw.
     """
-    candidates = [str(name) for name in table.columns if holds_times(table[name])]
+    candidates = [str(name) for name in table.columns if holds_times(table[name], date_format)]
     if len(candidates) == 1:
         return candidates[0], None
     names = ", ".join(map(repr, candidates or list(table.columns)[:12]))
     if not candidates:
-        raise InputError(f"{source}: no column holds dates (its columns: {names}): {_CURE}, or set data.time_column")
+        if date_format is not None:
+            raise InputError(
+                f"{source}: no column holds dates of data.date_format={date_format} (its columns: {names}): correct "
+                "it, or set data.time_column"
+            )
+        cure = f"{_CURE}, or set data.date_format or data.time_column"
+        raise InputError(f"{source}: no column holds dates (its columns: {names}): {cure}")
     finest = max(candidates, key=lambda name: table[name].nunique())
     cure = "set data.time_column to one of them"
     return finest, Flaw(source, "", f"{names} all hold dates", cure, value_word("data.time_column", finest))
 
 
-def holds_times(column: pd.Series) -> bool:
-    """Return whether most of the first cells hold dates."""
+def holds_times(column: pd.Series, date_format: str | None = None) -> bool:
+    """Return whether most of the first cells hold dates, of this format if it is set and the cells are text."""
     if isinstance(column.dtype, pd.PeriodDtype) or pd.api.types.is_datetime64_any_dtype(column.dtype):
         return True
     if pd.api.types.is_numeric_dtype(column.dtype):
         return False
     sample = column.dropna().iloc[:_SAMPLE]
+    if date_format is not None and _is_unread(column):
+        return 2 * int(np.count_nonzero(_read_as(_to_text(sample), date_format)[0].notna())) > len(sample)
     return 2 * sum(_form(str(cell)) is not None for cell in sample) > len(sample)
 
 
-def parse_times(column: pd.Series, rows: np.ndarray, where: str) -> tuple[pd.DatetimeIndex, tuple[str, ...]]:
+def parse_times(
+    column: pd.Series, rows: np.ndarray, where: str, date_format: str | None = None
+) -> tuple[pd.DatetimeIndex, tuple[str, ...]]:
     """Return the times of the column in nanoseconds, in row order, and notes on how they were read.
 
-    `column` holds strings, dates or datetimes. `rows` are spreadsheet row numbers (the header is row 1), and `where` is
-    file and column, both for messages.
+    `column` holds strings, dates or datetimes; strings, and numbers such as 20160701, are read by `date_format` if it
+    is set. `rows` are spreadsheet row numbers (the header is row 1), and `where` is file and column, both for messages.
     """
-    if pd.api.types.is_numeric_dtype(column.dtype) and column.notna().any():
+    date_format = date_format if _is_unread(column) else None
+    if date_format is None and pd.api.types.is_numeric_dtype(column.dtype) and column.notna().any():
         place = int(column.notna().to_numpy().argmax())
         raise InputError(f"{where}, row {rows[place]}: {column.iloc[place]} is a number, not a date: {_CURE}")
     text = None
     empty = column.isna().to_numpy()
     if not isinstance(column.dtype, pd.PeriodDtype) and not pd.api.types.is_datetime64_any_dtype(column.dtype):
-        text = column.astype(str).str.strip()
+        text = _to_text(column)
         empty = empty | (text == "").to_numpy()
     if empty.any():
         count = int(empty.sum())
         raise InputError(f"{where}, row {rows[empty.argmax()]}: no date ({count} empty in total): fill it in")
     notes: tuple[str, ...] = ()
-    if text is not None:
+    if text is not None and date_format is not None:
+        exact = pd.api.types.is_numeric_dtype(column.dtype)
+        index, notes = _parse_formatted(text, date_format, rows, where, exact=exact)
+    elif text is not None:
         if text.iloc[0].endswith(_NAMES_OF_UTC):
             text = text.str.replace(_UTC, "Z", regex=True)
         index, notes = _parse_text(text, rows, where)
@@ -77,6 +184,22 @@ def parse_times(column: pd.Series, rows: np.ndarray, where: str) -> tuple[pd.Dat
     else:
         index = pd.DatetimeIndex(column)
     return _within_range(index, rows, where), notes
+
+
+def _is_unread(column: pd.Series) -> bool:
+    """Return whether a column holds text or numbers, not times."""
+    if isinstance(column.dtype, pd.PeriodDtype) or pd.api.types.is_datetime64_any_dtype(column.dtype):
+        return False
+    return pd.api.types.infer_dtype(column, skipna=True) not in ("datetime64", "datetime", "date", "period")
+
+
+def _to_text(column: pd.Series) -> pd.Series:
+    """Return the cells as text without blanks at their ends; a whole number has no decimals."""
+    if pd.api.types.is_float_dtype(column.dtype) and (column.dropna().abs() < 1e15).all():
+        column = (
+            column.astype("Int64") if (column.dropna() % 1 == 0).all() else column
+        )  # an empty cell makes a column of numbers floats
+    return column.astype(str).str.strip()
 
 
 def _within_range(index: pd.DatetimeIndex, rows: np.ndarray, where: str) -> pd.DatetimeIndex:
@@ -100,19 +223,24 @@ def _form(text: str) -> re.Match[str] | None:
 def _parse_text(text: pd.Series, rows: np.ndarray, where: str) -> tuple[pd.DatetimeIndex, tuple[str, ...]]:
     form = _first_form(text)
     if form is None:
-        raise InputError(f"{where}, row {rows[0]}: {text.iloc[0]!r} is not a readable date: {_CURE}")
+        cure = f"{_CURE}, or set data.date_format"
+        raise InputError(f"{where}, row {rows[0]}: {text.iloc[0]!r} is not a readable date: {cure}")
     if form.re is _YEAR_LAST and len(form["year"]) == 2:
-        raise InputError(f"{where}, row {rows[0]}: {text.iloc[0]!r} has a year of two digits: {_CURE}")
+        raise InputError(
+            f"{where}, row {rows[0]}: {text.iloc[0]!r} has a year of two digits: {_CURE}, or set data.date_format, "
+            f"such as {_formats(form).replace('%Y', '%y')}"
+        )
     notes: tuple[str, ...] = ()
     if several := form.re is _YEAR_FIRST and _has_several_offsets(text, rows, where):
         plain = text.str.replace(_ZONE_AT_END, "", regex=True)
-        if several := not _is_a_day_a_row(plain):
-            notes = ("the times have several offsets from UTC: converted to UTC",)
+        local = pd.to_datetime(plain, format="mixed", errors="coerce")  # the year is first in all of them
+        if several := not _is_a_day_a_row(pd.DatetimeIndex(local)):
+            notes = (_CONVERTED,)
         else:
             text, form = plain, _first_form(plain) or form
-            notes = ("the times have several offsets from UTC and one time of day: taken as dates, without an offset",)
+            notes = (_TAKEN_AS_DATES,)
     readings = {}
-    dates = text.where(text.str.match(r"\d"))  # pandas reads "now" and "today" as the current time
+    dates = text.where(text.str.match(r"\d"))  # no clock words
     for words, pattern in _patterns(form).items():
         parsed = pd.to_datetime(dates, format=pattern, errors="coerce", utc=several)
         readings[words] = pd.DatetimeIndex(parsed)
@@ -125,7 +253,8 @@ def _parse_text(text: pd.Series, rows: np.ndarray, where: str) -> tuple[pd.Datet
     if not all(index.equals(other) for other in whole.values()):
         differing = int(np.argmax(index != list(whole.values())[1]))
         raise InputError(
-            f"{where}, row {rows[differing]}: {text.iloc[differing]!r} is ambiguous, day or month first: {_CURE}"
+            f"{where}, row {rows[differing]}: {text.iloc[differing]!r} is ambiguous, day or month first: {_CURE}, "
+            f"or set data.date_format to {_formats(form)}"
         )
     return index, (*notes, f"dates were read as {words}") if form.re is _YEAR_LAST else notes
 
@@ -150,13 +279,17 @@ def _patterns(form: re.Match[str]) -> dict[str, str]:
     return {_ISO: _ISO, "written out": written_out}  # the second pattern reads 2002.1.1 1:00
 
 
+def _formats(form: re.Match[str]) -> str:
+    """Return the possible formats of the form for a message."""
+    return " or ".join(_patterns(form).values())
+
+
 def _first_form(text: pd.Series) -> re.Match[str] | None:
     return next((match for cell in text.iloc[:_SAMPLE] if (match := _form(cell))), None)
 
 
-def _is_a_day_a_row(plain: pd.Series) -> bool:
+def _is_a_day_a_row(local: pd.DatetimeIndex) -> bool:
     """Return whether all rows have the same local time of day, and no day occurs twice."""
-    local = pd.DatetimeIndex(pd.to_datetime(plain, format="mixed", errors="coerce"))  # the year is first in all of them
     return bool(not local.hasnans and local.is_unique and (local - local.normalize()).nunique() == 1)
 
 
@@ -182,3 +315,92 @@ def _refuse_unread(text: pd.Series, rows: np.ndarray, where: str, readings: Mapp
         f"{where}, row {rows[place]}: {text.iloc[place]!r} is not a date, or has another format than "
         f"{text.iloc[good]!r} in row {rows[good]}: {_CURE}"
     )
+
+
+def _parse_formatted(
+    text: pd.Series, date_format: str, rows: np.ndarray, where: str, *, exact: bool
+) -> tuple[pd.DatetimeIndex, tuple[str, ...]]:
+    """Return the times of text in one format, and notes.
+
+    With `exact`, a cell must be equal to its date in the format: a number has lost its leading zeros.
+    """
+    index, notes = _read_as(text, date_format)
+    unread = np.asarray(index.isna())
+    if exact:
+        unread |= np.asarray(index.strftime(date_format) != text.to_numpy())
+    if unread.any():
+        place = int(np.argmax(unread))
+        raise InputError(
+            f"{where}, row {rows[place]}: {text.iloc[place]!r} does not match data.date_format={date_format} "
+            f"({int(unread.sum())} such cells): correct the date or the format"
+        )
+    return index, notes
+
+
+def _read_as(text: pd.Series, date_format: str) -> tuple[pd.DatetimeIndex, tuple[str, ...]]:
+    """Return the times of text in a format, NaT for other cells, and a note on several offsets from UTC."""
+    dates = text.where(~text.str.lower().isin(_CLOCK_WORDS))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # pandas before version 3 warns of several offsets
+            return pd.DatetimeIndex(pd.to_datetime(dates, format=date_format, errors="coerce")), ()
+    except (ValueError, FutureWarning):
+        pass
+    if date_format.endswith("%z"):
+        plain = dates.str.replace(_ZONE_AT_END, "", regex=True)
+        local = pd.to_datetime(plain, format=date_format.removesuffix("%z").rstrip(), errors="coerce")
+        if _is_a_day_a_row(index := pd.DatetimeIndex(local)):
+            return index, (_TAKEN_AS_DATES,)
+    converted = pd.to_datetime(dates, format=date_format, errors="coerce", utc=True)
+    return pd.DatetimeIndex(converted), (_CONVERTED,)
+
+
+def join_hours(
+    table: pd.DataFrame, time_format: TimeFormat, rows: np.ndarray, source: str
+) -> tuple[pd.DataFrame, TimeFormat, tuple[str, ...]]:
+    """Return the table with its dates and hours as one time column, the format with `first_hour` set, and notes.
+
+    The time column has the name and place of the column of dates. Without `time_format.columns` nothing changes.
+    """
+    if time_format.columns is None:
+        return table, time_format, ()
+    date, hour = time_format.columns
+    where = f"{source}, column {date!r}"
+    dates, notes = parse_times(table[date], rows, where, time_format.date_format)
+    late = np.asarray(dates != dates.normalize())
+    if late.any():
+        place = int(np.argmax(late))
+        raise InputError(
+            f"{where}, row {rows[place]}: {dates[place]} has a time of day beside the hour of {hour!r}: set "
+            "data.time_column in place of data.time_columns, or remove it from the dates"
+        )
+    hours, first = _hours(table[hour], rows, f"{source}, column {hour!r}", time_format.first_hour)
+    table = table.drop(columns=hour)
+    table[date] = dates + pd.to_timedelta(hours - first, unit="h")
+    range_of_hours = f"hours {first} to {first + 23}{': hour 1 begins at 00:00' if first else ''}"
+    note = f"times were made of {date!r} and {hour!r} ({range_of_hours})"
+    return table, replace(time_format, first_hour=first), (*notes, note)
+
+
+def _hours(column: pd.Series, rows: np.ndarray, where: str, first: int | None) -> tuple[np.ndarray, int]:
+    """Return the hours, shape (N,), int64, and the number of the one that begins at 00:00, `first` if it is known."""
+    numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    least, most = (0, 24) if first is None else (first, first + 23)
+    wrong = ~((numbers >= least) & (numbers <= most) & (numbers == np.round(numbers)))
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        text = str(column.iloc[place])
+        shown = "no hour" if pd.isna(column.iloc[place]) or not text.strip() else f"{text[:40]!r} is not an hour"
+        known = "from 0 to 23 or from 1 to 24" if first is None else f"from {least} to {most}, as in training"
+        raise InputError(
+            f"{where}, row {rows[place]}: {shown} ({int(wrong.sum())} such cells): write whole numbers {known}"
+        )
+    hours = numbers.astype(np.int64)
+    if first is not None:
+        return hours, first
+    begins, ends = bool((hours == 0).any()), bool((hours == 24).any())
+    if begins == ends:
+        problem = "both 0 and 24" if begins else "neither 0 nor 24, so the number of the first hour is unknown"
+        cure = "number the hours from 0 to 23, or from 1 to 24" if begins else "write date and hour in one column"
+        raise InputError(f"{where}: holds {problem}: {cure}")
+    return hours, int(ends)

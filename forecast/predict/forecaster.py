@@ -22,7 +22,8 @@ from forecast.data.labels import decode_labels
 from forecast.data.repair import Policies
 from forecast.data.scaler import Scaler
 from forecast.data.series import Ahead, Series, read_known
-from forecast.data.table import read_table
+from forecast.data.table import read_table, tidy_names
+from forecast.data.timestamps import PLAIN, TimeFormat
 from forecast.model.informer import Informer
 from forecast.model.original_units import Context, OriginalUnits
 from forecast.model.presets import Sizes
@@ -76,6 +77,7 @@ class Forecaster:
     known_covariates: list[str] = field(default_factory=list)
     encoder: KnownEncoder = field(default_factory=KnownEncoder)
     holidays: Holidays | None = None
+    time_format: TimeFormat = PLAIN
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], attention: str | None = None) -> "Forecaster":
@@ -139,6 +141,7 @@ class Forecaster:
                 known_covariates=data.get("known_covariates", []),
                 encoder=KnownEncoder.from_dict(data["encoder"]) if "encoder" in data else KnownEncoder(),
                 holidays=Holidays.from_dict(data["holidays"]) if "holidays" in data else None,
+                time_format=TimeFormat.of(data),
             )
             forecaster._check(sizes)
         except DAMAGE as error:
@@ -152,7 +155,7 @@ class Forecaster:
         for key in ("targets", "past_covariates", "known_covariates", "cycles"):
             if not isinstance(getattr(self, key), list):
                 raise ValueError(f"{key} is not a list")
-        names = [*self.columns, *self.cycles, self.time_column, self.frequency]
+        names = [*self.columns, *self.cycles, self.time_column, self.frequency, *(self.time_format.columns or ())]
         if wrong := [name for name in names if not isinstance(name, str)]:
             raise ValueError(f"{wrong[0]!r} is not a name")
         if wrong := [name for name in names if not is_plain(name)]:
@@ -282,10 +285,13 @@ class Forecaster:
         """Return the series with a table of known covariates, whose values count first."""
         if not self.known_covariates:
             raise InputError(f"{source}: the model has no known covariates: leave this table out")
+        table, _ = tidy_names(table, source)
+        time_column = self.time_column if self.time_column in table.columns else None
         ahead = read_known(
             table,
             source=source,
-            time_column=self.time_column if self.time_column in table.columns else None,
+            time_column=time_column,
+            time_format=self.time_format.fitting(table, time_column),
             known=self.known_covariates,
             categorical=self.encoder.categorical,
             policies=self.policies,
@@ -305,6 +311,7 @@ class Forecaster:
             context_length=self.context_length,
             shown=self.shown,
             merges_series=self.merges_series,
+            time_format=self.time_format,
         )
         series = expected.check(frame, source)
         index = pd.DatetimeIndex(series.frame.index)

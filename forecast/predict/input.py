@@ -10,7 +10,8 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.data.repair import Policies
 from forecast.data.series import Series, series_from_frame
-from forecast.data.table import check_names
+from forecast.data.table import tidy_names
+from forecast.data.timestamps import PLAIN, TimeFormat
 
 
 class MissingColumns(InputError):
@@ -22,7 +23,7 @@ class Expected:
     """Requirements of a trained model: columns, frequency, repairs and look-back of training.
 
     `shown` is the step of most training rows if it differs from `frequency`, else None. `merges_series` is True if
-    training merged the series of a long table.
+    training merged the series of a long table. `time_format` is the layout and format of the times in training.
     """
 
     targets: list[str]
@@ -35,6 +36,7 @@ class Expected:
     merges_series: bool = False
     known_covariates: Sequence[str] = ()
     categorical: Sequence[str] = ()
+    time_format: TimeFormat = PLAIN
 
     @property
     def columns(self) -> list[str]:
@@ -43,8 +45,8 @@ class Expected:
 
     def check(self, frame: pd.DataFrame, source: str) -> Series:
         """Return `frame` as a series, repaired as in training; `source` is its name in messages."""
-        present = [str(name) for name in frame.columns]
-        check_names(present, source)
+        frame, notes = tidy_names(frame, source)
+        present = list(frame.columns)
         if missing := [name for name in self.columns if name not in present]:
             raise MissingColumns(
                 f"{source} has no column {missing[0]!r}, which the model was trained on, only "
@@ -57,7 +59,7 @@ class Expected:
                 f"give at least {self.context_length} rows"
             )
         self._check_measured(series, source)
-        return replace(series, notes=(*series.notes, *self._ends_in_gap(series)))
+        return replace(series, notes=(*notes, *series.notes, *self._ends_in_gap(series)))
 
     def _check_measured(self, series: Series, source: str) -> None:
         """Raise InputError if a target has no value in the look-back and the model does not see filled values."""
@@ -98,6 +100,7 @@ class Expected:
             categorical=self.categorical,
             policies=self.policies,
             merges_series=self.merges_series,
+            time_format=self.time_format.fitting(frame, time_column),
         )
         if len(frame) <= 2:
             return read(frequency=self.frequency)

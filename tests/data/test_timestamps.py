@@ -5,11 +5,12 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data.timestamps import find_time_column, holds_times, parse_times
+from forecast.data.timestamps import TimeFormat, find_time_column, holds_times, parse_times
 
 
-def parse(*cells: object) -> tuple[pd.DatetimeIndex, tuple[str, ...]]:
-    return parse_times(pd.Series(list(cells)), np.arange(2, len(cells) + 2), "my.csv, column 'date'")
+def parse(*cells: object, date_format: str | None = None) -> tuple[pd.DatetimeIndex, tuple[str, ...]]:
+    rows = np.arange(2, len(cells) + 2)
+    return parse_times(pd.Series(list(cells)), rows, "my.csv, column 'date'", date_format)
 
 
 FORMS = [
@@ -96,3 +97,128 @@ def test_numbers_and_text_do_not_count_as_dates() -> None:
     table = pd.DataFrame({"epoch": [1359849600, 1359849601], "day": ["20130203", "20130204"], "note": ["a", "b"]})
     with pytest.raises(InputError, match=r"no column holds dates .its columns: 'epoch', 'day', 'note'"):
         find_time_column(table, "my.csv")
+
+
+# --- a format for the dates
+
+TIMES = pd.date_range("2013-01-30 22:00", periods=60, freq="h")
+
+WRITTEN = [
+    *(
+        "%d.%m.%Y %H:%M",
+        "%m/%d/%Y %H:%M",
+        "%m/%d/%y %H",
+        "%y%m%d %H",
+        "%Y%m%d%H",
+        "%d %B %Y, %I %p",
+        "%H:%M on %b %d %y",
+    ),
+    *("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f", "%j/%Y %H", "%G-W%V-%u %H", "%H:%M:%S %Z %d-%m-%Y"),
+]
+
+
+@pytest.mark.parametrize("date_format", WRITTEN)
+def test_dates_are_read_as_their_format_writes_them(date_format: str) -> None:
+    times = TIMES.tz_localize("UTC") if "%Z" in date_format else TIMES
+    index, notes = parse(*times.strftime(date_format), date_format=date_format)
+    assert index.tolist() == times.tolist()
+    assert (index.dtype == "datetime64[ns]", notes) == ("%Z" not in date_format, ())
+    TimeFormat(date_format=date_format)
+
+
+def test_a_format_decides_which_number_is_the_day_and_which_century_it_is() -> None:
+    for date_format, day in (("%d/%m/%y", "2004-02-01"), ("%m/%d/%y", "2004-01-02"), ("%y/%m/%d", "2001-02-04")):
+        assert parse("01/02/04", "01/2/04", date_format=date_format)[0].tolist() == [pd.Timestamp(day)] * 2
+
+
+@pytest.mark.parametrize(
+    ("cells", "date_format", "message"),
+    [
+        (("1/13/04", "13/1/04"), "%m/%d/%y", r"row 3: '13/1/04' does not match data.date_format=%m/%d/%y \(1 such"),
+        (("1/13/04", "1/13/2004", "1/14/2004"), "%m/%d/%y", r"row 3: '1/13/2004' does not .* \(2 such cells"),
+        (("1/13/04 00:00",), "%m/%d/%y", "row 2: '1/13/04 00:00' does not match"),
+        (("1/13/04",), "%m/%d/%y %H:%M", "row 2: '1/13/04' does not match"),
+        (("2004", "now"), "%Y", "row 3: 'now' does not match"),
+        (("2004", "Today"), "%Y", "row 3: 'Today' does not match"),
+        (("30.02.2004",), "%d.%m.%Y", "row 2: '30.02.2004' does not match"),
+        (("1.2.04", None), "%d.%m.%y", r"row 3: no date \(1 empty in total\)"),
+        ((20040201, 20041301), "%Y%m%d", "row 3: '20041301' does not match"),
+        ((1022004, 11022004), "%d%m%Y", "row 2: '1022004' does not match"),  # 10 February without its leading zero
+        ((20040201.5,), "%Y%m%d", "row 2: '20040201.5' does not match"),
+        (("1.2.04 +0100", "2.2.04"), "%d.%m.%y %z", "row 3: '2.2.04' does not match"),
+    ],
+)
+def test_a_cell_of_another_format_is_refused_by_its_row(
+    cells: tuple[object, ...], date_format: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=f"^my.csv, column 'date', {message}"):
+        parse(*cells, date_format=date_format)
+
+
+def test_numbers_and_empty_cells_among_them_are_read_by_a_format() -> None:
+    days = [pd.Timestamp("2004-02-01"), pd.Timestamp("2014-11-02")]
+    assert parse(20040201, 20141102, date_format="%Y%m%d")[0].tolist() == days
+    assert parse(20040201.0, 20141102.0, date_format="%Y%m%d")[0].tolist() == days
+    with pytest.raises(InputError, match=r"row 3: no date \(1 empty"):
+        parse(20040201, None, date_format="%Y%m%d")
+    with pytest.raises(InputError, match="row 2: 20040201 is a number, not a date"):
+        parse(20040201)
+
+
+def test_a_format_does_not_act_on_dates_that_are_not_text() -> None:
+    day = datetime.datetime(2013, 2, 3)
+    for cells in ((pd.Timestamp(day),), (day,), (day.date(),), (pd.Period(day, "D"),)):
+        assert parse(*cells, date_format="%d.%m.%y")[0].tolist() == [pd.Timestamp(day)]
+        assert TimeFormat(date_format="%d.%m.%y").acting_on(pd.Series(list(cells))) == TimeFormat()
+    assert TimeFormat(date_format="%Y").acting_on(pd.Series(["2013"])).date_format == "%Y"
+
+
+def test_offsets_of_a_format_are_kept_or_become_utc_or_dates() -> None:
+    date_format = "%d.%m.%y %H:%M %z"
+    index, notes = parse("03.02.13 04:00 +0100", "03.02.13 05:00 +01:00", date_format=date_format)
+    assert (index[0].hour, index[0].utcoffset(), notes) == (4, datetime.timedelta(hours=1), ())
+    index, notes = parse("31.03.13 01:00 +0100", "31.03.13 03:00 +0200", date_format=date_format)
+    assert (str(index.tz), np.diff(index.asi8).tolist()) == ("UTC", [3600 * 10**9])
+    assert "converted to UTC" in notes[0]
+    index, notes = parse("30.03.13 00:00 +0100", "31.03.13 00:00 +0200", date_format=date_format)
+    assert (index.tz, list(index.day)) == (None, [30, 31])
+    assert "taken as dates" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("date_format", "message"),
+    [
+        *((wrong, "is not a format of dates") for wrong in ("ISO8601", "mixed", "", "%Q", "%", "%d.%d.%y", "%Y %j %U")),
+        *((wrong, "has no year") for wrong in ("%m/%d", "%H:%M")),
+        *((wrong, "control characters") for wrong in ("%Y\n", "%Y\x1b")),
+        ("%d.%m.%Y %I:%M", "%I needs AM or PM"),
+        ("%d.%m.%Y %H:%M %p", "%p needs the hour as %I"),
+    ],
+)
+def test_a_format_that_does_not_read_dates_back_is_refused(date_format: str, message: str) -> None:
+    with pytest.raises(InputError, match=rf"^data\.date_format=.*{message}") as caught:
+        TimeFormat(date_format=date_format)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("cells", "formats"),
+    [
+        (("01/02/2013 4:05", "02/02/2013 5:05"), "%d/%m/%Y %H:%M or %m/%d/%Y %H:%M"),
+        (("01.02.13", "02.02.13"), "%d.%m.%y or %m.%d.%y"),
+    ],
+)
+def test_the_formats_in_a_message_read_the_dates(cells: tuple[str, str], formats: str) -> None:
+    with pytest.raises(InputError, match=f"data.date_format,? (to|such as) {formats}$"):
+        parse(*cells)
+    for date_format in formats.split(" or "):
+        assert parse(*cells, date_format=date_format)[0].year.tolist() == [2013, 2013]
+
+
+def test_the_column_of_dates_is_found_by_its_format() -> None:
+    table = pd.DataFrame({"note": ["a", "b"], "when": ["Feb 3 13", "Feb 4 13"], "load": [2013, 2014]})
+    assert find_time_column(table, "my.csv", "%b %d %y") == ("when", None)
+    with pytest.raises(InputError, match=r"my.csv: no column holds dates .*data.date_format or data.time_column"):
+        find_time_column(table, "my.csv")
+    with pytest.raises(InputError, match=r"my.csv: no column holds dates of data.date_format=%Y .*correct it"):
+        find_time_column(table, "my.csv", "%Y")

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 from torch import Tensor
 
+from forecast.data.download import data_folders
 from forecast.data.windows import Windows, start_rows
 from forecast.model import build
 from forecast.model.informer import Informer
@@ -12,6 +14,15 @@ from forecast.model.presets import Mechanisms, Sizes
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED_DATA = ROOT.parent / "shared" / "data"
+
+
+def real_file(name: str) -> Path:
+    """Return the path of a real file beside the project or in a data folder; skip the test without it."""
+    folder = next((folder for folder in (SHARED_DATA, *data_folders()) if (folder / name).is_file()), None)
+    if folder is None:
+        pytest.skip(f"{name} is not beside the project")
+    return folder / name
+
 
 FULL = {"name": "full", "implementation": "fused"}
 LINEAR = {"name": "linear"}
