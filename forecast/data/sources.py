@@ -2,10 +2,12 @@
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path, PurePath
 from typing import Any
+
+import pandas as pd
 
 from forecast.common.conf_files import choice_files, load_choice
 from forecast.common.errors import InputError
@@ -87,6 +89,8 @@ def load_source(config: DataSettings) -> Source:
     named = config.calendar
     cycles = None if named is None else check_cycles([str(name) for name in named], series.frequency)
     holidays = _holidays(config, series)
+    if holidays is not None:
+        series = replace(series, notes=(*series.notes, *holidays.notes(pd.DatetimeIndex(series.frame.index))))
     return Source(
         series,
         targets,
@@ -149,6 +153,8 @@ def _holidays(config: DataSettings, series: Series) -> Holidays | None:
         return None
     holidays = Holidays.parse(config.holidays, config.holidays_before, config.holidays_after)
     holidays.check_frequency(series.frequency)
+    if taken := set(holidays.columns) & set(config.known_covariates):
+        raise InputError(f"data.known_covariates: {min(taken)!r} is the name of an input of data.holidays: rename it")
     return holidays
 
 
