@@ -153,8 +153,6 @@ def _holidays(config: DataSettings, series: Series) -> Holidays | None:
         return None
     holidays = Holidays.parse(config.holidays, config.holidays_before, config.holidays_after)
     holidays.check_frequency(series.frequency)
-    if taken := set(holidays.columns) & set(config.known_covariates):
-        raise InputError(f"data.known_covariates: {min(taken)!r} is the name of an input of data.holidays: rename it")
     return holidays
 
 
