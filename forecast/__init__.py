@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from forecast.common.errors import InputError, NotFiniteError
     from forecast.predict.forecaster import Forecaster, load
+    from forecast.predict.known import MissingKnown
 
-__all__ = ["Forecaster", "InputError", "NotFiniteError", "load"]
+__all__ = ["Forecaster", "InputError", "MissingKnown", "NotFiniteError", "load"]
 
 
 def __getattr__(name: str) -> Any:
@@ -15,6 +16,10 @@ def __getattr__(name: str) -> Any:
         from forecast.predict import forecaster
 
         return getattr(forecaster, name)
+    if name == "MissingKnown":
+        from forecast.predict.known import MissingKnown
+
+        return MissingKnown
     if name in ("InputError", "NotFiniteError"):
         from forecast.common import errors
 

@@ -17,35 +17,13 @@ from forecast.data.sources import Source, load_source
 from forecast.evaluation.ridge import fit_ridge
 from forecast.predict.forecaster import Forecaster, load
 from forecast.training.train import train
+from tests.support.covariates import KNOWN, PAST, ROLES, TARGETS, table
 from tests.support.small import CONTEXT, HORIZON, compose, quick, write
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 ROWS, FIRST_TEST = 700, 560
-TARGETS, PAST, KNOWN = ["load", "oil"], ["air", "state"], ["wind", "promo", "kind"]
-ROLES = ["load", "oil", "air", "state"]
-
-
-def table(rows: int = ROWS) -> pd.DataFrame:
-    """Return hourly loads that answer to wind, a promotion and a kind of day; `state` is a label of the past."""
-    generator = np.random.default_rng(0)
-    hour = np.arange(rows)
-    wind, air = generator.standard_normal((2, rows))
-    promo = generator.random(rows) < 0.2
-    kind = generator.choice(["a", "b", "c"], rows)
-    effect = 2 * wind + 3 * promo + np.where(kind == "a", 2, 0)
-    return pd.DataFrame(
-        {
-            "date": pd.date_range("2024-01-01", periods=rows, freq="h"),
-            "load": 100 + 10 * np.sin(hour * np.pi / 12) + effect + generator.standard_normal(rows),
-            "oil": 5 + np.cos(hour * np.pi / 12) - effect + generator.standard_normal(rows),
-            "air": air,
-            "state": generator.choice(["on", "off"], rows),
-            "wind": wind,
-            "promo": promo,
-            "kind": kind,
-        }
-    )
+PAST_ROLES = [*TARGETS, *PAST]
 
 
 def as_data(series: Series) -> ForecastData:
@@ -105,7 +83,7 @@ def _plain(part: torch.Tensor | None) -> bytes | None:
 
 @pytest.mark.parametrize("missing", MISSING)
 @pytest.mark.parametrize("value", [np.nan, 1e9])
-@pytest.mark.parametrize("column", [*ROLES, *KNOWN])
+@pytest.mark.parametrize("column", [*PAST_ROLES, *KNOWN])
 def test_the_test_split_changes_nothing_that_is_fitted(column: str, value: float, missing: str) -> None:
     if np.isnan(value) and missing == "error":
         if column not in TARGETS:  # without both targets, the rows are no part of the series
@@ -125,13 +103,7 @@ def test_the_test_split_changes_nothing_that_is_fitted(column: str, value: float
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Forecaster:
     """Return the forecaster of a small run with every role."""
     folder = tmp_path_factory.mktemp("roles")
-    words = [
-        "data=csv",
-        f"data.path={write(folder / 'table.csv', table())}",
-        f"data.past_covariates=[{','.join(PAST)}]",
-    ]
-    words += [f"data.known_covariates=[{','.join(KNOWN)}]"]
-    words += ["data.static_covariates={region:{load:north,oil:south},size:{load:1,oil:3}}", "model.linear_path=ridge"]
+    words = ["data=csv", f"data.path={write(folder / 'table.csv', table())}", *ROLES, "model.linear_path=ridge"]
     run, _ = train(quick(folder, *words))
     return load(run.path)
 
@@ -142,7 +114,7 @@ ORIGIN = 600
 def test_the_future_of_targets_and_past_covariates_changes_no_forecast(trained: Forecaster) -> None:
     frame = table()
     wanted = trained.predict(frame.iloc[:ORIGIN], known=frame.iloc[ORIGIN:])
-    for column in ROLES:
+    for column in PAST_ROLES:
         for value in (np.nan, 1e30):
             bad = poisoned(frame, ORIGIN, column, value)
             known = bad.iloc[ORIGIN:]
@@ -153,7 +125,7 @@ def test_the_future_of_targets_and_past_covariates_changes_no_window(trained: Fo
     frame = table()
     clean = read(frame)
     wanted, _ = trained.context(clean, ORIGIN)
-    for column in ROLES:
+    for column in PAST_ROLES:
         other = "never seen" if column == "state" else 1e9
         bad = frame.copy()
         bad[column] = bad[column].astype(object)

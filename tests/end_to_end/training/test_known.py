@@ -1,0 +1,72 @@
+"""A training with covariates of every role: resumed, from a mapped table, in two processes, transplanted."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from forecast.common.errors import Interrupted
+from forecast.predict.transplanted import score_all
+from forecast.runs.run import Run
+from forecast.training.train import train
+from tests.support.covariates import KNOWN, PAST, ROLES, table
+from tests.support.interruptions import assert_same, interrupt, next_second
+from tests.support.small import changed, quick, write
+
+pytestmark = pytest.mark.usefixtures("undrawn")
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return a run of 12 steps with every role; its categories become unknown at random."""
+    folder = tmp_path_factory.mktemp("known")
+    words = ["data=csv", f"data.path={write(folder / 'table.csv', table())}", *ROLES, "data.perfect_foresight=[wind]"]
+    return quick(folder / "outputs", *words, "training.validations_per_epoch=8", "model.linear_path=zero")
+
+
+@pytest.fixture(scope="module")
+def whole(config: dict[str, Any]) -> tuple[Run, dict[str, Any]]:
+    """Return the complete run."""
+    return train(config)
+
+
+def test_the_result_names_the_roles(whole: tuple[Run, dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
+    data = whole[1]["data"]
+    assert data["known_covariates"] == KNOWN
+    assert data["past_covariates"] == PAST
+    assert data["channels"] == ["load", "oil", "air"]  # `state` is a category, no channel
+    assert data["static_covariates"] == ["region", "size"]
+    from forecast.runs.summary import notes, summary
+
+    (line,) = [line for line in notes(whole[1]) if "foresight" in line]
+    assert line == "perfect foresight of wind: measured values, not forecasts of them"
+    assert line in summary(whole[1])
+
+
+def test_a_resumed_run_has_the_results_of_a_complete_run(
+    config: dict[str, Any], whole: tuple[Run, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {**config, "output_dir": str(tmp_path), "resume": "auto"}
+    interrupt(monkeypatch, "training_step", lambda task, _: task.global_step == 7)
+    with pytest.raises(Interrupted):
+        train(config)
+    next_second()
+    torch.manual_seed(99)
+    assert_same(*train(config), whole)
+
+
+def test_a_mapped_table_gives_identical_scores(
+    config: dict[str, Any], whole: tuple[Run, dict[str, Any]], tmp_path: Path
+) -> None:
+    run, result = train(changed({**config, "output_dir": str(tmp_path)}, training__data_placement="mapped"))
+    assert result["test"] == whole[1]["test"]
+    assert (run.path / "model.safetensors").read_bytes() == (whole[0].path / "model.safetensors").read_bytes()
+
+
+def test_weights_with_covariates_are_scored_under_another_attention(
+    config: dict[str, Any], whole: tuple[Run, dict[str, Any]]
+) -> None:
+    trained, other = score_all(whole[0], ["linear"], [], file=Path(config["data"]["path"]), quiet=True)
+    assert trained.test["mse"] == pytest.approx(whole[1]["test"]["scaled"]["mse"], rel=1e-6)
+    assert other.test["mse"] != trained.test["mse"]
