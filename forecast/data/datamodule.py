@@ -169,8 +169,11 @@ class ForecastData(lightning.LightningDataModule):
 
     def _fit_encoder(self, train: slice, horizon: int) -> KnownEncoder:
         """Return the encoding of the covariates, fitted on the training rows; refuse a copy of a target."""
-        source, frame = self.source, self.source.series.frame
-        encoder = KnownEncoder.fit(source.series, source.known_covariates, source.past_covariates, train)
+        source, series, frame = self.source, self.source.series, self.source.series.frame
+        numbers = [name for name in source.known_covariates if name not in series.labels]
+        known = frame[numbers].to_numpy(np.float64)[train]
+        check_spikes(known, self.index[train], numbers, series.observed_of(numbers, train))
+        encoder = KnownEncoder.fit(series, source.known_covariates, source.past_covariates, train)
         check_copies(frame[encoder.numbers].iloc[train], frame[source.targets].iloc[train], horizon)
         encoder.check_range(frame, "the table")
         return encoder

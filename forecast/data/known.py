@@ -289,8 +289,10 @@ def check_copies(known: pd.DataFrame, targets: pd.DataFrame, horizon: int) -> No
     """Raise InputError for a known covariate that is a target, or a target moved by fewer steps than the horizon.
 
     Its future would contain the answer. Rows are compared by their changes from step to step, over all shifts, with
-    `SAME` as the least correlation. A column that is the target `horizon` or more steps before is allowed.
+    `SAME` as the least correlation. A column that is the target `horizon` or more steps before is allowed. Of a long
+    table the last `MOST_COMPARED` rows are compared.
     """
+    known, targets = known.iloc[-MOST_COMPARED:], targets.iloc[-MOST_COMPARED:]
     size = len(known)
     if size < 4:
         return
@@ -314,6 +316,9 @@ def check_copies(known: pd.DataFrame, targets: pd.DataFrame, horizon: int) -> No
                     "contains the answer: leave it out, or name it in data.past_covariates"
                 )
 
+
+MOST_COMPARED = 2**15
+"""Largest number of rows in which a column is compared with the targets."""
 
 SAME = 0.9999
 """Correlation of the changes of two columns from which one counts as a copy of the other."""

@@ -153,3 +153,12 @@ def test_static_covariates_are_scaled_over_the_targets_and_text_has_an_indicator
     features = static_features({"size": [1, 3], "region": ["north", "south"], "new": [True, True]}, 2)
     assert features.tolist() == [[-1, 1, 0, 0], [1, 0, 1, 0]]
     assert static_features({}, 3).shape == (3, 0)
+
+
+def test_only_the_last_rows_of_a_long_table_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = np.concatenate([np.random.default_rng(3).standard_normal(100), np.roll(SIGNAL, -2)[100:]])
+    frames = pd.DataFrame({"x": moved}), pd.DataFrame({"y": SIGNAL})
+    check_copies(*frames, horizon=12)  # half of it is a copy
+    monkeypatch.setattr("forecast.data.known.MOST_COMPARED", 90)
+    with pytest.raises(InputError, match="2 steps later"):
+        check_copies(*frames, horizon=12)
