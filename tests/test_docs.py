@@ -22,6 +22,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 
+from benchmarks import known_ahead
 from benchmarks.accuracy import tables
 from benchmarks.accuracy.record import read_record
 from benchmarks.studies.parity import WORDS as PARITY_WORDS
@@ -277,6 +278,14 @@ def test_the_tables_of_accuracy_are_the_record() -> None:
         assert found
         for page, written in found.items():
             assert written == block.make(record), f"run: python -m benchmarks.accuracy --write {page}"
+
+
+def test_the_tables_of_what_is_known_ahead_are_the_record() -> None:
+    found = marked(known_ahead.BEGIN, known_ahead.END)
+    assert found
+    runs, pairs = (known_ahead.read(ROOT / path) for path in (known_ahead.RUNS, known_ahead.PAIRS))
+    for page, written in found.items():
+        assert written == known_ahead.tables(runs, pairs), f"run: python -m benchmarks.known_ahead --write {page}"
 
 
 def test_the_result_table_is_the_record() -> None:
