@@ -29,7 +29,7 @@ from forecast.model.original_units import Context, OriginalUnits
 from forecast.model.presets import Sizes
 from forecast.predict.exported import FORMATS, open_exported
 from forecast.predict.input import Expected
-from forecast.predict.known import gather_known
+from forecast.predict.known import gather_known, rows_at
 from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, Architecture, Run
 
 Model = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
@@ -306,10 +306,7 @@ class Forecaster:
         labels = pd.DataFrame(index=times, columns=list(self.encoder.categories), dtype=object)
         tables = []
         for table in series.ahead:
-            index = pd.DatetimeIndex(table.frame.index)
-            self.clock.check(index, table.source)
-            rows = table.frame.set_axis(self.clock.to_training_clock(index))
-            own = rows.reindex(index=times, columns=labels.columns).astype(object)
+            own = rows_at(table, list(self.encoder.categories), times, self.clock)
             notes = self.encoder.unknown_notes(own.where(labels.isna()))
             tables.append(replace(table, notes=(*table.notes, *notes)))
             labels = labels.where(labels.notna(), own)

@@ -45,9 +45,7 @@ def gather_known(
     """
     found = pd.DataFrame(index=times, columns=list(columns), dtype=object)
     for table in tables:
-        clock.check(pd.DatetimeIndex(table.frame.index), table.source)
-        rows = table.frame.set_axis(clock.to_training_clock(pd.DatetimeIndex(table.frame.index)))
-        own = rows.reindex(index=times, columns=list(columns)).astype(object)
+        own = rows_at(table, columns, times, clock)
         check(own.where(found.isna()).set_axis(dates), table.source)
         found = found.where(found.notna(), own)
     empty = np.asarray(found.isna())
@@ -60,12 +58,33 @@ def gather_known(
     raise MissingKnown(message, template)
 
 
+def rows_at(table: Ahead, columns: Sequence[str], times: pd.DatetimeIndex, clock: Clock) -> pd.DataFrame:
+    """Return the columns of a table at the `times`, on the clock of training; NaN where the table has no value."""
+    places = _places(table, times, clock)
+    rows = table.frame.reindex(columns=list(columns)).astype(object).iloc[places].set_axis(times)
+    rows.loc[places < 0] = np.nan  # place -1 took the last row
+    return rows
+
+
+def _places(table: Ahead, times: pd.DatetimeIndex, clock: Clock) -> np.ndarray:
+    """Return the place of each time in a table, -1 if it has no such row."""
+    index = pd.DatetimeIndex(table.frame.index)
+    clock.check(index, table.source)
+    own, wanted = clock.comparable(index), clock.comparable(times)
+    if (own.tz is None) != (wanted.tz is None):
+        raise InputError(
+            f"{table.source}: only its times, or only those of the input, have a time zone: write both alike"
+        )
+    first = np.flatnonzero(~own.duplicated())  # an hour occurs twice in a table of hours for a model of days
+    return np.append(first, -1)[own[first].get_indexer(wanted)]
+
+
 def _gap(
     tables: Sequence[Ahead], found: pd.DataFrame, times: pd.DatetimeIndex, dates: pd.DatetimeIndex, clock: Clock
 ) -> str | None:
     """Return a message on the first empty cell in a row that is there; None if whole rows are missing."""
     for table in tables:
-        places = clock.to_training_clock(pd.DatetimeIndex(table.frame.index)).get_indexer(times)
+        places = _places(table, times, clock)
         cells = np.asarray(found.isna()) & (places >= 0)[:, None] & found.columns.isin(table.frame.columns)
         if cells.any():
             step, column = (int(place) for place in np.argwhere(cells)[0])
@@ -82,9 +101,9 @@ def _clue(tables: Sequence[Ahead], found: pd.DataFrame, times: pd.DatetimeIndex,
     """Return why the rows of a table do not help, in brackets; empty if there is nothing to say."""
     for table in tables:
         shown = pd.DatetimeIndex(table.frame.index)
-        own = clock.to_training_clock(shown)
-        inside = (own >= times[0]) & (own <= times[-1])
-        off_grid = inside & ~own.isin(times)
+        own, wanted = clock.comparable(shown), clock.comparable(times)
+        inside = (own >= wanted[0]) & (own <= wanted[-1])
+        off_grid = inside & ~own.isin(wanted)
         absent = [name for name in found.columns[found.isna().any()] if name not in table.frame.columns]
         if not inside.any():
             return f" ({table.source} has {shown[0]} to {shown[-1]})"
