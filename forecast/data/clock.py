@@ -74,6 +74,11 @@ class Clock:
             return index
         return self._converted(index)
 
+    def comparable(self, index: pd.DatetimeIndex) -> pd.DatetimeIndex:
+        """Convert times to this clock so that those of two tables can be compared; days lose their time zone."""
+        times = self.to_training_clock(index)
+        return times.tz_localize(None) if _is_daily(self.frequency) else times
+
     def _holds_dates(self, index: pd.DatetimeIndex) -> bool:
         return index.tz is None or day_begins(index) == self.begins
 

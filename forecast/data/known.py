@@ -23,6 +23,9 @@ Labels = Mapping[str, Sequence[str]]
 MOST_LABELS = 256
 """Largest number of labels of a categorical column: more are the names of things, not categories."""
 
+SHOWN = 40
+"""Largest number of characters of a label in a note."""
+
 MOST_FEATURES = 8192
 """Largest number of known inputs that a linear model reads at once; its fit is cubic in it."""
 
@@ -198,7 +201,7 @@ class KnownEncoder:
         return np.stack(columns, 1).astype(np.float32) if columns else np.empty((len(frame), 0), np.float32)
 
     def unknown_notes(self, decoded: pd.DataFrame) -> list[str]:
-        """Return a line for each categorical column of the rows, labels as text, with labels new to training."""
+        """Return a note for each categorical column of the rows, labels as text, with labels new to training."""
         notes = []
         for name, seen in {**self.categories, **self.past_categories}.items():
             if name not in decoded.columns:
@@ -206,16 +209,16 @@ class KnownEncoder:
             labels = decoded[name].dropna()
             unknown = labels[~labels.isin(seen)]
             if len(unknown):
-                shown = [repr(label) for label in dict.fromkeys(unknown)]
+                shown = [repr(label if len(label) <= SHOWN else f"{label[:SHOWN]}…") for label in unknown.unique()]
                 listed = ", ".join(shown[:3]) + (" …" if len(shown) > 3 else "")
-                values = "1 value" if len(unknown) == 1 else f"{len(unknown):,} values"
-                notes.append(f"{values} of {name!r} not seen in training count as unknown: {listed}")
+                values, count = ("1 value", "counts") if len(unknown) == 1 else (f"{len(unknown):,} values", "count")
+                notes.append(f"{values} of {name!r} not seen in training {count} as unknown: {listed}")
         return notes
 
     def check_range(self, frame: pd.DataFrame, source: str) -> None:
         """Raise InputError for numbers so far from training that their squares overflow float32."""
         for name, mean, scale in zip(self.numbers, self.mean, self.scale, strict=True):
-            distance = (frame[name] - mean).abs().to_numpy() / scale
+            distance = (frame[name].astype(np.float64) - mean).abs().to_numpy() / scale
             if len(distance) and (worst := float(np.nanmax(distance, initial=0.0))) > LARGEST:
                 row = int(np.nanargmax(distance))
                 raise InputError(

@@ -7,8 +7,11 @@ import pandas as pd
 
 from forecast.data.flaws import Flaw, list_word
 
-_LARGEST = float(np.finfo(np.float32).max)
+LARGEST_NUMBER = float(np.finfo(np.float32).max)
+"""Largest number that a model reads."""
+
 _GAPS_WORD = "data.missing=mask"
+_AS_TRAINED = "write numbers with a decimal point and without unit, or true and false, as in training"
 
 
 def to_numbers(
@@ -19,12 +22,14 @@ def to_numbers(
     empty_allowed: bool = False,
     needed: Sequence[str] = (),
     covariates: Sequence[str] = (),
+    numeric: Sequence[str] = (),
 ) -> tuple[np.ndarray, list[Flaw]]:
     """Return the values of the table, shape (N, C), float64, and one flaw per flawed column.
 
     Empty cells are NaN, and so is a whole column with non-numeric cells. `rows` are spreadsheet row numbers for
     messages. With `empty_allowed`, an empty cell is not a flaw. `data.targets` can leave out a column without numbers,
-    unless the user requested it (`needed`). `data.categorical` can make labels of the cells of `covariates`.
+    unless the user requested it (`needed`). `data.categorical` can make labels of the cells of `covariates`, but not of
+    `numeric`, in which a trained model reads numbers.
     """
     values = np.full(table.shape, np.nan, dtype=np.float64, order="F")  # the layout of pandas, which avoids a copy
     flaws, useless = [], []
@@ -33,7 +38,9 @@ def to_numbers(
         try:
             values[:, place] = _parse(table[name], rows, source, where)
         except Flaw as other:
-            if name in covariates:
+            if name in numeric:
+                other = Flaw(other.source, other.where, other.problem, _AS_TRAINED)
+            elif name in covariates:
                 cure = (
                     f"{other.cure.partition(', or leave')[0]}, or name it in data.categorical if its cells are labels"
                 )
@@ -59,7 +66,7 @@ def _flaw_of(numbers: np.ndarray, rows: np.ndarray, source: str, where: str, emp
     size = np.abs(numbers)
     for bad, problem, cure, word in (
         (np.isinf(numbers), "an infinite value ({count} in total)", "correct it in the file", None),
-        (size > _LARGEST, "{value:g} is too large for float32 ({count} such values)", "use a larger unit", None),
+        (size > LARGEST_NUMBER, "{value:g} is too large for float32 ({count} such values)", "use a larger unit", None),
         (
             np.isnan(numbers) & (not empty_allowed),
             "no value ({count} empty in total)",

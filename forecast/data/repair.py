@@ -212,7 +212,9 @@ def _start(
     some = observed.any(0)
     if not some.all():
         name = columns[int(np.argmin(some))]
-        raise InputError(f"{source}, column {name!r}: has no value in any row: leave it out of data.targets")
+        raise InputError(
+            f"{source}, column {name!r}: has no value in any row: leave it out of data.targets or the covariates"
+        )
     first = observed.argmax(0)
     start = int(first.max())
     if not start:

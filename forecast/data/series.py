@@ -3,7 +3,7 @@
 import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -25,12 +25,14 @@ class Ahead:
     """Known covariates in the rows after the last target value, or in a table of their own.
 
     `frame` has unique, sorted times. Its columns are float64, or hold labels as text; an empty cell is NaN. `rows` (N,)
-    are row numbers as in a spreadsheet, and `source` names the table, both for messages.
+    are row numbers as in a spreadsheet, and `source` names the table, both for messages. A table of its own may lack
+    columns; `notes` has one line for each change to it.
     """
 
     frame: pd.DataFrame
     rows: np.ndarray
     source: str
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,7 @@ def series_from_frame(
     covariates: Sequence[str] = (),
     known: Sequence[str] = (),
     categorical: Sequence[str] = (),
+    numeric: Sequence[str] = (),
     frequency: str | None = None,
     policies: Policies = STRICT,
     merges_series: bool = False,
@@ -151,7 +154,9 @@ def series_from_frame(
     known
         Covariates whose values after the last target value are kept.
     categorical
-        Covariates whose numbers are labels; those with text always are.
+        Covariates whose numbers are labels; those with text are, unless they are `numeric`.
+    numeric
+        Covariates in which a trained model reads numbers; their text is refused.
     frequency
         Step between rows, a pandas alias; None infers it.
     policies
@@ -181,6 +186,8 @@ def series_from_frame(
     column_notes = (*name_notes, *column_notes, *joined_notes)
     chosen = _choose(table, time_column, columns, source)
     for name in covariates:
+        if name == time_column:
+            raise InputError(f"{source}: {name!r} is the time column, not a covariate: its calendar is always an input")
         _check_present(name, chosen, source, "data.past_covariates or data.known_covariates")
     where = f"{source}, column {time_column!r}"
     times, time_notes = parse_times(table[time_column], rows, where, time_format.date_format)
@@ -189,20 +196,27 @@ def series_from_frame(
     how = policies.duplicates if merges_series and policies.duplicates != "error" else None
     merged, panel_notes = _merged_series(table, times, time_column, chosen, targets, source, how)
     others = [name for name in chosen if name in covariates]
-    table, labels = encode_covariates(table, others, categorical, rows, source)
+    table, labels = encode_covariates(table, others, categorical, rows, source, numeric)
     beyond: tuple[Ahead, ...] = ()
     ahead = rows_ahead(table, times, targets)
     if ahead.any():  # later steps do not see these rows
         row_notes = (*row_notes, trailing_note(times[ahead], int(ahead.sum())))
         if known:
-            beyond = (_known_ahead((table.loc[ahead], times[ahead], rows[ahead]), known, labels, policies, source),)
+            content = (table.loc[ahead], times[ahead], rows[ahead])
+            beyond = (_known_ahead(content, known, labels, numeric, policies, source),)
         table, rows = table.loc[~ahead], rows[~ahead]
         times, time_notes = parse_times(table[time_column], rows, where, time_format.date_format)
     if last_rows is not None:
         kept, cut_notes = rows_at_end(times, last_rows, source)
         table, rows, times, row_notes = table.loc[kept], rows[kept], times[kept], (*row_notes, *cut_notes)
     values, unread = to_numbers(
-        table[chosen], rows, source, empty_allowed=policies.fills, needed=columns or covariates, covariates=others
+        table[chosen],
+        rows,
+        source,
+        empty_allowed=policies.fills,
+        needed=columns or covariates,
+        covariates=others,
+        numeric=numeric,
     )
     flaws += unread
     codes = [chosen.index(name) for name in labels]
@@ -239,38 +253,50 @@ def read_known(
     policies: Policies = STRICT,
     time_format: TimeFormat = PLAIN,
 ) -> Ahead:
-    """Return the known covariates of a table that has no targets, such as a weather forecast."""
-    frame, _ = tidy_names(frame, source)
+    """Return the known covariates of a table that has no targets, such as a weather forecast.
+
+    The table may lack some of the columns `known`. Numbers are labels in the columns `categorical`, and text is refused
+    in the others.
+    """
+    frame, name_notes = tidy_names(frame, source)
     table, time_column, ambiguous = _with_time_column(frame, source, time_column, time_format)
     refuse([ambiguous] if ambiguous else [])
-    table, rows, _ = _without_empty_rows(table, source)
-    for name in known:
-        _check_present(name, list(table.columns), source, "the names of its columns")
-    table, time_format, _ = join_hours(table, time_format.acting_on(table[time_column]), rows, source)
-    times, _ = parse_times(table[time_column], rows, f"{source}, column {time_column!r}", time_format.date_format)
-    table, _ = _without_missing_values(table, list(known), policies)
-    table, labels = encode_covariates(table, known, categorical, rows, source)
-    return _known_ahead((table, times, rows), known, labels, policies, source)
+    table, rows, row_notes = _without_empty_rows(table, source)
+    present = [name for name in known if name in table.columns]
+    if not present:
+        _check_present(known[0], list(table.columns), source, "the names of its columns")
+    table, time_format, joined_notes = join_hours(table, time_format.acting_on(table[time_column]), rows, source)
+    where = f"{source}, column {time_column!r}"
+    times, time_notes = parse_times(table[time_column], rows, where, time_format.date_format)
+    table, marked_notes = _without_missing_values(table, present, policies)
+    numeric = [name for name in present if name not in categorical]
+    table, labels = encode_covariates(table, present, categorical, rows, source, numeric)
+    ahead = _known_ahead((table, times, rows), present, labels, numeric, policies, source)
+    notes = (*name_notes, *row_notes, *joined_notes, *time_notes, *marked_notes, *ahead.notes)
+    return replace(ahead, notes=notes)
 
 
 def _known_ahead(
     content: tuple[pd.DataFrame, pd.DatetimeIndex, np.ndarray],
     known: Sequence[str],
     labels: Mapping[str, tuple[str, ...]],
+    numeric: Sequence[str],
     policies: Policies,
     source: str,
 ) -> Ahead:
     """Return the known covariates of rows, one row per time, empty cells as NaN."""
     table, times, rows = content
     columns = list(known)
-    values, flaws = to_numbers(table[columns], rows, source, empty_allowed=True, needed=columns, covariates=columns)
+    values, flaws = to_numbers(
+        table[columns], rows, source, empty_allowed=True, needed=columns, covariates=columns, numeric=numeric
+    )
     refuse(flaws)
     codes = [columns.index(name) for name in columns if name in labels]
-    (times, values, rows), _ = one_row_a_time(
+    (times, values, rows), notes = one_row_a_time(
         (times, values, rows), policies.duplicates, source, str(times.name or "date"), codes=codes
     )
     frame = pd.DataFrame(values, index=times, columns=columns)
-    return Ahead(decode_labels(frame, labels), rows, source)
+    return Ahead(decode_labels(frame, labels), rows, source, notes)
 
 
 def _without_missing_values(

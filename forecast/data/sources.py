@@ -16,6 +16,7 @@ from forecast.data.calendar import check_cycles
 from forecast.data.download import data_folders, locate
 from forecast.data.flaws import value_word
 from forecast.data.holidays import Holidays
+from forecast.data.numbers import LARGEST_NUMBER
 from forecast.data.series import Series, read_series, series_from_frame
 from forecast.data.settings import SYNTHETIC, DataSettings
 from forecast.data.synthetic import simulate_transformer
@@ -108,15 +109,20 @@ def load_source(config: DataSettings) -> Source:
 def _check_roles(roles: Mapping[str, list[str]]) -> None:
     """Raise InputError for a column with two roles, or one that is named twice."""
     for role, names in roles.items():
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise InputError(f"data.{role} names {', '.join(twice)} twice: name each column once")
+        _check_once(role, names)
     for (role, names), (other, others) in combinations(roles.items(), 2):
         if shared := sorted(set(names) & set(others)):
             raise InputError(f"data.{role} and data.{other} both name {', '.join(shared)}: choose one role")
 
 
+def _check_once(key: str, names: Sequence[str]) -> None:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"data.{key} names {', '.join(twice)} twice: name each column once")
+
+
 def _named_covariates(key: str, names: Sequence[Any], covariates: Sequence[str], what: str) -> list[str]:
     """Return the names of an option, each of which must be one of `covariates`."""
+    _check_once(key, list(map(str, names)))
     for name in map(str, names):
         if name not in covariates:
             listed = f"only {', '.join(covariates)}" if covariates else "there is none"
@@ -137,15 +143,25 @@ def static_values(static: Mapping[str, Any], targets: Sequence[str]) -> dict[str
         for target in values:
             if target not in targets:
                 raise InputError(f"{key}: {target!r} is not a target, only {', '.join(targets[:12])}: correct the name")
-        kinds = {isinstance(values[target], str) for target in targets}
-        if len(kinds) > 1 or any(not isinstance(values[target], bool | int | float | str) for target in targets):
-            raise InputError(f"{key}: must be all numbers, all true and false, or all text")
         result[str(name)] = [values[target] for target in targets]
+        _check_static(key, result[str(name)])
     if result and len(targets) == 1:
         raise InputError(
             f"data.static_covariates: with the single target {targets[0]!r} they are constant: they need two targets"
         )
+    for name, values in result.items():
+        if len(set(values)) == 1:
+            raise InputError(f"data.static_covariates.{name}: is the same for every target: leave it out")
     return result
+
+
+def _check_static(key: str, values: Sequence[Any]) -> None:
+    """Raise InputError for values of several kinds, or numbers beyond float32."""
+    kinds = {float if type(value) is int else type(value) for value in values}
+    if len(kinds) > 1 or not kinds <= {bool, float, str}:
+        raise InputError(f"{key}: must be all numbers, all true and false, or all text")
+    if float in kinds and (large := [value for value in values if not abs(value) <= LARGEST_NUMBER]):
+        raise InputError(f"{key}: {large[0]:g} is no number of float32: correct it, or use a larger unit")
 
 
 def _holidays(config: DataSettings, series: Series) -> Holidays | None:

@@ -1,8 +1,10 @@
 """Forecast the steps after a table: `python -m forecast.predict --run latest --input new.csv --output next.csv`."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,8 +99,9 @@ def predict(
         runs = ["latest"]
     forecaster = _load(runs, model, attention)
     series = _read(forecaster, source, known, chosen=list(runs) == ["latest"])
-    for note in series.notes:
-        print(f"{source}: {note}")
+    for name, notes in ((source, series.notes), *((table.source, table.notes) for table in series.ahead)):
+        for note in notes:
+            print(f"{name}: {note}")
     try:
         forecast = forecaster.predict(series)
     except MissingKnown as error:
@@ -145,15 +148,23 @@ def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Fo
 
 
 def _with_template(error: "MissingKnown", output: Path, inputs: Sequence[Path]) -> str:
-    """Write the template of missing known covariates next to the output, and return the message that names it."""
+    """Write the template of missing known covariates next to the output, and return the message that names it.
+
+    A file of this name with another content, such as a template that was filled in, is not overwritten.
+    """
     from forecast.common.spreadsheet import write_frame
 
     template = output.with_name(f"{output.stem}-known.csv")
     if template.exists() and any(template.samefile(path) for path in inputs):
-        return str(error)  # the file that lacks them is an earlier template, which must not be overwritten
+        return str(error)  # the file that lacks them is an earlier template
+    content = BytesIO()
+    write_frame(content, error.template)
+    option = f"--known {shlex.quote(str(template))}"
+    if template.exists() and (not template.is_file() or template.read_bytes() != content.getvalue()):
+        return f"{error}; {template} exists and is unchanged: add {option}, or remove it to get a new template"
     with replacing(template) as file:
-        write_frame(file, error.template)
-    return f"{error}; fill in {template}, which has these rows, and add --known {template}"
+        file.write(content.getvalue())
+    return f"{error}, or fill in {template}, which has these rows, and add {option}"
 
 
 def _read(forecaster: "Forecaster | Ensemble", source: Path, known: Sequence[Path], *, chosen: bool) -> "Series":

@@ -54,6 +54,8 @@ def _difference(first: Forecaster, other: Forecaster) -> str:
         ours, theirs = getattr(first, name), getattr(other, name)
         if ours != theirs:
             return f"its {name.replace('_', ' ')} is {theirs}, not {ours}"
+    if first.encoder != other.encoder:
+        return "its known covariates have other labels or another scale"
     for ours, theirs in ((first.scaler.mean, other.scaler.mean), (first.scaler.scale, other.scaler.scale)):
         if not np.array_equal(ours, theirs):
             return "its training split has another mean or standard deviation"

@@ -29,7 +29,7 @@ from forecast.model.original_units import Context, OriginalUnits
 from forecast.model.presets import Sizes
 from forecast.predict.exported import FORMATS, open_exported
 from forecast.predict.input import Expected
-from forecast.predict.known import gather_known
+from forecast.predict.known import gather_known, rows_at
 from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, Architecture, Run
 
 Model = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
@@ -199,7 +199,7 @@ class Forecaster:
         series = self._checked(read_table(Path(path)), str(path))
         for other in reversed(known):
             series = self._with_known(series, read_table(Path(other)), str(other))
-        return series
+        return self._with_unknown_noted(series)
 
     def predict(self, frame: pd.DataFrame | pd.Series | Series, known: pd.DataFrame | None = None) -> pd.DataFrame:
         """Forecast the steps after the last row of `frame`.
@@ -268,7 +268,6 @@ class Forecaster:
                 continue
             codes, values = pd.factorize(future[name])
             future[name], labels[name] = codes.astype(np.float64), tuple(values)
-        self.encoder.check_range(future, "the known covariates of the horizon")
         return known_inputs(times, self.cycles, self.encoder, future, labels, self.holidays)
 
     def _gathered(self, series: Series, end: int, times: pd.DatetimeIndex, dates: pd.DatetimeIndex) -> pd.DataFrame:
@@ -279,13 +278,15 @@ class Forecaster:
         if end < len(series.frame):
             rows = decode_labels(series.frame[self.known_covariates].iloc[end : end + self.horizon], series.labels)
             tables = (Ahead(rows, np.arange(end, end + len(rows)) + 2, "the table"), *tables)
-        return gather_known(tables, self.known_covariates, times, dates, self.clock)
+        return gather_known(tables, self.known_covariates, times, dates, self.clock, self.encoder.check_range)
 
     def _with_known(self, series: Series, table: pd.DataFrame, source: str) -> Series:
         """Return the series with a table of known covariates, whose values count first."""
         if not self.known_covariates:
             raise InputError(f"{source}: the model has no known covariates: leave this table out")
-        table, _ = tidy_names(table, source)
+        if not isinstance(table, pd.DataFrame):
+            raise InputError(f"{source} must be a DataFrame: this is a {type(table).__name__}")
+        table, notes = tidy_names(table, source)
         time_column = self.time_column if self.time_column in table.columns else None
         ahead = read_known(
             table,
@@ -296,8 +297,20 @@ class Forecaster:
             categorical=self.encoder.categorical,
             policies=self.policies,
         )
-        notes = [f"{source}: {note}" for note in self.encoder.unknown_notes(ahead.frame)]
-        return replace(series, ahead=(ahead, *series.ahead), notes=(*series.notes, *notes))
+        return replace(series, ahead=(replace(ahead, notes=(*notes, *ahead.notes)), *series.ahead))
+
+    def _with_unknown_noted(self, series: Series) -> Series:
+        """Return the series with a note for each label of the horizon that counts and is new to training."""
+        past = self.clock.to_training_clock(pd.DatetimeIndex(series.frame.index[-self.context_length :]))
+        times = future_index(past, self.frequency, self.horizon)
+        labels = pd.DataFrame(index=times, columns=list(self.encoder.categories), dtype=object)
+        tables = []
+        for table in series.ahead:
+            own = rows_at(table, list(self.encoder.categories), times, self.clock)
+            notes = self.encoder.unknown_notes(own.where(labels.isna()))
+            tables.append(replace(table, notes=(*table.notes, *notes)))
+            labels = labels.where(labels.notna(), own)
+        return replace(series, ahead=tuple(tables))
 
     def _checked(self, frame: pd.DataFrame, source: str) -> Series:
         expected = Expected(
@@ -320,9 +333,7 @@ class Forecaster:
         self.encoder.check_range(series.frame, source)
         context = series.frame.iloc[-self.context_length :]
         past = decode_labels(context[self.encoder.categorical], series.labels)
-        frames = [past, *(table.frame for table in series.ahead)]
-        unknown = [note for frame in frames for note in self.encoder.unknown_notes(frame)]
-        return replace(series, notes=(*series.notes, *unknown))
+        return replace(series, notes=(*series.notes, *self.encoder.unknown_notes(past)))
 
     def _table(self, data: object) -> pd.DataFrame:
         """Return `data` as a DataFrame; a Series becomes the only column of the model."""

@@ -41,7 +41,12 @@ class Expected:
     @property
     def columns(self) -> list[str]:
         """Columns that a table must have."""
-        return [*self.targets, *self.past_covariates, *self.known_covariates]
+        return [*self.targets, *self.covariates]
+
+    @property
+    def covariates(self) -> list[str]:
+        """Columns that are not targets."""
+        return [*self.past_covariates, *self.known_covariates]
 
     def check(self, frame: pd.DataFrame, source: str) -> Series:
         """Return `frame` as a series, repaired as in training; `source` is its name in messages."""
@@ -95,9 +100,10 @@ class Expected:
             source=source,
             time_column=time_column,
             columns=self.columns,
-            covariates=[*self.past_covariates, *self.known_covariates],
+            covariates=self.covariates,
             known=self.known_covariates,
             categorical=self.categorical,
+            numeric=[name for name in self.covariates if name not in self.categorical],
             policies=self.policies,
             merges_series=self.merges_series,
             time_format=self.time_format.fitting(frame, time_column),

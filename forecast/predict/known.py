@@ -1,6 +1,6 @@
 """Known covariates of the horizon, gathered from the tables of the user, and a template of what is missing."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -26,11 +26,17 @@ class MissingKnown(InputError):
 
 
 def gather_known(
-    tables: Sequence[Ahead], columns: Sequence[str], times: pd.DatetimeIndex, dates: pd.DatetimeIndex, clock: Clock
+    tables: Sequence[Ahead],
+    columns: Sequence[str],
+    times: pd.DatetimeIndex,
+    dates: pd.DatetimeIndex,
+    clock: Clock,
+    check: Callable[[pd.DataFrame, str], None] = lambda *_: None,
 ) -> pd.DataFrame:
     """Return the known covariates at the `times` of the horizon, on the clock of training.
 
     The first of the `tables` with a value counts. `dates` are the same times in the user's time zone, for messages.
+    `check` is called with the values that each table contributes, NaN elsewhere, and the name of the table.
 
     Raises
     ------
@@ -39,14 +45,38 @@ def gather_known(
     """
     found = pd.DataFrame(index=times, columns=list(columns), dtype=object)
     for table in tables:
-        clock.check(pd.DatetimeIndex(table.frame.index), table.source)
-        own = table.frame.set_axis(clock.to_training_clock(pd.DatetimeIndex(table.frame.index)))[list(columns)]
-        found = found.where(found.notna(), own.astype(object).reindex(times))
+        own = rows_at(table, columns, times, clock)
+        check(own.where(found.isna()).set_axis(dates), table.source)
+        found = found.where(found.notna(), own)
     empty = np.asarray(found.isna())
     if not empty.any():
         return found.infer_objects()
     template = pd.DataFrame(found.set_axis(dates).iloc[np.flatnonzero(empty.any(1))])
-    raise MissingKnown(_gap(tables, found, times, dates, clock) or _absence(found, empty, dates), template)
+    message = _gap(tables, found, times, dates, clock)
+    if message is None:
+        message = _absence(found, empty, dates, _clue(tables, found, times, clock))
+    raise MissingKnown(message, template)
+
+
+def rows_at(table: Ahead, columns: Sequence[str], times: pd.DatetimeIndex, clock: Clock) -> pd.DataFrame:
+    """Return the columns of a table at the `times`, on the clock of training; NaN where the table has no value."""
+    places = _places(table, times, clock)
+    rows = table.frame.reindex(columns=list(columns)).astype(object).iloc[places].set_axis(times)
+    rows.loc[places < 0] = np.nan  # place -1 took the last row
+    return rows
+
+
+def _places(table: Ahead, times: pd.DatetimeIndex, clock: Clock) -> np.ndarray:
+    """Return the place of each time in a table, -1 if it has no such row."""
+    index = pd.DatetimeIndex(table.frame.index)
+    clock.check(index, table.source)
+    own, wanted = clock.comparable(index), clock.comparable(times)
+    if (own.tz is None) != (wanted.tz is None):
+        raise InputError(
+            f"{table.source}: only its times, or only those of the input, have a time zone: write both alike"
+        )
+    first = np.flatnonzero(~own.duplicated())  # an hour occurs twice in a table of hours for a model of days
+    return np.append(first, -1)[own[first].get_indexer(wanted)]
 
 
 def _gap(
@@ -54,8 +84,8 @@ def _gap(
 ) -> str | None:
     """Return a message on the first empty cell in a row that is there; None if whole rows are missing."""
     for table in tables:
-        places = clock.to_training_clock(pd.DatetimeIndex(table.frame.index)).get_indexer(times)
-        cells = np.asarray(found.isna()) & (places >= 0)[:, None]
+        places = _places(table, times, clock)
+        cells = np.asarray(found.isna()) & (places >= 0)[:, None] & found.columns.isin(table.frame.columns)
         if cells.any():
             step, column = (int(place) for place in np.argwhere(cells)[0])
             count = int(cells.sum())
@@ -67,12 +97,30 @@ def _gap(
     return None
 
 
-def _absence(found: pd.DataFrame, empty: np.ndarray, dates: pd.DatetimeIndex) -> str:
+def _clue(tables: Sequence[Ahead], found: pd.DataFrame, times: pd.DatetimeIndex, clock: Clock) -> str:
+    """Return why the rows of a table do not help, in brackets; empty if there is nothing to say."""
+    for table in tables:
+        shown = pd.DatetimeIndex(table.frame.index)
+        own, wanted = clock.comparable(shown), clock.comparable(times)
+        inside = (own >= wanted[0]) & (own <= wanted[-1])
+        off_grid = inside & ~own.isin(wanted)
+        absent = [name for name in found.columns[found.isna().any()] if name not in table.frame.columns]
+        if not inside.any():
+            return f" ({table.source} has {shown[0]} to {shown[-1]})"
+        if off_grid.any():
+            place = int(off_grid.argmax())
+            return f" ({table.source}, row {table.rows[place]}: {shown[place]} is off the grid)"
+        if absent and not any(absent[0] in other.frame.columns for other in tables):
+            return f" ({table.source} has no column {absent[0]!r})"
+    return ""
+
+
+def _absence(found: pd.DataFrame, empty: np.ndarray, dates: pd.DatetimeIndex, clue: str) -> str:
     names = [repr(found.columns[int(place)]) for place in np.flatnonzero(empty.any(0))]
     listed = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
     missing = dates.take(np.flatnonzero(empty.any(1)))
     where = f"{len(missing)} dates, {missing[0]} to {missing[-1]}" if len(missing) > 1 else f"{missing[0]}"
     return (
-        f"no values of {listed} for {where}: the model needs its known covariates over the whole horizon: add rows "
-        "with these dates and empty targets to the input, or give them in a second table"
+        f"no values of {listed} for {where}{clue}: the model needs its known covariates over the whole horizon: add "
+        "rows with these dates and empty targets to the input, or give them in a second table"
     )

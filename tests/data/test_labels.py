@@ -3,6 +3,7 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
+from forecast.common.spreadsheet import guard
 from forecast.data.labels import decode_labels, encode_covariates
 from forecast.data.repair import Policies
 from forecast.data.series import series_from_frame
@@ -70,3 +71,23 @@ def test_labels_are_neither_averaged_nor_interpolated() -> None:
     )
     assert decode_labels(series.frame, series.labels)["kind"].tolist()[:7] == ["a", "b", "a", "a", "a", "c", "c"]
     assert series.frame["load"].tolist()[:4] == [0, 1.5, 3, pytest.approx(10 / 3)]
+
+
+def test_a_label_that_the_program_guards_in_its_own_tables_is_the_same_label() -> None:
+    labels = ["=1+1", "-low", "@home", "'quoted'", "plain"]
+    guarded = [guard(label) for label in labels]
+    assert guarded != labels
+    assert encoded(guarded) == encoded(labels)
+
+
+@pytest.mark.parametrize("values", [[True, "False", 1, "0"], ["TRUE", " false ", "1", 0.0], [True, False, True, False]])
+def test_true_and_false_in_a_column_of_numbers_are_one_and_zero(values: list[object]) -> None:
+    frame, labels = encode_covariates(pd.DataFrame({"x": values}), ["x"], [], ROWS, "a.csv", ["x"])
+    assert not labels
+    assert [float(cell) for cell in frame["x"]] == [1, 0, 1, 0]
+
+
+def test_text_in_a_column_of_numbers_makes_no_labels() -> None:
+    frame, labels = encode_covariates(pd.DataFrame({"x": ["yes", "no"]}), ["x"], [], ROWS, "a.csv", ["x"])
+    assert not labels
+    assert list(frame["x"]) == ["yes", "no"]

@@ -1,0 +1,64 @@
+"""Known covariates of the horizon at their times, in any time zone."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.common.errors import InputError
+from forecast.data.clock import UNKNOWN, Clock
+from forecast.data.series import Ahead
+from forecast.predict.known import MissingKnown, gather_known
+
+BERLIN = "Europe/Berlin"
+
+
+def ahead(times: pd.DatetimeIndex) -> Ahead:
+    """Return a table whose values count its rows."""
+    return Ahead(pd.DataFrame({"x": np.arange(float(len(times)))}, index=times), np.arange(len(times)) + 2, "a.csv")
+
+
+def days(start: str, zone: str | None = None) -> pd.DatetimeIndex:
+    return pd.date_range(start, periods=4, freq="D", tz=zone)
+
+
+def gathered(table: pd.DatetimeIndex, times: pd.DatetimeIndex, clock: Clock) -> list[float]:
+    return list(gather_known([ahead(table)], ["x"], times, times, clock)["x"])
+
+
+@pytest.mark.parametrize("zone", [None, BERLIN, "UTC"])
+@pytest.mark.parametrize("of_times", [None, BERLIN, "+01:00"])
+@pytest.mark.parametrize("of_table", [None, BERLIN, "+01:00", "UTC"])
+def test_days_are_the_same_in_every_zone(of_table: str | None, of_times: str | None, zone: str | None) -> None:
+    """The clock changes on 31 March."""
+    assert gathered(days("2024-03-30", of_table), days("2024-03-30", of_times), Clock(zone, "D")) == [0, 1, 2, 3]
+
+
+def test_days_that_begin_at_another_hour_are_those_of_the_zone_of_training() -> None:
+    table = days("2024-03-01 23:00", "UTC")  # midnight of 2 March in Berlin
+    assert gathered(table, days("2024-03-02"), Clock(BERLIN, "D")) == [0, 1, 2, 3]
+
+
+def test_a_model_of_days_ignores_an_hour_that_occurs_twice() -> None:
+    """The clock shows 2 twice on 27 October."""
+    hours = pd.date_range("2024-10-27 00:00", periods=2, freq="h", tz="UTC").tz_convert(BERLIN)
+    table = days("2024-10-26", BERLIN).append(hours).sort_values()
+    assert gathered(table, days("2024-10-26", BERLIN), Clock(BERLIN, "D")) == [0, 1, 4, 5]
+
+
+def test_hours_are_compared_as_moments() -> None:
+    utc = pd.date_range("2024-03-31 00:00", periods=4, freq="h", tz="UTC")
+    assert gathered(utc, utc.tz_convert(BERLIN), Clock(BERLIN, "h")) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("zones", [(None, "UTC"), ("UTC", None)])
+def test_hours_with_and_without_a_zone_are_not_compared(zones: tuple[str | None, str | None]) -> None:
+    table, times = (pd.date_range("2024-03-31", periods=4, freq="h", tz=zone) for zone in zones)
+    with pytest.raises(
+        InputError, match=r"^a\.csv: only its times, or only those of the input, have a time zone: write"
+    ):
+        gathered(table, times, Clock(UNKNOWN, "h"))
+
+
+def test_the_clue_names_the_days_of_a_table_in_its_own_zone() -> None:
+    with pytest.raises(MissingKnown, match=r"\(a\.csv has 2024-03-26 00:00:00\+01:00 to 2024-03-29 00:00:00\+01:00\)"):
+        gathered(days("2024-03-26", BERLIN), days("2024-03-30"), Clock(None, "D"))
