@@ -138,7 +138,7 @@ def test_settings_with_equal_seeds_are_rarely_called_different() -> None:
 def test_two_forecasts_of_the_linear_path_alone_are_not_tested() -> None:
     own, other = windows(errors(0.36, 1)), windows(errors(0.4, 2))
     both = compare(setting(0.36, share=0), setting(0.4, share=0), own, other)
-    assert (both.verdict, both.why) == (NOT_TESTED, "both forecasts are the linear path's")
+    assert (both.verdict, both.why) == (NOT_TESTED, "both forecasts use the linear path alone")
     assert compare(setting(0.36, share=0), setting(0.4, share=0.1), own, other).verdict == BETTER
     assert compare(setting(0.36, share=0), setting(0.4, share=0, look_back=96), own, other).verdict == BETTER
 
