@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from forecast.common.text import from_to
+from forecast.common.text import counted, from_to
 from forecast.report.budget import is_best_last, is_partial, is_short, passes, steps_of_a_pass
 from forecast.report.comparisons import (
     BETTER,
@@ -33,7 +33,6 @@ from forecast.report.costs import (
     verdict,
 )
 from forecast.report.phrases import (
-    counted,
     interval_words,
     listed,
     named,
