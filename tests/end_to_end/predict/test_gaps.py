@@ -66,7 +66,7 @@ def test_the_input_is_repaired_by_the_policies_of_the_run(
     assert forecast(repaired.path, repaired.source, tmp_path / "next.csv") == 0
     out = capsys.readouterr().out
     assert f"filled (data.missing={repaired.config['data']['missing']}): 46 of 2,100 values" in out
-    assert "2 rows were merged into 1 (mean)" in out
+    assert "2 rows were merged into 1 (data.duplicates=mean)" in out
     assert "ends in a gap" not in out
     assert dated(tmp_path / "next.csv").index[0] == pd.Timestamp(hourly()["date"].iloc[-1]) + pd.Timedelta(hours=1)
 

@@ -125,7 +125,7 @@ def test_a_sweep_ends_with_its_report(six: tuple[Path, Ended]) -> None:
     output = ended.out.getvalue()
     places = [output.index(words) for words in ("sweep folder: ", f"report: {folder / 'report.html'}", "TensorBoard: ")]
     assert places == sorted(places)
-    assert output.count("hours: 700 rows, ") == 1
+    assert output.count("synthetic: 700 rows, ") == 1
     assert "too short to judge errors" in output
     rows = {row["mechanism"]: row for row in read_rows(folder / "report.csv")}
     for name in ("full", "probsparse", "linear"):
