@@ -34,6 +34,11 @@ def per_cent(value: float | None) -> str:
     return NONE if value is None else f"{100 * value:.1f}"
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number of things."""
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
 def heads_of(count: int, width: int) -> str:
     """Return the number of heads and their width as text."""
     return f"{count} {'head' if count == 1 else 'heads'} of {width}"

@@ -224,10 +224,38 @@ def refuse_gaps(times: pd.DatetimeIndex, places: np.ndarray, frequency: str, row
     raise Flaw(
         source,
         f", row {rows[first]}",
-        f"after {before} the row for {absent} is missing ({missing} missing in total at step {frequency})",
+        f"after {before} the row for {absent} is missing ({missing:,} missing in total, at one row per "
+        f"{_step_words(frequency)}{_clock_changes(times, jumps, frequency)})",
         "add the rows, correct data.frequency, or train with data.missing=ffill, interpolate or mask",
         "data.missing=mask" if missing <= len(places) else None,  # more than half missing is refused in any case
     )
+
+
+_NAMES = {"min": "minute", "h": "hour", "D": "day", "B": "business day", "W": "week", "MS": "month", "ME": "month"}
+
+
+def _step_words(frequency: str) -> str:
+    """Return a frequency in words: h is hour, 15min is 15 minutes."""
+    match = re.fullmatch(r"(\d*)([A-Za-z]+)(?:-\w+)?", frequency)
+    if match is None or match[2] not in _NAMES:
+        return frequency
+    return f"{match[1]} {_NAMES[match[2]]}s" if match[1] else _NAMES[match[2]]
+
+
+_SUMMER_TIME_MONTHS = (3, 4, 9, 10)
+"""Months in which clocks move forward, north and south."""
+
+
+def _clock_changes(times: pd.DatetimeIndex, jumps: np.ndarray, frequency: str) -> str:
+    """Return how many missing rows look like hours that a change to summer time skips, if most do; else nothing."""
+    step = fixed_step(frequency_offset(frequency))
+    if times.tz is not None or step is None or step > _DAY // 24:
+        return ""
+    hour = jumps * step == _DAY // 24
+    first = times[:-1][hour] + pd.Timedelta(step, "ns")
+    skipped = (first.day_of_week == 6) & np.isin(first.month, _SUMMER_TIME_MONTHS) & (first.hour <= 3)
+    count, missing = int(jumps[hour][skipped].sum()), int(jumps.sum())
+    return f"; {count:,} of them where clocks move to summer time" if 2 * count > missing else ""
 
 
 def whole_grid(times: pd.DatetimeIndex, places: np.ndarray, frequency: str) -> pd.DatetimeIndex:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
+from forecast.common.text import counted
 from forecast.data.flaws import Flaw
 from forecast.data.frequency import grid_places, refuse_gaps, whole_grid
 
@@ -96,7 +97,7 @@ def one_row_a_time(
     times, values, rows = table
     stamps = times.asi8
     late = int((stamps < np.maximum.accumulate(stamps)).sum())
-    notes = (f"{late} rows were out of order: sorted by {time_column}",) if late else ()
+    notes = (f"{counted(late, 'row')} out of order: sorted by {time_column}",) if late else ()
     if late:  # a sorted table is not copied
         order = np.argsort(stamps, kind="stable")
         times, values, rows = times[order], values[order], rows[order]
@@ -116,7 +117,8 @@ def one_row_a_time(
     rules = ["first" if how == "mean" and place in codes else how for place in range(values.shape[1])]
     merged = np.column_stack([_merge(column, starts, rule) for column, rule in zip(values.T, rules, strict=True)])
     doubled = int((np.diff(starts, append=len(times)) > 1).sum())
-    note = f"{doubled} times had several rows: {doubled + int(repeated.sum())} rows were merged into {doubled} ({how})"
+    merging = f"{doubled + int(repeated.sum()):,} rows were merged into {doubled:,} (data.duplicates={how})"
+    note = f"{counted(doubled, 'time')} had several rows: {merging}"
     return (times[starts], merged, rows[starts]), (*notes, note)
 
 
@@ -180,10 +182,9 @@ def whole_table(
     if observed.all():
         return Filled(times, values, None, notes)
     partial = int((~observed.all(1) & ~absent).sum())
-    note = (
-        f"{int(absent.sum())} absent rows and {partial} rows with empty cells were filled by {how} "
-        f"({int((~observed).sum())} of {observed.size} values)"
-    )
+    kinds = [(int(absent.sum()), "missing row", ""), (partial, "row", " with empty cells")]
+    rows_filled = " and ".join(counted(count, what) + more for count, what, more in kinds if count)
+    note = f"{rows_filled} filled (data.missing={how}): {int((~observed).sum()):,} of {observed.size:,} values"
     return Filled(times, values, observed, (*notes, note))
 
 

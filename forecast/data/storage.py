@@ -45,6 +45,11 @@ class Placement:
         requested = "" if self.wanted == "auto" else ", as requested"
         return f"table of {_mib(self.table_bytes)} {where}{requested}; {self.device} has {free} free"
 
+    @property
+    def is_notable(self) -> bool:
+        """Whether the placement is worth a printed line: requested, or in a file because memory is short."""
+        return self.mapped or self.wanted != "auto"
+
     def facts(self) -> dict[str, Any]:
         """Return the entries of `result.json`."""
         return {

@@ -4,10 +4,12 @@ import argparse
 import shlex
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
+from forecast.common.text import counted
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,7 +36,6 @@ def report(roots: Sequence[Path], output: Path | None = None, *, quiet: bool = F
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: not a folder: choose another --output")
     from forecast.report.html import PAGE, write_report
-    from forecast.report.phrases import counted
     from forecast.runs.read import read_runs  # here, so that --help does not wait for pandas
 
     found = read_runs(roots)
@@ -43,7 +44,7 @@ def report(roots: Sequence[Path], output: Path | None = None, *, quiet: bool = F
     except (FileExistsError, NotADirectoryError):
         raise InputError(f"{folder}: not a folder: choose another --output") from None
     names = ", ".join(root.resolve().name for root in roots)
-    content = write_report(folder, f"{names}: {counted(len(found.runs), 'run')}", found)
+    content = write_report(folder, f"{names}: {counted(len(found.runs), 'run')}, {datetime.now():%Y-%m-%d}", found)
     if not quiet:
         for chapter in content.chapters:
             print(*chapter.answer, sep="\n")

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from forecast.common.text import from_to
-from forecast.report.budget import is_best_last, is_partial, is_short, passes
+from forecast.common.text import counted, from_to
+from forecast.report.budget import is_best_last, is_partial, is_short, passes, steps_of_a_pass
 from forecast.report.comparisons import (
     BETTER,
     MSE,
@@ -33,7 +33,6 @@ from forecast.report.costs import (
     verdict,
 )
 from forecast.report.phrases import (
-    counted,
     interval_words,
     listed,
     named,
@@ -44,6 +43,7 @@ from forecast.report.phrases import (
     with_deviation,
 )
 from forecast.report.sections import CONTROL, REFERENCE, Section, Setting
+from forecast.runs.read import FinishedRun
 
 FEWEST, MOST = 3, 5
 """Sentences of an answer."""
@@ -56,33 +56,70 @@ class Answer(NamedTuple):
     details: list[str]
 
 
+MARGIN = 1.1
+"""Least ratio of test MSE at which a baseline is called better: baselines have no window errors to test."""
+
+
 def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Answer:
-    """Return the answer: the main result, then its limits, then the control, as far as there is room.
+    """Return the answer: the decision, the main result, its limits and the control, as far as there is room.
 
     `left_out` is the number of folders that the report leaves out.
     """
     chosen = _main_pair(comparisons)
-    news = [*_headline(section, comparisons, chosen), *_lowest(section, comparisons)]
-    limits = [*_short(section), *_linear_paths(section), *_left_out(left_out), *list(busy_words(section))[:1]]
+    beaten, lowest, short = (
+        list(_beaten(section, comparisons)),
+        list(_lowest(section, comparisons)),
+        list(_short(section)),
+    )
+    decision = [*_void(section), *beaten]
+    news = [*_headline(section, comparisons, chosen), *([] if beaten else lowest)]
+    limits = [*_linear_paths(section), *_left_out(left_out), *busy_words(section)]
     control = _control_pair(section, comparisons)
     findings = [*([] if control is None else [_control(control)]), *_indistinguishable(section, comparisons)]
-    room = MOST - len(news)
-    limits, less = limits[:room], limits[room:]
-    room -= len(limits)
+    room = MOST - len(decision) - len(news) - len(short)
+    limits, less = limits[: max(0, room)], limits[max(0, room) :]
+    room = max(0, room - len(limits))
     findings, other = findings[:room], findings[room:]
     details = [
         *less,
         *other,
         *_budget(section),
+        *(lowest if beaten else []),
         *([] if chosen is None else _other_costs(chosen)),
         *_look_backs(section, comparisons),
-        *list(busy_words(section))[1:],
         *_other_controls(section, comparisons, control),
         *_names(section, comparisons),
     ]
-    sentences = [*news, *findings, *limits]
+    sentences = [*decision, *short, *news] if decision else [*news, *short]
+    sentences = [*sentences, *findings, *limits]
     fill = max(0, FEWEST - len(sentences))
-    return Answer(sentences + details[:fill], details[fill:])
+    sentences, details = sentences + details[:fill], details[fill:]
+    return Answer([_in_section(section, sentences[0]), *sentences[1:MOST]], [*sentences[MOST:], *details])
+
+
+def _in_section(section: Section, sentence: str) -> str:
+    """Return the first sentence of an answer, which names the data and the horizon."""
+    return f"On {section.title}, {sentence[0].lower()}{sentence[1:]}"
+
+
+def _void(section: Section) -> Iterator[str]:
+    """Yield that no forecast uses attention, if that holds for all settings."""
+    if all(setting.is_linear_path for setting in section.settings):
+        yield (
+            "The comparison of attention is void: validation gave the encoder-decoder no weight in any setting, so no "
+            "forecast uses attention."
+        )
+
+
+def _beaten(section: Section, comparisons: Comparisons) -> Iterator[str]:
+    """Yield that a baseline is better than the best model by the margin, with both errors."""
+    lowest = min(baselines_of(section), key=lambda baseline: baseline.mse, default=None)
+    best = error(comparisons.best)
+    if lowest is not None and lowest.mse > 0 and best >= MARGIN * lowest.mse:
+        yield (
+            f"Every model is worse than {lowest.label}: the best, `{comparisons.best.arm}`, has test MSE {score(best)} "
+            f"against {score(lowest.mse)} ({signed(100 * (best / lowest.mse - 1))} %)."
+        )
 
 
 def _main_pair(comparisons: Comparisons) -> Comparison | None:
@@ -100,11 +137,11 @@ def _main_pair(comparisons: Comparisons) -> Comparison | None:
 
 
 def _headline(section: Section, comparisons: Comparisons, chosen: Comparison | None) -> Iterator[str]:
-    """Yield the main result: first the training time, then the error."""
+    """Yield the main result: first the training time, then the error; no error if neither forecast uses attention."""
     if chosen is None:
-        yield _without_times(section, comparisons)
+        yield from _without_times(section, comparisons)
         return
-    where = f"On {section.title}, at look-back {chosen.setting.look_back:,},"
+    where = f"At look-back {chosen.setting.look_back:,},"
     own, against = f"`{chosen.setting.arm}`", f"`{chosen.against.arm}`"
     if clearly_cheaper(TRAINING, chosen.setting, chosen.against):
         times, ends = _times(TRAINING, chosen.setting, chosen.against)
@@ -113,7 +150,8 @@ def _headline(section: Section, comparisons: Comparisons, chosen: Comparison | N
         yield f"{where} no mechanism trains clearly faster than {against}."
         times, ends = _times(TRAINING, chosen.against, chosen.setting)
         yield f"The fastest of the others, {own}, takes {times} times as long{ends}."
-    yield _sentence(_after(chosen) + quality_words(chosen))
+    if chosen.why != ONE_FORECAST:
+        yield _sentence(_after(chosen) + quality_words(chosen))
 
 
 def _sentence(clause: str) -> str:
@@ -130,26 +168,27 @@ def pairs_of(comparisons: Comparisons) -> list[Comparison]:
     return [pair for pair in comparisons.reference.values() if pair.setting.mechanism not in (REFERENCE, CONTROL)]
 
 
-def _without_times(section: Section, comparisons: Comparisons) -> str:
-    """Return the headline if there are no training times to compare."""
-    where = f"On {section.title}"
+def _without_times(section: Section, comparisons: Comparisons) -> Iterator[str]:
+    """Yield the headline without training times: the reason, or the error if other processes disturbed the timing."""
     if section.reference is None:
-        return f"{where}, no run has attention={REFERENCE}, the reference of all comparisons."
+        yield f"No run has attention={REFERENCE}, the reference of all comparisons."
+        return
     if all(setting.mechanism in (REFERENCE, CONTROL) for setting in section.settings):
-        return f"{where}, no mechanism except the control was trained to compare with `{section.reference}`."
+        yield f"No mechanism except the control was trained to compare with `{section.reference}`."
+        return
     if not (pairs := pairs_of(comparisons)):
-        return f"{where}, no mechanism was trained at a look-back of `{section.reference}`."
+        yield f"No mechanism was trained at a look-back of `{section.reference}`."
+        return
     if any(verdict(TRAINING, pair.setting, pair.against) == BUSY for pair in pairs):
-        return (
-            f"{where}, no training time can be compared with `{section.reference}`: other processes disturbed the "
-            "timing."
-        )
+        tested = [pair for pair in pairs if pair.why != ONE_FORECAST]
+        if tested:
+            pair = min(tested, key=lambda pair: (-pair.setting.look_back, error(pair.setting)))
+            yield f"At look-back {pair.setting.look_back:,}, {quality_words(pair)}."
+        return
     if any(pair.setting.conditions == pair.against.conditions for pair in pairs):
-        return f"{where}, training was not timed: timing skips the first steps, and too few others followed."
-    return (
-        f"{where}, no training time can be compared with `{section.reference}`: devices, batches or other conditions "
-        "differ."
-    )
+        yield "Training was not timed: timing skips the first steps, and too few others followed."
+        return
+    yield (f"No training time can be compared with `{section.reference}`: devices, batches or other conditions differ.")
 
 
 def _times_faster(pair: Comparison) -> float:
@@ -233,8 +272,9 @@ def _some(settings: Sequence[Setting]) -> str:
 
 
 def _linear_paths(section: Section) -> Iterator[str]:
-    """Yield the number of settings whose forecasts use no attention."""
-    if count := sum(setting.is_linear_path for setting in section.settings):
+    """Yield the number of settings whose forecasts use no attention, if others do."""
+    count = sum(setting.is_linear_path for setting in section.settings)
+    if 0 < count < len(section.settings):
         yield (
             f"In {count} of {len(section.settings)} settings, validation gave the encoder-decoder no weight: attention "
             f"has no part in {'its' if count == 1 else 'their'} forecasts."
@@ -242,15 +282,20 @@ def _linear_paths(section: Section) -> Iterator[str]:
 
 
 def _short(section: Section) -> Iterator[str]:
-    """Yield whether some runs were too short to judge quality."""
+    """Yield whether some trainings were too short to judge errors, and how long one pass is."""
     runs = [run for setting in section.settings for run in setting.runs]
-    causes = {
-        "made less than one pass": sum(map(is_partial, runs)),
-        "were best at their last validated step": sum(map(is_best_last, runs)),
-    }
-    if words := [f"{number} {cause}" for cause, number in causes.items() if number]:
-        words[0] = words[0].replace(" ", f" of {len(runs)} runs ", 1)
-        yield f"This compares cost, not converged quality: {listed(words)}."
+    short = [run for run in runs if is_short(run)]
+    if not short:
+        return
+    partial = [run for run in short if is_partial(run)]
+    improving = sum(map(is_best_last, short))
+    causes = [f"{len(partial)} below one pass"] * bool(partial) + [f"{improving} still improving"] * bool(improving)
+    cure = f", at least {max(map(steps_of_a_pass, partial)):,} steps" if partial else ""
+    verb = "was" if len(short) == 1 else "were"
+    yield (
+        f"{len(short)} of {counted(len(runs), 'training')} {verb} too short to judge errors ({', '.join(causes)}): "
+        f"train longer{cure}."
+    )
 
 
 def _left_out(count: int) -> Iterator[str]:
@@ -280,9 +325,13 @@ def _control(pair: Comparison) -> str:
     if pair.verdict != NOT_SHOWN:
         return f"{where} {quality_words(pair, 'the control ')}."
     return (
-        f"{where} self-attention is not shown to help: `{pair.setting.arm}` against the control "
-        f"`{pair.against.arm}` is {signed(pair.per_cent)} % MSE ({interval_words(pair)})."
+        f"{where} attention shows no clear benefit: `{pair.setting.arm}` has {_more_or_less(pair)} error than the "
+        f"control `{pair.against.arm}` ({interval_words(pair)})."
     )
+
+
+def _more_or_less(pair: Comparison) -> str:
+    return f"{signed(abs(pair.per_cent)).removeprefix('+')} % {'higher' if pair.per_cent > 0 else 'lower'}"
 
 
 def _other_controls(section: Section, comparisons: Comparisons, shown: Comparison | None) -> Iterator[str]:
@@ -314,11 +363,18 @@ def _budget(section: Section) -> Iterator[str]:
     """Yield the amount of training and the number of seeds, if that is one."""
     runs = [run for setting in section.settings for run in setting.runs]
     steps = from_to([run.number("model.steps") for run in runs], "{:,.0f}".format)
-    over = from_to([passes(run) for run in runs], rounded)
-    plural = "" if over == "1" else "es"
-    yield f"{counted(len(runs), 'run')} of {steps} training steps, {over} pass{plural} over the data."
+    yield f"{counted(len(runs), 'run')} of {steps} training steps, {_passes(runs)} over the training data."
     if singles := sum(len(setting.runs) == 1 for setting in section.settings):
         yield f"{singles} of {counted(len(section.settings), 'setting')} have one seed: another seed may differ."
+
+
+def _passes(runs: Sequence[FinishedRun]) -> str:
+    """Return the number of passes, in per cent of one if all are below it."""
+    numbers = [passes(run) for run in runs]
+    if max(numbers) < 1:
+        return f"{from_to([100 * number for number in numbers], '{:.3g}'.format)} % of one pass"
+    over = from_to(numbers, rounded)
+    return f"{over} pass{'' if over == '1' else 'es'}"
 
 
 def _look_backs(section: Section, comparisons: Comparisons) -> Iterator[str]:
@@ -381,8 +437,15 @@ def _arm(section: Section, arm: str, pairs: Sequence[Comparison], faster: Sequen
 
 
 def _names(section: Section, comparisons: Comparisons) -> Iterator[str]:
-    """Yield the settings without attention in their forecasts, and why baselines have no interval."""
+    """Yield the settings without attention in their forecasts, the control, and why baselines have no interval."""
     if alike := [setting for setting in section.settings if setting.is_linear_path]:
         yield f"Forecast by the linear path alone: {_some(alike)}."
+    if section.control:
+        yield (
+            f"The control `{section.control}` weights all positions equally: a mechanism that is no better gains "
+            "nothing from its weights."
+        )
     if baselines_of(section):
-        yield "Baselines have no interval: the errors of their windows are not saved."
+        yield (
+            "Differences to baselines have no confidence interval: a run stores the errors of the model's windows only."
+        )

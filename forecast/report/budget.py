@@ -1,5 +1,6 @@
 """The training budget of runs, and the facts that were equal for all of them."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -17,6 +18,11 @@ def windows_seen(run: FinishedRun) -> int:
 def passes(run: FinishedRun) -> float:
     """Return the number of passes over the training windows."""
     return windows_seen(run) / run.number("data.windows.train")
+
+
+def steps_of_a_pass(run: FinishedRun) -> int:
+    """Return the training steps of one pass over the training windows."""
+    return math.ceil(run.number("data.windows.train") / run.number("config.training.batch_size"))
 
 
 def is_partial(run: FinishedRun) -> bool:

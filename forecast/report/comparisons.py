@@ -51,7 +51,7 @@ def _read(run: FinishedRun) -> Windows:
 MSE = "test.scaled.mse"
 BETTER, WORSE, NOT_SHOWN, NOT_TESTED = "better", "worse", "no difference shown", "not tested"
 
-ONE_FORECAST = "both forecasts are the linear path's"
+ONE_FORECAST = "both forecasts use the linear path alone"
 """The reason why two settings with the same forecasts are not tested."""
 
 

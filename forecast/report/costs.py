@@ -207,8 +207,13 @@ def non_dominated(points: Mapping[Key, tuple[float, float]]) -> list[Key]:
 
 
 def front(section: Section, cost: Cost) -> list[tuple[str, int]]:
-    """Return the keys of the settings on the Pareto front of a cost and the test MSE, the cheapest first."""
+    """Return the keys of the settings on the Pareto front of a cost and the test MSE, the cheapest first.
+
+    It is empty if fewer than two settings have a comparable cost.
+    """
     costs = comparable(section, cost)
+    if len(costs) < 2:
+        return []
     errors = {setting.key: error(setting) for setting in section.settings}
     return non_dominated({key: (value, errors[key]) for key, value in costs.items()})
 
@@ -244,18 +249,17 @@ def basis(cost: Cost, setting: Setting, against: Setting) -> str:
 
 
 def busy_words(section: Section) -> Iterator[str]:
-    """Yield two sentences if other processes disturbed times: how many settings, and what to do."""
+    """Yield one sentence if other processes disturbed times: how many settings, and what to do."""
     busy = [setting for setting in section.settings if any(_is_disturbed(cost, setting) for cost in TIMES)]
     if not busy:
         return
+    again = "run the same command again on a quiet machine"
+    if not any(setting.in_turn for setting in busy):
+        again = f"repeat the sweep on a quiet machine with {CURE}"
     yield (
-        f"Other processes disturbed the timing of {len(busy)} of {len(section.settings)} settings: none of these is "
-        "called faster or slower."
+        f"The speed of {len(busy)} of {len(section.settings)} settings cannot be judged, since other processes "
+        f"disturbed the timing: {again}."
     )
-    if any(setting.in_turn for setting in busy):
-        yield "The timing in turn was disturbed too: run the same command again on a quiet machine."
-    else:
-        yield f"Run the sweep again on a quiet machine with {CURE}: it trains nothing and times all settings in turn."
 
 
 def _is_disturbed(cost: Cost, setting: Setting) -> bool:

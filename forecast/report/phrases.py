@@ -74,8 +74,3 @@ def quality_words(comparison: Comparison, role: str = "") -> str:
         errors = [score(setting.mean(MSE)) for setting in (comparison.setting, comparison.against)]
         return f"{own} has test MSE {errors[0]}, {against} {errors[1]}, not tested: {comparison.why}"
     return f"{own} and {against} are statistically indistinguishable ({signed(comparison.per_cent)} % MSE, {interval})"
-
-
-def counted(number: int, what: str) -> str:
-    """Return a number of things."""
-    return f"{number:,} {what}" + ("" if number == 1 else "s")

@@ -159,6 +159,13 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 """Colours for all forms of colour vision (Okabe and Ito, 2008); the reference is black, the control grey."""
 
 MARKERS, LINES = "sD^vP*X<>p", ("-", "--", ":")
+
+PLACES = {name: place for place, name in enumerate(("probsparse", "linear", "taylor", "efficient", "linformer"))}
+"""Place of a mechanism in `COLOURS` and `MARKERS`, the same in every report; other arms take the next places."""
+
+LEAST_SPAN = 0.01
+"""Least span of an axis of errors, relative to the error: rounding must not look like a difference."""
+
 BAR: dict[str, Any] = {"fmt": "none", "ecolor": "0.6", "elinewidth": 1}
 """Style of the error bars over seeds."""
 
@@ -168,9 +175,10 @@ Styles = Mapping[str, dict[str, Any]]
 
 
 def draw_pictures(section: Section) -> Iterator[tuple[str, str, bytes]]:
-    """Yield each picture's name, caption and PNG."""
+    """Yield each picture's name, caption and PNG: those with the most points first, none with a single point."""
     styles = _styles(section)
-    costs = [cost for cost in COSTS if comparable(section, cost)]
+    numbers = {cost: len(comparable(section, cost)) for cost in COSTS}
+    costs = sorted((cost for cost in COSTS if numbers[cost] > 1), key=lambda cost: -numbers[cost])
     for cost in costs:
         yield f"error-{cost.key}", f"Error against {cost.title}", _trade_off(section, cost, styles)
     if len(section.look_backs) > 1:
@@ -182,13 +190,15 @@ def draw_pictures(section: Section) -> Iterator[tuple[str, str, bytes]]:
 
 def _styles(section: Section) -> Styles:
     others = [arm for arm in section.arms if arm not in (section.reference, section.control)]
+    places = {arm: PLACES[arm] for arm in others if arm in PLACES}
+    places |= {arm: place for place, arm in enumerate((arm for arm in others if arm not in PLACES), len(PLACES))}
     styles = {
         arm: {
             "color": COLOURS[place % len(COLOURS)],
             "marker": MARKERS[place % len(MARKERS)],
             "linestyle": LINES[place // len(COLOURS) % len(LINES)],
         }
-        for place, arm in enumerate(others)
+        for arm, place in places.items()
     }
     styles[section.control or ""] = {"color": "0.5", "marker": "x", "linestyle": "-."}
     styles[section.reference or ""] = {"color": "black", "marker": "o", "linestyle": "-"}
@@ -196,8 +206,10 @@ def _styles(section: Section) -> Styles:
 
 
 def _trade_off(section: Section, cost: Cost, styles: Styles) -> bytes:
-    panel = new_panel(f"{section.title}: error against {cost.title}")
     costs = comparable(section, cost)
+    missing = len(section.settings) - len(costs)
+    aside = f" ({missing} of {len(section.settings)} settings have no comparable cost)" if missing else ""
+    panel = new_panel(f"{section.title}: error against {cost.title}{aside}")
     named: list[Named] = []
     for arm in section.arms:
         points = [setting for setting in section.of(arm) if setting.key in costs]
@@ -210,6 +222,7 @@ def _trade_off(section: Section, cost: Cost, styles: Styles) -> bytes:
     across, up = [costs[key] for key in best], [errors[key] for key in best]
     panel.step(across, up, where="post", color="0.75", linewidth=4, zorder=0, label="not dominated")
     lines = _baselines(panel, section)
+    _widen(panel, errors[best[0]])
     panel.set_xscale("log")
     plain_numbers(panel.xaxis)
     name_axes(panel, cost.heading, ERROR)
@@ -222,6 +235,7 @@ def _error_by_look_back(section: Section, styles: Styles) -> bytes:
         points = section.of(arm)
         _errors(panel, points, [setting.look_back for setting in points], styles[arm])
     lines = _baselines(panel, section)
+    _widen(panel, section.settings[0].mean(MSE))
     mark_look_backs(panel, section.look_backs)
     name_axes(panel, LOOK_BACK, ERROR)
     return png(panel, lines=lines)
@@ -254,6 +268,16 @@ def _errors(
     deviations = [setting.deviation(MSE) if len(setting.runs) > 1 else 0.0 for setting in points]
     panel.errorbar(across, up, deviations, np.transpose(bars) if bars else None, **BAR)
     panel.plot(across, up, label=points[0].arm, markersize=MARKER, linewidth=1.2, alpha=0.9, **style)
+
+
+def _widen(panel: Axes, error: float) -> None:
+    """Widen a vertical axis that shows only rounding, and label it without an offset."""
+    panel.autoscale_view()
+    low, high = panel.get_ylim()
+    if high - low < LEAST_SPAN * error:
+        middle, half = (low + high) / 2, LEAST_SPAN * error / 2
+        panel.set_ylim(middle - half, middle + half)
+    panel.ticklabel_format(axis="y", useOffset=False)
 
 
 def _baselines(panel: Axes, section: Section) -> list[NamedLine]:

@@ -41,14 +41,19 @@ from forecast.runs.summary import foresight_note
 
 @dataclass(frozen=True)
 class FoldingTable(Table):
-    """A table whose columns with the headings `folded` are hidden at first; the first `keys` columns name a row."""
+    """A table whose columns with the headings `folded` are hidden at first; the first `keys` columns name a row.
+
+    `method` are notes on the statistics, which the page hides at first too.
+    """
 
     folded: Sequence[str] = ()
     keys: int = 2
+    method: Sequence[str] = ()
 
     def narrow(self) -> Table:
         """Return the table without the folded columns, with all notes."""
-        return self._columns(self.title, [heading not in self.folded for heading in self.headings], self.notes)
+        shown = [heading not in self.folded for heading in self.headings]
+        return self._columns(self.title, shown, (*self.notes, *self.method))
 
     def rest(self) -> Table:
         """Return the table of the folded columns and the keys, without notes."""
@@ -66,8 +71,8 @@ HEADINGS = {"rmse": "RMSE", "smape": "sMAPE, %", "wape": "WAPE, %", "mase": "MAS
 
 MAE, VALIDATION, SKILL, SHARE = "test.scaled.mae", "validation.scaled.mse", "test.skill", "model.share"
 
-LETTERS = {TRAINING.key: "T", INFERENCE.key: "I", MEMORY.key: "M"}
-"""Letters of the costs in the column `not dominated`."""
+SHORT_NAMES = {TRAINING.key: "train", INFERENCE.key: "infer", MEMORY.key: "peak"}
+"""Names of the costs in the column `not dominated`: the first words of their columns."""
 
 _BUSY_NOTE = f"{MARK}: other processes disturbed the timing; such a time is not compared."
 
@@ -128,7 +133,7 @@ def result_table(section: Section) -> FoldingTable:
         *folded,
     )
     settings = [setting for arm in section.arms for setting in section.of(arm)]
-    cells = [_result_cells(setting, _letters(setting, fronts), more, is_weighted) for setting in settings]
+    cells = [_result_cells(setting, _undominated(setting, fronts), more, is_weighted) for setting in settings]
     baselines = [_baseline_cells(baseline, more, is_weighted) for baseline in baselines_of(section)]
     notes = (
         "MSE, MAE: on z-scores of the training split, mean ± standard deviation over the seeds.",
@@ -139,8 +144,7 @@ def result_table(section: Section) -> FoldingTable:
         "train: wall time of the training loop, without validation and logging. infer: the forward pass in batches.",
         "peak: peak memory of the device; on a CPU, of the whole process with its libraries.",
         "Costs are medians over the seeds. fit: from the first batch to the last.",
-        "not dominated: no other setting has both a lower error and a lower cost. T: training time, I: inference time, "
-        "M: memory.",
+        "not dominated: the costs for which no other setting has both a lower error and a lower cost.",
         f"Costs are compared under {main_conditions(section)}"
         + (", times as in the table Timed in turn." if any(compared_in_turn(section, cost) for cost in TIMES) else "."),
         *((_BUSY_NOTE,) if any(cost.is_disturbed(setting) for cost in TIMES for setting in section.settings) else ()),
@@ -184,8 +188,8 @@ def _baseline_cells(baseline: Baseline, more: dict[str, str], is_weighted: bool)
     ]
 
 
-def _letters(setting: Setting, fronts: dict[str, list[tuple[str, int]]]) -> str:
-    return " ".join(letter for key, letter in LETTERS.items() if setting.key in fronts[key])
+def _undominated(setting: Setting, fronts: dict[str, list[tuple[str, int]]]) -> str:
+    return ", ".join(name for key, name in SHORT_NAMES.items() if setting.key in fronts[key])
 
 
 def range_table(section: Section) -> Table | None:
@@ -197,7 +201,7 @@ def range_table(section: Section) -> Table | None:
         [setting.arm, f"{setting.look_back:,}", *(_with_range(cost, setting) for cost in COSTS)] for setting in settings
     ]
     notes = (
-        "Median over the seeds (least to greatest): measured times err upwards, by much on a busy machine.",
+        "Median over the seeds (least to greatest). The median counts: other work only lengthens a time.",
         "The bars in the pictures show these ranges, and ± one standard deviation of the errors.",
     )
     return Table("Costs over the seeds", ("mechanism", "look-back", *(cost.heading for cost in COSTS)), cells, notes)
@@ -218,7 +222,7 @@ def front_table(section: Section) -> Table:
         for key in front(section, cost):
             words = f"{rounded(costs[key])} {cost.unit}"
             cells.append([cost.title, key[0], f"{key[1]:,}", words, score(settings[key].mean(MSE))])
-    notes = ("By the means alone; the table Compared window by window shows which errors differ.",)
+    notes = ("Errors are compared without a test here: the table Compared window by window has the tests.",)
     return Table("Not dominated", ("against", "mechanism", "look-back", "cost", "test MSE"), cells, notes, words=2)
 
 
@@ -298,8 +302,8 @@ def _rounds(values: np.ndarray) -> str:
     return f"{rounded(float(np.median(clean)))} ({from_to(clean.tolist(), rounded)})" if len(clean) else NONE
 
 
-LOWEST = ", the lowest"
-"""Suffix of the setting with the lowest error."""
+LOWEST = "lowest error: "
+"""Prefix of the setting with the lowest error, whose intervals have a level of their own."""
 
 
 def comparison_table(comparisons: Comparisons) -> FoldingTable | None:
@@ -312,14 +316,14 @@ def comparison_table(comparisons: Comparisons) -> FoldingTable | None:
     if not cells:
         return None
     folded = ("level, %", "windows", "block, windows")
-    notes = _comparison_notes(comparisons)
-    return FoldingTable("Compared window by window", headings, cells, notes, folded=folded, keys=3)
+    notes, method = _comparison_notes(comparisons), _method(comparisons.seeds)
+    return FoldingTable("Compared window by window", headings, cells, notes, folded=folded, keys=3, method=method)
 
 
 def _comparison_cells(pair: Comparison) -> list[str]:
     at = f" at {pair.against.look_back:,}" if pair.against.look_back != pair.setting.look_back else ""
     lowest = "" if pair.level == LEVEL else LOWEST
-    settings = [pair.setting.arm, f"{pair.setting.look_back:,}", pair.against.arm + at + lowest]
+    settings = [pair.setting.arm, f"{pair.setting.look_back:,}", lowest + pair.against.arm + at]
     counts = [NONE, NONE] if pair.interval is None else [f"{pair.interval.count:,}", _block(pair.interval)]
     return [*settings, signed(pair.per_cent), interval_cell(pair), level_cell(pair), pair.verdict, *counts]
 
@@ -336,16 +340,13 @@ def _comparison_notes(comparisons: Comparisons) -> tuple[str, ...]:
         "all settings.",
         f"Each comparison has its own interval, at {100 * LEVEL:g} %.",
         *(
-            f"The lowest error was chosen on these windows: its intervals are at {100 * level:.6g} %, Bonferroni-"
-            "corrected for all pairs of settings."
+            "lowest error: it was chosen on these windows, so the intervals against it are wider, at "
+            f"{100 * level:.6g} % (Bonferroni correction for all pairs of settings)."
             for level in corrected
         ),
         "The compared numbers are each test window's MSE, averaged over the seeds.",
-        _seeds_note(comparisons.seeds),
-        f"Intervals: circular block bootstrap (Politis and Romano 1992) with {DRAWS:,} draws, stretched for few blocks "
-        "(Hesterberg 2015).",
-        "Neighbouring windows share targets. A block is at least twice as long as they do, and longer if the "
-        "autocorrelation is long (Politis and White 2004, corrected 2009).",
+        "The intervals hold for further windows of this series"
+        + (", not for further seeds." if comparisons.seeds.freedom < LEAST_FREEDOM else " and for further seeds."),
         *(
             ("a fifth: the block length is limited to a fifth of the windows; the interval may be too narrow.",)
             if any(pair.interval and pair.interval.capped for pair in comparisons.every)
@@ -355,14 +356,19 @@ def _comparison_notes(comparisons: Comparisons) -> tuple[str, ...]:
     )
 
 
-def _seeds_note(seeds: SeedSpread) -> str:
-    """Return the note on the variance between seeds."""
-    if seeds.freedom < LEAST_FREEDOM:
-        return "The intervals hold for further windows of this series, not for further seeds."
+def _method(seeds: SeedSpread) -> tuple[str, ...]:
+    """Return the notes on how the intervals are computed."""
+    spread = (
+        f"From seed to seed, a setting's MSE varies by {100 * seeds.share:.2g} %. This relative standard deviation "
+        f"is pooled over all settings ({seeds.freedom} degrees of freedom). It widens each interval: the half-widths "
+        "of windows and seeds (Student's t) are added in quadrature.",
+    )
     return (
-        "The intervals hold for further windows of this series and for further seeds. The MSE has a relative standard "
-        f"deviation of {100 * seeds.share:.2g} % over seeds, pooled over all settings ({seeds.freedom} degrees of "
-        "freedom). Student's t of it is added in quadrature."
+        *(() if seeds.freedom < LEAST_FREEDOM else spread),
+        f"Intervals: circular block bootstrap (Politis and Romano 1992) with {DRAWS:,} draws, stretched for few blocks "
+        "(Hesterberg 2015).",
+        "Neighbouring windows share targets. A block is at least twice as long as they do, and longer if the "
+        "autocorrelation is long (Politis and White 2004, corrected 2009).",
     )
 
 

@@ -160,8 +160,10 @@ def warnings(result: Mapping[str, Any]) -> list[str]:
 def busy_warning(speed: Mapping[str, float | None]) -> str | None:
     """Return a warning if other processes took processors that a timed stretch needed, else None."""
     disturbed = [stretch for stretch in STRETCHES if speed.get(f"{stretch}_disturbed") is True]
-    loads = ", ".join(f"{Load.of(speed, stretch).others:.2f} in {STRETCHES[stretch]}" for stretch in disturbed)
-    return f"busy machine, the measured speed is too low (processors used by others: {loads})" if loads else None
+    loads = " and ".join(
+        f"{Load.of(speed, stretch).others:.2f} processors in {STRETCHES[stretch]}" for stretch in disturbed
+    )
+    return f"busy machine, the measured speed is too low: other programs used {loads}" if loads else None
 
 
 def baseline_warning(result: Mapping[str, Any]) -> str | None:

@@ -12,6 +12,7 @@ from forecast.common.cli import naming_what_to_make_smaller
 from forecast.common.errors import InputError, Interrupted, signal_behind
 from forecast.common.files import folder_lock, gone, write_sealed
 from forecast.common.group import Group
+from forecast.common.text import counted
 from forecast.data.datamodule import ForecastData
 from forecast.data.sources import resume_words
 from forecast.model.informer import Informer
@@ -108,17 +109,22 @@ def _new_folder(settings: Settings, resume: bool | str, stack: ExitStack) -> Run
         return run
 
 
-def announce_data(settings: Settings, data: ForecastData, network: Informer) -> None:
-    """Print the size of data and model before the linear models are fitted, which takes a while for many series."""
+def announce_data(settings: Settings, announced: set[str], data: ForecastData, network: Informer) -> None:
+    """Print the size of data and model before the linear models are fitted, which takes a while for many series.
+
+    Lines on the data that are in `announced` are not repeated; new ones are added.
+    """
     name = settings.data.name
-    for note in data.notes:
-        print(f"{name}: {note}")
     windows = ", ".join(f"{len(part):,} {name}" for name, part in data.parts.items())
     if data.evaluation_stride > 1:
         windows += f" (1 in {data.evaluation_stride} of validation and test)"
     parameters = sum(parameter.numel() for parameter in network.parameters())
-    print(f"{name}: {len(data.index):,} rows, {len(data.source.targets)} targets; windows: {windows}")
-    print(f"{name}: {data.placement}")
+    size = f"{len(data.index):,} rows, {counted(len(data.source.targets), 'target')}; windows: {windows}"
+    placement = [str(data.placement)] if data.placement.is_notable else []
+    for line in (*data.notes, size, *placement):
+        if line not in announced:
+            print(f"{name}: {line}")
+            announced.add(line)
     print(f"{settings.model['name']}, attention {settings.attention['name']}: {parameters:,} parameters")
     print("fitting the linear models before the first step", flush=True)
 
@@ -127,9 +133,13 @@ def announce_start(prepared: Preparation, run: Run, resumed: Mapping[str, Any] |
     """Print the linear baseline, the number of steps and the run folder."""
     ridge, start = prepared.linear_maps.baseline, prepared.linear_maps.start
     fitted_on = "all windows" if ridge.every == 1 else f"1 window in {ridge.every}"
-    print(f"linear baseline: look-back {ridge.look_back}, penalty {ridge.penalty:.2g}, fitted on {fitted_on}")
+    print(
+        f"linear baseline: ridge regression on the last {ridge.look_back:,} steps, penalty {ridge.penalty:.2g}, fitted "
+        f"on {fitted_on}"
+    )
     if start is not None:
-        print(f"linear path: starts from {start.name}")
+        source = "this ridge regression" if start.name == ridge.name else start.name
+        print(f"linear path of the model: starts from {source}")
     done = "" if resumed is None else f", resuming after step {resumed['step']:,}"
     processes = f" on {group.size} processes" if group.size > 1 else ""
     compiling = ", after compiling" if prepared.settings.training.compile else ""

@@ -31,7 +31,11 @@ from forecast.training.tensorboard.logger import check_logger, log_end, log_star
 
 
 def train(
-    config: Mapping[str, Any] | Settings, *, folder: Path | None = None, overrides: Sequence[str] | None = None
+    config: Mapping[str, Any] | Settings,
+    *,
+    folder: Path | None = None,
+    overrides: Sequence[str] | None = None,
+    announced: set[str] | None = None,
 ) -> tuple[Run, dict[str, Any]]:
     """Train one model and return its run folder and the content of its `result.json`.
 
@@ -47,6 +51,8 @@ def train(
     overrides
         The command-line words from which `config` was composed. They tell explicit choices from defaults, which
         `resume=<folder>` needs.
+    announced
+        Lines on the data that earlier trainings printed. They are not repeated, and new ones are added.
 
     Raises
     ------
@@ -76,7 +82,8 @@ def train(
         commit()  # read the commit now: it may change while the training runs
         group = workers.assemble(start.settings.trainer)
         check_logger(start.settings.logger)
-        prepared = prepare(start.settings, group, before_linear_fit=partial(announce_data, start.settings))
+        seen = set() if announced is None else announced
+        prepared = prepare(start.settings, group, before_linear_fit=partial(announce_data, start.settings, seen))
         with run_folder(start, folder, prepared.settings) as run:
             interruption.watch(run, start.settings)
             return run, _train_in(run, prepared, start, workers)

@@ -124,7 +124,7 @@ def test_windows_with_a_fill_that_depends_on_the_future_are_left_out(missing: st
         assert data.left_out[part] == len(possible & gaps)
     note = "windows left out because their context ends in a gap: 11 train, 1 validation, 1 test"
     assert (note in data.notes) == (missing == "interpolate")
-    assert data.notes[0].startswith(f"12 absent rows and 1 rows with empty cells were filled by {missing} ")
+    assert data.notes[0].startswith(f"12 missing rows and 1 row with empty cells filled (data.missing={missing}): ")
 
 
 @pytest.mark.parametrize("missing", ["ffill", "mask", "interpolate"])

@@ -44,7 +44,10 @@ def test_rows_of_one_time_are_merged_like_a_loop_over_cells(how: str, seed: int)
     assert rows.tolist() == wanted[2]
     doubled = int((pd.Series(given[0]).value_counts() > 1).sum())
     merged = int(pd.Series(given[0]).duplicated(keep=False).sum())
-    assert notes[1] == f"{doubled} times had several rows: {merged} rows were merged into {doubled} ({how})"
+    assert (
+        notes[1]
+        == f"{doubled} times had several rows: {merged} rows were merged into {doubled} (data.duplicates={how})"
+    )
 
 
 @pytest.mark.parametrize("how", ["error", *HOW])
@@ -56,7 +59,7 @@ def test_without_a_duplicate_time_rows_are_sorted_and_no_digit_changes(how: str)
     assert found.equals(times)
     np.testing.assert_array_equal(cells, values)
     assert rows.tolist() == [3, 4, 6, 2, 5]
-    assert notes == ("3 rows were out of order: sorted by date",)
+    assert notes == ("3 rows out of order: sorted by date",)
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -67,7 +70,7 @@ def test_rows_next_to_a_duplicate_time_keep_every_digit(how: str) -> None:
     np.testing.assert_array_equal(cells[[0, 2]], values[[0, 3]])
     assert cells[1].tolist() == [{"mean": 2.5, "first": 1.0, "last": 4.0}[how], 5.0]
     assert rows.tolist() == [2, 3, 5]
-    assert notes == (f"1 times had several rows: 2 rows were merged into 1 ({how})",)
+    assert notes == (f"1 time had several rows: 2 rows were merged into 1 (data.duplicates={how})",)
 
 
 def test_first_and_last_are_those_of_the_file_whatever_its_order() -> None:

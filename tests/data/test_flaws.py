@@ -39,8 +39,8 @@ def test_duplicate_times_empty_cells_and_absent_rows_are_named_together(tmp_path
     path = write(tmp_path / "my.csv", table)
     pattern = (
         r"my.csv has 3 problems: column 'oil', row 30: no value \(1 empty in total\); rows 6 and 48: both are at "
-        r"2016-07-01 04:00:00 \(1 duplicate times in total\); row 11: after .* \(2 missing in total at step h\): "
-        r"correct the file, or train with data.missing=mask data.duplicates=mean$"
+        r"2016-07-01 04:00:00 \(1 duplicate times in total\); row 11: after .* \(2 missing in total, "
+        r"at one row per hour\): correct the file, or train with data.missing=mask data.duplicates=mean$"
     )
     with pytest.raises(InputError, match=pattern):
         read_series(path)

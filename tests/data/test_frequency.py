@@ -115,3 +115,19 @@ def test_local_time_without_offset_is_refused_at_the_clock_change() -> None:
     refuse("both are at 2021-10-31 02:00:00", aware.tz_localize(None))
     aware = pd.date_range("2021-03-27", periods=72, freq="h", tz="Europe/Berlin")
     refuse("row for 2021-03-28 02:00:00 is missing", aware.tz_localize(None))
+
+
+@pytest.mark.parametrize(
+    ("frequency", "words"),
+    [("h", "hour"), ("15min", "15 minutes"), ("D", "day"), ("W-SUN", "week"), ("QS-JAN", "QS-JAN")],
+)
+def test_a_missing_row_is_reported_with_the_step_in_words(frequency: str, words: str) -> None:
+    times = pd.date_range("2019-01-01", periods=30, freq=frequency)
+    refuse(rf"\(1 missing in total, at one row per {words}\)", times.delete(20), frequency)
+
+
+def test_missing_hours_of_clock_changes_are_named_only_if_they_are_most() -> None:
+    times = pd.date_range("2019-01-01", "2020-12-31", freq="h")
+    skipped = [times.get_loc(f"{day} 02:00") for day in ("2019-03-31", "2020-03-29")]
+    refuse(r"\(3 missing .* per hour; 2 of them where clocks move to summer time\)", times.delete([*skipped, 90]))
+    refuse(r"\(4 missing in total, at one row per hour\)", times.delete([*skipped, 90, 190]))

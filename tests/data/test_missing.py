@@ -73,7 +73,7 @@ def test_the_rows_that_were_changed_are_counted(missing: str) -> None:
     series = read(table.drop(index=index[[3, 4]]), missing)
     assert series.notes == (
         "the first 1 rows were left out: 'b' has no value before 2024-01-01 01:00:00",
-        f"2 absent rows and 1 rows with empty cells were filled by {missing} (5 of 18 values)",
+        f"2 missing rows and 1 row with empty cells filled (data.missing={missing}): 5 of 18 values",
     )
     wanted = {"interpolate": [1, 2, 3, 4, 5, 6, 7, 8, 9]}.get(missing, [1, 2, 2, 2, 5, 5, 7, 8, 9])
     assert series.frame["a"].tolist() == wanted
@@ -171,7 +171,7 @@ def test_at_most_half_of_the_rows_may_be_missing(missing: str) -> None:
 
 
 def test_a_gap_is_refused_with_the_options_that_take_it() -> None:
-    message = r"is missing \(\d+ missing in total .*or train with data\.missing=ffill, interpolate or mask"
+    message = r"is missing \(\d+ missing in total, .*or train with data\.missing=ffill, interpolate or mask"
     refuse(message, holed().dropna(), "error", frequency="h")
     empty = holed()[["a"]].dropna().resample("h").mean()
     refuse(r"no value \(\d+ empty in total\).*or train with data\.missing=ffill, interpolate or mask", empty, "error")
@@ -198,8 +198,8 @@ def test_local_time_through_both_clock_changes_becomes_regular(missing: str, dup
     assert series.observed is not None
     assert series.observed.all(1).tolist() == [time != spring for time in series.frame.index]
     assert series.notes == (
-        f"1 times had several rows: 2 rows were merged into 1 ({duplicates})",
-        f"1 absent rows and 0 rows with empty cells were filled by {missing} (1 of {len(aware)} values)",
+        f"1 time had several rows: 2 rows were merged into 1 (data.duplicates={duplicates})",
+        f"1 missing row filled (data.missing={missing}): 1 of {len(aware):,} values",
     )
 
 

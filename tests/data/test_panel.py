@@ -142,4 +142,4 @@ def test_real_duplicate_hours_with_text_columns_are_not_a_long_table() -> None:
         shared("traffic_volume.csv"), columns=["traffic_volume", "temp"], policies=Policies("mean", "mask")
     )
     assert series.merged == ()
-    assert "5445 times had several rows" in " ".join(series.notes)
+    assert "5,445 times had several rows" in " ".join(series.notes)

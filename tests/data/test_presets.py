@@ -104,8 +104,8 @@ def test_the_weather_preset_mends_the_flaws_that_it_states(beside: Callable[[str
     series = load_source(DataSettings.parse(compose("data=weather")["data"])).series
     assert series.notes == (
         "81 cells hold -9999 and count as empty (data.missing_values)",
-        "1 times had several rows: 2 rows were merged into 1 (first)",
-        "9 absent rows and 80 rows with empty cells were filled by ffill (270 of 1106784 values)",
+        "1 time had several rows: 2 rows were merged into 1 (data.duplicates=first)",
+        "9 missing rows and 80 rows with empty cells filled (data.missing=ffill): 270 of 1,106,784 values",
     )
     assert series.frame.shape == (52_704, 21)
     assert not (series.frame == -9999).any().any()
@@ -174,8 +174,8 @@ def test_pjme_is_read_as_found_and_made_regular(monkeypatch: pytest.MonkeyPatch)
     series = load_source(DataSettings.parse(config)).series
     assert len(pd.read_csv(SHARED / config["file_name"])) == 145_366
     assert series.notes == (
-        "4 times had several rows: 8 rows were merged into 4 (mean)",
-        "30 absent rows and 0 rows with empty cells were filled by interpolate (30 of 145392 values)",
+        "4 times had several rows: 8 rows were merged into 4 (data.duplicates=mean)",
+        "30 missing rows filled (data.missing=interpolate): 30 of 145,392 values",
     )
     assert series.frame.shape == (145_392, 1)
     assert series.observed is not None

@@ -133,5 +133,5 @@ def test_the_data_are_printed_before_the_linear_fits(
     with pytest.raises(Interrupted):
         train(config)
     output = capsys.readouterr().out
-    assert "synthetic: 700 rows, 1 targets; windows: " in output
+    assert "synthetic: 700 rows, 1 target; windows: " in output
     assert output.endswith("fitting the linear models before the first step\n")

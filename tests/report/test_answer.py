@@ -130,8 +130,8 @@ def test_the_answer_to_a_study_with_known_differences(made: Made) -> None:
         assert f"`{arm}` trains clearly faster than `full` at look-back {look_backs}." in details
         assert f"The training time of `{arm}` falls below that of `full` near look-back {crossing} (int" in details
     assert "At look-back 96, the control `mean` is statistically indistinguishable from `full`" in details
-    assert "36 runs of 500 training steps, 4 passes over the data." in details
-    assert "converged quality" not in details
+    assert "36 runs of 500 training steps, 4 passes over the training data." in details
+    assert "too short" not in details
 
 
 def test_every_ratio_equals_that_of_the_results(made: Made) -> None:
@@ -221,16 +221,16 @@ def test_a_mechanism_that_is_faster_everywhere_has_no_crossing(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("steps", "best_step", "short"), [(124, 100, True), (125, 100, False), (500, 500, True), (500, 499, False)]
 )
-def test_short_runs_compare_cost_and_not_quality(tmp_path: Path, steps: int, best_step: int, short: bool) -> None:
+def test_trainings_too_short_to_judge_errors_are_named(tmp_path: Path, steps: int, best_step: int, short: bool) -> None:
     """A pass over the 8,000 training windows is 125 steps of 64."""
     sentences = everything(write_runs(tmp_path, *PAIR, steps=steps, best_step=best_step))
     text = "\n".join(sentences[:5])
     assert sentences[1].startswith(f"After {steps} training steps, `linear` and `full` are") == short
-    assert ("This compares cost, not converged quality: 2 of 2 runs" in text) == short
-    assert ("2 of 2 runs made less than one pass." in text) == (steps == 124)
-    assert ("2 of 2 runs were best at their last validated step." in text) == (steps == best_step)
+    assert ("2 of 2 trainings were too short to judge errors (2 " in text) == short
+    assert ("(2 below one pass): train longer, at least 125 steps." in text) == (steps == 124)
+    assert ("(2 still improving): train longer." in text) == (steps == best_step)
     assert "2 of 2 settings have one seed: another seed may differ." in sentences
-    assert any(" 1 pass over the data." in sentence for sentence in sentences) == (steps == 125)
+    assert any(" 1 pass over the training data." in sentence for sentence in sentences) == (steps == 125)
 
 
 def test_a_last_incomplete_step_does_not_make_a_pass_incomplete(tmp_path: Path) -> None:
@@ -238,8 +238,8 @@ def test_a_last_incomplete_step_does_not_make_a_pass_incomplete(tmp_path: Path) 
     for result in results:
         result["data"]["windows"]["train"] = 8031
     sentences = everything(write_results(tmp_path, *results))
-    assert "2 runs of 125 training steps, 0.996 passes over the data." in sentences
-    assert "converged quality" not in "\n".join(sentences)
+    assert "2 runs of 125 training steps, 99.6 % of one pass over the training data." in sentences
+    assert "too short" not in "\n".join(sentences)
 
 
 def test_without_window_errors_no_difference_is_claimed(tmp_path: Path) -> None:
@@ -268,20 +268,66 @@ def test_settings_with_one_seed_are_counted(tmp_path: Path) -> None:
     assert "1 of 2 settings have one seed: another seed may differ." in sentences
 
 
-def test_forecasts_without_attention_are_named(tmp_path: Path) -> None:
+def test_forecasts_without_attention_in_some_settings_are_counted(tmp_path: Path) -> None:
+    for name in ("full", "linear", "mean"):
+        write_run(tmp_path / name, result_of(name, share=0.5 if name == "mean" else 0.0), errors(0.4, 1))
+    text = "\n".join(everything(tmp_path))
+    assert "void" not in text
+    assert "In 2 of 3 settings, validation gave the encoder-decoder no weight: attention has no part in their" in text
+
+
+def test_without_any_weight_of_attention_the_comparison_is_void(tmp_path: Path) -> None:
     for name in ("full", "linear", "mean"):
         write_run(tmp_path / name, result_of(name, share=0.0), errors(0.4, 1))
     sentences, details = answer_of(tmp_path)
-    assert (
-        "In 3 of 3 settings, validation gave the encoder-decoder no weight: attention has no part in their forecasts."
-    ) in sentences
+    assert sentences[0] == (
+        "On etth1, horizon 96, the comparison of attention is void: validation gave the encoder-decoder no weight in "
+        "any setting, so no forecast uses attention."
+    )
+    assert not any("indistinguishable" in sentence or "not tested" in sentence for sentence in sentences)
     assert (
         "Forecast by the linear path alone: `full` at look-back 512, `linear` at look-back 512 and `mean` at look-back "
         "512."
     ) in details
     text = "\n".join([*sentences, *details])
-    assert "was not tested against the control `mean`: both forecasts are the linear path's." in text
+    assert "was not tested against the control `mean`: both forecasts use the linear path alone." in text
     assert "self-attention" not in text
+
+
+@pytest.mark.parametrize(("mse", "beaten"), [(0.41, False), (0.45, True)])
+def test_a_clearly_better_baseline_is_the_first_sentence(tmp_path: Path, mse: float, beaten: bool) -> None:
+    """The baseline's error is 0.38; a ratio of 1.1 counts."""
+    for name in ("full", "linear"):
+        level = mse if name == "full" else 0.5
+        write_run(tmp_path / name, result_of(name, mse=level), errors(level, 1))
+    sentences, details = answer_of(tmp_path)
+    first = (
+        "On etth1, horizon 96, every model is worse than linear (ridge): the best, `full`, has test MSE 0.4500 against "
+        "0.3800 (+18.4 %)."
+    )
+    assert (sentences[0] == first) == beaten
+    assert any(sentence.startswith("The lowest test MSE is") for sentence in sentences) != beaten
+    assert any(sentence.startswith("The lowest test MSE is") for sentence in details) == beaten
+
+
+def test_short_trainings_follow_a_decision_at_once(tmp_path: Path) -> None:
+    results = [result_of(name, share=0.0, mse=0.6, steps=30, best_step=10) for name in ("full", "linear")]
+    sentences = answer_of(write_results(tmp_path, *results)).sentences
+    assert "the comparison of attention is void" in sentences[0]
+    assert sentences[1].startswith("Every model is worse than linear (ridge)")
+    assert sentences[2] == (
+        "2 of 2 trainings were too short to judge errors (2 below one pass): train longer, at least 125 steps."
+    )
+
+
+def test_a_mechanism_without_clear_benefit_names_its_difference_from_the_control(tmp_path: Path) -> None:
+    runs = (("full", 96, 2, 1), ("mean", 96, 1, 1.0001), ("taylor", 96, 2, 1.0))
+    sentences = everything(write_runs(tmp_path, *runs))
+    found = (
+        r"At look-back 96, attention shows no clear benefit: `full` has [\d.]+ % (lower|higher) error than the control"
+    )
+    assert any(re.match(found, sentence) for sentence in sentences)
+    assert any(sentence.startswith("The control `mean` weights all positions equally") for sentence in sentences)
 
 
 def test_without_the_reference_mechanisms_are_compared_with_the_control(tmp_path: Path) -> None:

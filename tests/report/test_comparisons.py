@@ -28,7 +28,9 @@ from forecast.report.comparisons import (
     seed_spread,
 )
 from forecast.report.sections import Setting, sections_of
+from forecast.report.tables import FoldingTable
 from forecast.runs.read import FinishedRun, read_runs
+from tests.report.conftest import Made
 from tests.report.made import START, WINDOWS, errors, result_of, write_run
 
 SEEDS = range(100)
@@ -138,7 +140,7 @@ def test_settings_with_equal_seeds_are_rarely_called_different() -> None:
 def test_two_forecasts_of_the_linear_path_alone_are_not_tested() -> None:
     own, other = windows(errors(0.36, 1)), windows(errors(0.4, 2))
     both = compare(setting(0.36, share=0), setting(0.4, share=0), own, other)
-    assert (both.verdict, both.why) == (NOT_TESTED, "both forecasts are the linear path's")
+    assert (both.verdict, both.why) == (NOT_TESTED, "both forecasts use the linear path alone")
     assert compare(setting(0.36, share=0), setting(0.4, share=0.1), own, other).verdict == BETTER
     assert compare(setting(0.36, share=0), setting(0.4, share=0, look_back=96), own, other).verdict == BETTER
 
@@ -239,3 +241,16 @@ def test_the_linear_path_neither_adds_to_the_variance_between_seeds_nor_is_widen
     assert widened is not None
     half = 9.925 * 0.01 * 0.4 / 3**0.5
     assert widened.mean - widened.low == pytest.approx(np.hypot(half, alone.mean - alone.low), rel=1e-3)
+
+
+def test_the_method_of_the_intervals_is_folded_and_the_lowest_error_is_named(made: Made) -> None:
+    table = next(part for part in made.chapter.parts if getattr(part, "title", "") == "Compared window by window")
+    assert isinstance(table, FoldingTable)
+    assert any("bootstrap" in note for note in table.method)
+    assert not any("bootstrap" in note for note in table.notes)
+    document, text = (made.folder / f"report.{kind}" for kind in ("html", "md"))
+    assert "<details><summary>How the intervals are computed</summary>" in document.read_text(encoding="utf-8")
+    assert "circular block bootstrap" in text.read_text(encoding="utf-8")
+    against = {row[2] for row in table.cells}
+    assert len([name for name in against if name.startswith("lowest error: ")]) in (1, 2)
+    assert {"full", "mean"} < against

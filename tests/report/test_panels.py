@@ -1,12 +1,17 @@
-"""Names beside the points of a picture: readable where points crowd, within the panel at its edges."""
+"""Pictures: readable names where points crowd, fixed colours, and no difference where there is none."""
 
 from itertools import combinations
+from pathlib import Path
+from typing import Any
 
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.transforms import Bbox
 
-from forecast.report.pictures import new_panel, png
+from forecast.report.pictures import _styles, draw_pictures, new_panel, png
+from forecast.report.sections import sections_of
+from forecast.runs.read import read_runs
+from tests.report.made import BUSY, result_of, write_run
 
 CROWDED = [("96", 1.0, 1.0), ("97", 1.02, 1.0), ("720", 1.0, 1.01), ("2,880", 2.0, 1.5), ("2,881", 2.0, 1.5)]
 """Points whose names overlap if all are written above and to the right."""
@@ -115,3 +120,52 @@ def test_a_name_avoids_error_bars():
     (box,) = boxes(panel).values()
     (bar,) = panel.collections[0].get_paths()
     assert not panel.transData.transform_path(bar).intersects_bbox(box, filled=False)
+
+
+def test_a_mechanism_has_the_same_colour_and_marker_in_every_report(tmp_path: Path):
+    def style(folder: str, *names: str) -> dict[str, Any]:
+        for name in names:
+            write_run(tmp_path / folder / name, result_of(name))
+        (section,) = sections_of(read_runs([tmp_path / folder]).runs)
+        styles = _styles(section)
+        marks = [(each["color"], each["marker"]) for arm, each in styles.items() if arm]
+        assert len(set(marks)) == len(marks)
+        return styles["probsparse"]
+
+    assert style("two", "full", "probsparse") == style("four", "full", "linear", "mine", "probsparse", "mean")
+
+
+def test_equal_errors_do_not_look_different(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    shown = panels(monkeypatch, tmp_path, result_of("full", mse=0.4), result_of("linear", mse=0.4000001, train=200))
+    assert len(shown) == 3
+    for panel in shown:
+        low, high = panel.get_ylim()
+        assert high - low >= 0.004
+        assert panel.yaxis.get_major_formatter().get_offset() == ""
+
+
+def test_a_cost_with_a_single_point_has_no_picture(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """The picture with the most settings comes first and says how many are missing."""
+    load = {"train": BUSY, "inference": BUSY}
+    results = [result_of("full", load=load), result_of("linear", load={"train": BUSY}), result_of("mean")]
+    titles = [panel.get_title("left") for panel in panels(monkeypatch, tmp_path, *results)]
+    assert titles == [
+        "etth1, horizon 96: error against peak memory",
+        "etth1, horizon 96: error against inference time (1 of 3 settings have no comparable cost)",
+    ]
+
+
+def panels(monkeypatch: pytest.MonkeyPatch, root: Path, *results: dict[str, Any]) -> list[Axes]:
+    """Return the panels of the pictures of a report on the results."""
+    shown: list[Axes] = []
+
+    def keep(panel: Axes, *_: object) -> bytes:
+        shown.append(panel)
+        return b""
+
+    monkeypatch.setattr("forecast.report.pictures.png", keep)
+    for number, result in enumerate(results):
+        write_run(root / str(number), result)
+    (section,) = sections_of(read_runs([root]).runs)
+    list(draw_pictures(section))
+    return shown

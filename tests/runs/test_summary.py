@@ -164,8 +164,8 @@ def test_the_speed_is_one_line_with_units_without_figures_that_were_not_measured
 
 def test_a_busy_machine_is_a_warning_with_the_load_of_the_disturbed_stretches() -> None:
     text = busy_warning({**BUSY.figures("train"), **QUIET.figures("inference")})
-    assert text == "busy machine, the measured speed is too low (processors used by others: 0.76 in training)"
-    assert ": 0.76 in inference)" in str(busy_warning(BUSY.figures("inference")))
+    assert text == "busy machine, the measured speed is too low: other programs used 0.76 processors in training"
+    assert ": other programs used 0.76 processors in inference" in str(busy_warning(BUSY.figures("inference")))
     assert busy_warning({**QUIET.figures("train"), "inference_disturbed": math.nan}) is None
 
 

@@ -123,7 +123,7 @@ class StepProgress(Callback):
         metrics = trainer.callback_metrics
         facts = []
         if "train/loss" in metrics:
-            facts.append(f"loss {float(metrics['train/loss']):.4f}")
+            facts.append(f"training loss {float(metrics['train/loss']):.4f}")
         if "val/mse" in metrics:
             facts.append(f"validation MSE {float(metrics['val/mse']):.4f}")
         done, left = trainer.global_step - self._first, trainer.max_steps - trainer.global_step

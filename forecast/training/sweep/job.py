@@ -146,8 +146,10 @@ class Reporter(Protocol):
         """Show that a job is not started."""
 
 
-def run_job(sweep: Sweep, config: DictConfig, reporter: Reporter) -> float:
+def run_job(sweep: Sweep, config: DictConfig, reporter: Reporter, announced: set[str]) -> float:
     """Train one job, or read the result of a finished one, and return its objective.
+
+    `announced` are the printed lines on the data, which the jobs of one process print once.
 
     A job that fails or does not start returns NaN, which a search counts as a failed trial. An exception would make
     Hydra end the sweep without the other jobs and without the table.
@@ -161,7 +163,7 @@ def run_job(sweep: Sweep, config: DictConfig, reporter: Reporter) -> float:
         settings = Settings.parse(plain)
         check_one_process(settings.plain["trainer"])
         folder = job_folder(folder, settings, sweep.token)
-        result = _run(sweep, settings, overrides, words, folder, reporter)
+        result = _run(sweep, settings, overrides, words, folder, reporter, announced)
         return math.nan if result is None else _objective(sweep, folder, result)
     except Interrupted as end:
         print(f"{folder.name}: {end}", file=sys.stderr, flush=True)
@@ -175,7 +177,13 @@ def run_job(sweep: Sweep, config: DictConfig, reporter: Reporter) -> float:
 
 
 def _run(
-    sweep: Sweep, settings: Settings, overrides: Sequence[str], words: Sequence[str], folder: Path, reporter: Reporter
+    sweep: Sweep,
+    settings: Settings,
+    overrides: Sequence[str],
+    words: Sequence[str],
+    folder: Path,
+    reporter: Reporter,
+    announced: set[str],
 ) -> Mapping[str, Any] | None:
     """Return the result of a job, None if the time limit does not let it start."""
     describe(folder, words, settings.settled().plain, sweep.token)
@@ -197,7 +205,7 @@ def _run(
     else:
         reset_peak_memory(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
         with _typed(argv):
-            _, result = train(settings, folder=folder)
+            _, result = train(settings, folder=folder, announced=announced)
     (folder / FAILED).unlink(missing_ok=True)  # a second process may have failed on this folder meanwhile
     reporter.finished(folder.name, result, before=before)
     return result

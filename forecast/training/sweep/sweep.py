@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shlex
 import sys
 import time
 from argparse import Namespace
@@ -43,9 +44,10 @@ def run_sweep(arguments: Namespace, config: DictConfig, call: Callable[[Callable
     sweep, display = _prepare(arguments, config)
     print_table = report_search if sweep.search else report
     absent = [place for place in (sweep.folder, *sweep.folder.parents) if not place.exists()]
+    announced: set[str] = set()
     try:
         with display as reporter:
-            call(lambda config: run_job(sweep, config, reporter))
+            call(lambda config: run_job(sweep, config, reporter, announced))
     except InputError:
         _remove_empty(absent)
         raise
@@ -81,6 +83,7 @@ def _time_and_report(sweep: Sweep, *, again: bool) -> None:
         raise Interrupted("all jobs are done: run the same command again to time them in turn", number) from None
     finally:
         report_sweep(sweep.folder)
+        print(f"TensorBoard: tensorboard --logdir {shlex.quote(str(sweep.folder))}", flush=True)
 
 
 def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractContextManager[Reporter]]:

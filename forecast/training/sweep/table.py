@@ -29,9 +29,6 @@ HEADINGS = {
 }
 """Printed columns; the files have all columns."""
 
-NONE = "\N{EN DASH}"
-"""Standard deviation of a single seed."""
-
 BUSY = "!"
 """Marks a figure for which other processes used processors that the job needed, in at least one seed."""
 
@@ -59,8 +56,7 @@ def report(sweep: Path) -> None:
     _write(jobs.drop(columns=WITHIN), sweep / "jobs.csv")
     Console(width=max(Console().width, 120)).print(sweep_table(rows, jobs, sweep.name))
     print_unfinished(jobs)
-    print(f"sweep folder: {shlex.quote(str(sweep))} (sweep.csv, jobs.csv)")
-    print(f"view it: tensorboard --logdir {shlex.quote(str(sweep))}", flush=True)
+    print(f"sweep folder: {shlex.quote(str(sweep))} (sweep.csv, jobs.csv)", flush=True)
 
 
 def print_unfinished(jobs: pd.DataFrame) -> None:
@@ -96,8 +92,7 @@ def cell(name: str, row: Mapping[Any, Any]) -> str:
     if value is None or math.isnan(value):
         return ""
     if name in ("test_mse", "test_mae"):
-        around = f" ± {spread:.4f}" if not math.isnan(spread) else f" ± {NONE}" if row["row"] == "model" else ""
-        return f"{value:.4f}{around}"
+        return f"{value:.4f}" if math.isnan(spread) else f"{value:.4f} ± {spread:.4f}"
     match name:
         case "validation_mse":
             return f"{value:.4f}"

@@ -13,7 +13,7 @@ import torch
 from forecast.common.cli import ran_out_of_memory
 from forecast.common.errors import InputError
 from forecast.common.files import look_up, read_json, write_sealed
-from forecast.common.processes import run_python
+from forecast.common.processes import Child, Ended
 from forecast.common.timing import load_since, read_load
 from forecast.data.sources import described_data
 from forecast.data.windows import Batch, Windows
@@ -34,6 +34,12 @@ ROUNDS = 5
 
 MOST_ROUNDS = 2 * ROUNDS
 """Maximum rounds, if other processes disturb some of them."""
+
+PROGRESS = 20.0
+"""Seconds between two printed lines of progress."""
+
+ROUND_DONE = "round finished"
+"""Line that the timing process prints after each round."""
 
 WARM_UP = 2
 """Passes before the first round; they select kernels and allocate memory."""
@@ -67,7 +73,11 @@ def time_sweep(sweep: Path, seconds: float, files: Collection[str] = ()) -> None
         return
     if _is_done(sweep, facts, set(results)):
         return
-    print(f"timing {len(results)} settings in turn, {seconds:g} s each, longer if steps are slow", flush=True)
+    print(
+        f"timing {len(results)} settings in turn: {ROUNDS} to {MOST_ROUNDS} rounds, each setting at least "
+        f"{seconds:g} s in all, longer if steps are slow",
+        flush=True,
+    )
     reply = _time_in_process([folder for folder, _ in results.values()], seconds, device, files)
     if isinstance(reply, str):
         print(f"not timed in turn: {reply}", file=sys.stderr, flush=True)
@@ -123,11 +133,22 @@ def _time_in_process(
     """Return the reply of the process that times the folders' settings, or the reason for its failure."""
     threads = int(device.rpartition(", ")[2].removesuffix(THREADS)) if device.endswith(THREADS) else None
     request = {"folders": [str(folder) for folder in folders], "seconds": seconds, "files": sorted(files)}
-    ended = run_python("forecast.training.sweep.turns:time_in_turn", request, threads=threads)
+    with Child("forecast.training.sweep.turns:time_in_turn", request, threads=threads) as child:
+        ended = _wait(child)
     if ended.reply is not None:
         reply: dict[str, Any] = ended.reply
         return reply
     return ended.printed.splitlines()[-1] if ended.printed else f"its process ended with exit code {ended.code}"
+
+
+def _wait(child: Child) -> Ended:
+    """Wait for the process that times, and print a line of progress every `PROGRESS` seconds."""
+    while True:
+        try:
+            return child.wait(PROGRESS)
+        except TimeoutError:
+            done = child.printed.splitlines().count(ROUND_DONE)
+            print(f"timing: {done} rounds finished" if done else "timing: preparing the models", flush=True)
 
 
 @dataclass(frozen=True)
@@ -160,6 +181,7 @@ def time_in_turn(folders: Sequence[str], seconds: float, files: Collection[str] 
                 setting[name].append(stretches[-1])
         clean += not any(stretch["disturbed"] for stretch in stretches)
         done += 1
+        print(ROUND_DONE, flush=True)
     return {"settings": settings}
 
 

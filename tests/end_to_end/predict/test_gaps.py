@@ -50,8 +50,8 @@ def test_a_run_on_a_file_with_gaps_reports_repairs_and_excluded_windows(repaired
     whole = {"train": 430, "validation": 60, "test": 129}
     assert data["windows"] == {part: whole[part] - left_out[part] for part in PARTS}
     assert data["notes"][1:3] == [
-        "1 times had several rows: 2 rows were merged into 1 (mean)",
-        f"15 absent rows and 1 rows with empty cells were filled by {missing} (46 of 2100 values)",
+        "1 time had several rows: 2 rows were merged into 1 (data.duplicates=mean)",
+        f"15 missing rows and 1 row with empty cells filled (data.missing={missing}): 46 of 2,100 values",
     ]
     assert len(data["notes"]) == (4 if missing == "interpolate" else 3)
     for part in PARTS[1:]:
@@ -65,8 +65,8 @@ def test_the_input_is_repaired_by_the_policies_of_the_run(
 ) -> None:
     assert forecast(repaired.path, repaired.source, tmp_path / "next.csv") == 0
     out = capsys.readouterr().out
-    assert f"were filled by {repaired.config['data']['missing']} (46 of 2100 values)" in out
-    assert "2 rows were merged into 1 (mean)" in out
+    assert f"filled (data.missing={repaired.config['data']['missing']}): 46 of 2,100 values" in out
+    assert "2 rows were merged into 1 (data.duplicates=mean)" in out
     assert "ends in a gap" not in out
     assert dated(tmp_path / "next.csv").index[0] == pd.Timestamp(hourly()["date"].iloc[-1]) + pd.Timedelta(hours=1)
 

@@ -39,7 +39,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], list
     def replace(training: Callable[[dict[str, Any]], Any]) -> list[str]:
         called: list[str] = []
 
-        def instead(settings: Settings, *, folder: Path) -> Any:
+        def instead(settings: Settings, *, folder: Path, announced: set[str]) -> Any:
             called.append(folder.name)
             mse = training(settings.plain)
             return None, {"validation": {"scaled": {"mse": mse}}, "speed": {"train_windows_per_s": 10 * mse}}

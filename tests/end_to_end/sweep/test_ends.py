@@ -101,7 +101,7 @@ def test_a_signal_ends_the_sweep_with_its_table_and_the_same_command_continues(
 def test_the_settings_of_a_sweep_are_timed_in_turn_for_its_report(six: tuple[Path, Ended]) -> None:
     """One of two seeds per setting is timed: steps and forecasts in batches of the jobs' sizes."""
     folder, ended = six
-    assert "timing 3 settings in turn, 0.1 s each" in ended.out.getvalue()
+    assert "timing 3 settings in turn: 5 to 10 rounds, each setting at least 0.1 s in all" in ended.out.getvalue()
     settings = read(folder / "timing.json")["settings"]
     assert len({setting["key"] for setting in settings}) == 3
     for setting in settings:
@@ -123,8 +123,10 @@ def test_the_settings_of_a_sweep_are_timed_in_turn_for_its_report(six: tuple[Pat
 def test_a_sweep_ends_with_its_report(six: tuple[Path, Ended]) -> None:
     folder, ended = six
     output = ended.out.getvalue()
-    assert f"report: {folder / 'report.html'}" in output
-    assert "This compares cost, not converged quality" in output
+    places = [output.index(words) for words in ("sweep folder: ", f"report: {folder / 'report.html'}", "TensorBoard: ")]
+    assert places == sorted(places)
+    assert output.count("synthetic: 700 rows, ") == 1
+    assert "too short to judge errors" in output
     rows = {row["mechanism"]: row for row in read_rows(folder / "report.csv")}
     for name in ("full", "probsparse", "linear"):
         results = [read(folder / f"attention-{name}_seed-{seed}" / "result.json") for seed in (1, 2)]

@@ -46,9 +46,9 @@ def test_the_text_has_loss_validation_and_the_time_left(monkeypatch: pytest.Monk
     training = Training(monkeypatch, 100)
     for _ in range(10):
         training.step(2.0, loss=0.25)
-    assert training.text() == "loss 0.2500, 3 min 0 s left"
+    assert training.text() == "training loss 0.2500, 3 min 0 s left"
     training.validate(10.0, mse=0.125)
-    assert training.text() == "loss 0.2500, validation MSE 0.1250, 4 min 30 s left"
+    assert training.text() == "training loss 0.2500, validation MSE 0.1250, 4 min 30 s left"
 
 
 def test_a_terminal_shows_steps_of_the_total_and_no_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,8 +67,8 @@ def test_without_a_terminal_a_line_is_printed_once_a_minute(monkeypatch: pytest.
         training.step(5.0, loss=0.5)
     lines = [line for line in training.out.getvalue().splitlines() if line.startswith("step")]
     assert lines == [
-        "step 12 of 100: loss 0.5000, 7 min 20 s left",
-        "step 24 of 100: loss 0.5000, 6 min 20 s left",
+        "step 12 of 100: training loss 0.5000, 7 min 20 s left",
+        "step 24 of 100: training loss 0.5000, 6 min 20 s left",
     ]
 
 

@@ -111,6 +111,18 @@ def test_the_timing_uses_the_threads_of_the_jobs(sweep: Path, timer: Timer) -> N
     assert len(read_turns(sweep)) == 2
 
 
+def test_a_long_timing_prints_its_progress(
+    sweep: Path, timer: Timer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The process prints its rounds on standard error, as `answer` redirects it."""
+    monkeypatch.setattr(turns, "PROGRESS", 0.05)
+    rounds = (
+        f"import time\nfor _ in range(2): print({turns.ROUND_DONE!r}, file=sys.stderr, flush=True)\ntime.sleep(2)\n"
+    )
+    timer(sweep, rounds + ANSWER)
+    assert "timing: 2 rounds finished\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("program", "said"),
     [("sys.exit('no room here')", "no room here"), ("import os; os._exit(7)", "its process ended with exit code 7")],
