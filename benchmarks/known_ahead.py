@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -217,12 +217,19 @@ def tables(runs: pd.DataFrame, pairs: pd.DataFrame) -> str:
     """Return the tables of the record: with and without what is known ahead, and the share of attention."""
     if runs.empty:
         return "No run yet."
+    both = runs[runs["arm"].isin(("full", "without"))].groupby(["task", "seed"])["arm"].transform("count") == 2
+    return "\n\n".join(
+        [_worth(_means(runs[both.reindex(runs.index, fill_value=False)])), _attention(_means(runs), pairs)]
+    )
+
+
+def _means(runs: pd.DataFrame) -> Means:
+    """Return the mean of each number over the seeds, and their count."""
     means: Means = {}
     for (task, arm), rows in runs.groupby(["task", "arm"], sort=False):
         numbers = rows.mean(numeric_only=True).to_dict()
         means[str(task), str(arm)] = {str(name): float(value) for name, value in numbers.items()} | {"seeds": len(rows)}
-    intervals = {(str(row["task"]), str(row["arm"])): row for row in pairs.to_dict("records")}
-    return "\n\n".join([_worth(means), _attention(means, intervals)])
+    return means
 
 
 def _worth(means: Means) -> str:
@@ -242,7 +249,8 @@ def _worth(means: Means) -> str:
     return table(headings, rows)
 
 
-def _attention(means: Means, intervals: Mapping[tuple[str, str], Mapping[Hashable, Any]]) -> str:
+def _attention(means: Means, pairs: pd.DataFrame) -> str:
+    intervals = {(str(row["task"]), str(row["arm"])): row for row in pairs.to_dict("records")}
     headings = ("data", "attention", "test MAE", "seeds", "`full` is lower by", "99 % interval")
     rows = []
     for task in TASKS:

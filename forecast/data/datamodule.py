@@ -186,6 +186,13 @@ class ForecastData(lightning.LightningDataModule):
         look_back = choose_look_back(layout, context_length, horizon, period, len(self.source.targets))
         return replace(layout, look_back=look_back)
 
+    def _linear_notes(self) -> list[str]:
+        """Return a note if there are known covariates, but too many for the linear models."""
+        inputs = replace(self.layout, look_back=0).num_features(self.parts["train"].horizon)
+        if not inputs or self.layout.look_back is not None:
+            return []
+        return [f"the linear models read no known covariates: {inputs:,} inputs over the horizon are too many for them"]
+
     def _known(self, piece: slice) -> np.ndarray:
         """Return the known inputs of some rows, (N, F), float32."""
         series = self.source.series
@@ -216,7 +223,7 @@ class ForecastData(lightning.LightningDataModule):
             self.parts[part], self.left_out[part] = self._cut(table, rows, part)
 
     def _recipes(self, raw: np.ndarray) -> list[Recipe]:
-        """Return the recipes of the table: z-scores, calendar and, if values were filled, their mask."""
+        """Return the recipes of the table: z-scores, known inputs and, if values were filled, their mask."""
         series, columns, rows = self.source.series, self.source.columns, len(raw)
         recipes = [
             Recipe(rows, len(columns), np.float32, lambda piece: self.scaler.transform(raw[piece])),
@@ -245,7 +252,7 @@ class ForecastData(lightning.LightningDataModule):
         """The changes to the input, one line each."""
         series = self.source.series
         unknown = self.encoder.unknown_notes(decode_labels(series.frame[list(series.labels)], series.labels))
-        notes = (*series.notes, *unknown)
+        notes = (*series.notes, *unknown, *self._linear_notes())
         if not any(self.left_out.values()):
             return notes
         counts = ", ".join(f"{count:,} {part}" for part, count in self.left_out.items())

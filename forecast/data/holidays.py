@@ -134,6 +134,7 @@ def _years(first: int, last: int) -> range:
 @cache
 def _holidays_of(place: str, year: int) -> tuple[np.ndarray, bool]:
     """Return the holidays of a year as days since 1970, int64, and whether the library knows all of them."""
+    _check_place(place)  # the place may come from a manifest
     country, subdivision = _parts(place)
     with warnings.catch_warnings(record=True) as caught:  # the library warns of incomplete years
         warnings.simplefilter("always")

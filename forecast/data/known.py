@@ -1,7 +1,7 @@
 """Inputs whose future is known: numbers, booleans, categories and holidays, encoded for the model."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,11 @@ MOST_LABELS = 256
 SHOWN = 40
 """Largest number of characters of a label in a note."""
 
-MOST_FEATURES = 8192
+MOST_FEATURES = 2048
 """Largest number of known inputs that a linear model reads at once; its fit is cubic in it."""
 
-MOST_WEIGHTS = 2**25
-"""Largest number of weights of known inputs in a linear model, over all targets."""
+MOST_PRODUCTS = 2**26
+"""Largest number of products of the past or the horizon with known inputs, over all targets: 512 MiB in float64."""
 
 SEASONS = 7
 """Seasons before the forecast in which linear models read known covariates: a week of hours."""
@@ -50,14 +50,14 @@ class KnownLayout:
         Number of values of each categorical column, known and past, with 0 for *unknown*. The future of a past
         column is always unknown.
     look_back
-        Steps before the forecast whose known covariates linear models read.
+        Steps before the forecast whose known covariates linear models read; None: they read no known covariates.
     """
 
     num_calendar: int = 0
     num_dense: int = 0
     categories: tuple[int, ...] = ()
     past_categories: tuple[int, ...] = ()
-    look_back: int = 0
+    look_back: int | None = None
 
     @property
     def width(self) -> int:
@@ -68,11 +68,6 @@ class KnownLayout:
     def first_category(self) -> int:
         """Place of the first categorical column."""
         return self.num_calendar + self.num_dense
-
-    @property
-    def has_covariates(self) -> bool:
-        """Whether there are known covariates, besides the calendar."""
-        return bool(self.num_dense or self.categories)
 
     def future(self, known: Tensor) -> Tensor:
         """Return the known inputs of the horizon, (…, F), with *unknown* in the past categories."""
@@ -91,6 +86,8 @@ class KnownLayout:
 
     def num_features(self, horizon: int) -> int:
         """Return the number of known inputs that a linear model reads, M."""
+        if self.look_back is None:
+            return 0
         indicators = sum(values - 1 for values in self.categories)
         return self.num_dense * (self.look_back + horizon) + indicators * horizon
 
@@ -100,6 +97,7 @@ class KnownLayout:
         Numbers are read in the last `look_back` steps and the horizon. Categories are read in the horizon, as one
         indicator per label; an unknown value has none.
         """
+        assert self.look_back is not None
         first, last = self.num_calendar, self.first_category
         recent = past_known[:, past_known.shape[1] - self.look_back :, first:last]
         pieces = [torch.cat([recent, future_known[..., first:last]], 1).flatten(1)]
@@ -113,19 +111,16 @@ NO_COVARIATES = KnownLayout()
 """Layout without known covariates, for linear models that read none."""
 
 
-def choose_look_back(layout: KnownLayout, context_length: int, horizon: int, period: int, targets: int) -> int:
+def choose_look_back(layout: KnownLayout, context_length: int, horizon: int, period: int, targets: int) -> int | None:
     """Return the steps before the forecast whose known covariates linear models read.
 
-    They span `SEASONS` seasons of `period` steps and at least one horizon, inside the context. Fewer are read if
-    the weights would exceed `MOST_FEATURES` or `MOST_WEIGHTS`.
+    They span `SEASONS` seasons of `period` steps and at least one horizon, inside the context. Fewer are read where
+    the inputs would exceed `MOST_FEATURES` or `MOST_PRODUCTS`; None if the horizon alone exceeds them.
     """
-    most = min(MOST_FEATURES, MOST_WEIGHTS // (targets * horizon))
-    least = layout.num_features(horizon)
-    if least > most:
-        raise InputError(
-            f"data.known_covariates: {least // horizon} known inputs at each of {horizon} steps are {least:,} inputs "
-            f"of the linear models, which take {most:,}: name fewer columns, or lower horizon"
-        )
+    most = min(MOST_FEATURES, MOST_PRODUCTS // (targets * max(context_length, horizon)))
+    least = replace(layout, look_back=0).num_features(horizon)
+    if not 0 < least <= most:
+        return None
     if not layout.num_dense:
         return 0
     wanted = min(context_length, max(horizon, SEASONS * period))
@@ -291,34 +286,40 @@ def static_features(static: Mapping[str, Sequence[Any]], num_targets: int) -> np
 def check_copies(known: pd.DataFrame, targets: pd.DataFrame, horizon: int) -> None:
     """Raise InputError for a known covariate that is a target, or a target moved by fewer steps than the horizon.
 
-    Its future would contain the answer. Rows are compared by their changes from step to step, over all shifts, with
-    `SAME` as the least correlation. A column that is the target `horizon` or more steps before is allowed. Of a long
-    table the last `MOST_COMPARED` rows are compared.
+    Its future would contain the answer. The changes of two columns from step to step are compared, unmoved and at the
+    `CANDIDATES` shifts where they are most alike; a correlation of `SAME` makes a copy. A column that is the target
+    `horizon` or more steps before is allowed. Of a long table the last `MOST_COMPARED` rows are compared. A copy with
+    noise, or a curved function of the target, is not found.
     """
     known, targets = known.iloc[-MOST_COMPARED:], targets.iloc[-MOST_COMPARED:]
     size = len(known)
-    if size < 4:
+    if size <= LEAST_COMPARED:
         return
-    length = 2 * size
-    changes = {name: _spectrum(targets[name].to_numpy(np.float64), length) for name in targets.columns}
+    last = min(horizon, size - LEAST_COMPARED)
+    shifts = np.arange(LEAST_COMPARED - size, last)  # the column at t is the target at t - shift
+    overlap = 1 - np.abs(shifts) / size
+    spectra = {name: _spectrum(targets[name].to_numpy(np.float64), 2 * size) for name in targets.columns}
     for name in known.columns:
-        spectrum = _spectrum(known[name].to_numpy(np.float64), length)
-        for target, other in changes.items():
+        values = known[name].to_numpy(np.float64)
+        spectrum = _spectrum(values, 2 * size)
+        for target, other in spectra.items():
             if spectrum is None or other is None:
                 continue
-            correlation = np.fft.irfft(spectrum * other.conj(), length)  # at a shift s: sum of known(t) target(t - s)
-            later = correlation[:horizon]  # the column repeats the target s steps later
-            earlier = correlation[-(size // 2) :]
-            shifts = np.concatenate([np.arange(-(size // 2), 0), np.arange(len(later))])
-            overlap = 1 - np.abs(shifts) / size
-            scores = np.abs(np.concatenate([earlier, later])) / overlap
-            shift = int(shifts[int(scores.argmax())])
-            if _is_copy(known[name].to_numpy(np.float64), targets[target].to_numpy(np.float64), shift):
-                raise InputError(
-                    f"data.known_covariates: column {name!r} is the target {target!r}{_moved(shift)}, so its future "
-                    "contains the answer: leave it out, or name it in data.past_covariates"
-                )
+            correlation = np.fft.irfft(spectrum * other.conj(), 2 * size)  # at s: sum of known(t) target(t - s)
+            scores = np.abs(correlation[shifts]) / overlap
+            for shift in dict.fromkeys([0, *shifts[np.argsort(-scores)[:CANDIDATES]].tolist()]):
+                if _is_copy(values, targets[target].to_numpy(np.float64), shift):
+                    raise InputError(
+                        f"data.known_covariates: column {name!r} is the target {target!r}{_moved(shift)}, so its "
+                        "future contains the answer: leave it out, or name it in data.past_covariates"
+                    )
 
+
+CANDIDATES = 8
+"""Number of shifts at which two columns are compared in full."""
+
+LEAST_COMPARED = 30
+"""Least number of rows that a moved column and the target share."""
 
 MOST_COMPARED = 2**15
 """Largest number of rows in which a column is compared with the targets."""
@@ -339,7 +340,7 @@ def _is_copy(known: np.ndarray, target: np.ndarray, shift: int) -> bool:
     """Return whether the changes of `known` are those of `target` `shift` steps before, up to scale and rounding."""
     one, other = np.diff(known), np.diff(target)
     one, other = (one[shift:], other[: len(other) - shift]) if shift >= 0 else (one[:shift], other[-shift:])
-    if len(one) < 3 or one.std() == 0 or other.std() == 0:
+    if one.std() == 0 or other.std() == 0:
         return False
     return bool(abs(np.corrcoef(one, other)[0, 1]) >= SAME)
 
@@ -359,8 +360,9 @@ def _statistics(name: str, values: np.ndarray) -> tuple[float, float]:
         )
     if np.isin(values, (0.0, 1.0)).all():
         return 0.0, 1.0
-    deviation = float(values.std())
-    return float(values.mean()), deviation if deviation > 0 else 1.0
+    mean, deviation = float(values.mean()), float(values.std())
+    rounding = len(values) * np.finfo(np.float64).eps * abs(mean)  # a constant has a deviation of this size at most
+    return mean, deviation if deviation > rounding else 1.0
 
 
 def _seen(series: Series, name: str, train: slice) -> list[str]:

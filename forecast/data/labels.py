@@ -30,7 +30,7 @@ def encode_covariates(
         column = _without_blanks(table[name])
         if name in numeric:
             encoded[name] = column if pd.api.types.is_numeric_dtype(column.dtype) else column.map(_truth)
-        elif name in categorical or _is_text(column):
+        elif name in categorical or isinstance(table[name].dtype, pd.CategoricalDtype) or _is_text(column):
             codes, values = pd.factorize(column.map(label_of, na_action="ignore"), use_na_sentinel=True)
             labels[name] = tuple(str(value) for value in values)
             if bad := [label for label in labels[name] if not is_plain(label)]:
@@ -81,12 +81,15 @@ def _without_blanks(column: pd.Series) -> pd.Series:
 
 
 def _is_text(column: pd.Series) -> bool:
-    """Return whether the column holds text, and none of its cells is a number."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return True
+    """Return whether the column holds text, and none of its cells is a number, also with a comma."""
     if pd.api.types.infer_dtype(column, skipna=True) not in ("string", "mixed", "mixed-integer"):
         return False
-    return not pd.to_numeric(column, errors="coerce").notna().any()
+    numbers = pd.to_numeric(column, errors="coerce").notna()
+    return not (numbers.any() or column.dropna().astype(str).str.match(_NUMBER_LIKE).all())
+
+
+_NUMBER_LIKE = r"\s*[-+]?\d[\d.,' ]*$"
+"""Numbers with a decimal comma or a separator of thousands, which are mistakes and no labels."""
 
 
 def _is_boolean(column: pd.Series) -> bool:

@@ -55,7 +55,7 @@ def to_numbers(
             if name not in needed and np.isnan(values[:, place]).all():
                 useless.append((name, flaw))
     left_out = {name for name, _ in useless}
-    if useful := [str(name) for name in table.columns if name not in left_out]:
+    if useful := [str(name) for name in table.columns if name not in left_out and name not in covariates]:
         for _, flaw in useless:
             flaw.word = list_word("data.targets", useful)
     return values, flaws

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
+from forecast.common.text import counted
 from forecast.data.flaws import Flaw, refuse
 from forecast.data.frequency import resolve_frequency, shown_frequency
 from forecast.data.labels import decode_labels, encode_covariates
@@ -197,6 +198,7 @@ def series_from_frame(
     merged, panel_notes = _merged_series(table, times, time_column, chosen, targets, source, how)
     others = [name for name in chosen if name in covariates]
     table, labels = encode_covariates(table, others, categorical, rows, source, numeric)
+    row_notes = (*row_notes, *_label_notes(labels, categorical))
     beyond: tuple[Ahead, ...] = ()
     ahead = rows_ahead(table, times, targets)
     if ahead.any():  # later steps do not see these rows
@@ -241,6 +243,12 @@ def series_from_frame(
     notes = (*panel_notes, *row_notes, *column_notes, *time_notes, *marked_notes, *order_notes, *filled.notes)
     shown = None if shown == step else shown
     return Series(result, step, notes, filled.observed, policies, shown, merged, labels, beyond, time_format)
+
+
+def _label_notes(labels: Mapping[str, tuple[str, ...]], categorical: Sequence[str]) -> list[str]:
+    """Return a note for each column of text that is read as labels without being named."""
+    read = [(name, seen) for name, seen in labels.items() if name not in categorical]
+    return [f"{name!r} holds text and is read as {counted(len(seen), 'label')}" for name, seen in read]
 
 
 def read_known(

@@ -68,7 +68,8 @@ class _NormalEquations:
 
     `known` is K'K over windows (M, M), `mixed` X'K of each series (C, L, M), `known_cross` K'Y of each series
     (C, M, h); M is 0 without known covariates. Rows with missing targets are used as well (available cases): each
-    step's products with Y are scaled to the number of all rows.
+    step's products with Y are scaled to the number of rows. A row without any target is left out. With known
+    covariates, a window without any target is left out, so that X'X, X'K and K'K are of the same windows.
     """
 
     gram: Tensor
@@ -82,14 +83,15 @@ class _NormalEquations:
     @classmethod
     def of(cls, windows: Windows, look_back: int) -> "_NormalEquations":
         layout, horizon, series = windows.layout, windows.horizon, windows.num_targets
-        inputs = layout.num_features(horizon) if layout.has_covariates else 0
+        inputs = layout.num_features(horizon)
         shapes: list[tuple[int, ...]] = [(look_back, look_back), (look_back, horizon), (), (), (horizon,)]
         shapes += [(inputs, inputs), (series, look_back, inputs), (series, inputs, horizon), (series, 1, horizon)]
         gram, cross, energy, rows, targets, known, mixed, known_cross, series_targets = (
             torch.zeros(shape, dtype=torch.float64, device=windows.device) for shape in shapes
         )
-        count = 0
         for batch in windows.batches(512):
+            if inputs and batch.future_observed is not None:
+                batch = _with_targets(batch)
             past = batch.past[:, -look_back:, : windows.num_targets]
             mean = past.mean(1, keepdim=True)
             centered, future = past - mean, batch.future - mean
@@ -98,9 +100,12 @@ class _NormalEquations:
             observed = torch.ones_like(y, dtype=torch.bool)
             if batch.future_observed is not None:
                 observed = batch.future_observed.transpose(1, 2).flatten(0, 1)
-                usable = observed.any(1)
+                usable = observed.any(1) | (inputs > 0)
                 x, y, observed = x[usable], torch.where(observed, y, 0)[usable], observed[usable]
                 future = torch.where(batch.future_observed, future, 0)
+                series_targets += batch.future_observed.sum(0).T[:, None]
+            else:
+                series_targets += len(past)
             gram += (x.T @ x).double()
             cross += (x.T @ y).double()
             energy += y.double().square().sum()
@@ -111,12 +116,8 @@ class _NormalEquations:
                 known += (features.T @ features).double()
                 mixed += torch.einsum("btc,bm->ctm", centered, features).double()
                 known_cross += torch.einsum("bm,bhc->cmh", features, future).double()
-                count += len(past)
-                measured = torch.ones_like(batch.future[:, :, :1].expand_as(batch.future), dtype=torch.bool)
-                measured = measured if batch.future_observed is None else batch.future_observed
-                series_targets += measured.sum(0).T[:, None]
         cross = cross * (rows / targets.clamp(min=1))
-        known_cross = known_cross * (count / series_targets.clamp(min=1))
+        known_cross = known_cross * (rows / series / series_targets.clamp(min=1))
         return cls(gram, cross, energy, known, mixed, known_cross, layout)
 
     def squared_error(self, fitted: LinearMap) -> float:
@@ -127,6 +128,13 @@ class _NormalEquations:
             both = self.mixed.transpose(1, 2) @ weight  # (C, M, h)
             error += (fitted.known * (2 * both + self.known @ fitted.known - 2 * self.known_cross)).sum()
         return float(error + self.energy)
+
+
+def _with_targets(batch: Batch) -> Batch:
+    """Return the windows of a batch with at least one measured target."""
+    assert batch.future_observed is not None
+    some = batch.future_observed.any(2).any(1)
+    return Batch._make(None if part is None else part[some] for part in batch)
 
 
 class _Solutions:
@@ -213,7 +221,7 @@ def refit(train: Windows, ridge: Ridge) -> Ridge:
 def _thinning(train: Windows) -> int:
     """Return k such that the map is fitted on every k-th window."""
     look_back, layout = _look_back(train), train.layout
-    inputs = layout.num_features(train.horizon) if layout.has_covariates else 0
+    inputs = layout.num_features(train.horizon)
     columns = look_back + inputs
     operations = len(train) * (train.num_targets * look_back * (columns + train.horizon) + inputs * columns)
     return max(1, round(operations / FIT_OPERATIONS))

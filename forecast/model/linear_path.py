@@ -20,7 +20,7 @@ class LinearPath(nn.Module):
     ) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(context_length, horizon))
-        self.layout = layout if layout is not None and layout.has_covariates else None
+        self.layout = layout if layout is not None and layout.num_features(horizon) else None
         known = None if self.layout is None else torch.zeros(num_targets, self.layout.num_features(horizon), horizon)
         self.known_weight = None if known is None else nn.Parameter(known)
 

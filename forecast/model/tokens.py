@@ -1,7 +1,7 @@
 """Tokens: one per step, or one per patch."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +17,8 @@ class Sizes:
 
     `num_known` counts all columns F of the known inputs. Of them, `num_known_covariates` are numbers beside the
     calendar; `known_categories` and `past_categories` have the number of values of each categorical column.
-    `known_look_back` is the stretch of known covariates before the forecast that the linear path reads. `num_static` is
-    S, the width of the static covariates of a target.
+    `known_look_back` is the stretch of known covariates before the forecast that the linear path reads; None: it reads
+    no known covariates. `num_static` is S, the width of the static covariates of a target.
     """
 
     num_targets: int
@@ -29,16 +29,22 @@ class Sizes:
     num_known_covariates: int = 0
     known_categories: list[int] = field(default_factory=list)
     past_categories: list[int] = field(default_factory=list)
-    known_look_back: int = 0
+    known_look_back: int | None = None
     num_static: int = 0
 
     def __post_init__(self) -> None:
         values = [*self.known_categories, *self.past_categories]
         if not all(isinstance(value, int) and 1 <= value <= MOST_VALUES for value in values):
             raise ValueError(f"numbers of category values must be from 1 to {MOST_VALUES}: {values[:12]}")
-        others = (self.num_known_covariates, self.known_look_back, self.num_static, self.layout.num_calendar)
-        if min(others) < 0 or self.known_look_back > self.context_length:
+        recent = self.known_look_back or 0
+        others = (self.num_known_covariates, recent, self.num_static, self.layout.num_calendar)
+        if min(others) < 0 or recent > self.context_length:
             raise ValueError("numbers of known inputs are negative, or exceed the look-back")
+
+    def with_look_back(self, context_length: int) -> "Sizes":
+        """Return the sizes at another look-back; known covariates are read within it."""
+        recent = None if self.known_look_back is None else min(self.known_look_back, context_length)
+        return replace(self, context_length=context_length, known_look_back=recent)
 
     @property
     def layout(self) -> KnownLayout:
@@ -103,7 +109,7 @@ class StepEmbedding(nn.Module):
     """One token per step: the sum of a convolution over three values, a linear map of known inputs, and the position.
 
     Differs from the paper in: the convolution is causal, with the oldest step repeated, not centered and circular, so
-    that no step sees a later one; known inputs are calendar cycles, embedded by one linear map.
+    that no step sees a later one; one linear map embeds the known inputs, the calendar and the known covariates.
     """
 
     def __init__(self, num_channels: int, num_known: int, d_model: int, dropout: float) -> None:

@@ -61,7 +61,7 @@ def _lengths(made: Preparation, shrink: int) -> list[int]:
 
 def peer_of(made: Preparation, windows: Windows, batch: int) -> Peer:
     """Return the model at this look-back with a batch of windows and an allocated optimizer state."""
-    sizes = replace(made.architecture.sizes, context_length=windows.context_length)
+    sizes = made.architecture.sizes.with_look_back(windows.context_length)
     network = replace(made.architecture, sizes=sizes).build().to(made.device)
     network.checkpoint_activations(made.settings.training.activation_checkpointing)
     loss_of = loss_by_name(made.settings.loss)

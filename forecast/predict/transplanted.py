@@ -58,8 +58,7 @@ def changed(architecture: Architecture, attention: Variant | None, context_lengt
         mechanism = {"name": attention.name, **attention.arguments}
         mechanisms = replace(mechanisms, encoder=mechanism, decoder=mechanism)
     if context_length is not None:
-        recent = min(sizes.known_look_back, context_length)
-        sizes = replace(sizes, context_length=context_length, known_look_back=recent)
+        sizes = sizes.with_look_back(context_length)
     return replace(architecture, mechanisms=mechanisms, sizes=sizes)
 
 

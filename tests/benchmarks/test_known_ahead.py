@@ -73,6 +73,6 @@ def test_the_tables_compare_with_and_without() -> None:
     rows += [{"task": "epf_np", "arm": "mean", "seed": 1, **numbers}]
     pairs = [{"task": "epf_np", "arm": "mean", "mean": 1.23, "low": -0.5, "high": 3.0}]
     text = tables(pd.DataFrame(rows), pd.DataFrame(pairs))
-    assert "| `epf_np`, 24 | 0.7500 | 0.6000 | 0.5000 | 0.3000 | 2 | -50.0 % | -40.0 % |" in text
+    assert "| `epf_np`, 24 | 0.7500 | 0.6000 | 0.5000 | 0.3000 | 1 | -50.0 % | -40.0 % |" in text
     assert "| `epf_np` | `mean` | 0.3000 | 1 | 1.2 % | -0.5 to 3.0 % |" in text
     assert "| `epf_np` | linear path of `full` | 0.4000 | 2 |" in text

@@ -38,6 +38,7 @@ def test_numbers_are_scaled_by_the_training_rows_and_booleans_are_not() -> None:
     encoder = fitted(["wind", "promo"], wind=wind, promo=np.arange(ROWS) % 3 == 0)
     assert encoder.mean == [wind[TRAIN].mean(), 0.0]
     assert encoder.scale == [wind[TRAIN].std(), 1.0]
+    assert fitted(["flat"], flat=np.full(ROWS, 0.1)).scale == [1.0]  # its deviation is 1e-17
     dense = encoder.dense(pd.DataFrame({"wind": [wind[TRAIN].mean() + wind[TRAIN].std()], "promo": [1.0]}))
     np.testing.assert_allclose(dense, [[1, 1]], rtol=1e-6)
 
@@ -120,9 +121,14 @@ def test_linear_models_read_a_week_of_hours_at_least_a_horizon_and_at_most_the_c
     assert choose_look_back(layout, 512, 336, 24, 1) == 336
     assert choose_look_back(layout, 96, 336, 24, 1) == 96
     assert choose_look_back(KnownLayout(6, 0, (3,)), 512, 24, 24, 1) == 0
-    assert choose_look_back(KnownLayout(6, 20), 4096, 336, 24, 1) == MOST_FEATURES // 20 - 336
-    with pytest.raises(InputError, match="30 known inputs at each of 336 steps are 10,080 inputs"):
-        choose_look_back(KnownLayout(6, 30), 512, 336, 24, 1)
+    assert choose_look_back(KnownLayout(6), 512, 24, 24, 1) is None
+    assert choose_look_back(KnownLayout(6, 5), 4096, 336, 24, 1) == MOST_FEATURES // 5 - 336
+
+
+def test_linear_models_read_no_known_covariates_if_the_horizon_alone_has_too_many() -> None:
+    assert choose_look_back(KnownLayout(6, 30), 512, 336, 24, 1) is None
+    assert choose_look_back(KnownLayout(6, 1), 720, 336, 24, 862) is None
+    assert choose_look_back(KnownLayout(6, 1), 720, 24, 24, 321) is not None
 
 
 SIGNAL = np.random.default_rng(1).standard_normal(200).cumsum()
@@ -138,9 +144,24 @@ def test_a_target_moved_by_less_than_the_horizon_is_a_copy(shift: int, factor: f
     assert words[shift] in str(caught.value)
 
 
+def test_a_copy_with_a_season_is_found_unmoved() -> None:
+    hour = np.arange(2000)
+    day = np.maximum(0, np.sin(hour * np.pi / 12)) * (1 + np.sin(hour * np.pi / 2000)).clip(0)
+    with pytest.raises(InputError, match="'x' is the target 'y', so"):
+        check_copies(pd.DataFrame({"x": day}), pd.DataFrame({"y": day}), horizon=24)
+
+
+def test_few_shared_rows_make_no_copy() -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        one, other = generator.standard_normal((2, 400)).cumsum(1).round()
+        check_copies(pd.DataFrame({"x": one}), pd.DataFrame({"y": other}), horizon=398)
+
+
 @pytest.mark.parametrize("shift", [12, 40])
 def test_a_target_of_a_horizon_before_is_known(shift: int) -> None:
-    check_copies(pd.DataFrame({"x": np.roll(SIGNAL, shift)}), pd.DataFrame({"y": SIGNAL}), horizon=12)
+    before = np.concatenate([np.random.default_rng(4).standard_normal(shift), SIGNAL[:-shift]])
+    check_copies(pd.DataFrame({"x": before}), pd.DataFrame({"y": SIGNAL}), horizon=12)
 
 
 def test_a_noisy_forecast_of_the_target_and_constants_are_no_copies() -> None:

@@ -43,6 +43,25 @@ def test_text_with_a_number_in_it_is_no_category() -> None:
     assert encoded(["n/a", "1.5", "2", "3"]) == (["n/a", "1.5", "2", "3"], None)  # refused later, by its row
 
 
+@pytest.mark.parametrize("values", [["60,0", "70,5", "1.000,5", "-3,0"], ["1 000", "2 000", "3", "4"]])
+def test_numbers_with_a_comma_are_no_category(values: list[object]) -> None:
+    assert encoded(values)[1] is None  # refused later, by its row
+
+
+def test_pandas_categories_are_labels() -> None:
+    frame = pd.DataFrame({"x": pd.Categorical([1, 2, 1, 2])})
+    assert encode_covariates(frame, ["x"], [], ROWS, "a.csv")[1] == {"x": ("1", "2")}
+
+
+def test_a_line_says_which_columns_of_text_are_read_as_labels() -> None:
+    frame = pd.DataFrame(
+        {"date": pd.date_range("2024-01-01", periods=4, freq="h"), "load": [1.0, 2, 3, 4], "kind": list("abab")}
+    )
+    roles = {"columns": ["load", "kind"], "covariates": ["kind"], "known": ["kind"]}
+    assert series_from_frame(frame, **roles).notes == ("'kind' holds text and is read as 2 labels",)
+    assert series_from_frame(frame, **roles, categorical=["kind"]).notes == ()
+
+
 def test_labels_with_control_characters_are_refused_by_row() -> None:
     with pytest.raises(InputError, match=r"a\.csv, column 'x', row 4: the label"):
         encoded(["a", "b", "c\x1b[31m", "d"])

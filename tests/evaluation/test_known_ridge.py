@@ -112,9 +112,15 @@ def test_a_forecast_adds_the_known_inputs_of_each_series() -> None:
         torch.testing.assert_close(forecast[..., series], wanted)
 
 
-def test_scattered_gaps_hardly_change_the_weights() -> None:
+@pytest.mark.parametrize("kind", ["scattered", "weekends"])
+def test_gaps_hardly_change_the_weights(kind: str) -> None:
     observed = torch.rand(ROWS, TARGETS, generator=torch.Generator().manual_seed(1)) > 0.1
+    if kind == "weekends":  # whole horizons without a value
+        observed = (torch.arange(ROWS) % 20 < 14)[:, None].expand(ROWS, TARGETS).clone()
     whole, gaps = (fit_ridge(*split(mask)) for mask in (None, observed))
+    batch = split()[1].batch(torch.arange(len(split()[1])))
+    errors = [float((ridge(batch) - batch.future).square().mean()) for ridge in (whole, gaps)]
+    assert errors[1] < 1.2 * errors[0]
     assert whole.known is not None
     assert gaps.known is not None
     assert float((whole.known - gaps.known).norm() / whole.known.norm()) < 0.15

@@ -111,7 +111,7 @@ GOOD = {
     "rows out of order": Case(
         past,
         (lambda: future().sample(frac=1, random_state=1),),
-        says=r"known0\.csv: \d+ rows were out of order: sorted by date",
+        says=r"known0\.csv: \d+ rows out of order: sorted by date",
     ),
     "columns in another order": Case(past, (lambda: future()[["kind", "tariff", "date", "promo", "wind speed"]],)),
     "extra columns": Case(past, (lambda: future().assign(remark="x", second=future()["date"]),)),
@@ -183,7 +183,7 @@ GOOD = {
         (doubled(future, 3, **{"wind speed": 2 + future()["wind speed"][3], "kind": "d"}),),
         equals=at(3, "wind speed", 1 + future()["wind speed"][3]),
         duplicates="mean",
-        says=r"known0\.csv: 1 times had several rows: 2 rows were merged into 1 \(mean\)",
+        says=r"known0\.csv: 1 time had several rows: 2 rows were merged into 1 \(data.duplicates=mean\)",
     ),
     "a date twice, last": Case(
         past,
