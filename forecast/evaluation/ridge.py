@@ -1,6 +1,7 @@
 """Ridge regression in closed form: a baseline of every result, and a possible start of the model's linear path."""
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Self
 
 import torch
@@ -120,6 +121,11 @@ class _NormalEquations:
         known_cross = known_cross * (rows / series / series_targets.clamp(min=1))
         return cls(gram, cross, energy, known, mixed, known_cross, layout)
 
+    def without_known(self) -> "_NormalEquations":
+        """Return the equations without known inputs."""
+        none = self.known[:0, :0], self.mixed[..., :0], self.known_cross[:, :0]
+        return _NormalEquations(self.gram, self.cross, self.energy, *none, NO_COVARIATES)
+
     def squared_error(self, fitted: LinearMap) -> float:
         """Return the sum of squared errors over the rows, all of whose targets must be measured."""
         weight = fitted.weight
@@ -178,25 +184,29 @@ def fit_ridge(train: Windows, validation: Windows) -> Ridge:
     """Fit a linear map in closed form on `train`, with the penalty in `PENALTIES` that is best on `validation`.
 
     The look-back is the context length, at most `MAX_LOOK_BACK` steps. Each penalty is scored on every measured target
-    of `validation`: through the normal equations, or directly in windows with missing targets.
+    of `validation`: through the normal equations, or directly in windows with missing targets. Known inputs are read
+    only if the best map with them is better there than the best one without: the effect of a temperature changes its
+    sign over the year, and a linear map of it can be worse than none.
 
     References
     ----------
     Hoerl and Kennard, "Ridge regression", Technometrics 12 (1970).
     """
     every, look_back = _thinning(train), _look_back(train)
-    solutions = _Solutions(_NormalEquations.of(train.every(every), look_back))
+    fitted = _NormalEquations.of(train.every(every), look_back)
+    maps = [_Solutions(fitted), *([_Solutions(fitted.without_known())] if len(fitted.known) else [])]
     whole, partial = _split_by_gaps(validation)
     scored = _NormalEquations.of(whole, look_back)
 
-    def error(penalty: float) -> float:
+    def error(candidate: tuple[_Solutions, float]) -> float:
+        solutions, penalty = candidate
         fitted = solutions.fit(penalty)
         squares = scored.squared_error(fitted)
         if len(partial):
             squares += float(evaluate(fitted, partial, 512).sums.squared.sum())
         return squares
 
-    return _ridge(solutions, min(PENALTIES.tolist(), key=error), every)
+    return _ridge(*min(product(maps, PENALTIES.tolist()), key=error), every)
 
 
 def _split_by_gaps(windows: Windows) -> tuple[Windows, Windows]:
@@ -214,8 +224,9 @@ def _split_by_gaps(windows: Windows) -> tuple[Windows, Windows]:
 
 @torch.inference_mode()
 def refit(train: Windows, ridge: Ridge) -> Ridge:
-    """Fit the map of `ridge` on other windows, with the same penalty."""
-    return _ridge(_Solutions(_NormalEquations.of(train, ridge.look_back)), ridge.penalty, ridge.every)
+    """Fit the map of `ridge` on other windows, with the same penalty and inputs."""
+    fitted = _NormalEquations.of(train, ridge.look_back)
+    return _ridge(_Solutions(fitted if ridge.known is not None else fitted.without_known()), ridge.penalty, ridge.every)
 
 
 def _thinning(train: Windows) -> int:

@@ -9,7 +9,7 @@ import torch
 from forecast.data.known import KnownLayout
 from forecast.data.windows import Windows, start_rows
 from forecast.evaluation.linear_start import fit_maps
-from forecast.evaluation.ridge import PENALTIES, LinearMap, fit_ridge
+from forecast.evaluation.ridge import PENALTIES, LinearMap, fit_ridge, refit
 
 CONTEXT, HORIZON, TARGETS, ROWS = 8, 3, 2, 400
 LAYOUT = KnownLayout(num_calendar=1, num_dense=2, categories=(3,), look_back=2)
@@ -110,6 +110,17 @@ def test_a_forecast_adds_the_known_inputs_of_each_series() -> None:
     for series in range(TARGETS):
         wanted = features @ known[series] + mean[:, series : series + 1]
         torch.testing.assert_close(forecast[..., series], wanted)
+
+
+def test_known_inputs_that_do_not_help_on_validation_are_not_read() -> None:
+    train, validation = split()
+    turned = replace(validation, known=validation.known * torch.tensor([1.0, -1, -1, 0]))  # effects change their sign
+    ridge = fit_ridge(train, turned)
+    assert ridge.known is None
+    assert torch.equal(refit(train, ridge).weight, ridge.weight)
+    blind = fit_ridge(*(replace(windows, layout=KnownLayout(4)) for windows in (train, turned)))
+    torch.testing.assert_close(ridge.weight, blind.weight, atol=1e-4, rtol=1e-3)
+    assert fit_ridge(train, validation).known is not None
 
 
 @pytest.mark.parametrize("kind", ["scattered", "weekends"])
