@@ -1,6 +1,7 @@
 """Public holidays of a country or a part of it, as inputs that are known in advance."""
 
 import difflib
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -106,7 +107,12 @@ class Holidays:
         return np.column_stack([is_holiday[days + shift - first] for shift in shifts]).astype(np.float64)
 
     def notes(self, index: pd.DatetimeIndex) -> tuple[str, ...]:
-        """Return a note if the library lacks holidays in years of `index`."""
+        """Return a line on the place and the number of its holidays, and one if the library lacks years of `index`."""
+        counted = int(np.unique(_dates(index)[self.features(index)[:, 0] > 0]).size)
+        found = (f"holidays of {_country(self.place)} ({self.place}): {counted:,} days in the table",)
+        return (*found, *self._lacking(index))
+
+    def _lacking(self, index: pd.DatetimeIndex) -> tuple[str, ...]:
         days = _dates(index)
         years = _years(days.min(), days.max()) if len(days) else range(0)
         lacking = [year for year in years if not _holidays_of(self.place, year)[1]]
@@ -114,6 +120,12 @@ class Holidays:
             return ()
         span = str(lacking[0]) if len(lacking) == 1 else f"{len(lacking)} years from {lacking[0]} to {lacking[-1]}"
         return (f"holidays of {self.place}: the library lacks some or all of {span}",)
+
+
+def _country(place: str) -> str:
+    """Return the English name of the country of a place."""
+    name = type(_library().country_holidays(_parts(place)[0])).__mro__[1].__name__
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
 
 
 def _counted(days: int) -> str:

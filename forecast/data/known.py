@@ -207,7 +207,10 @@ class KnownEncoder:
                 shown = [repr(label if len(label) <= SHOWN else f"{label[:SHOWN]}…") for label in unknown.unique()]
                 listed = ", ".join(shown[:3]) + (" …" if len(shown) > 3 else "")
                 values, count = ("1 value", "counts") if len(unknown) == 1 else (f"{len(unknown):,} values", "count")
-                notes.append(f"{values} of {name!r} not seen in training {count} as unknown: {listed}")
+                trained = ", ".join(map(repr, seen[:5])) + (" …" if len(seen) > 5 else "")
+                notes.append(
+                    f"{values} of {name!r} not seen in training {count} as unknown: {listed} (training has {trained})"
+                )
         return notes
 
     def check_range(self, frame: pd.DataFrame, source: str) -> None:

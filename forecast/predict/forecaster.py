@@ -60,8 +60,8 @@ class Forecaster:
         Run folder or exported file that the model was loaded from.
     """
 
-    model: Model
-    scaler: Scaler
+    model: Model = field(repr=False)
+    scaler: Scaler = field(repr=False)
     targets: list[str]
     past_covariates: list[str]
     time_column: str
@@ -75,7 +75,7 @@ class Forecaster:
     merges_series: bool = False
     path: Path | None = None
     known_covariates: list[str] = field(default_factory=list)
-    encoder: KnownEncoder = field(default_factory=KnownEncoder)
+    encoder: KnownEncoder = field(default_factory=KnownEncoder, repr=False)
     holidays: Holidays | None = None
     time_format: TimeFormat = PLAIN
 
@@ -283,7 +283,10 @@ class Forecaster:
     def _with_known(self, series: Series, table: pd.DataFrame, source: str) -> Series:
         """Return the series with a table of known covariates, whose values count first."""
         if not self.known_covariates:
-            raise InputError(f"{source}: the model has no known covariates: leave this table out")
+            raise InputError(
+                f"{source}: the model has no known covariates: leave this table out, or name a run "
+                "that was trained with data.known_covariates"
+            )
         if not isinstance(table, pd.DataFrame):
             raise InputError(f"{source} must be a DataFrame: this is a {type(table).__name__}")
         table, notes = tidy_names(table, source)

@@ -122,5 +122,6 @@ def _absence(found: pd.DataFrame, empty: np.ndarray, dates: pd.DatetimeIndex, cl
     where = f"{len(missing)} dates, {missing[0]} to {missing[-1]}" if len(missing) > 1 else f"{missing[0]}"
     return (
         f"no values of {listed} for {where}{clue}: the model needs its known covariates over the whole horizon: add "
-        "rows with these dates and empty targets to the input, or give them in a second table"
+        "rows with these dates and empty targets to the input, or give them in a second table, or train with a shorter "
+        "horizon"
     )

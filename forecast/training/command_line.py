@@ -95,7 +95,7 @@ EXAMPLES = {
 
 COMMON = {
     "data/csv.yaml": "path",
-    "data/_file.yaml": "targets",
+    "data/_file.yaml": "targets known_covariates",
     "config.yaml": "context_length horizon seed output_dir resume",
     "training/default.yaml": "max_epochs batch_size",
     "optimizer/adamw.yaml": "lr",

@@ -81,25 +81,37 @@ def test_years_that_the_library_does_not_know_have_a_note_and_no_warning(place: 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         features = Holidays.parse(place, 1, 1).features(index)
-        (note,) = Holidays.parse(place).notes(index)
-        assert Holidays.parse(place).notes(index[2:3]) == ()
-        assert Holidays.parse(place).notes(index[:0]) == ()
+        _, note = Holidays.parse(place).notes(index)
+        assert len(Holidays.parse(place).notes(index[2:3])) == len(Holidays.parse(place).notes(index[:0])) == 1
     assert (features.shape, features[[0, 3]].sum()) == ((4, 3), 0)
     assert note.startswith(f"holidays of {place}: the library lacks some or all of ")
-    assert Holidays.parse(place).notes(index[:1])[0].endswith("some or all of 1678")
+    assert Holidays.parse(place).notes(index[:1])[1].endswith("some or all of 1678")
+
+
+@pytest.mark.parametrize(
+    ("place", "line"),
+    [
+        ("BY", "holidays of Belarus (BY): 1 days in the table"),
+        ("DE-BY", "holidays of Germany (DE-BY): 2 days in the table"),
+        ("US-CA", "holidays of United States (US-CA): 1 days in the table"),
+    ],
+)
+def test_a_line_names_the_country_and_the_number_of_days(place: str, line: str) -> None:
+    assert Holidays.parse(place).notes(pd.date_range("2024-01-01", "2024-01-06 23:00", freq="h"))[0] == line
 
 
 def test_years_of_which_the_library_warns_have_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    def incomplete(*names: Any, years: int, **options: Any) -> Any:
+    def incomplete(*names: Any, years: int = 2024, **options: Any) -> Any:
         if years < 2001:
             warnings.warn("Requested Holidays are available only from 2001", UserWarning, stacklevel=2)
         return library.country_holidays(*names, years=years, **options)
 
-    monkeypatch.setattr(module, "_library", lambda: SimpleNamespace(country_holidays=incomplete))
+    known = {"country_holidays": incomplete, "list_supported_countries": library.list_supported_countries}
+    monkeypatch.setattr(module, "_library", lambda: SimpleNamespace(**known))
     module._holidays_of.cache_clear()
     notes = Holidays("DE").notes(pd.date_range("1999-06-01", "2003-06-01", freq="D"))
     module._holidays_of.cache_clear()
-    assert notes == ("holidays of DE: the library lacks some or all of 2 years from 1999 to 2000",)
+    assert notes[1:] == ("holidays of DE: the library lacks some or all of 2 years from 1999 to 2000",)
 
 
 @pytest.mark.parametrize(

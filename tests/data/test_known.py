@@ -51,7 +51,7 @@ def test_a_label_outside_the_training_rows_is_unknown() -> None:
     numbered = encoder.numbered(pd.DataFrame({"kind": [0.0, 1, 2, np.nan]}), {"kind": ("c", "b", "a")}, past=False)
     assert numbered.ravel().tolist() == [0, 2, 1, 0]
     (note,) = encoder.unknown_notes(pd.DataFrame({"kind": ["a", "c", "c", None]}))
-    assert note == "2 values of 'kind' not seen in training count as unknown: 'c'"
+    assert note == "2 values of 'kind' not seen in training count as unknown: 'c' (training has 'a', 'b')"
 
 
 def test_a_categorical_past_covariate_has_no_place_among_the_known_numbers() -> None:

@@ -168,13 +168,16 @@ GOOD = {
         says=r"12 values of 'kind' not seen in training count as unknown: '\w', '\w'",
     ),
     "numbers where training has labels": Case(
-        past, (recoded(future, "kind", lambda _: 1),), equals=recoded(future, "kind", lambda _: "other"), says="'1'$"
+        past,
+        (recoded(future, "kind", lambda _: 1),),
+        equals=recoded(future, "kind", lambda _: "other"),
+        says=r"'1' \(training has 'a'",
     ),
     "a fraction where training has numbered labels": Case(
-        past, (at(3, "tariff", 1.5),), equals=at(3, "tariff", "other"), says="1 value of 'tariff' .*'1.5'$"
+        past, (at(3, "tariff", 1.5),), equals=at(3, "tariff", "other"), says="1 value of 'tariff' .*'1.5' \\(training"
     ),
     "a long unknown label": Case(
-        past, (at(3, "kind", "d" * 500),), equals=at(3, "kind", "other"), says=rf"unknown: '{'d' * 40}…'$"
+        past, (at(3, "kind", "d" * 500),), equals=at(3, "kind", "other"), says=rf"unknown: '{'d' * 40}…' \(training"
     ),
     "an unknown label of the past before the look-back": Case(replaced(past, FEW + 1, "kind", "d")),
     # --- doubled dates
