@@ -185,11 +185,11 @@ def series_from_frame(
     time_format = time_format.acting_on(table[time_column])
     table, time_format, joined_notes = join_hours(table, time_format, rows, source)
     column_notes = (*name_notes, *column_notes, *joined_notes)
-    chosen = _choose(table, time_column, columns, source)
     for name in covariates:
         if name == time_column:
             raise InputError(f"{source}: {name!r} is the time column, not a covariate: its calendar is always an input")
-        _check_present(name, chosen, source, "data.past_covariates or data.known_covariates")
+        _check_present(name, list(table.columns), source, "data.past_covariates or data.known_covariates")
+    chosen = _choose(table, time_column, columns, source)
     where = f"{source}, column {time_column!r}"
     times, time_notes = parse_times(table[time_column], rows, where, time_format.date_format)
     targets = [name for name in chosen if name not in covariates]

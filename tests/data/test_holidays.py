@@ -91,7 +91,7 @@ def test_years_that_the_library_does_not_know_have_a_note_and_no_warning(place: 
 @pytest.mark.parametrize(
     ("place", "line"),
     [
-        ("BY", "holidays of Belarus (BY): 1 days in the table"),
+        ("BY", "holidays of Belarus (BY): 2 days in the table"),
         ("DE-BY", "holidays of Germany (DE-BY): 2 days in the table"),
         ("US-CA", "holidays of United States (US-CA): 1 days in the table"),
     ],
