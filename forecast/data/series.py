@@ -62,6 +62,8 @@ class Series:
         Known covariates after the last target value; the first table with a value counts.
     time_format
         The layout and format of the times, as they were read.
+    unread
+        Columns of the input that have no role.
     """
 
     frame: pd.DataFrame
@@ -74,6 +76,7 @@ class Series:
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ahead: tuple[Ahead, ...] = ()
     time_format: TimeFormat = PLAIN
+    unread: tuple[str, ...] = ()
 
     @property
     def measured(self) -> pd.DataFrame:
@@ -186,6 +189,7 @@ def series_from_frame(
     table, time_format, joined_notes = join_hours(table, time_format, rows, source)
     column_notes = (*name_notes, *column_notes, *joined_notes)
     chosen = _choose(table, time_column, columns, source)
+    without_role = [name for name in table.columns if name not in (time_column, *chosen)]
     for name in covariates:
         if name == time_column:
             raise InputError(f"{source}: {name!r} is the time column, not a covariate: its calendar is always an input")
@@ -242,7 +246,8 @@ def series_from_frame(
     result = pd.DataFrame(np.asfortranarray(filled.values), index=index, columns=chosen, copy=False)
     notes = (*panel_notes, *row_notes, *column_notes, *time_notes, *marked_notes, *order_notes, *filled.notes)
     shown = None if shown == step else shown
-    return Series(result, step, notes, filled.observed, policies, shown, merged, labels, beyond, time_format)
+    ignored = tuple(name for name in without_role if name not in merged)
+    return Series(result, step, notes, filled.observed, policies, shown, merged, labels, beyond, time_format, ignored)
 
 
 def _label_notes(labels: Mapping[str, tuple[str, ...]], categorical: Sequence[str]) -> list[str]:
