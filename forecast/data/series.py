@@ -417,7 +417,7 @@ def _choose(table: pd.DataFrame, time_column: str, columns: Sequence[str] | None
         return chosen
     chosen = [str(name) for name in columns]
     for name in chosen:
-        _check_present(name, list(table.columns), source, "data.targets or the covariates")
+        _check_present(name, list(table.columns), source, "data.targets, data.past_covariates or data.known_covariates")
     if time_column in chosen or len(set(chosen)) < len(chosen) or not chosen:
         raise InputError(
             f"{source}: columns {chosen} are empty, repeat a column or include the time column: "
