@@ -82,6 +82,6 @@ def _query_features(query: Tensor) -> Tensor:
 
 def _key_features(key: Tensor, hidden: Tensor | None) -> Tensor:
     key = key.to(at_least_float32(key))
-    small = key.clamp(min=LOWEST_KEY, max=0).add_(KEY_EXPONENT).exp_()
+    small = key.clamp(min=LOWEST_KEY, max=0.0).add_(KEY_EXPONENT).exp_()
     features = torch.add(small, key.relu(), alpha=math.exp(KEY_EXPONENT))
     return features if hidden is None else features.masked_fill_(hidden, 0)

@@ -45,7 +45,7 @@ def mask_per_query(candidate: Candidate) -> float | None:
 
 
 def empty_row(candidate: Candidate) -> float:
-    """Return exact zeros for a query without a key to attend to, with finite gradients (inf if they are not)."""
+    """Return exact zeros for a query without a key to attend to; the error is inf if a gradient is not finite."""
     values = []
     for causal in candidate.forms:
         attention = candidate.build(causal=causal)

@@ -2,6 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import getsourcefile
+from pathlib import Path
+from traceback import extract_tb
 
 import torch
 
@@ -34,7 +37,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of a check on a mechanism: a value, or an error message."""
+    """Result of a check on a mechanism: a value, or an error message with its file and line."""
 
     mechanism: str
     check: Check
@@ -90,4 +93,12 @@ def _measure(check: Check, candidate: Candidate) -> Finding:
         return Finding(candidate.name, check, check.measure(candidate))
     except Exception as error:
         message = f"{type(error).__name__}: {error}".strip().splitlines()[0]
-        return Finding(candidate.name, check, torch.nan, message)
+        return Finding(candidate.name, check, torch.nan, f"{message}, {_place(error, candidate)}")
+
+
+def _place(error: Exception, candidate: Candidate) -> str:
+    """Return file and line of the last call in the mechanism's own file, or else of the last call of all."""
+    own = getsourcefile(candidate.kind.attend)
+    frames = extract_tb(error.__traceback__)
+    frame = next((frame for frame in reversed(frames) if frame.filename == own), frames[-1])
+    return f"{Path(frame.filename).name} line {frame.lineno}"

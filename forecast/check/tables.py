@@ -41,6 +41,9 @@ def write_markdown(path: Path, candidates: Sequence[Candidate]) -> None:
     write_between(path, BEGIN, END, markdown(candidates))
 
 
+NAMED = 3
+"""Largest number of checks that the line of an error names."""
+
 NOT_PROMISED = "\N{EN DASH}"
 
 
@@ -72,11 +75,25 @@ def measured_table(findings: Sequence[Sequence[Finding]]) -> Table:
     return Table("", headings, cells)
 
 
-def failure(finding: Finding) -> str:
-    """Return the line of a failed check."""
+def failures(findings: Sequence[Finding]) -> list[str]:
+    """Return a line for each failed check of a mechanism; checks that end with the same error share one line."""
+    failed = [finding for finding in findings if not finding.passed]
+    checks = {finding.error: [each.check.name for each in failed if each.error == finding.error] for finding in failed}
+    lines = [
+        _error_line(finding, checks[finding.error]) if finding.error else _value_line(finding) for finding in failed
+    ]
+    return list(dict.fromkeys(lines))
+
+
+def _value_line(finding: Finding) -> str:
     check = finding.check
-    reason = finding.error or f"{short(finding.value)} is not within {short(check.bound)}"
+    reason = f"{short(finding.value)} is not within {short(check.bound)}"
     return f"fail: attention={finding.mechanism}: {check.name}: {reason} (promised: {check.promise})"
+
+
+def _error_line(finding: Finding, checks: Sequence[str]) -> str:
+    more = f" and {len(checks) - NAMED} more checks" if len(checks) > NAMED else ""
+    return f"fail: attention={finding.mechanism}: {'; '.join(checks[:NAMED])}{more}: {finding.error}"
 
 
 def short(value: float | None) -> str:

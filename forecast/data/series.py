@@ -62,6 +62,8 @@ class Series:
         Known covariates after the last target value; the first table with a value counts.
     time_format
         The layout and format of the times, as they were read.
+    unread
+        Columns of the input that have no role.
     """
 
     frame: pd.DataFrame
@@ -74,6 +76,7 @@ class Series:
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ahead: tuple[Ahead, ...] = ()
     time_format: TimeFormat = PLAIN
+    unread: tuple[str, ...] = ()
 
     @property
     def measured(self) -> pd.DataFrame:
@@ -190,6 +193,7 @@ def series_from_frame(
             raise InputError(f"{source}: {name!r} is the time column, not a covariate: its calendar is always an input")
         _check_present(name, list(table.columns), source, "data.past_covariates or data.known_covariates")
     chosen = _choose(table, time_column, columns, source)
+    without_role = [name for name in table.columns if name not in (time_column, *chosen)]
     where = f"{source}, column {time_column!r}"
     times, time_notes = parse_times(table[time_column], rows, where, time_format.date_format)
     targets = [name for name in chosen if name not in covariates]
@@ -242,7 +246,8 @@ def series_from_frame(
     result = pd.DataFrame(np.asfortranarray(filled.values), index=index, columns=chosen, copy=False)
     notes = (*panel_notes, *row_notes, *column_notes, *time_notes, *marked_notes, *order_notes, *filled.notes)
     shown = None if shown == step else shown
-    return Series(result, step, notes, filled.observed, policies, shown, merged, labels, beyond, time_format)
+    ignored = tuple(name for name in without_role if name not in merged)
+    return Series(result, step, notes, filled.observed, policies, shown, merged, labels, beyond, time_format, ignored)
 
 
 def _label_notes(labels: Mapping[str, tuple[str, ...]], categorical: Sequence[str]) -> list[str]:
@@ -412,7 +417,7 @@ def _choose(table: pd.DataFrame, time_column: str, columns: Sequence[str] | None
         return chosen
     chosen = [str(name) for name in columns]
     for name in chosen:
-        _check_present(name, list(table.columns), source, "data.targets or the covariates")
+        _check_present(name, list(table.columns), source, "data.targets, data.past_covariates or data.known_covariates")
     if time_column in chosen or len(set(chosen)) < len(chosen) or not chosen:
         raise InputError(
             f"{source}: columns {chosen} are empty, repeat a column or include the time column: "

@@ -23,7 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--run", default="latest", help="folder of a finished run (default: latest, the last one started in outputs/)"
     )
     parser.add_argument("--output", required=True, type=Path, help='.onnx (pip install -e ".[export]") or .pt2 file')
-    parser.add_argument("--input", type=Path, help="table to compare on (default: the data of the run)")
+    parser.add_argument(
+        "--input",
+        type=Path,
+        help="table to compare on (default: the data of the run; random rows if its file is not in data/)",
+    )
     options = parser.parse_args(arguments)
     return finish(lambda: export(options.run, options.output, options.input))
 
@@ -61,7 +65,7 @@ def export(run: str, output: Path, source: Path | None = None) -> None:
     content = WRITERS[output.suffix](captured, facts_of(manifest, captured.batch))
     exported = open_bytes(content, output)
     difference = largest_difference(forecaster.model, exported, windows, forecaster.target_scale, captured.batch)
-    result = f"{difference:.1e} standard deviations over {len(windows.past)} windows of {origin} (bound {BOUND:.0e})"
+    result = f"{difference:.1e} standard deviations (bound {BOUND:.0e}) over {len(windows.past)} windows of {origin}"
     if not difference <= BOUND:
         raise ParityError(f"{output}: not written, its forecasts differ from those of {folder.path} by {result}")
     with replacing(output) as file:

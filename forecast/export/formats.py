@@ -98,7 +98,9 @@ def to_onnx(captured: Captured, facts: Mapping[str, Any]) -> bytes:
         cause: BaseException = error
         while cause.__cause__ is not None:  # the last one names the operation
             cause = cause.__cause__
-        raise InputError(f"the model has no ONNX form ({first_line(cause)}): choose a .pt2 file") from None
+        raise InputError(
+            f"the model has no ONNX form ({first_line(cause).partition('. ')[0]}): choose a .pt2 file"
+        ) from None
     assert written is not None
     written.model.metadata_props[FACTS] = json.dumps(facts)
     return sealed(written.model_proto.SerializeToString(), ".onnx")

@@ -73,7 +73,7 @@ def series_of(run: Run, forecaster: Forecaster, source: Path | None) -> tuple[Se
     reason = f"{run.path} names no readable data"
     if path is not None:
         reason = f"the file of {run.path} is not in data/ or FORECAST_DATA_DIR: use --input to compare on it"
-    return random_series(forecaster), f"random rows ({reason})"
+    return random_series(forecaster), f"random rows, since {reason}"
 
 
 def random_series(forecaster: Forecaster) -> Series:

@@ -41,7 +41,9 @@ class TrainingSettings:
     batch_size: int = option("Windows in a training step, over all processes.", unit="windows", least=1)
     evaluation_batch_size: int = option("Windows in a forecast batch of an evaluation.", unit="windows", least=1)
     evaluation_stride: int = option(
-        "Keep every n-th validation and test window, counted back from the last.", unit="windows", least=1
+        "Keep every n-th validation and test window, counted back from the last; at most the horizon.",
+        unit="windows",
+        least=1,
     )
     first_origin: int | None = option(
         "Row of the first training target; null: the first with a whole look-back.", unit="row", least=1

@@ -29,6 +29,9 @@ HEADINGS = ("forecast", "MSE", "MAE", "MSE (units)", "MAE (units)", "MASE", "ski
 PREFERRED = 1e-3
 """Least relative advantage in MSE of a baseline over the model that causes a warning."""
 
+FEW_STEPS = 100
+"""Number of steps below which a training without a gain is no evidence against the model."""
+
 STRETCHES = {"train": "training", "inference": "inference"}
 """Prefix of the figures of each timed stretch, and its name."""
 
@@ -82,8 +85,9 @@ def row_name(row: str, result: Mapping[str, Any]) -> str:
 
 
 def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
-    """Return a row of test scores per forecaster, by `HEADINGS`."""
-    rows = {"model": result, "linear_path": result["linear_path"], **result["baselines"]}
+    """Return a row of test scores per forecaster, by `HEADINGS`; none for a linear path that the model lacks."""
+    path = {} if result["linear_path"] is None else {"linear_path": result["linear_path"]}
+    rows = {"model": result, **path, **result["baselines"]}
     naive = result["baselines"]["seasonal_naive"]
     cells = []
     for name, row in rows.items():
@@ -144,7 +148,8 @@ def best_line(result: Mapping[str, Any]) -> str:
     best, steps, share = (result["model"].get(key) for key in ("best_step", "steps", "share"))
     line = f"Best step {best:,} of {steps:,}{ENDS.get(result['status'], '')}"
     if best == 0:
-        return f"{line}: training added nothing beyond chance, so the forecast is the linear path's start."
+        few = f" {steps} steps are too few to judge a training." if steps < FEW_STEPS else ""
+        return f"{line}: training added nothing beyond chance, so the forecast is the linear path's start.{few}"
     if share is None:
         return f"{line}."
     percent = f"{100 * share:.0f}", f"{100 - 100 * share:.0f}"

@@ -9,6 +9,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import hydra
@@ -105,6 +106,9 @@ COMMON = {
 PLACES = {"decoder_attention": "attention, if the decoder's differs", "cross_attention": "attention"}
 """Places that take the choices of another group."""
 
+WIDTH = 120
+"""Largest number of characters in a line of the help's groups."""
+
 HIDDEN = ("training", "callbacks", "logger")
 """Groups of a single choice."""
 
@@ -147,7 +151,7 @@ def _group_lines() -> list[str]:
     for group, choices in groups().items():
         if group not in HIDDEN:
             marked = [f"*{choice}" if choice == defaults.get(group) else choice for choice in choices]
-            lines.append(f"  {group:<27} {' '.join(marked)}")
+            lines += wrap(f"  {group:<27} {' '.join(marked)}", WIDTH, subsequent_indent=" " * 30)
     for place, other in PLACES.items():
         default = f"; default {defaults[place]}" if defaults[place] else ""
         lines.append(f"  {f'attention@{place}':<27} choices of {other}{default}")

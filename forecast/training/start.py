@@ -3,7 +3,7 @@
 import shlex
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,9 @@ from forecast.common.cli import naming_what_to_make_smaller
 from forecast.common.errors import InputError, Interrupted, signal_behind
 from forecast.common.files import folder_lock, gone, write_sealed
 from forecast.common.group import Group
-from forecast.common.text import counted
+from forecast.common.text import counted, shown
 from forecast.data.datamodule import ForecastData
-from forecast.data.sources import resume_words
+from forecast.data.sources import Source, resume_words
 from forecast.model.informer import Informer
 from forecast.runs.checkpoint import checkpoints
 from forecast.runs.results import PARTS
@@ -110,7 +110,7 @@ def _new_folder(settings: Settings, resume: bool | str, stack: ExitStack) -> Run
 
 
 def announce_data(settings: Settings, announced: set[str], data: ForecastData, network: Informer) -> None:
-    """Print the size of data and model before the linear models are fitted, which takes a while for many series.
+    """Print size and roles of the data, and the size of the model, before the linear models are fitted.
 
     Lines on the data that are in `announced` are not repeated; new ones are added.
     """
@@ -121,12 +121,38 @@ def announce_data(settings: Settings, announced: set[str], data: ForecastData, n
     parameters = sum(parameter.numel() for parameter in network.parameters())
     size = f"{len(data.index):,} rows, {counted(len(data.source.targets), 'target')}; windows: {windows}"
     placement = [str(data.placement)] if data.placement.is_notable else []
-    for line in (*data.notes, size, *placement):
+    for line in (*data.notes, size, *roles_lines(data.source), *placement):
         if line not in announced:
             print(f"{name}: {line}")
             announced.add(line)
     print(f"{settings.model['name']}, attention {settings.attention['name']}: {parameters:,} parameters")
     print("fitting the linear models before the first step", flush=True)
+
+
+NAMED = 12
+"""Largest number of columns of a role that are printed by name."""
+
+
+def roles_lines(source: Source) -> list[str]:
+    """Return a line with the columns of each role, unless all are targets, and one with the columns without a role."""
+    inputs = {
+        "past covariates": source.past_covariates,
+        "known covariates": source.known_covariates,
+        "static covariates": list(source.static),
+    }
+    given = {role: names for role, names in inputs.items() if names}
+    unread = [f"columns not read: {_named(source.series.unread)}"] if source.series.unread else []
+    if not given and not unread:
+        return []
+    return [
+        "; ".join(f"{role}: {_named(names)}" for role, names in {"targets": source.targets, **given}.items()),
+        *unread,
+    ]
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(shown(name) for name in names[:NAMED]) + more
 
 
 def announce_start(prepared: Preparation, run: Run, resumed: Mapping[str, Any] | None, group: Group) -> None:

@@ -22,7 +22,7 @@ from tests.support.small import ROOT
 def test_every_mechanism_passes_all_checks(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     printed = capsys.readouterr().out
-    assert printed.rstrip().endswith(f"all {len(CHECKS)} checks pass for {', '.join(available())}")
+    assert printed.rstrip().endswith(f"all promised checks pass for {', '.join(available())}")
     for check in CHECKS:
         assert f"│ {check.name} " in printed
     for name in available():
@@ -77,10 +77,28 @@ def test_a_mechanism_that_raises_fails_that_check_and_others_still_run(
     assert main(["full", "mean"]) == 1
     printed = capsys.readouterr().out
     lines = [line for line in printed.splitlines() if line.startswith("fail:")]
-    names = ["masked = cut", "cross lengths", "B = H = L = 1"]
-    for line, name in zip(lines, names, strict=True):
-        assert line.startswith(f"fail: attention=mean: {name}: RuntimeError: a sequence of one (promised: ")
+    raised = Raises.attend.__code__.co_firstlineno + 2
+    assert lines == [
+        "fail: attention=mean: masked = cut; cross lengths; B = H = L = 1: RuntimeError: a sequence of one, "
+        f"test_check.py line {raised}"
+    ]
     assert printed.count("✗ error") == 3
+
+
+class Misspelt(MeanAttention):
+    def attend(self, *inputs: Tensor | None) -> Tensor:
+        return valeu  # type: ignore[name-defined] # noqa: F821
+
+
+def test_the_same_error_in_many_checks_is_one_line_with_its_place(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replace_mean(monkeypatch, Misspelt)
+    assert main(["mean", "--quiet"]) == 1
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("fail: attention=mean: output, float32; gradient, float32; output, bfloat16 and ")
+    place = f"test_check.py line {Misspelt.attend.__code__.co_firstlineno + 1}"
+    assert line.endswith(f" more checks: NameError: name 'valeu' is not defined, {place}")
 
 
 def test_names_are_checked_once_each_in_their_order(capsys: pytest.CaptureFixture[str]) -> None:

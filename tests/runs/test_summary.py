@@ -84,7 +84,7 @@ def test_the_seasonal_naive_names_its_season_and_a_better_last_value_gets_its_ow
 
 
 def test_the_caption_has_two_lines() -> None:
-    lines = printed(naive=row(0.5)).rstrip().splitlines()
+    lines = printed(naive=row(0.5), path=row(0.3)).rstrip().splitlines()
     assert [line.split(":")[0].strip() for line in lines[-3:]] == [lines[-3], "MSE, MAE", "skill"]
     assert lines[-3].startswith("└")
 
@@ -126,8 +126,17 @@ def test_each_warning_is_a_line_with_a_prefix_however_narrow_the_output(
 def test_an_absent_row_is_none_and_leaves_no_skill() -> None:
     text = printed(naive=None)
     assert line(text, "seasonal naive") == ["none"] * 6
-    assert line(text, "its linear path alone") == ["none"] * 6
     assert line(text, "last value")[-1] == "none"
+
+
+def test_a_model_without_a_linear_path_has_no_row_for_it() -> None:
+    assert "its linear path alone" not in printed(naive=row(0.5))
+
+
+@pytest.mark.parametrize(("steps", "said"), [(30, True), (99, True), (100, False)])
+def test_few_steps_without_a_gain_prove_nothing(steps: int, said: bool) -> None:
+    text = best_line(ended(best_step=0, steps=steps))
+    assert text.endswith(f" {steps} steps are too few to judge a training.") is said
 
 
 def test_a_seasonal_naive_without_error_leaves_no_skill() -> None:

@@ -44,6 +44,19 @@ def test_the_command_line_is_imported_without_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=120).returncode == 0
 
 
+@pytest.mark.usefixtures("signals_and_threads")
+def test_a_flag_that_does_not_exist_is_refused_with_the_form_of_an_option(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["train.py", "--epochs", "5"])
+    with pytest.raises(SystemExit, match="2"):
+        command_line.main()
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert error.startswith("error: --epochs: no such flag: write an option as name=value without dashes, such as ")
+    assert error.count("\n") == 1
+
+
 def test_every_example_composes() -> None:
     assert len(EXAMPLES) == 4
     for example in EXAMPLES:
@@ -52,7 +65,8 @@ def test_every_example_composes() -> None:
 
 
 def test_each_group_has_its_files_as_choices_and_a_marked_default(shown: list[str]) -> None:
-    lines = {line.split()[0]: line.split()[1:] for line in shown if line.startswith("  ")}
+    whole = "\n".join(shown).replace("\n" + 30 * " ", " ").splitlines()  # long lists of choices are wrapped
+    lines = {line.split()[0]: line.split()[1:] for line in whole if line.startswith("  ")}
     config = compose_words([])
     for folder in (folder for folder in CONF.iterdir() if folder.is_dir()):
         files = sorted(file.stem for file in folder.glob("*.yaml") if not file.stem.startswith("_"))

@@ -109,7 +109,12 @@ REFUSED = {
 
 def read_command_line() -> Namespace:
     """Return the command line from Hydra's parser, with overrides at any position."""
-    arguments = get_args_parser().parse_intermixed_args()
+    arguments, unknown = get_args_parser().parse_known_intermixed_args()
+    if unknown:
+        raise InputError(
+            f"{unknown[0]}: no such flag: write an option as name=value without dashes, such as training.max_epochs=5; "
+            "python train.py --help lists them"
+        )
     for name, reason in REFUSED.items():
         if (value := getattr(arguments, name)) is not None:
             raise InputError(f"--{name.replace('_', '-')} {value}: {reason}")

@@ -1,0 +1,44 @@
+"""The printed lines at the start of a training."""
+
+from pathlib import Path
+
+import pytest
+
+from forecast.data.settings import DataSettings
+from forecast.data.sources import load_source
+from forecast.training.start import roles_lines
+from tests.support.small import compose, hourly
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        ([], []),
+        (["data.targets=[load,oil,air]"], []),
+        (["data.targets=[load]"], ["targets: load", "columns not read: oil, air"]),
+        (
+            ["data.targets=[load]", "data.past_covariates=[oil]"],
+            ["targets: load; past covariates: oil", "columns not read: air"],
+        ),
+        (
+            ["data.past_covariates=[oil]", "data.known_covariates=[air]"],
+            ["targets: load; past covariates: oil; known covariates: air"],
+        ),
+    ],
+)
+def test_the_columns_of_each_role_and_those_not_read_are_printed(
+    words: list[str], lines: list[str], tmp_path: Path
+) -> None:
+    hourly().to_csv(tmp_path / "my.csv", index=False)
+    config = compose("data=csv", f"data.path={tmp_path / 'my.csv'}", *words)
+    assert roles_lines(load_source(DataSettings.parse(config["data"]))) == lines
+
+
+def test_long_lists_of_columns_are_cut(tmp_path: Path) -> None:
+    table = hourly()
+    for number in range(20):
+        table[f"more_{number}"] = table["load"]
+    table.to_csv(tmp_path / "my.csv", index=False)
+    config = compose("data=csv", f"data.path={tmp_path / 'my.csv'}", "data.targets=[load]")
+    lines = roles_lines(load_source(DataSettings.parse(config["data"])))
+    assert lines[1].endswith("more_8, more_9 and 10 more")
