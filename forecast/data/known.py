@@ -32,6 +32,9 @@ MOST_FEATURES = 2048
 MOST_PRODUCTS = 2**26
 """Largest number of products of the past or the horizon with known inputs, over all targets: 512 MiB in float64."""
 
+UNSEEN = "not seen in training"
+"""Words of a note on labels that training does not have."""
+
 SEASONS = 7
 """Seasons before the forecast in which linear models read known covariates: a week of hours."""
 
@@ -208,9 +211,7 @@ class KnownEncoder:
                 listed = ", ".join(shown[:3]) + (" …" if len(shown) > 3 else "")
                 values, count = ("1 value", "counts") if len(unknown) == 1 else (f"{len(unknown):,} values", "count")
                 trained = ", ".join(map(repr, seen[:5])) + (" …" if len(seen) > 5 else "")
-                notes.append(
-                    f"{values} of {name!r} not seen in training {count} as unknown: {listed} (training has {trained})"
-                )
+                notes.append(f"{values} of {name!r} {UNSEEN} {count} as unknown: {listed} (training has {trained})")
         return notes
 
     def check_range(self, frame: pd.DataFrame, source: str) -> None:

@@ -1,6 +1,7 @@
 """Forecast a table with a trained run, without Lightning."""
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from forecast.common.text import is_plain
 from forecast.data.calendar import calendar_features, future_index
 from forecast.data.clock import Clock
 from forecast.data.holidays import Holidays
-from forecast.data.known import KnownEncoder, known_inputs
+from forecast.data.known import UNSEEN, KnownEncoder, known_inputs
 from forecast.data.labels import decode_labels
 from forecast.data.repair import Policies
 from forecast.data.scaler import Scaler
@@ -223,6 +224,8 @@ class Forecaster:
         InputError
             If columns, frequency or time zone differ from training, values are invalid or far outside the range of
             training, or `frame` has fewer than `context_length` rows.
+        UserWarning
+            A warning, not an error: if labels of a category do not occur in training and count as unknown.
         MissingKnown
             If known covariates of the horizon are missing. Its `template` is a table to fill in, for `known`.
         NotFiniteError
@@ -231,11 +234,20 @@ class Forecaster:
         series = frame if isinstance(frame, Series) else self._checked(self._table(frame), "the frame")
         if known is not None:
             series = self._with_known(series, known, "the known table")
+        if not isinstance(frame, Series):
+            self._warn_of_unknown(series)
         context, dates = self.context(series)
         with torch.inference_mode():
             values = self.model(*context)[0].numpy()
         check_forecast(values, dates, self.targets)
         return pd.DataFrame(values, index=dates, columns=self.targets)
+
+    def _warn_of_unknown(self, series: Series) -> None:
+        """Warn of labels that training has not seen; `read` returns them as notes instead."""
+        notes = [*series.notes, *(note for table in self._with_unknown_noted(series).ahead for note in table.notes)]
+        for note in notes:
+            if UNSEEN in note:
+                warnings.warn(note, UserWarning, stacklevel=3)
 
     def context(self, series: Series, stop: int | None = None) -> tuple[Context, pd.DatetimeIndex]:
         """Return the model's input for a forecast that starts at row `stop` of `series`, and the dates of the forecast.

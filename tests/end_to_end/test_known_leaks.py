@@ -145,6 +145,13 @@ def test_the_future_of_a_known_covariate_changes_the_forecast(trained: Forecaste
     assert (forecast - wanted).abs().to_numpy().max() > 1e-3
 
 
+def test_python_warns_of_a_label_that_training_has_not_seen(trained: Forecaster) -> None:
+    frame = table()
+    future = frame.iloc[ORIGIN:].assign(kind="new")
+    with pytest.warns(UserWarning, match=r"12 values of 'kind' not seen in training .*\(training has 'a', 'b', 'c'\)"):
+        trained.predict(frame.iloc[:ORIGIN], known=future)
+
+
 @pytest.mark.parametrize("role", ["known_covariates", "past_covariates"])
 def test_a_known_column_that_is_the_target_moved_is_refused_before_training(tmp_path: Path, role: str) -> None:
     frame = table().assign(moved=lambda frame: frame["load"].shift(-3).ffill())

@@ -125,7 +125,7 @@ def test_a_parquet_output_has_a_template_too(known_run: Path, tmp_path: Path) ->
 
 def test_the_template_of_an_exception_can_be_filled_in(known_run: Path) -> None:
     forecaster = load(known_run)
-    with pytest.raises(MissingKnown, match=r"or give them in a second table$") as caught:
+    with pytest.raises(MissingKnown, match=r"or train with a shorter horizon$") as caught:
         forecaster.predict(past())
     template = caught.value.template
     assert list(template.columns) == KNOWN
@@ -180,4 +180,5 @@ def test_a_run_without_known_covariates_takes_no_known_file(
 ) -> None:
     known = save(tmp_path / "known.csv", future())
     assert run_predict(tiny_run.path, tmp_path, tiny_run.table, known) == (2, set())
-    assert one_error(capsys) == f"error: {known}: the model has no known covariates: leave this table out"
+    line = f"error: {known}: the model has no known covariates: leave this table out, or name a run that was trained "
+    assert one_error(capsys) == f"{line}with data.known_covariates"

@@ -31,7 +31,10 @@ from tests.support.known import (
 )
 from tests.support.small import HORIZON
 
-pytestmark = pytest.mark.usefixtures("no_picture")
+pytestmark = [
+    pytest.mark.usefixtures("no_picture"),
+    pytest.mark.filterwarnings("ignore:.*not seen in training"),  # of the expected forecasts, made in Python
+]
 
 
 @dataclass(frozen=True)
