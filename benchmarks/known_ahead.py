@@ -168,7 +168,7 @@ def _add(cell: Cell, run: Path) -> None:
     arms = [cell.arm] if cell.arm != "full" else [arm for arm in ARMS if arm != "full"]
     pairs = [pair for arm in arms if arm != "full" and (pair := compare(cell.task, arm)) is not None]
     if pairs:
-        before = read(PAIRS)
+        before = read(PAIRS).reindex(columns=list(pairs[0]))
         new = pd.DataFrame(pairs)
         kept = before[~before.set_index(["task", "arm"]).index.isin(list(zip(new.task, new.arm, strict=True)))]
         _write(PAIRS, pd.concat([kept, new], ignore_index=True).sort_values(["task", "arm"]))
