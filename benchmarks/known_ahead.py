@@ -19,6 +19,7 @@ from forecast.common.cli import finish
 from forecast.common.errors import InputError
 from forecast.common.files import look_up, read_json, replacing
 from forecast.common.processes import environment
+from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import table, write_between
 from forecast.evaluation.significance import mean_interval
 from forecast.runs.run import ERRORS, RESULT
@@ -176,7 +177,7 @@ def _add(cell: Cell, run: Path) -> None:
 
 def _write(path: Path, rows: pd.DataFrame) -> None:
     with replacing(path) as file:
-        file.write(rows.to_csv(index=False).encode())
+        write_frame(file, rows, index=False)
 
 
 def compare(task: str, arm: str) -> dict[str, Any] | None:
