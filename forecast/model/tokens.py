@@ -79,10 +79,9 @@ class KnownEmbedding(nn.Module):
         super().__init__()
         self.first = layout.first_category
         counts = (*layout.categories, *layout.past_categories)
-        self.tables = nn.ModuleList(
-            nn.Embedding(values, min(MOST_CATEGORY_WIDTH, 1 + values // 2)) for values in counts
-        )
-        self.width = self.first + sum(min(MOST_CATEGORY_WIDTH, 1 + values // 2) for values in counts)
+        widths = [min(MOST_CATEGORY_WIDTH, 1 + values // 2) for values in counts]
+        self.tables = nn.ModuleList(nn.Embedding(*sizes) for sizes in zip(counts, widths, strict=True))
+        self.width = self.first + sum(widths)
 
     def forward(self, known: Tensor) -> Tensor:
         if not self.tables:

@@ -26,9 +26,9 @@ ROWS, FIRST_TEST = 700, 560
 PAST_ROLES = [*TARGETS, *PAST]
 
 
-def as_data(series: Series) -> ForecastData:
+def as_data(source: Source) -> ForecastData:
     data = ForecastData(
-        Source(series, TARGETS, PAST, None, known_covariates=KNOWN),
+        source,
         {"train": 0.7, "validation": 0.1, "test": 0.2},
         context_length=CONTEXT,
         horizon=HORIZON,
@@ -95,7 +95,8 @@ def test_the_test_split_changes_nothing_that_is_fitted(column: str, value: float
     first = FIRST_TEST + CONTEXT
     bad = table()
     bad[column] = poisoned(table(), first, column, value)[column]
-    one, other = (fitted(as_data(read(frame, missing))) for frame in (table(), bad))
+    sources = (Source(read(frame, missing), TARGETS, PAST, None, known_covariates=KNOWN) for frame in (table(), bad))
+    one, other = (fitted(as_data(source)) for source in sources)
     assert one == other
 
 
@@ -160,19 +161,8 @@ def test_a_known_column_that_is_the_target_moved_is_refused_before_training(tmp_
     )
     source = load_source(DataSettings.parse(data["data"]))
 
-    def make() -> ForecastData:
-        return ForecastData(
-            source,
-            {"train": 0.7, "validation": 0.1, "test": 0.2},
-            context_length=CONTEXT,
-            horizon=HORIZON,
-            batch_size=16,
-            evaluation_batch_size=64,
-            seed=1,
-        )
-
     if role == "past_covariates":
-        make()  # its future is not read
+        as_data(source)  # its future is not read
         return
     with pytest.raises(InputError, match="'moved' is the target 'load' 3 steps later"):
-        make()
+        as_data(source)
