@@ -33,6 +33,24 @@ EPSILON = 1e-5
 """Added to the variance of a window, in units of the training variance, so that a constant window stays finite."""
 
 
+LEAST_SPREAD = 0.1
+"""Least spread of a window, in standard deviations of the training split: a constant look-back can still be followed
+by a change."""
+
+
+def window_spread(past: Tensor, observed: Tensor | None) -> Tensor:
+    """Return the spread of each window and channel, shape (B, 1, C): the scale of its forecast quantiles.
+
+    It is the standard deviation of the observed steps of the context (B, T, C), and at least about `LEAST_SPREAD`.
+    """
+    if observed is None:
+        variance = (past - past.mean(1, keepdim=True)).square().mean(1, keepdim=True)
+    else:
+        centered = torch.where(observed, past - observed_mean(past, observed), 0)
+        variance = observed_mean(centered.square(), observed)
+    return (variance + LEAST_SPREAD**2).sqrt()
+
+
 class Statistics(NamedTuple):
     """Level and standard deviation of each window and channel, shape (B, 1, C)."""
 
