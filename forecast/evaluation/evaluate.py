@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,7 +13,10 @@ from forecast.common.group import ALONE, Group
 from forecast.common.timing import UNKNOWN, Load, Reading, load_since, read_load
 from forecast.data.calendar import CalendarPart, calendar_part
 from forecast.data.windows import Batch, Windows
+from forecast.evaluation.interval_scores import IntervalScores, IntervalSums
+from forecast.evaluation.intervals import Calibration, middle
 from forecast.evaluation.metrics import ErrorSums, RelativeSums, Scores, Units
+from forecast.model.normalization import window_spread
 
 if TYPE_CHECKING:
     from forecast.data.datamodule import ForecastData
@@ -37,11 +40,16 @@ class Evaluation:
     origin, mse, mae
         Shape (W,): each window's first target row and its own scores on z-scores.
     residuals
-        Shape (W', h, C), future minus forecast as z-scores, NaN where not observed; None unless requested.
+        Shape (W', h, C, K), future minus forecast as z-scores, NaN where not observed; None unless requested. K is 1,
+        or the number of quantiles that the model forecasts.
+    spread
+        Shape (W', 1, C), the spread of the windows of `residuals`, z-scores.
     windows_per_s
         Throughput without the first batch. A single batch is forecast twice, and the second time counts.
     load
         Processor time and other processes during the timed batches; unknown if several processes share the windows.
+    intervals
+        Sums of the losses of calibrated quantiles; None unless a calibration was given.
     """
 
     sums: ErrorSums
@@ -52,22 +60,43 @@ class Evaluation:
     windows_per_s: float
     relative: RelativeSums | None = None
     load: Load = UNKNOWN
+    spread: np.ndarray | None = None
+    intervals: IntervalSums | None = None
 
     def original(self, scale: np.ndarray) -> Scores:
         """Return the scores in original units and, if units were given, the relative scores."""
         return self.sums.original(scale) | ({} if self.relative is None else self.relative.scores(self.sums))
 
-    def by_step(self, scale: np.ndarray) -> list[Scores]:
+    def by_step(self, scale: np.ndarray) -> list[IntervalScores]:
         """Return all scores of each horizon step, in order."""
         rows = self.sums.by_step(scale)
         more: list[Scores] = [{}] * len(rows) if self.relative is None else self.relative.by_step(self.sums)
-        return [row | other for row, other in zip(rows, more, strict=True)]
+        intervals = [{}] * len(rows) if self.intervals is None else self.intervals.by_step(*self._units())
+        return [{**row, **other, **scores} for row, other, scores in zip(rows, more, intervals, strict=True)]
 
-    def by_series(self, names: list[str], scale: np.ndarray) -> dict[str, Scores]:
+    def by_series(self, names: list[str], scale: np.ndarray) -> dict[str, IntervalScores]:
         """Return all scores of each series."""
         rows = self.sums.by_series(names, scale)
         more: list[Scores] = [{}] * len(rows) if self.relative is None else self.relative.by_series(self.sums)
-        return {name: row | other for (name, row), other in zip(rows.items(), more, strict=True)}
+        intervals = [{}] * len(rows) if self.intervals is None else self.intervals.by_series(*self._units())
+        return {
+            name: {**row, **other, **scores}
+            for (name, row), other, scores in zip(rows.items(), more, intervals, strict=True)
+        }
+
+    def interval_scores(self) -> dict[str, Any] | None:
+        """Return the scores of intervals, and the share of targets at or below each quantile; None if not scored."""
+        if self.intervals is None or self.relative is None:
+            return None
+        return {**self.intervals.scores(*self._units()), "reliability": self.intervals.reliability()}
+
+    def _units(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return scale and seasonal error of each series, (C,), and the mean of |target|, (h, C), original units."""
+        assert self.relative is not None
+        units = self.relative.units
+        season = np.where(units.seasonal_error > units.least, units.seasonal_error, np.nan)
+        level = (self.relative.level / self.sums.count).cpu().numpy()
+        return units.scale, season, level
 
 
 def evaluate(
@@ -78,12 +107,15 @@ def evaluate(
     keep_residuals: bool = False,
     group: Group = ALONE,
     units: Units | None = None,
+    calibration: Calibration | None = None,
 ) -> Evaluation:
-    """Score `forecaster` on every window; it maps a batch to its forecast (B, h, C_out).
+    """Score `forecaster` on every window; it maps a batch to its forecast (B, h, C_out), or quantiles (B, h, C_out, K).
 
-    Every process of `group` must make this call and takes a share of the windows. `units` adds the relative scores.
+    Every process of `group` must make this call and takes a share of the windows. `units` adds the relative scores, and
+    `calibration` those of intervals.
     """
-    ours = _evaluate_share(forecaster, windows, batch_size, group.share(len(windows)), keep_residuals, units)
+    share = group.share(len(windows))
+    ours = _evaluate_share(forecaster, windows, batch_size, share, keep_residuals, units, calibration)
     whole = ours if group.size == 1 else _gather(ours, group)
     if group.leads:
         assert len(whole.origin) == len(windows), f"{len(whole.origin)} of {len(windows)} windows were scored"
@@ -98,42 +130,72 @@ def _evaluate_share(
     share: range,
     keep_residuals: bool,
     units: Units | None,
+    calibration: Calibration | None,
 ) -> Evaluation:
     device = windows.device
     sums = ErrorSums.zeros(windows.horizon, windows.num_targets, device)
     relative = None if units is None else RelativeSums.zeros(units, windows.horizon, device)
+    intervals = None if calibration is None else IntervalSums.zeros(calibration, device)
     step = residual_step(len(windows), windows.horizon, windows.num_targets)
     none, no_scores = torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64)
     scores: list[tuple[Tensor, Tensor, Tensor]] = [(none, no_scores, no_scores)]
-    residuals: list[Tensor] = [torch.empty(0, windows.horizon, windows.num_targets)]
+    residuals: list[tuple[Tensor, Tensor]] = []
     seen, timer = share.start, _Timer(only=len(share) <= batch_size)
     for batch in windows.batches(batch_size, share):
         forecast = timer.forecast(forecaster, batch)
-        mse, mae = sums.update(forecast, batch.future, batch.future_observed)
+        point = middle(forecast)
+        mse, mae = sums.update(point, batch.future, batch.future_observed)
         if relative is not None:
-            relative.update(forecast, batch.future, batch.future_observed)
+            relative.update(point, batch.future, batch.future_observed)
         scores.append((batch.origin.cpu(), mse.cpu(), mae.cpu()))
-        if keep_residuals:
-            residuals.append(_residuals(batch, forecast)[(-seen) % step :: step].cpu())
+        if keep_residuals or intervals is not None:
+            spread = spread_of(batch)
+            if intervals is not None:
+                intervals.update(forecast, spread, batch.future, batch.future_observed)
+            if keep_residuals:
+                kept = slice((-seen) % step, None, step)
+                residuals.append((_residuals(batch, forecast)[kept].cpu(), spread[kept].cpu()))
         seen += len(forecast)
     assert seen == share.stop, f"{seen - share.start} of {len(share)} windows were scored"
     origin, window_mse, window_mae = (torch.cat(column).numpy() for column in zip(*scores, strict=True))
+    kept_residuals, spreads = _joined(residuals, windows)
     return Evaluation(
         sums=sums,
         origin=origin,
         mse=window_mse,
         mae=window_mae,
-        residuals=torch.cat(residuals).numpy() if keep_residuals else None,
+        residuals=kept_residuals if keep_residuals else None,
+        spread=spreads if keep_residuals else None,
+        intervals=intervals,
         windows_per_s=timer.windows / timer.seconds if timer.seconds else float("nan"),
         relative=relative,
         load=UNKNOWN if timer.load_from is None else load_since(timer.load_from),
     )
 
 
+def spread_of(batch: Batch) -> Tensor:
+    """Return the spread of each target's look-back, shape (B, 1, C_out), z-scores."""
+    series = batch.future.shape[2]
+    observed = None if batch.past_observed is None else batch.past_observed[..., :series]
+    return window_spread(batch.past[..., :series], observed)
+
+
 def _residuals(batch: Batch, forecast: Tensor) -> Tensor:
-    """Return future minus forecast, shape (B, h, C_out), NaN where not observed."""
-    residuals = batch.future - forecast
-    return residuals if batch.future_observed is None else torch.where(batch.future_observed, residuals, torch.nan)
+    """Return future minus forecast, shape (B, h, C_out, K), NaN where not observed."""
+    quantiles = forecast[..., None] if forecast.dim() == 3 else forecast
+    residuals = batch.future[..., None] - quantiles
+    if batch.future_observed is None:
+        return residuals
+    return torch.where(batch.future_observed[..., None], residuals, torch.nan)
+
+
+def _joined(residuals: list[tuple[Tensor, Tensor]], windows: Windows) -> tuple[np.ndarray, np.ndarray]:
+    """Return residuals (W', h, C, K) and spreads (W', 1, C) of all batches."""
+    if not residuals:
+        shape = windows.horizon, windows.num_targets
+        return np.empty((0, *shape, 1), np.float32), np.empty((0, 1, windows.num_targets), np.float32)
+    kept, spreads = (torch.cat(column).numpy() for column in zip(*residuals, strict=True))
+    return kept, spreads
 
 
 class _Timer:
@@ -178,35 +240,52 @@ def _gather(ours: Evaluation, group: Group) -> Evaluation:
     """Combine the evaluations of all processes' windows, in order of time."""
     sums = ours.sums.over(group)
     relative = None if ours.relative is None else ours.relative.over(group)
-    shares = group.collect((ours.origin, ours.mse, ours.mae, ours.residuals, ours.windows_per_s))
+    intervals = None if ours.intervals is None else ours.intervals.over(group)
+    shares = group.collect((ours.origin, ours.mse, ours.mae, ours.residuals, ours.spread, ours.windows_per_s))
     if shares is None:
-        return replace(ours, sums=sums, relative=relative, load=UNKNOWN)
-    origin, mse, mae, residuals, rates = zip(*shares, strict=True)
+        return replace(ours, sums=sums, relative=relative, intervals=intervals, load=UNKNOWN)
+    origin, mse, mae, residuals, spread, rates = zip(*shares, strict=True)
     return Evaluation(
         sums=sums,
         origin=np.concatenate(origin),
         mse=np.concatenate(mse),
         mae=np.concatenate(mae),
         residuals=None if ours.residuals is None else np.concatenate(residuals),
+        spread=None if ours.spread is None else np.concatenate(spread),
         windows_per_s=sum(rates),
         relative=relative,
+        intervals=intervals,
         load=UNKNOWN,
     )
 
 
 @dataclass(frozen=True)
 class Row:
-    """One forecaster's evaluations on the validation and test splits."""
+    """One forecaster's evaluations on the validation and test splits, and the calibration of its intervals.
+
+    `calibrated_by` is a key of `forecast.evaluation.holdout.METHODS`; `calibration_windows` is the number of windows
+    whose residuals calibrate.
+    """
 
     validation: Evaluation
     test: Evaluation
+    calibration: Calibration | None = None
+    calibrated_by: str = ""
+    calibration_windows: int = 0
 
-    def scores(self, scale: np.ndarray) -> dict[str, dict[str, Scores]]:
-        """Return the scores of both splits, on z-scores and in original units."""
-        return {
-            split: {"scaled": evaluation.sums.scaled(), "original": evaluation.original(scale)}
-            for split, evaluation in vars(self).items()
-        }
+    @property
+    def splits(self) -> dict[str, Evaluation]:
+        """The evaluation of each split."""
+        return {"validation": self.validation, "test": self.test}
+
+    def scores(self, scale: np.ndarray) -> dict[str, dict[str, Any]]:
+        """Return the scores of both splits, on z-scores, in original units, and of intervals if they were scored."""
+        scores: dict[str, dict[str, Any]] = {}
+        for split, evaluation in self.splits.items():
+            scores[split] = {"scaled": evaluation.sums.scaled(), "original": evaluation.original(scale)}
+            if (intervals := evaluation.interval_scores()) is not None:
+                scores[split]["intervals"] = intervals
+        return scores
 
 
 @dataclass(frozen=True)
@@ -228,8 +307,9 @@ def errors_by_part(evaluation: Evaluation, data: "ForecastData") -> PartErrors |
     if part is None:
         return None
     assert evaluation.residuals is not None
-    residuals = evaluation.residuals[..., 0]  # (W', h), z-scores
-    origin = evaluation.origin[:: residual_step(len(evaluation.origin), *evaluation.residuals.shape[1:])]
+    _, horizon, series, quantiles = evaluation.residuals.shape
+    residuals = evaluation.residuals[:, :, 0, quantiles // 2]  # (W', h), z-scores
+    origin = evaluation.origin[:: residual_step(len(evaluation.origin), horizon, series)]
     numbers = np.asarray(part.numbers(data.index))
     size = len(part.labels)
     absolute, signed, count = np.zeros(size), np.zeros(size), np.zeros(size)

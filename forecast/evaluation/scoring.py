@@ -1,6 +1,6 @@
 """The scores of a result: the model, its linear path alone, and the baselines, on every window."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.data.windows import Batch, Windows
 from forecast.evaluation.evaluate import Forecaster, Row, evaluate
+from forecast.evaluation.holdout import Folds, held_out, split_residuals
 from forecast.evaluation.metrics import Units, seasonal_error
 from forecast.evaluation.ridge import Ridge
 from forecast.model.informer import Informer
@@ -39,36 +40,73 @@ class SeasonalNaive:
         return self.windows.values_at(rows)[..., : self.windows.num_targets]
 
 
-def score(network: Informer, data: ForecastData, ridge: Ridge, group: Group = ALONE) -> dict[str, Row | None]:
-    """Return each forecaster's evaluations on the validation and test splits, in float32.
+def score(
+    network: Informer, data: ForecastData, ridge: Ridge, group: Group = ALONE, folds: Folds | None = None
+) -> dict[str, Row | None]:
+    """Return each forecaster's evaluations on the validation and test splits, in float32, and calibrate its intervals.
 
     `linear_path` is None if the model has none, `seasonal_naive` if the training split is shorter than a season. The
-    processes of `group` share the windows; the leading process has all results.
+    processes of `group` share the windows; the leading process has all results. The residuals that calibrate the model
+    and its linear path come from windows that did not select their weights, given `folds`; without `folds`, from all
+    validation windows.
     """
     period = seasonal_period(data.source.series.frequency)
-    units = units_of(data)
-
-    def row(forecaster: Forecaster, *, keep_residuals: bool = False) -> Row:
-        size, validation, test = data.evaluation_batch_size, data.parts["validation"], data.parts["test"]
-        return Row(
-            validation=evaluate(forecaster, validation, size, keep_residuals=keep_residuals, group=group, units=units),
-            test=evaluate(forecaster, test, size, group=group, units=units),
-        )
-
-    def model(batch: Batch):  # type: ignore[no-untyped-def]
-        return network(batch.past, batch.past_known, batch.future_known, batch.past_observed)
+    scorer = _Scorer(network, data, group, folds)
+    naive = SeasonalNaive(data.parts["test"], period) if period <= len(data.split.train) else None
 
     def linear_path(batch: Batch) -> Tensor:
         return network.forward_linear_path(batch.past, batch.past_known, batch.future_known, batch.past_observed)
 
-    naive = SeasonalNaive(data.parts["test"], period) if period <= len(data.split.train) else None
     return {
-        "model": row(model, keep_residuals=True),
-        "linear_path": row(linear_path) if network.linear_path is not None else None,
-        "last_value": row(last_value),
-        "seasonal_naive": row(naive) if naive is not None else None,
-        "linear": row(ridge),
+        "model": scorer.row(network_forecaster(network), selected=True),
+        "linear_path": scorer.row(linear_path, selected=True) if network.linear_path is not None else None,
+        "last_value": scorer.row(last_value),
+        "seasonal_naive": scorer.row(naive) if naive is not None else None,
+        "linear": scorer.row(ridge),
     }
+
+
+def network_forecaster(network: Informer) -> Forecaster:
+    """Return the function from a batch to the forecast of `network`."""
+
+    def model(batch: Batch) -> Tensor:
+        forecast: Tensor = network(batch.past, batch.past_known, batch.future_known, batch.past_observed)
+        return forecast
+
+    return model
+
+
+@dataclass(frozen=True)
+class _Scorer:
+    network: Informer
+    data: ForecastData
+    group: Group
+    folds: Folds | None
+
+    def row(self, forecaster: Forecaster, *, selected: bool = False) -> Row:
+        """Return the evaluations of a forecaster; validation has `selected` its weights or not."""
+        size, group, units = self.data.evaluation_batch_size, self.group, units_of(self.data)
+        windows, test = self.data.parts["validation"], self.data.parts["test"]
+        validation = evaluate(forecaster, windows, size, keep_residuals=True, group=group, units=units)
+        residuals = None
+        if selected and self.folds is not None:
+            residuals = held_out(forecaster, self.network, windows, self.folds, size, group)
+        elif group.leads:
+            residuals = split_residuals(validation, windows, selected=selected)
+        calibration = None
+        if group.leads:
+            assert residuals is not None
+            calibration = residuals.calibration(())
+            validation = replace(validation, intervals=residuals.scores(()))
+        if group.size > 1:
+            calibration = group.hand_out(calibration)
+        scored = evaluate(forecaster, test, size, group=group, units=units, calibration=calibration)
+        row = Row(validation, scored, calibration)
+        return (
+            row
+            if residuals is None
+            else replace(row, calibrated_by=residuals.method, calibration_windows=residuals.num_windows)
+        )
 
 
 def units_of(data: ForecastData) -> Units:

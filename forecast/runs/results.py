@@ -14,8 +14,10 @@ import pandas as pd
 import torch
 
 from forecast.common.files import flatten, look_up
-from forecast.evaluation.evaluate import Evaluation, Row
-from forecast.evaluation.metrics import Scores, skill
+from forecast.evaluation.evaluate import Row
+from forecast.evaluation.holdout import METHODS
+from forecast.evaluation.interval_scores import LEVELS, IntervalScores
+from forecast.evaluation.metrics import skill
 
 PARTS = ("validation", "test")
 
@@ -44,10 +46,39 @@ def assemble(
     parts["test"]["by_step"] = _by_step(rows, scale)
     parts["test"]["by_series"] = _by_series(rows, targets, scale)
     baselines = {name: scored[name] for name in ("last_value", "seasonal_naive", "linear")}
-    return {**facts, **parts, "linear_path": scored["linear_path"], "baselines": baselines}
+    return {
+        **facts,
+        **parts,
+        "linear_path": scored["linear_path"],
+        "baselines": baselines,
+        "calibration": _calibration_facts(model),
+    }
 
 
-def _by_step(rows: Mapping[str, Row | None], scale: np.ndarray) -> list[Scores]:
+def _calibration_facts(row: Row) -> dict[str, Any]:
+    """Return which windows calibrate the intervals of a row, and how many of their residuals are stored."""
+    assert row.calibration is not None
+    return {
+        "method": row.calibrated_by,
+        "explanation": METHODS[row.calibrated_by],
+        "windows": row.calibration_windows,
+        "stored": len(row.calibration.residuals),
+        "quantiles": list(row.calibration.trained),
+    }
+
+
+def forecast_facts(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a forecast says about its run, for the manifest: calibration, held-out coverage, validation MSE."""
+    rows = {"model": result, **result["baselines"]}
+    held_out = result["validation"].get("intervals") or {}
+    coverage = {str(percent): held_out.get(f"coverage_{percent}") for percent in LEVELS}
+    return {
+        "calibration": {**result["calibration"], "held_out_coverage": coverage},
+        "validation_mse": {name: row["validation"]["scaled"]["mse"] for name, row in rows.items() if row is not None},
+    }
+
+
+def _by_step(rows: Mapping[str, Row | None], scale: np.ndarray) -> list[IntervalScores]:
     model, naive = rows["model"], rows["seasonal_naive"]
     assert model is not None
     steps = model.test.by_step(scale)
@@ -55,43 +86,32 @@ def _by_step(rows: Mapping[str, Row | None], scale: np.ndarray) -> list[Scores]:
         return steps
     references = naive.test.sums.by_step()
     pairs = zip(steps, references, strict=True)
-    return [step | {"skill": skill(step["mse"], reference["mse"])} for step, reference in pairs]
+    return [{**step, "skill": skill(_mse(step), reference["mse"])} for step, reference in pairs]
 
 
-def _by_series(rows: Mapping[str, Row | None], targets: list[str], scale: np.ndarray) -> dict[str, Scores]:
+def _by_series(rows: Mapping[str, Row | None], targets: list[str], scale: np.ndarray) -> dict[str, IntervalScores]:
     model, naive = rows["model"], rows["seasonal_naive"]
     assert model is not None
     series = model.test.by_series(targets, scale)
     if naive is None:
         return series
     references = naive.test.sums.by_series(targets, scale)
-    return {name: row | {"skill": skill(row["mse"], references[name]["mse"])} for name, row in series.items()}
+    return {name: {**row, "skill": skill(_mse(row), references[name]["mse"])} for name, row in series.items()}
+
+
+def _mse(row: IntervalScores) -> float:
+    mse = row["mse"]
+    assert mse is not None
+    return mse
 
 
 def window_errors(row: Row, index: pd.DatetimeIndex) -> pd.DataFrame:
     """Return one row per window: split, origin (time of the first target), MSE and MAE on z-scores."""
     frames = []
-    for part, evaluation in vars(row).items():
+    for part, evaluation in row.splits.items():
         columns = {"origin": index[evaluation.origin], "mse": evaluation.mse, "mae": evaluation.mae}
         frames.append(pd.DataFrame({"part": part, **columns}))
     return pd.concat(frames, ignore_index=True)
-
-
-QUANTILES = np.linspace(0.005, 0.995, 199)
-"""Levels of the stored residual quantiles, in steps of 0.5 %."""
-
-
-def residual_quantiles(evaluation: Evaluation) -> dict[str, torch.Tensor]:
-    """Return `levels` (Q,) and `quantiles` (Q, h, C_out) of future - forecast on z-scores; NaN if never measured."""
-    residuals = evaluation.residuals
-    assert residuals is not None
-    measured = np.isfinite(residuals).any(0)  # (h, C_out)
-    quantiles = np.full((len(QUANTILES), *measured.shape), np.nan, dtype=np.float32)
-    quantiles[:, measured] = np.nanquantile(residuals[:, measured], QUANTILES, axis=0)
-    return {
-        "levels": torch.from_numpy(QUANTILES.astype(np.float32)),
-        "quantiles": torch.from_numpy(np.ascontiguousarray(quantiles)),
-    }
 
 
 def versions() -> dict[str, str]:

@@ -39,7 +39,7 @@ ERRORS = "errors.parquet"
 """MSE and MAE of each validation and test window."""
 
 CALIBRATION = "calibration.safetensors"
-"""Quantiles of the validation residuals, by horizon step and series."""
+"""Scaled residuals of held-out windows by horizon step and series, for intervals."""
 
 FORECAST, PICTURE = "forecast.csv", "forecast.png"
 """The forecast of the last test window, as a table and drawn."""
@@ -227,9 +227,10 @@ class Run:
 
     def _check_horizon(self, sizes: Sizes) -> None:
         """Check horizon and targets against the calibration file: shapes of weights need not depend on them."""
-        _, *shape = shapes_of(self.path / CALIBRATION)["quantiles"]
-        if shape != [sizes.horizon, sizes.num_targets]:
-            raise ValueError(f"{CALIBRATION} has {shape[0]} steps and {shape[-1]} targets")
+        stored = shapes_of(self.path / CALIBRATION)
+        _, *shape = stored.get("residuals", stored.get("quantiles", ()))  # earlier runs have quantiles, without levels
+        if list(shape[:2]) != [sizes.horizon, sizes.num_targets]:
+            raise ValueError(f"{CALIBRATION} has another number of steps or targets")
 
     def _build(self, architecture: Architecture) -> Informer:
         """Build the model; treat unknown or missing options as damage."""

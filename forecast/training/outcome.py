@@ -70,8 +70,9 @@ def write_outcome(
     result = results.assemble(rows, targets=data.source.targets, scale=data.target_scale, facts=facts)
     with replacing(run.path / ERRORS) as file:
         results.window_errors(model, data.index).to_parquet(file)
+    assert model.calibration is not None
     with replacing(run.path / CALIBRATION) as file:
-        file.write(save(results.residual_quantiles(model.validation)))
+        file.write(save(model.calibration.tensors()))
     _write_last_forecast(run, config["data"]["name"], network, data)
     run.save_weights(network)
     write_json(run.path / RESULT, result)
@@ -159,7 +160,7 @@ def _draw(board: Board, fit: Fit, network: Informer, data: ForecastData, rows: M
         tag = f"2_errors/validation_by_{errors.part.name.replace(' ', '_')}"
         board.add_image(tag, draw_calendar_errors(errors), fit.steps)
     assert model.validation.residuals is not None
-    residuals = model.validation.residuals.reshape(-1)
+    residuals = model.validation.residuals[..., model.validation.residuals.shape[-1] // 2].reshape(-1)
     residuals = residuals[evenly_spaced(len(residuals), MAX_RESIDUALS).numpy()]
     board.add_histogram("validation/residuals", residuals[np.isfinite(residuals)], fit.steps)
     windows = data.parts["validation"]

@@ -17,7 +17,7 @@ from forecast.data.mapped import Address
 from forecast.data.sources import resume_words
 from forecast.evaluation.linear_start import LinearMaps
 from forecast.evaluation.scoring import score
-from forecast.runs.results import commit
+from forecast.runs.results import commit, forecast_facts
 from forecast.runs.resume import StartState, start_state
 from forecast.runs.run import CONFIG, Run
 from forecast.runs.settings import Settings
@@ -110,7 +110,7 @@ def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Worke
     fitted = log_figures(logger, fitted, network, data, rows)
     result = write_outcome(run, prepared, rows, fitted, processes=group.size)
     log_end(logger, result)
-    run.close(prepared.architecture, data.manifest())
+    run.close(prepared.architecture, {**data.manifest(), **forecast_facts(result)})
     return result
 
 
