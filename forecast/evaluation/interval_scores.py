@@ -63,7 +63,7 @@ class IntervalSums:
         def empty(*sizes: int) -> Tensor:
             return torch.zeros(*sizes, horizon, series, dtype=torch.float64, device=device)
 
-        moved = Calibration(calibration.residuals.to(device), calibration.trained)
+        moved = Calibration(calibration.scores.to(device), calibration.trained)
         scored, intervals = len(levels), len(LEVELS)
         return cls(
             moved,

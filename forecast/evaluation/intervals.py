@@ -10,10 +10,10 @@ from torch import Tensor
 from forecast.common.errors import InputError
 
 MAX_WINDOWS = 1000
-"""Maximum number of windows whose residuals are stored: neighbours share most of their targets."""
+"""Maximum number of windows whose scores are stored: neighbours share most of their targets."""
 
-MAX_RESIDUALS = 2**22
-"""Maximum number of stored residuals (16 MiB), which lowers the number of windows for wide tables."""
+MAX_SCORES = 2**22
+"""Maximum number of stored scores (16 MiB), which lowers the number of windows for wide tables."""
 
 ROUNDING = 1e-9
 """Tolerance of a rank or level that is a whole number up to the rounding of decimal fractions."""
@@ -25,25 +25,27 @@ def interval_levels(percent: float) -> tuple[float, float]:
     return outside, 1 - outside
 
 
-def rank(level: float, count: int) -> int:
-    """Return the conformal rank, from 1, of a quantile level among `count` sorted residuals; 0 if there are too few.
+def coverage_of(level: float) -> float:
+    """Return the coverage of the central interval that ends at a quantile level: 0.8 for 0.1 and 0.9."""
+    return abs(2 * level - 1)
 
-    Below the median it rounds down, above it up, so that an interval of exchangeable residuals covers at least its
-    level.
+
+def rank(coverage: float, count: int) -> int:
+    """Return the conformal rank, from 1, of a coverage among `count` sorted scores; above `count` if too few.
+
+    With exchangeable windows, an interval of that half-width covers at least its level.
 
     References
     ----------
     Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World", 2005; Lei et al., "Distribution-free
     predictive inference for regression", JASA 113 (2018).
     """
-    exact = (count + 1) * level
-    place = math.floor(exact + ROUNDING) if level < 0.5 else math.ceil(exact - ROUNDING)
-    return place if 1 <= place <= count else 0
+    return max(1, math.ceil((count + 1) * coverage - ROUNDING))
 
 
-def fewest_windows(level: float) -> int:
-    """Return the smallest number of residuals that a quantile level needs."""
-    return max(1, math.ceil(1 / min(level, 1 - level) - 1 - ROUNDING))
+def fewest_windows(coverage: float) -> int:
+    """Return the smallest number of scores that a coverage needs."""
+    return max(1, math.ceil(coverage / (1 - coverage) - ROUNDING))
 
 
 def middle(forecast: Tensor) -> Tensor:
@@ -53,30 +55,37 @@ def middle(forecast: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Scaled residuals of held-out windows, which turn a forecast into quantiles.
+    """Conformal scores of held-out windows, which turn a forecast into quantiles.
 
-    A scaled residual is future minus forecast, divided by the window's spread (`window_spread`). Quantile q of a point
-    forecast is forecast + spread x (conformal quantile q of the residuals of its step and series). A quantile forecast
-    is corrected in the same way: level q by quantile q of its own residuals.
+    The score of a point forecast is |future - forecast| / (the spread of the window's look-back, `window_spread`). An
+    interval is the forecast plus and minus its spread times the conformal quantile of the scores of its step and
+    series. The score of a pair of trained quantiles is their distance to the future, negative within them, over the
+    spread; both ends move by its conformal quantile. The median of a quantile forecast is not changed.
 
     Parameters
     ----------
-    residuals
-        Shape (n, h, C, K), float32, sorted along n for each step, series and trained level, NaN last. K is 1 for a
-        point forecast.
+    scores
+        Shape (n, h, C, J), float32, sorted along n for each step, series and pair, NaN last. J is 1 for a
+        point forecast, else (K - 1) / 2, the outermost pair first.
     trained
-        The K trained levels, rising; empty for a point forecast.
+        The K trained levels, rising and symmetric about 0.5; empty for a point forecast.
+
+    Notes
+    -----
+    Scores of one sign for both ends, the spread, and its floor were chosen on validation halves of nine series and
+    horizons, each half scored with the other. One distribution for each end had an interval score up to 5 % higher, a
+    constant spread missed 80 % coverage by 20 points on electricity prices.
 
     References
     ----------
-    Papadopoulos et al., "Inductive confidence machines for regression", ECML 2002, for residuals of held-out data, and
+    Papadopoulos et al., "Inductive confidence machines for regression", ECML 2002, for scores of held-out data, and
     "Normalized nonconformity measures for regression conformal prediction", AIA 2008, for their scale; Romano,
-    Patterson and Candès, "Conformalized quantile regression", NeurIPS 2019, arXiv:1905.03222, here for each level
-    (its Theorem 2). Corrected levels that cross are sorted: Chernozhukov, Fernández-Val and Galichon, "Quantile and
-    probability curves without crossing", Econometrica 78 (2010).
+    Patterson and Candès, "Conformalized quantile regression", NeurIPS 2019, arXiv:1905.03222. Corrected levels that
+    cross are sorted: Chernozhukov, Fernández-Val and Galichon, "Quantile and probability curves without crossing",
+    Econometrica 78 (2010).
     """
 
-    residuals: Tensor
+    scores: Tensor
     trained: tuple[float, ...] = ()
 
     @classmethod
@@ -85,27 +94,30 @@ class Calibration:
 
         `spread` (W, 1, C) is the spread of each window. Of many windows, evenly spaced ones are stored.
         """
-        cells = residuals[0].numel() if len(residuals) else 1
-        step = max(1, math.ceil(len(residuals) / max(1, min(MAX_WINDOWS, MAX_RESIDUALS // cells))))
-        offset = (len(residuals) - 1) % step  # the last window is the newest
-        scaled = residuals[offset::step] / spread[offset::step, ..., None]
-        return cls(scaled.sort(0).values, tuple(trained))  # NaN sorts last
+        pairs = max(1, residuals.shape[-1] // 2)
+        cells = pairs * residuals.shape[1] * residuals.shape[2]
+        step = max(1, math.ceil(len(residuals) / max(1, min(MAX_WINDOWS, MAX_SCORES // cells))))
+        kept = slice((len(residuals) - 1) % step, None, step)  # the last window is the newest
+        values = residuals[kept]
+        if trained:
+            values = torch.maximum(-values[..., :pairs], values.flip(-1)[..., :pairs])  # low - future, future - high
+        return cls((values if trained else values.abs()).div(spread[kept, ..., None]).sort(0).values, tuple(trained))
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Horizon, number of series and number of trained levels."""
-        _, *shape = self.residuals.shape
+        """Horizon, number of series and number of pairs."""
+        _, *shape = self.scores.shape
         return shape[0], shape[1], shape[2]
 
     @property
     def count(self) -> int:
-        """Number of residuals of the step and series with the fewest."""
-        if not len(self.residuals):
+        """Number of scores of the step and series with the fewest."""
+        if not len(self.scores):
             return 0
-        return int(self.residuals.isfinite().sum(0).min())
+        return int(self.scores.isfinite().sum(0).min())
 
     def supports(self, level: float) -> bool:
-        """Return whether the quantile `level` is within the trained levels and has enough residuals."""
+        """Return whether the quantile `level` is within the trained levels and has enough scores."""
         return self.obstacle(level) is None
 
     def obstacle(self, level: float) -> str | None:
@@ -117,10 +129,10 @@ class Calibration:
                 f"level {level:g} is outside the trained quantiles {self.trained[0]:g} to {self.trained[-1]:g}: ask "
                 "for a level within them, or train with more quantiles"
             )
-        if self.count < (fewest := fewest_windows(self._nearest(level))):
+        if self.count < (fewest := fewest_windows(coverage_of(self._nearest(level)))):
             return (
-                f"level {level:g} needs residuals of {fewest} held-out windows, the run has {self.count}: ask for a "
-                "level nearer to the median, or train with a longer validation split"
+                f"level {level:g} needs {fewest} held-out windows, the run has {self.count}: ask for a level nearer to "
+                "the median, or train with a longer validation split"
             )
         return None
 
@@ -144,25 +156,33 @@ class Calibration:
         levels
             Quantile levels that the calibration supports.
         shift
-            Shape (h, C, Q): added to the probability at which each residual quantile is read, for adaptive intervals;
-            the result is limited to the smallest and largest residual. None: 0.
+            Shape (h, C, Q): added to the level at which each quantile of the scores is read, for adaptive intervals;
+            the result is limited to the smallest and largest score. None: 0.
         """
         self.check(levels)
         values = forecast[..., None] if forecast.dim() == 3 else forecast  # (B, h, C, K)
+        shifts = [None] * len(levels) if shift is None else list(shift.unbind(-1))
         if not self.trained:
-            corrections = [self._correction(0, level, _part(shift, place)) for place, level in enumerate(levels)]
-            return torch.stack([values[..., 0] + spread * correction for correction in corrections], -1)
-        return torch.stack(
-            [self._between(values, spread, level, _part(shift, place)) for place, level in enumerate(levels)], -1
-        )
-
-    def _between(self, values: Tensor, spread: Tensor, level: float, shift: Tensor | None) -> Tensor:
-        """Return the quantile of a level between two trained ones, (B, h, C), from all corrected trained levels."""
-        corrected = [
-            values[..., place] + spread * self._correction(place, trained, shift)
-            for place, trained in enumerate(self.trained)
+            pairs = zip(levels, shifts, strict=True)
+            return torch.stack([self._corrected(values[..., 0], spread, 0, *pair) for pair in pairs], -1)
+        ordered = self._ordered(values, spread, None) if shift is None else None
+        ends = [
+            self._between(self._ordered(values, spread, own) if ordered is None else ordered, level)
+            for level, own in zip(levels, shifts, strict=True)
         ]
-        ordered = torch.stack(corrected, -1).sort(-1).values
+        return torch.stack(ends, -1)
+
+    def _ordered(self, values: Tensor, spread: Tensor, shift: Tensor | None) -> Tensor:
+        """Return the corrected quantiles (B, h, C, K) of the trained levels, rising."""
+        last = len(self.trained) - 1
+        corrected = [
+            self._corrected(values[..., place], spread, min(place, last - place), level, shift)
+            for place, level in enumerate(self.trained)
+        ]
+        return torch.stack(corrected, -1).sort(-1).values
+
+    def _between(self, ordered: Tensor, level: float) -> Tensor:
+        """Return the quantile `level` (B, h, C), interpolated between the trained levels (B, h, C, K)."""
         upper = next(place for place, trained in enumerate(self.trained) if level <= trained + ROUNDING)
         if abs(level - self.trained[upper]) <= ROUNDING:
             return ordered[..., upper]
@@ -170,25 +190,35 @@ class Calibration:
         weight = (level - low) / (high - low)
         return (1 - weight) * ordered[..., upper - 1] + weight * ordered[..., upper]
 
-    def _correction(self, place: int, level: float, shift: Tensor | None) -> Tensor:
-        """Return the conformal quantile (h, C) of the residuals of a trained level."""
-        residuals, counts = self.residuals[..., place], self._counts[..., place]
+    def _corrected(self, values: Tensor, spread: Tensor, pair: int, level: float, shift: Tensor | None) -> Tensor:
+        """Return values (B, h, C) moved outwards by the conformal quantile of a pair's scores; a median stays."""
+        if abs(level - 0.5) <= ROUNDING:
+            return values
+        sign = -1 if level < 0.5 else 1
+        return values + sign * (
+            spread * self._quantile(pair, coverage_of(level), None if shift is None else sign * shift)
+        )
+
+    def _quantile(self, pair: int, coverage: float, shift: Tensor | None) -> Tensor:
+        """Return the conformal quantile (h, C) of a pair's scores; `shift` (h, C) is half a change of the coverage."""
+        scores, counts = self.scores[..., pair], self._counts[..., pair]
         if shift is None:
-            ranks = torch.tensor([max(1, rank(level, count)) for count in range(int(counts.max()) + 1)])
+            ranks = torch.tensor(
+                [rank(coverage, count) for count in range(int(counts.max()) + 1)], device=scores.device
+            )
             index = ranks[counts]
         else:
-            exact = (counts + 1) * (level + shift.double())
-            index = (exact + ROUNDING).floor() if level < 0.5 else (exact - ROUNDING).ceil()
-            index = torch.minimum(index.clamp(min=1), counts).long()
-        return residuals.gather(0, (index.clamp(min=1) - 1)[None])[0]
+            index = ((counts + 1) * (coverage + 2 * shift.double()) - ROUNDING).ceil().long()
+        index = torch.minimum(index.clamp(min=1), counts.clamp(min=1))
+        return scores.gather(0, (index - 1)[None])[0]
 
     @property
     def _counts(self) -> Tensor:
-        """Number of residuals of each step, series and trained level, (h, C, K)."""
-        return self.residuals.isfinite().sum(0)
+        """Number of scores of each step, series and pair, (h, C, J)."""
+        return self.scores.isfinite().sum(0)
 
     def _nearest(self, level: float) -> float:
-        """Return the outermost level whose residuals the quantile `level` reads."""
+        """Return the outermost level whose scores the quantile `level` reads."""
         if not self.trained:
             return level
         outer = [trained for trained in self.trained if (trained <= level if level < 0.5 else trained >= level)]
@@ -196,22 +226,18 @@ class Calibration:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the content as named tensors, for a file."""
-        return {"residuals": self.residuals.contiguous(), "trained": torch.tensor(self.trained, dtype=torch.float64)}
+        return {"scores": self.scores.contiguous(), "trained": torch.tensor(self.trained, dtype=torch.float64)}
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> "Calibration":
         """Invert `tensors`; raise ValueError if the content is not a calibration."""
-        residuals, trained = tensors["residuals"], tuple(tensors["trained"].tolist())
-        if residuals.dim() != 4 or residuals.shape[3] != max(1, len(trained)) or residuals.dtype != torch.float32:
+        scores, trained = tensors["scores"], tuple(tensors["trained"].tolist())
+        if scores.dim() != 4 or scores.shape[3] != max(1, len(trained) // 2) or scores.dtype != torch.float32:
             raise ValueError("the calibration has another shape")
         if list(trained) != sorted(trained) or not all(0 < level < 1 for level in trained):
             raise ValueError("the trained levels do not rise")
-        finite = residuals.isfinite()
-        rises = (residuals.diff(dim=0) >= 0) | ~finite[1:]
-        if residuals.isinf().any() or not rises.all() or not (finite[:-1] | ~finite[1:]).all():
-            raise ValueError("the residuals are not sorted")
-        return cls(residuals, trained)
-
-
-def _part(shift: Tensor | None, place: int) -> Tensor | None:
-    return None if shift is None else shift[..., place]
+        finite = scores.isfinite()
+        rises = (scores.diff(dim=0) >= 0) | ~finite[1:]
+        if scores.isinf().any() or not rises.all() or not (finite[:-1] | ~finite[1:]).all():
+            raise ValueError("the scores are not sorted")
+        return cls(scores, trained)

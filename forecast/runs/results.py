@@ -62,7 +62,7 @@ def _calibration_facts(row: Row) -> dict[str, Any]:
         "method": row.calibrated_by,
         "explanation": METHODS[row.calibrated_by],
         "windows": row.calibration_windows,
-        "stored": len(row.calibration.residuals),
+        "stored": len(row.calibration.scores),
         "quantiles": list(row.calibration.trained),
     }
 

@@ -39,7 +39,7 @@ ERRORS = "errors.parquet"
 """MSE and MAE of each validation and test window."""
 
 CALIBRATION = "calibration.safetensors"
-"""Scaled residuals of held-out windows by horizon step and series, for intervals."""
+"""Conformal scores of held-out windows by horizon step and series, for intervals."""
 
 FORECAST, PICTURE = "forecast.csv", "forecast.png"
 """The forecast of the last test window, as a table and drawn."""
@@ -228,7 +228,7 @@ class Run:
     def _check_horizon(self, sizes: Sizes) -> None:
         """Check horizon and targets against the calibration file: shapes of weights need not depend on them."""
         stored = shapes_of(self.path / CALIBRATION)
-        _, *shape = stored.get("residuals", stored.get("quantiles", ()))  # earlier runs have quantiles, without levels
+        _, *shape = stored.get("scores", stored.get("quantiles", ()))  # earlier runs have quantiles, without levels
         if list(shape[:2]) != [sizes.horizon, sizes.num_targets]:
             raise ValueError(f"{CALIBRATION} has another number of steps or targets")
 
