@@ -54,6 +54,14 @@ class ErrorSums:
             return self
         return ErrorSums(*group.total(torch.stack([self.squared, self.absolute, self.count])))
 
+    def choose(self, numbers: Tensor) -> tuple[None, float]:
+        """Return no mixing weight, and the MSE that is the mean over windows of their own (1,)."""
+        return None, float(numbers[0])
+
+    def window_scores(self, numbers: Tensor, share: float | None) -> Tensor:
+        """Return the MSE (n,) of windows with the numbers (n, 1)."""
+        return numbers[:, 0]
+
     def scaled(self) -> Scores:
         """Return MSE, MAE and RMSE of the z-scores over all counted targets, as papers report them."""
         count = self.count.sum()

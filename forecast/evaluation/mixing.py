@@ -113,6 +113,18 @@ class MixingSums:
         """The coefficients of e², e d and d² in the MSE at the mixing weight."""
         return 1.0, 2 * self.mixing_weight, self.mixing_weight**2
 
+    def choose(self, numbers: Tensor) -> tuple[float, float]:
+        """Return the mixing weight and the MSE of some windows, from the means of their e², e d and d² (3,)."""
+        error, product, difference = numbers.tolist()
+        weight = min(MIXING_WEIGHTS, key=lambda weight: error + 2 * weight * product + weight**2 * difference)
+        share = self.shrinkage * weight
+        return share, error + 2 * share * product + share**2 * difference
+
+    def window_scores(self, numbers: Tensor, share: float | None) -> Tensor:
+        """Return the MSE (n,) of windows with the numbers (n, 3) at a mixing weight."""
+        assert share is not None
+        return numbers @ numbers.new_tensor([1.0, 2 * share, share**2])
+
     def scaled(self) -> Scores:
         """Return MSE and MAE of the z-scores at the mixing weight."""
         mse = (self.squared @ self.squared.new_tensor(self.weights)) / self.count

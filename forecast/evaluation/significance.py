@@ -33,9 +33,18 @@ class WindowErrors:
             torch.cat(self._origins).cpu(),
             torch.cat(self._numbers).cpu() @ torch.tensor(weights, dtype=torch.float64),
         )
+        return self._in_order(ours, group)
+
+    def numbers(self, group: Group) -> Tensor:
+        """Return the numbers of the windows of all processes in order of time, shape (n, K), float64."""
+        return self._in_order((torch.cat(self._origins).cpu(), torch.cat(self._numbers).cpu().double()), group)
+
+    @staticmethod
+    def _in_order(ours: tuple[Tensor, Tensor], group: Group) -> Tensor:
+        """Return the rows of all processes, given as origins and rows, in order of time."""
         shares = [ours] if group.size == 1 else group.gather(ours)
-        origin, mse = (torch.cat(column) for column in zip(*shares, strict=True))
-        return mse[origin.argsort()]
+        origin, rows = (torch.cat(column) for column in zip(*shares, strict=True))
+        return rows[origin.argsort()]
 
 
 FEWEST = 8

@@ -22,10 +22,13 @@ from forecast.common.finite import check_validation
 from forecast.common.group import ALONE, Group
 from forecast.data.datamodule import ForecastData
 from forecast.evaluation.evaluate import evaluate
+from forecast.evaluation.holdout import Folds
+from forecast.evaluation.holdout import halves as halves_of
 from forecast.evaluation.significance import Evidence
 from forecast.model.compiling import LEAF_SPEC, CompiledForward
 from forecast.runs.resume import RESTART_HINT
 from forecast.training.callbacks.checkpoints import Best, Checkpoints, copy_weights
+from forecast.training.callbacks.halves import HalfSelection, Start
 from forecast.training.callbacks.loop_state import TIME, stopped_by
 from forecast.training.callbacks.probe import Probe
 from forecast.training.callbacks.profile import Profile
@@ -46,7 +49,8 @@ class Fit:
     """Result of a fit.
 
     `best_step` 0 means the weights before training. `status` says why the fit ended. `probe` has the findings of the
-    last validation, if any.
+    last validation, if any. `folds` has the weights that each half of the validation windows selected, None if they are
+    too few for halves.
     """
 
     steps: int
@@ -54,6 +58,7 @@ class Fit:
     speed: dict[str, float]
     status: str
     probe: dict[str, Any] | None
+    folds: Folds | None = None
 
 
 def fit(
@@ -84,9 +89,11 @@ def fit(
     data.total_steps = task.total_steps
     data.first_step = 0 if resumed is None else int(resumed["step"])
     shows_progress = settings.progress and group.leads
-    best, evidence, start_seconds = None, None, None
+    scored = None
     if prepared.linear_maps.start is not None and resumed is None:
-        best, evidence, start_seconds = _score_start(prepared, shows_progress)
+        scored = _score_start(prepared, shows_progress)
+    best, evidence, start_seconds = (None, None, None) if scored is None else scored.kept
+    halves = half_selection(prepared, None if scored is None else scored.start)
     speed = Speed(task.arithmetic)
     interval = min(task.total_steps, settings.validation_interval(len(data.parts["train"])))
     profiles = [Profile(folder.parent)] if settings.profile and group.leads else []
@@ -103,10 +110,11 @@ def fit(
         resume_hint=resume_hint or f"resume={folder.parent}",
     )
     timer = Timer(settings.duration, verbose=False)
-    callbacks = [speed, *prepared.callbacks, *progress, *profiles, timer, checkpoints]
+    selections = [] if halves is None else [halves]
+    callbacks = [speed, *prepared.callbacks, *progress, *profiles, timer, *selections, checkpoints]
     trainer = _make_trainer(prepared, group, logger, callbacks, interval)
     if resumed is not None and _is_over(resumed, task.total_steps):
-        return _restore_end(task, speed, probe, resumed)
+        return _restore_end(task, speed, probe, halves, resumed)
     if settings.compile and data.first_step < task.total_steps:
         task.to(prepared.device).train()
         task.compiled = speed.compiled = CompiledForward(task.network, prepared.device, task.network.learners)
@@ -116,7 +124,19 @@ def fit(
     task.load_state_dict(best.weights)
     status = stopped_by(trainer)
     assert status is not None
-    return Fit(steps=trainer.global_step, best_step=best.step, status=status, **_callback_results(speed, probe))
+    return Fit(
+        steps=trainer.global_step,
+        best_step=best.step,
+        status=status,
+        folds=None if halves is None else halves.folds(),
+        **_callback_results(speed, probe),
+    )
+
+
+def half_selection(prepared: Preparation, start: Start | None = None) -> HalfSelection | None:
+    """Return the callback that selects weights by each half of the validation windows; None if they are too few."""
+    parts = halves_of(prepared.data.parts["validation"])
+    return None if parts is None else HalfSelection(parts, start, prepared.task.state_dict())
 
 
 def _check_same_data(fingerprint: str, group: Group) -> None:
@@ -206,21 +226,38 @@ def _callback_results(speed: Speed, probe: Probe | None) -> dict[str, Any]:
     return {"speed": {**figures, "probe_share": share}, "probe": probe.last}
 
 
-def _restore_end(task: ForecastTask, speed: Speed, probe: Probe | None, resumed: dict[str, Any]) -> Fit:
+def _restore_end(
+    task: ForecastTask, speed: Speed, probe: Probe | None, halves: HalfSelection | None, resumed: dict[str, Any]
+) -> Fit:
     task.load_state_dict(resumed["best"]["weights"])
-    for callback in (speed, probe):
+    for callback in (speed, probe, halves):
         if callback is not None and callback.state_key in resumed["callbacks"]:
             callback.load_state_dict(resumed["callbacks"][callback.state_key])
     return Fit(
         steps=resumed["step"],
         best_step=resumed["best"]["step"],
         status=resumed["stopped_by"],
+        folds=None if halves is None else halves.folds(),
         **_callback_results(speed, probe),
     )
 
 
-def _score_start(prepared: Preparation, shows_progress: bool) -> tuple[Best, Evidence | None, float]:
-    """Score the weights before the first step; return them, the evidence needed to replace them, and the seconds."""
+@dataclass(frozen=True)
+class _Scored:
+    """The weights before the first step, the evidence needed to replace them, their scores, and the seconds taken."""
+
+    best: Best
+    evidence: Evidence | None
+    start: Start
+    seconds: float
+
+    @property
+    def kept(self) -> tuple[Best, Evidence | None, float]:
+        return self.best, self.evidence, self.seconds
+
+
+def _score_start(prepared: Preparation, shows_progress: bool) -> _Scored:
+    """Score the weights before the first step."""
     task, data, confidence = prepared.task, prepared.data, prepared.settings.training.start_confidence
     windows, began = data.parts["validation"], time.monotonic()
     if shows_progress:
@@ -230,11 +267,10 @@ def _score_start(prepared: Preparation, shows_progress: bool) -> tuple[Best, Evi
     task.train()  # Lightning does not change the mode
     best = Best(step=0, mse=scored.sums.scaled()["mse"], weights=copy_weights(task))
     check_validation(best.mse, 0)
-    evidence = None
-    if confidence is not None:
-        start = torch.from_numpy(data.group.hand_out(scored.mse))  # the leading process has all windows
-        evidence = Evidence(best.mse, start, math.ceil(windows.horizon / data.evaluation_stride), confidence)
-    return best, evidence, time.monotonic() - began
+    mse = torch.from_numpy(data.group.hand_out(scored.mse))  # the leading process has all windows
+    start = Start(mse, math.ceil(windows.horizon / data.evaluation_stride), confidence)
+    evidence = None if confidence is None else Evidence(best.mse, mse, start.overlap, confidence)
+    return _Scored(best, evidence, start, time.monotonic() - began)
 
 
 def _fingerprint(data: ForecastData) -> str:

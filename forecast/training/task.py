@@ -54,8 +54,9 @@ class ForecastTask(lightning.LightningModule):
         The processes that share each batch, and the compiled network (None: not compiled). Both are set before a fit.
     arithmetic
         Host time of forward, backward, clipping and update of the training steps. It is meaningless on a GPU.
-    window_mse
-        MSE of each window of the last validation, shape (n,), in time order.
+    window_mse, window_numbers
+        MSE of each window of the last validation, shape (n,), in time order, and the numbers (n, K) from which `sums`
+        computes it at any mixing weight. Both are NaN for a window without a target.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class ForecastTask(lightning.LightningModule):
         if network.linear_path is not None:
             network.linear_path.requires_grad_(linear_path_rate > 0)
         self.window_mse = torch.empty(0, dtype=torch.float64)
+        self.window_numbers = torch.empty(0, 1, dtype=torch.float64)
         self.arithmetic = Stopwatch()
         self._last_loss: Tensor | None = None
         self._last_norm: Tensor | None = None
@@ -177,6 +179,7 @@ class ForecastTask(lightning.LightningModule):
             self.log("val/share", self.sums.mixing_weight, sync_dist=True)
         weights = self.sums.weights if isinstance(self.sums, MixingSums) else (1.0,)
         self.window_mse = self.window_errors.mse(weights, self.group)
+        self.window_numbers = self.window_errors.numbers(self.group)
         scores = self.sums.scaled()
         self.log("val/mse", scores["mse"], prog_bar=True, sync_dist=True)  # already equal on all processes
         self.log("val/mae", scores["mae"], sync_dist=True)

@@ -22,7 +22,7 @@ from forecast.runs.resume import StartState, start_state
 from forecast.runs.run import CONFIG, Run
 from forecast.runs.settings import Settings
 from forecast.training.checkpoint_content import newest_state
-from forecast.training.fit import fit
+from forecast.training.fit import fit, half_selection
 from forecast.training.outcome import log_figures, write_outcome
 from forecast.training.parallel.workers import Shutdown, Workers
 from forecast.training.prepare import Preparation, prepare
@@ -92,7 +92,9 @@ def train(
 def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Workers) -> dict[str, Any]:
     """Fit the model, score it, and write the results into the run folder."""
     settings, data, network, group = prepared.settings, prepared.data, prepared.network, workers.group
-    resumed = newest_state(run, prepared.task, prepared.callbacks, len(data.parts["validation"]))
+    halves = half_selection(prepared)
+    callbacks = [*prepared.callbacks, *([] if halves is None else [halves])]
+    resumed = newest_state(run, prepared.task, callbacks, len(data.parts["validation"]))
     logger = make_logger(settings.logger, str(run.path), purge_step=0 if resumed is None else resumed["step"])
     if resumed is None:
         run.clear()
@@ -105,7 +107,7 @@ def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Worke
 
     fitted = fit(prepared, run.checkpoints, logger, group=group, **assignment.fit_options())
     announce_scoring(prepared, group)
-    rows = score(network.to(prepared.device).eval(), data, prepared.linear_maps.baseline, group)
+    rows = score(network.to(prepared.device).eval(), data, prepared.linear_maps.baseline, group, fitted.folds)
     workers.release()
     fitted = log_figures(logger, fitted, network, data, rows)
     result = write_outcome(run, prepared, rows, fitted, processes=group.size)
@@ -145,6 +147,7 @@ def run_worker(place: Place) -> None:
     table = assignment.table if on_leading_machine else None
     prepared = prepare(assignment.settings, group, assignment.linear_maps, table)
     with suppress(Interrupted):  # the leading process saves the step and prints the message
-        fit(prepared, assignment.run.checkpoints, DummyLogger(), group=group, **assignment.fit_options())
-        score(prepared.network.to(prepared.device).eval(), prepared.data, prepared.linear_maps.baseline, group)
+        fitted = fit(prepared, assignment.run.checkpoints, DummyLogger(), group=group, **assignment.fit_options())
+        network = prepared.network.to(prepared.device).eval()
+        score(network, prepared.data, prepared.linear_maps.baseline, group, fitted.folds)
     group.close()  # skipped on an error, so that this process reports it before the others notice the lost connection
