@@ -33,7 +33,7 @@ EPSILON = 1e-5
 """Added to the variance of a window, in units of the training variance, so that a constant window stays finite."""
 
 
-LEAST_SPREAD = 0.1
+LEAST_SPREAD = 0.2
 """Least spread of a window, in standard deviations of the training split: a constant look-back can still be followed
 by a change."""
 
