@@ -72,9 +72,9 @@ class Calibration:
 
     Notes
     -----
-    The same score for both ends, the spread and its floor were chosen on the validation halves of eleven runs, each half
-    scored with the other. One distribution for each end had an interval score up to 5 % higher on loads. A constant
-    spread missed the 80 % of electricity prices by 20 points.
+    The same score for both ends, the spread and its floor were chosen on the validation halves of eleven runs, where
+    each half calibrates for the other. One distribution for each end had an interval score up to 5 % higher on loads. A
+    constant spread missed the 80 % of electricity prices by 20 points.
 
     References
     ----------
