@@ -11,6 +11,7 @@ from lightning.pytorch.loggers.logger import DummyLogger
 
 from forecast.common.group import Group
 from forecast.common.place import Place
+from forecast.evaluation.evaluate import Row
 from forecast.evaluation.scoring import score
 from forecast.model import compiling
 from forecast.runs.checkpoint import newest_checkpoint
@@ -47,13 +48,23 @@ def run(config: dict[str, Any], folder: Path, group: Group) -> dict[str, Any]:
     made = prepare(Settings.parse(config), group)
     start = {name: tensor.clone() for name, tensor in made.task.state_dict().items()}
     outcome = fit(made, folder, DummyLogger(), group=group)
-    rows = score(made.network.eval(), made.data, made.linear_maps.baseline, group)
+    folds = outcome.folds
+    halves = None if folds is None else {"early": dict(folds.early), "late": dict(folds.late)}
+    result = {**vars(outcome), "folds": halves}
+    rows = score(made.network.eval(), made.data, made.linear_maps.baseline, group, folds)
     if not group.leads:
         return {}
     newest = newest_checkpoint(folder)
     assert newest is not None
-    scores = {name: row.test.sums.scaled() for name, row in rows.items() if row is not None}
-    return {"start": start, "end": newest["network"], "scores": scores, "best": newest["best"], "fit": vars(outcome)}
+    scores = {name: row.test.sums.scaled() | _losses(row) for name, row in rows.items() if row is not None}
+    return {"start": start, "end": newest["network"], "scores": scores, "best": newest["best"], "fit": result}
+
+
+def _losses(row: Row) -> dict[str, float]:
+    """Return the scores of calibrated intervals that change smoothly with the weights."""
+    intervals = row.test.interval_scores()
+    assert intervals is not None
+    return {name: intervals[name] for name in ("sql", "width_80", "winkler_95")}
 
 
 def main(rank: int, meeting: str, path: Path) -> None:
