@@ -30,8 +30,9 @@ from forecast.export.parity import series_of, windows_of
 from forecast.model.compiling import compiled
 from forecast.model.original_units import Context, OriginalUnits
 from forecast.predict.exported import WRITING, open_bytes, require
+from forecast.predict.facts import encoded
 from forecast.predict.forecaster import Forecaster, Model
-from forecast.runs.run import Architecture, Run
+from forecast.runs.run import CALIBRATION, Architecture, Run
 
 CASES, TABLE = "latency.csv", "latency.md"
 
@@ -119,7 +120,9 @@ class Subject:
         """Return the captured model and the content of its export to `path`."""
         if path.suffix not in self.files:
             captured = capture(self.model, self.architecture, masked=self.forecaster.policies.masks_past)
-            content = WRITERS[path.suffix](captured, exported_facts_of(self.manifest, captured.batch))
+            assert self.forecaster.path is not None
+            calibration = encoded((self.forecaster.path / CALIBRATION).read_bytes())
+            content = WRITERS[path.suffix](captured, exported_facts_of(self.manifest, captured.batch), calibration)
             self.files[path.suffix] = captured, content
         return self.files[path.suffix]
 

@@ -1,6 +1,6 @@
 """Pictures: lines with gaps, and a forecast beside its past."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -34,10 +34,24 @@ def not_drawn(picture: Path, targets: Sequence[str]) -> str | None:
     return f"{picture.name}: {_share(targets)}; not drawn: {_shortened(absent)}" if absent else None
 
 
+Ends = Mapping[float, tuple[pd.DataFrame, pd.DataFrame]]
+"""Lower and upper ends of intervals, by their level in per cent."""
+
+
 def draw_forecast(
-    path: Path, past: pd.DataFrame, forecast: pd.DataFrame, truth: pd.DataFrame | None = None, title: str = ""
+    path: Path,
+    past: pd.DataFrame,
+    forecast: pd.DataFrame,
+    truth: pd.DataFrame | None = None,
+    title: str = "",
+    *,
+    ends: Ends | None = None,
+    naive: pd.DataFrame | None = None,
 ) -> None:
-    """Write a PNG: one panel per target, in original units, with at most three horizons of the past."""
+    """Write a PNG: one panel per target, in original units, with at most three horizons of the past.
+
+    The intervals `ends` are a fan, darker inside; `naive` is the naive forecast.
+    """
     names = list(forecast.columns)[:MAX_SERIES]
     shown = past.iloc[-3 * len(forecast) :]
     absent = [str(name) for name in forecast.columns[MAX_SERIES:]]
@@ -53,16 +67,33 @@ def draw_forecast(
         plot_line(panel, shown.index, shown[name].to_numpy(), color="0.45", linewidth=1, label="past")
         if truth is not None:
             plot_line(panel, truth.index, truth[name].to_numpy(), color="black", linewidth=1, label="truth")
+        if naive is not None:
+            plot_line(panel, naive.index, naive[name].to_numpy(), color="tab:green", linewidth=0.9, label="naive")
+        _draw_fan(panel, name, ends or {})
         plot_line(panel, forecast.index, forecast[name].to_numpy(), color="tab:orange", linewidth=1.6, label="forecast")
         panel.axvline(forecast.index[0], color="0.8", linewidth=0.8)
         panel.set_ylabel(name, fontsize=8, parse_math=False)
         panel.tick_params(labelsize=8)
         panel.spines[["top", "right"]].set_visible(False)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="lower center", fontsize=8, ncols=3, frameon=False)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="lower center", fontsize=8, ncols=8, frameon=False)
     figure.suptitle(title, fontsize=8 if absent else 10, y=1 - 0.08 / height, va="top", parse_math=False)
     figure.autofmt_xdate(bottom=0.95 / height)
     with replacing(path) as file:
         figure.savefig(file, format="png", dpi=110, metadata={"Software": None})
+
+
+def _draw_fan(panel: Axes, name: str, ends: Ends) -> None:
+    """Shade the intervals of a target, the widest first."""
+    for place, (level, (lower, upper)) in enumerate(sorted(ends.items(), reverse=True)):
+        panel.fill_between(
+            lower.index,
+            lower[name].to_numpy(),
+            upper[name].to_numpy(),
+            color="tab:orange",
+            alpha=min(0.6, 0.2 + 0.15 * place),
+            linewidth=0,
+            label=f"{level:g} % interval",
+        )
 
 
 def _share(targets: Sequence[str] | pd.Index) -> str:

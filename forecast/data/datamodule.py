@@ -28,6 +28,7 @@ from forecast.data.scaler import Scaler, check_spikes
 from forecast.data.sources import Source
 from forecast.data.split import split_rows
 from forecast.data.storage import IN_MEMORY, Placed, Placing, place
+from forecast.data.training_range import TrainingRange
 from forecast.data.windows import Batch, Windows, causal_starts, check_measured, start_rows
 
 
@@ -345,3 +346,10 @@ class ForecastData(lightning.LightningDataModule):
             },
             "scaler": self.scaler.to_dict(),
         }
+
+    def training_range(self) -> TrainingRange:
+        """Return the limits of the training rows and of their look-backs."""
+        rows, columns = slice(self.split.train.start, self.split.train.stop), self.source.columns
+        values = self.source.series.frame[columns].to_numpy(np.float64)[rows]
+        observed = self.source.series.observed_of(columns, rows)
+        return TrainingRange.fit(values, columns, self.parts["train"].context_length, observed)

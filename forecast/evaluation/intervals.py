@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -45,7 +46,7 @@ def rank(coverage: float, count: int) -> int:
 
 def fewest_windows(coverage: float) -> int:
     """Return the smallest number of scores that a coverage needs."""
-    return max(1, math.ceil(coverage / (1 - coverage) - ROUNDING))
+    return max(1, math.ceil(round(coverage / (1 - coverage), 6)))  # 0.8 is not exact in binary
 
 
 def middle(forecast: Tensor) -> Tensor:
@@ -112,35 +113,40 @@ class Calibration:
     @property
     def count(self) -> int:
         """Number of scores of the step and series with the fewest."""
-        if not len(self.scores):
-            return 0
-        return int(self.scores.isfinite().sum(0).min())
+        return int(self._counts.min()) if len(self.scores) else 0
 
     def supports(self, level: float) -> bool:
         """Return whether the quantile `level` is within the trained levels and has enough scores."""
         return self.obstacle(level) is None
 
     def obstacle(self, level: float) -> str | None:
-        """Return why the quantile `level` cannot be had; None if it can."""
+        """Return why the quantile `level` cannot be had, as the end of a sentence; None if it can."""
         if not 0 < level < 1:
-            return f"level {level:g} must be above 0 and below 1"
+            return "must be above 0 and below 1"
         if self.trained and not self.trained[0] - ROUNDING <= level <= self.trained[-1] + ROUNDING:
             return (
-                f"level {level:g} is outside the trained quantiles {self.trained[0]:g} to {self.trained[-1]:g}: ask "
-                "for a level within them, or train with more quantiles"
+                f"is outside the trained quantiles {self.trained[0]:g} to {self.trained[-1]:g}: choose one within "
+                "them, or train with more quantiles"
             )
         if self.count < (fewest := fewest_windows(coverage_of(self._nearest(level)))):
             return (
-                f"level {level:g} needs {fewest} held-out windows, the run has {self.count}: ask for a level nearer to "
+                f"needs the scores of {fewest:,} held-out windows, the run has {self.count:,}: choose one nearer to "
                 "the median, or train with a longer validation split"
             )
         return None
 
-    def check(self, levels: Sequence[float], name: str = "levels") -> None:
+    def check(self, levels: Sequence[float]) -> None:
         """Raise InputError if one of the quantile `levels` cannot be had."""
         for level in levels:
             if reason := self.obstacle(level):
-                raise InputError(f"{name}: {reason}")
+                raise InputError(f"quantile {level:g} {reason}")
+
+    def check_intervals(self, percents: Sequence[float]) -> None:
+        """Raise InputError if a central interval, in per cent, cannot be had."""
+        for percent in percents:
+            for level in interval_levels(percent):
+                if reason := self.obstacle(level):
+                    raise InputError(f"levels: the {percent:g} % interval (quantile {level:g}) {reason}")
 
     def quantiles(
         self, forecast: Tensor, spread: Tensor, levels: Sequence[float], shift: Tensor | None = None
@@ -212,7 +218,7 @@ class Calibration:
         index = torch.minimum(index.clamp(min=1), counts.clamp(min=1))
         return scores.gather(0, (index - 1)[None])[0]
 
-    @property
+    @cached_property
     def _counts(self) -> Tensor:
         """Number of scores of each step, series and pair, (h, C, J)."""
         return self.scores.isfinite().sum(0)

@@ -20,6 +20,10 @@ LEAST = float(torch.finfo(torch.float32).eps) ** 2
 """MSE of z-scores up to which the error is only rounding."""
 
 
+PREFERRED = 1e-3
+"""Least relative advantage in MSE of a baseline over the model that causes a warning."""
+
+
 @dataclass
 class ErrorSums:
     """Sums of squared and absolute errors of z-scores over windows, and counts of targets, (h, C) each, float64."""

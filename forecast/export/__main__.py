@@ -51,8 +51,9 @@ def export(run: str, output: Path, source: Path | None = None) -> None:
     from forecast.export.formats import WRITERS, capture, facts_of
     from forecast.export.parity import BOUND, largest_difference, series_of, windows_of
     from forecast.model.original_units import OriginalUnits
+    from forecast.predict.facts import encoded
     from forecast.predict.forecaster import Forecaster
-    from forecast.runs.run import Architecture, Run
+    from forecast.runs.run import CALIBRATION, Architecture, Run
 
     folder = Run.open_and_say(run)
     forecaster = Forecaster.load(folder.path)
@@ -62,7 +63,8 @@ def export(run: str, output: Path, source: Path | None = None) -> None:
     windows = windows_of(series, forecaster, WINDOWS)
     architecture = Architecture.from_dict(manifest["architecture"])
     captured = capture(forecaster.model, architecture, masked=forecaster.policies.masks_past)
-    content = WRITERS[output.suffix](captured, facts_of(manifest, captured.batch))
+    calibration = encoded((folder.path / CALIBRATION).read_bytes())
+    content = WRITERS[output.suffix](captured, facts_of(manifest, captured.batch), calibration)
     exported = open_bytes(content, output)
     difference = largest_difference(forecaster.model, exported, windows, forecaster.target_scale, captured.batch)
     result = f"{difference:.1e} standard deviations (bound {BOUND:.0e}) over {len(windows.past)} windows of {origin}"

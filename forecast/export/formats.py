@@ -15,7 +15,7 @@ from torch.export import Dim, ExportedProgram, export, save
 from forecast.common.errors import InputError, first_line
 from forecast.model.compiling import LEAF_SPEC
 from forecast.model.original_units import Context, OriginalUnits
-from forecast.predict.exported import FACTS, OUTPUT, sealed
+from forecast.predict.exported import FACTS, OUTPUT, SCORES, sealed
 from forecast.runs.run import WEIGHTS, Architecture
 
 
@@ -70,7 +70,7 @@ def words_of(architecture: Architecture) -> str:
 
 def facts_of(manifest: Mapping[str, Any], batch: int | None) -> dict[str, Any]:
     """Return the description of an exported file: the manifest of the run, with the digest of its weights only."""
-    entries = {key: manifest[key] for key in ("format", "architecture", "data", "scaler")}
+    entries = {key: manifest[key] for key in ("format", "architecture", "data", "scaler", *KEPT) if key in manifest}
     return {
         **entries,
         "files": {WEIGHTS: manifest["files"][WEIGHTS]},
@@ -78,14 +78,18 @@ def facts_of(manifest: Mapping[str, Any], batch: int | None) -> dict[str, Any]:
     }
 
 
-def to_pt2(captured: Captured, facts: Mapping[str, Any]) -> bytes:
+KEPT = ("calibration", "validation_mse", "training_range")
+"""Entries of a manifest that runs of before intervals lack."""
+
+
+def to_pt2(captured: Captured, facts: Mapping[str, Any], calibration: str) -> bytes:
     """Return the content of a .pt2 file."""
     content = BytesIO()
-    save(captured.program, content, extra_files={FACTS: json.dumps(facts)})
+    save(captured.program, content, extra_files={FACTS: json.dumps(facts), SCORES: calibration})
     return sealed(content.getvalue(), ".pt2")
 
 
-def to_onnx(captured: Captured, facts: Mapping[str, Any]) -> bytes:
+def to_onnx(captured: Captured, facts: Mapping[str, Any], calibration: str) -> bytes:
     """Return the content of an .onnx file."""
     first, *others = captured.program.graph_signature.user_inputs
     sizes = {first: {0: "batch"}, **dict.fromkeys(others)} if captured.batch is None else None
@@ -103,6 +107,7 @@ def to_onnx(captured: Captured, facts: Mapping[str, Any]) -> bytes:
         ) from None
     assert written is not None
     written.model.metadata_props[FACTS] = json.dumps(facts)
+    written.model.metadata_props[SCORES] = calibration
     return sealed(written.model_proto.SerializeToString(), ".onnx")
 
 
@@ -120,5 +125,5 @@ def _without_warnings() -> Iterator[None]:
         registration.setLevel(level)
 
 
-WRITERS: dict[str, Callable[[Captured, Mapping[str, Any]], bytes]] = {".onnx": to_onnx, ".pt2": to_pt2}
+WRITERS: dict[str, Callable[[Captured, Mapping[str, Any], str], bytes]] = {".onnx": to_onnx, ".pt2": to_pt2}
 """Functions that return the content of a file, by suffix."""

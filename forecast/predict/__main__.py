@@ -4,6 +4,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from forecast.data.series import Series
     from forecast.predict.ensemble import Ensemble
     from forecast.predict.forecaster import Forecaster
+    from forecast.predict.intervals import Question
     from forecast.predict.known import MissingKnown
+    from forecast.predict.output import Outcome
     from forecast.runs.run import Run
 
 FORMATS = (".csv", ".parquet")
@@ -57,17 +60,71 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--output",
         default=Path("forecast.csv"),
         type=Path,
-        help=".csv or .parquet file (default: forecast.csv); a .png file is drawn next to it",
+        help=".csv or .parquet file (default: forecast.csv); a picture (.png) and a description (.json) are written "
+        "next to it",
+    )
+    parser.add_argument(
+        "--levels",
+        nargs="+",
+        default=[],
+        type=float,
+        metavar="PERCENT",
+        help="central intervals, such as 80 95: the ends of each are columns of the table",
+    )
+    values = parser.add_mutually_exclusive_group()
+    values.add_argument("--quantile", type=float, help="forecast this quantile, such as 0.9, not the point forecast")
+    values.add_argument(
+        "--cost",
+        nargs=2,
+        metavar=("over=A", "under=B"),
+        help="forecast the quantile that is cheapest if a unit too high costs A and a unit too low costs B",
+    )
+    parser.add_argument(
+        "--adaptive",
+        action="store_true",
+        help="adapt the intervals to the misses of earlier forecasts within the input (slower)",
+    )
+    parser.add_argument(
+        "--layout",
+        choices=("wide", "long"),
+        default="wide",
+        help="wide: a row per date, columns load, load_lower_80, …; long: a row per date and series (default: wide)",
     )
     parser.add_argument(
         "--attention", help="use the weights with another self-attention, such as full or probsparse:factor=9"
     )
     options = parser.parse_args(arguments)
+    asked = Asked(tuple(options.levels), options.quantile, options.cost, options.adaptive, options.layout)
     return finish(
         lambda: predict(
-            options.run, options.input, options.output, options.model, options.attention, known=options.known
+            options.run,
+            options.input,
+            options.output,
+            options.model,
+            options.attention,
+            known=options.known,
+            asked=asked,
         )
     )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options on intervals, quantiles and layout, as typed."""
+
+    levels: tuple[float, ...] = ()
+    quantile: float | None = None
+    cost: Sequence[str] | None = None
+    adaptive: bool = False
+    layout: str = "wide"
+
+    def question(self) -> "Question":
+        """Return the question to the model; raise InputError if an option is out of range."""
+        from forecast.predict.intervals import Question, cheapest_quantile
+        from forecast.predict.output import parse_cost
+
+        quantile = self.quantile if self.cost is None else cheapest_quantile(*parse_cost(self.cost))
+        return Question(self.levels, quantile, self.adaptive)
 
 
 def predict(
@@ -78,51 +135,65 @@ def predict(
     attention: str | None = None,
     *,
     known: Sequence[Path] = (),
+    asked: Asked | None = None,
 ) -> None:
-    """Write the forecast of the steps after `source` to `output`, and draw a picture next to it.
+    """Write the forecast of the steps after `source` to `output`, with a picture and a description next to it.
 
     `runs` are run folders, by default the latest under outputs/; several give the mean of their forecasts. `attention`
     replaces the self-attention of training. `known` are tables with known covariates of the horizon. If some are
-    missing, a template of the missing rows is written next to `output`.
+    missing, a template of the missing rows is written next to `output`. `asked` are the options on intervals.
     """
     if output.suffix.lower() not in FORMATS:
         raise InputError(f"{output}: --output must end in {' or '.join(FORMATS)}")
-    picture = output.with_suffix(".png")
-    check_place(output, picture)
+    picture, sidecar = output.with_suffix(".png"), output.with_suffix(".json")
+    check_place(output, picture, sidecar)
     for option, path in (("--input", source), *(("--known", path) for path in known)):
-        if output.exists() and path.exists() and output.samefile(path):
+        if any(other.exists() and path.exists() and other.samefile(path) for other in (output, picture, sidecar)):
             raise InputError(f"{output}: --output and {option} are the same file: choose another output")
-    from forecast.common.spreadsheet import write_frame  # imported here: needs pandas
     from forecast.predict.known import MissingKnown
+    from forecast.predict.output import Outcome
 
+    asked = Asked() if asked is None else asked
+    question = asked.question()
     if not runs and model is None:
         runs = ["latest"]
     forecaster = _load(runs, model, attention)
+    forecaster.check_question(question)
     series = _read(forecaster, source, known, chosen=list(runs) == ["latest"])
     for name, notes in ((source, series.notes), *((table.source, table.notes) for table in series.ahead)):
         for note in notes:
             print(f"{name}: {note}")
     try:
-        forecast = forecaster.predict(series)
+        forecast = forecaster.answer(series, question)
     except MissingKnown as error:
         raise InputError(_with_template(error, output, [source, *known])) from None
-    with replacing(output) as file:
-        if output.suffix.lower() == ".csv":
-            write_frame(file, forecast)
-        else:
-            forecast.to_parquet(file)
-    from forecast.common.pictures import draw_forecast, not_drawn  # imported here: the forecast is written first
+    outcome = Outcome(forecaster, series, source, known, question, forecast, forecaster.warnings(series))
+    outcome.write(output, asked.layout)
+    _report(outcome, output, picture, f", ensemble mean of {len(runs)} runs" if len(runs) > 1 else "")
 
-    ensemble = f", ensemble mean of {len(runs)} runs" if len(runs) > 1 else ""
+
+def _report(outcome: "Outcome", output: Path, picture: Path, ensemble: str) -> None:
+    """Draw the picture, and print what was written, the intervals and the warnings."""
+    from forecast.common.pictures import draw_forecast, not_drawn  # imported here: the forecast is written first
+    from forecast.predict.output import value_name
+
+    values = outcome.forecast.values
+    quantile = "" if outcome.question.quantile is None else f", {value_name(outcome.question)}"
     draw_forecast(
         picture,
-        series.measured,
-        forecast,
-        title=f"{source.name}: {len(forecast)} steps from {forecast.index[0]}{ensemble}",
+        outcome.series.measured,
+        values,
+        title=f"{outcome.source.name}: {len(values)} steps from {values.index[0]}{quantile}{ensemble}",
+        ends=outcome.forecast.ends,
+        naive=outcome.naive,
     )
-    print(f"{output}: {len(forecast)} steps, {forecast.index[0]} to {forecast.index[-1]}{ensemble}; picture: {picture}")
-    if text := not_drawn(picture, list(forecast.columns)):
-        print(text)
+    steps = f"{len(values)} steps, {values.index[0]} to {values.index[-1]}"
+    print(f"{output}: {steps}{quantile}{ensemble}; picture: {picture}")
+    for text in (outcome.interval_line(), not_drawn(picture, list(values.columns))):
+        if text:
+            print(text)
+    for text in outcome.warnings:
+        print(f"WARNING: {text}")
 
 
 def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Forecaster | Ensemble":

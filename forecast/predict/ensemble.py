@@ -10,6 +10,7 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.data.series import Series
 from forecast.predict.forecaster import Forecaster
+from forecast.predict.intervals import Forecast, Question, mean_of
 from forecast.runs.run import Run
 
 ALIKE = ("horizon", "targets", "past_covariates", "known_covariates", "time_column", "frequency", "policies")
@@ -41,11 +42,34 @@ class Ensemble:
         checked = [(member.context_length, member.read(path, known)) for member in self.members]
         return max(checked, key=lambda pair: pair[0])[1]
 
-    def predict(self, frame: pd.DataFrame | pd.Series | Series, known: pd.DataFrame | None = None) -> pd.DataFrame:
-        """Return the mean of the forecasts of all members, in original units; see `Forecaster.predict`."""
-        forecasts = [member.predict(frame, known) for member in self.members]
+    def predict(
+        self,
+        frame: pd.DataFrame | pd.Series | Series,
+        known: pd.DataFrame | None = None,
+        *,
+        levels: Sequence[float] = (),
+        quantile: float | None = None,
+        adaptive: bool = False,
+    ) -> pd.DataFrame:
+        """Return the mean of the forecasts of all members and of their interval ends; see `Forecaster.predict`."""
+        forecasts = [
+            member.predict(frame, known, levels=levels, quantile=quantile, adaptive=adaptive) for member in self.members
+        ]
         mean = np.mean([forecast.to_numpy() for forecast in forecasts], axis=0)
         return pd.DataFrame(mean, index=forecasts[0].index, columns=forecasts[0].columns)
+
+    def check_question(self, question: Question) -> None:
+        """Raise InputError if a member cannot answer a question."""
+        for member in self.members:
+            member.check_question(question)
+
+    def answer(self, series: Series, question: Question) -> Forecast:
+        """Return the mean of the members' forecasts of a checked series, and of their interval ends."""
+        return mean_of([member.answer(series, question) for member in self.members])
+
+    def warnings(self, series: Series) -> list[str]:
+        """Return the warnings of all members, each once."""
+        return list(dict.fromkeys(text for member in self.members for text in member.warnings(series)))
 
 
 def _difference(first: Forecaster, other: Forecaster) -> str:

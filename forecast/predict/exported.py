@@ -80,6 +80,9 @@ def _digest(content: bytes) -> bytes:
 FACTS = "forecast.json"
 """Name of the JSON entry that describes a file."""
 
+SCORES = "calibration.txt"
+"""Name of the entry with the calibration of the intervals."""
+
 INPUTS = ("past", "past_known", "future_known", "past_observed")
 OUTPUT = "forecast"
 
@@ -92,6 +95,8 @@ class Exported(ABC):
     """
 
     facts: dict[str, Any]
+    calibration: str | None
+    """The calibration file as text (`forecast.predict.facts.encoded`); None in a file of before intervals."""
 
     def __call__(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
@@ -100,6 +105,12 @@ class Exported(ABC):
         if past_observed is None:
             past_observed = torch.ones_like(past, dtype=torch.bool)
         return self.compute(dict(zip(INPUTS, (past, past_known, future_known, past_observed), strict=True)))
+
+    @property
+    def batch(self) -> int | None:
+        """Number of windows per call; None: any."""
+        batch: int | None = self.facts["export"]["batch"]
+        return batch
 
     @abstractmethod
     def compute(self, inputs: dict[str, Tensor]) -> Tensor:
@@ -124,6 +135,8 @@ class ExportedProgram(Exported):
         with zipfile.ZipFile(BytesIO(content)) as archive:
             (name,) = [name for name in archive.namelist() if name.endswith(f"/extra/{FACTS}")]
             self.facts = parse_json(archive.read(name))
+            stored = [name for name in archive.namelist() if name.endswith(f"/extra/{SCORES}")]
+            self.calibration = archive.read(stored[0]).decode("ascii") if stored else None
         with warnings.catch_warnings():
             # torch 2.11 warns about a read-only buffer of its own
             warnings.filterwarnings("ignore", "The given buffer is not writable", UserWarning)
@@ -147,7 +160,8 @@ class OnnxModel(Exported):
         options.log_severity_level = 3  # errors only: users cannot act on its warnings about a graph
         options.intra_op_num_threads = torch.get_num_threads()
         self.session = InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        self.facts = parse_json(self.session.get_modelmeta().custom_metadata_map[FACTS].encode())
+        entries = self.session.get_modelmeta().custom_metadata_map
+        self.facts, self.calibration = parse_json(entries[FACTS].encode()), entries.get(SCORES)
         self.names = [entry.name for entry in self.session.get_inputs()]
 
     def compute(self, inputs: dict[str, Tensor]) -> Tensor:

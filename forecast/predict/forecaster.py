@@ -4,6 +4,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import torch
 from torch import Tensor
 
 from forecast.common.errors import InputError
-from forecast.common.finite import check_forecast
 from forecast.common.text import is_plain
 from forecast.data.calendar import calendar_features, future_index
 from forecast.data.clock import Clock
@@ -25,16 +25,23 @@ from forecast.data.scaler import Scaler
 from forecast.data.series import Ahead, Series, read_known
 from forecast.data.table import read_table, tidy_names
 from forecast.data.timestamps import PLAIN, TimeFormat
+from forecast.evaluation.intervals import Calibration
 from forecast.model.informer import Informer
 from forecast.model.original_units import Context, OriginalUnits
 from forecast.model.presets import Sizes
-from forecast.predict.exported import FORMATS, open_exported
+from forecast.predict.answer import answer, warnings_of
+from forecast.predict.exported import FORMATS, Exported, open_exported
+from forecast.predict.facts import ModelFacts, calibration_of_run, calibration_of_text
 from forecast.predict.input import Expected
+from forecast.predict.intervals import Forecast, Question
 from forecast.predict.known import gather_known, rows_at
 from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, Architecture, Run
 
 Model = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
-"""Maps the fields of a `Context` to the forecast (B, h, C_out), float64, original units."""
+"""Maps the fields of a `Context` to the forecast (B, h, C_out), float64, original units.
+
+A model of quantiles gives all of them, (B, h, C_out, K).
+"""
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,7 @@ class Forecaster:
     encoder: KnownEncoder = field(default_factory=KnownEncoder, repr=False)
     holidays: Holidays | None = None
     time_format: TimeFormat = PLAIN
+    facts: ModelFacts | None = field(default=None, repr=False)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], attention: str | None = None) -> "Forecaster":
@@ -102,7 +110,15 @@ class Forecaster:
         def model(scaler: Scaler) -> Model:
             return OriginalUnits(network, torch.tensor(scaler.mean), torch.tensor(scaler.scale)).eval()
 
-        return cls._of(run.manifest(), model, run.path / MANIFEST)
+        def calibration(horizon: int, num_targets: int) -> Calibration:
+            if attention is not None:
+                raise InputError(
+                    f"--attention {attention}: intervals are calibrated for the attention of training: leave it out, "
+                    "or leave out the levels"
+                )
+            return calibration_of_run(run.path, horizon, num_targets)
+
+        return cls._of(run.manifest(), model, run.path / MANIFEST, calibration)
 
     @classmethod
     def load_exported(cls, path: Path, run: str | os.PathLike[str] | None = None) -> "Forecaster":
@@ -116,11 +132,24 @@ class Forecaster:
         exported = open_exported(path)
         if run is not None:
             exported.check_made_from(Run.open(run))
-        return cls._of(exported.facts, lambda _: exported, path)
+
+        def calibration(horizon: int, num_targets: int) -> Calibration:
+            return calibration_of_text(exported.calibration, path, horizon, num_targets)
+
+        return cls._of(exported.facts, lambda _: exported, path, calibration)
 
     @classmethod
-    def _of(cls, manifest: dict[str, Any], model: Callable[[Scaler], Model], where: Path) -> "Forecaster":
-        """Construct the forecaster that a manifest describes; `where` names it in messages."""
+    def _of(
+        cls,
+        manifest: dict[str, Any],
+        model: Callable[[Scaler], Model],
+        where: Path,
+        calibration: Callable[[int, int], Calibration],
+    ) -> "Forecaster":
+        """Construct the forecaster that a manifest describes; `where` names it in messages.
+
+        `calibration` reads the calibration for a horizon and a number of targets.
+        """
         try:
             sizes = Architecture.from_dict(manifest["architecture"]).sizes
             data, scaler = manifest["data"], Scaler.from_dict(manifest["scaler"])
@@ -143,6 +172,7 @@ class Forecaster:
                 encoder=KnownEncoder.from_dict(data["encoder"]) if "encoder" in data else KnownEncoder(),
                 holidays=Holidays.from_dict(data["holidays"]) if "holidays" in data else None,
                 time_format=TimeFormat.of(data),
+                facts=ModelFacts.of(manifest, lambda: calibration(sizes.horizon, sizes.num_targets)),
             )
             forecaster._check(sizes)
         except DAMAGE as error:
@@ -183,6 +213,11 @@ class Forecaster:
         return [*self.targets, *self.past_covariates, *self.known_covariates]
 
     @property
+    def batch(self) -> int | None:
+        """Number of windows per call of the model; None: any."""
+        return self.model.batch if isinstance(self.model, Exported) else None
+
+    @property
     def channels(self) -> list[str]:
         """Columns whose past values the model reads as numbers, in its order, the targets first."""
         return [*self.targets, *(name for name in self.past_covariates if name not in self.encoder.past_categories)]
@@ -202,7 +237,15 @@ class Forecaster:
             series = self._with_known(series, read_table(Path(other)), str(other))
         return self._with_unknown_noted(series)
 
-    def predict(self, frame: pd.DataFrame | pd.Series | Series, known: pd.DataFrame | None = None) -> pd.DataFrame:
+    def predict(
+        self,
+        frame: pd.DataFrame | pd.Series | Series,
+        known: pd.DataFrame | None = None,
+        *,
+        levels: Sequence[float] = (),
+        quantile: float | None = None,
+        adaptive: bool = False,
+    ) -> pd.DataFrame:
         """Forecast the steps after the last row of `frame`.
 
         Parameters
@@ -213,17 +256,25 @@ class Forecaster:
             covariates of the horizon are read from rows after the last target value.
         known
             Table with the known covariates of the horizon, if `frame` does not have them; its values count first.
+        levels
+            Central intervals in per cent, such as 80 and 95. Each adds the columns `<target>_lower_80` and
+            `<target>_upper_80` of every target.
+        quantile
+            Forecast this quantile, above 0 and below 1, in place of the point forecast.
+        adaptive
+            Adapt the intervals to the misses of earlier forecasts within `frame`.
 
         Returns
         -------
         pandas.DataFrame
-            Shape (horizon, number of targets), original units. The index continues that of `frame`.
+            Shape (horizon, number of targets), original units, and the columns of the intervals. The index continues
+            that of `frame`.
 
         Raises
         ------
         InputError
             If columns, frequency or time zone differ from training, values are invalid or far outside the range of
-            training, or `frame` has fewer than `context_length` rows.
+            training, `frame` has fewer than `context_length` rows, or the run cannot give a level.
         UserWarning
             A warning, not an error: if labels of a category do not occur in training and count as unknown.
         MissingKnown
@@ -236,11 +287,27 @@ class Forecaster:
             series = self._with_known(series, known, "the known table")
         if not isinstance(frame, Series):
             self._warn_of_unknown(series)
-        context, dates = self.context(series)
-        with torch.inference_mode():
-            values = self.model(*context)[0].numpy()
-        check_forecast(values, dates, self.targets)
-        return pd.DataFrame(values, index=dates, columns=self.targets)
+        return self.answer(series, Question(tuple(levels), quantile, adaptive)).wide()
+
+    def check_question(self, question: Question) -> None:
+        """Raise InputError if the model cannot answer a question, before any forecast is computed."""
+        if not question.is_plain:
+            self.calibration.check_intervals(question.levels)
+            self.calibration.check(question.quantiles)
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """The calibration of the intervals; raise InputError if the model has none."""
+        assert self.facts is not None
+        return self.facts.read_calibration()
+
+    def answer(self, series: Series, question: Question) -> Forecast:
+        """Return the forecast of the steps after a checked series, with the intervals of a question."""
+        return answer(self, series, question)
+
+    def warnings(self, series: Series) -> list[str]:
+        """Return warnings about the look-back of a checked series and about the model, in words."""
+        return warnings_of(self, series)
 
     def _warn_of_unknown(self, series: Series) -> None:
         """Warn of labels that training has not seen; `read` returns them as notes instead."""

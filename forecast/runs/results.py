@@ -14,6 +14,7 @@ import pandas as pd
 import torch
 
 from forecast.common.files import flatten, look_up
+from forecast.data.training_range import TrainingRange
 from forecast.evaluation.evaluate import Row
 from forecast.evaluation.holdout import METHODS
 from forecast.evaluation.interval_scores import LEVELS, IntervalScores
@@ -67,14 +68,18 @@ def _calibration_facts(row: Row) -> dict[str, Any]:
     }
 
 
-def forecast_facts(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a forecast says about its run, for the manifest: calibration, held-out coverage, validation MSE."""
+def forecast_facts(result: Mapping[str, Any], limits: TrainingRange) -> dict[str, Any]:
+    """Return what a forecast says about its run, for the manifest.
+
+    These are the calibration with its held-out coverage, the validation MSE of each row, and the range of training.
+    """
     rows = {"model": result, **result["baselines"]}
     held_out = result["validation"].get("intervals") or {}
     coverage = {str(percent): held_out.get(f"coverage_{percent}") for percent in LEVELS}
     return {
         "calibration": {**result["calibration"], "held_out_coverage": coverage},
         "validation_mse": {name: row["validation"]["scaled"]["mse"] for name, row in rows.items() if row is not None},
+        "training_range": limits.to_dict(),
     }
 
 

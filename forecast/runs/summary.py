@@ -13,7 +13,7 @@ from forecast.common.tables import Table, inert
 from forecast.common.text import shown
 from forecast.common.timing import Load
 from forecast.data.calendar import season_name
-from forecast.evaluation.metrics import skill
+from forecast.evaluation.metrics import PREFERRED, skill
 from forecast.runs.run import INPUT, PICTURE, Run
 
 NAMES = {
@@ -26,8 +26,6 @@ NAMES = {
 
 
 HEADINGS = ("forecast", "MSE", "MAE", "MSE (units)", "MAE (units)", "MASE", "skill")
-PREFERRED = 1e-3
-"""Least relative advantage in MSE of a baseline over the model that causes a warning."""
 
 FEW_STEPS = 100
 """Number of steps below which a training without a gain is no evidence against the model."""

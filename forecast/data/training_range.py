@@ -1,0 +1,117 @@
+"""The range of the training rows and of their look-backs, and warnings about an input outside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+MARGIN = 0.1
+"""An input is outside if it exceeds the range of training by more than this share of the range's width."""
+
+NAMED = 3
+"""Largest number of columns in a warning."""
+
+LIMITS = ("lowest", "highest", "lowest_level", "highest_level", "lowest_spread", "highest_spread")
+
+
+@dataclass(frozen=True)
+class TrainingRange:
+    """Limits of each channel in the training split, shape (C,), original units.
+
+    `lowest` and `highest` are of single values. A *level* is the mean of a look-back, a *spread* its standard
+    deviation. Only measured values count.
+    """
+
+    columns: tuple[str, ...]
+    lowest: np.ndarray
+    highest: np.ndarray
+    lowest_level: np.ndarray
+    highest_level: np.ndarray
+    lowest_spread: np.ndarray
+    highest_spread: np.ndarray
+
+    @classmethod
+    def fit(
+        cls, values: np.ndarray, columns: Sequence[str], length: int, observed: np.ndarray | None = None
+    ) -> TrainingRange:
+        """Return the limits of training rows (N, C), float64, with look-backs of `length` steps.
+
+        `observed` (N, C) is False where a value was filled. A look-back without a measured value is left out.
+        """
+        measured = np.ones(values.shape, dtype=bool) if observed is None else observed
+        masked = np.where(measured, values, np.nan)
+        center = np.nanmean(masked, axis=0)  # sums of centered values stay exact
+        centered = np.where(measured, values - center, 0.0)
+        count, total, squares = (_sums(part, length) for part in (measured.astype(np.float64), centered, centered**2))
+        present = count > 0
+        mean = np.divide(total, count, out=np.full(total.shape, np.nan), where=present)
+        square = np.divide(squares, count, out=np.full(total.shape, np.nan), where=present)
+        level, spread = center + mean, np.sqrt(np.maximum(square - mean**2, 0))
+        limits = [limit(part, axis=0) for part in (masked, level, spread) for limit in (np.nanmin, np.nanmax)]
+        return cls(tuple(columns), *limits)
+
+    def warnings(self, context: np.ndarray, observed: np.ndarray | None = None) -> list[str]:
+        """Return a warning for each way in which a look-back (T, C), original units, leaves the range of training."""
+        measured = np.ones(context.shape, dtype=bool) if observed is None else observed
+        masked = np.where(measured, context, np.nan)
+        seen = np.asarray(measured.any(0))
+        empty = np.where(seen, masked, self.lowest)  # a column without a value leaves no range
+        level, spread = np.nanmean(empty, axis=0), np.nanstd(empty, axis=0)
+        found = [
+            self._outside(
+                "values", np.nanmin(empty, axis=0), np.nanmax(empty, axis=0), self.lowest, self.highest, seen
+            ),
+            self._outside("level", level, level, self.lowest_level, self.highest_level, seen),
+            self._outside("spread", spread, spread, self.lowest_spread, self.highest_spread, seen),
+        ]
+        return [text for text in found if text]
+
+    def _outside(
+        self, what: str, low: np.ndarray, high: np.ndarray, lowest: np.ndarray, highest: np.ndarray, seen: np.ndarray
+    ) -> str:
+        """Return the warning about all columns whose `low` or `high` is outside; empty if none is."""
+        margin = MARGIN * (highest - lowest)
+        below, above = seen & (low < lowest - margin), seen & (high > highest + margin)
+        places = np.flatnonzero(below | above)
+        if not len(places):
+            return ""
+        texts = []
+        for place in places[:NAMED]:
+            reached = low[place] if below[place] else high[place]
+            side = "below" if below[place] else "above"
+            span = f"{lowest[place]:.4g} to {highest[place]:.4g}"
+            texts.append(f"{self.columns[place]!r} reaches {reached:.4g}, {side} the {span} of training")
+        more = f"; and {len(places) - NAMED} more columns" if len(places) > NAMED else ""
+        return f"{MEANINGS[what]}: {'; '.join(texts)}{more}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the limits as plain lists, for the manifest."""
+        return {"columns": list(self.columns), **{name: getattr(self, name).tolist() for name in LIMITS}}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainingRange:
+        """Invert `to_dict`; raise ValueError if the limits do not belong to the columns, or are not finite."""
+        columns = tuple(str(name) for name in values["columns"])
+        limits = [np.array(values[name], dtype=np.float64) for name in LIMITS]
+        if any(limit.shape != (len(columns),) or not np.isfinite(limit).all() for limit in limits):
+            raise ValueError("the range of training is not finite or has other columns")
+        return cls(columns, *limits)
+
+
+MEANINGS = {
+    "values": "the input left the range of training",
+    "level": "the level of the look-back (its mean) has drifted",
+    "spread": "the spread of the look-back (its standard deviation) has drifted",
+}
+"""The beginning of each warning."""
+
+
+def _sums(values: np.ndarray, length: int) -> np.ndarray:
+    """Return the sums of `length` consecutive rows (N - length + 1, C); of all rows if there are fewer."""
+    total = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])
+    step = min(length, len(values))
+    sums: np.ndarray = total[step:] - total[:-step]
+    return sums

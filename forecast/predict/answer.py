@@ -1,0 +1,132 @@
+"""The answer of a trained model to a question: forecast, intervals, naive forecast, warnings."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from forecast.common.errors import InputError
+from forecast.common.finite import check_forecast
+from forecast.data.calendar import season_name, seasonal_period
+from forecast.data.series import Series
+from forecast.evaluation.adaptive import adapted_shift
+from forecast.evaluation.intervals import middle
+from forecast.model.normalization import window_spread
+from forecast.model.original_units import Context, stack
+from forecast.predict.intervals import Forecast, Question
+
+if TYPE_CHECKING:
+    from forecast.predict.forecaster import Forecaster
+
+MAX_PAST = 500
+"""Largest number of earlier forecasts that adapt an interval."""
+
+CHUNK = 64
+"""Earlier forecasts computed at once."""
+
+
+def answer(forecaster: "Forecaster", series: Series, question: Question) -> Forecast:
+    """Return the forecast of the steps after a checked series, with the intervals of a question."""
+    forecaster.check_question(question)
+    context, dates = forecaster.context(series)
+    with torch.inference_mode():
+        output = forecaster.model(*context)
+    values, targets = middle(output)[0].numpy(), forecaster.targets
+    if question.is_plain:
+        check_forecast(values, dates, targets)
+        return Forecast(pd.DataFrame(values, index=dates, columns=targets))
+    shift, past = _adapted(forecaster, series, question) if question.adaptive else (None, None)
+    spread = _spread(forecaster, context)
+    quantiles = forecaster.calibration.quantiles(output, spread, question.quantiles, shift)[0].numpy()  # (h, C, Q)
+    if question.quantile is not None:
+        values = quantiles[..., -1]
+    frames = []
+    for part in (values, *np.moveaxis(quantiles, -1, 0)):
+        check_forecast(part, dates, targets)
+        frames.append(pd.DataFrame(part, index=dates, columns=targets))
+    ends = {level: (frames[1 + 2 * place], frames[2 + 2 * place]) for place, level in enumerate(question.levels)}
+    return Forecast(frames[0], ends, past)
+
+
+def _spread(forecaster: "Forecaster", context: Context) -> Tensor:
+    """Return the spread (B, 1, C_out) of each window's targets, original units."""
+    count = len(forecaster.targets)
+    scaled = (context.past[..., :count] - torch.tensor(forecaster.scaler.mean[:count])) / forecaster.target_scale
+    observed = None if context.past_observed is None else context.past_observed[..., :count]
+    return window_spread(scaled.to(torch.float32), observed).double() * forecaster.target_scale
+
+
+def _adapted(forecaster: "Forecaster", series: Series, question: Question) -> tuple[Tensor, int]:
+    """Return the shift of adaptive intervals, (h, C, Q), and the number of earlier forecasts that gave it.
+
+    Earlier forecasts start within the input, and all their targets lie before its end.
+    """
+    end, horizon = len(series.frame), forecaster.horizon
+    origins = list(range(forecaster.context_length, end - horizon + 1))[-MAX_PAST:]
+    if not origins:
+        raise InputError(
+            f"adaptive: needs {forecaster.context_length + horizon} rows, the look-back and one horizon, to score an "
+            f"earlier forecast; the input has {end}: give more rows"
+        )
+    windows = stack([forecaster.context(series, origin)[0] for origin in origins])
+    with torch.inference_mode():
+        outputs = [forecaster.model(*windows.rows(rows)) for rows in _chunks(forecaster, len(origins))]
+    rows = np.array(origins)[:, None] + np.arange(horizon)
+    measured = series.observed_of(forecaster.targets)
+    shift = adapted_shift(
+        forecaster.calibration,
+        torch.cat(outputs),
+        _spread(forecaster, windows),
+        torch.from_numpy(series.frame[forecaster.targets].to_numpy(np.float64)[rows]),
+        None if measured is None else torch.from_numpy(np.asarray(measured)[rows]),
+        torch.tensor(origins),
+        end,
+        question.levels,
+    )
+    if question.quantile is not None:  # a single quantile is not adapted
+        shift = torch.cat([shift, torch.zeros_like(shift[..., :1])], -1)
+    return shift, len(origins)
+
+
+def _chunks(forecaster: "Forecaster", count: int) -> list[slice]:
+    """Return slices of `count` windows, of the batch size that the model accepts."""
+    size = CHUNK if forecaster.batch is None else forecaster.batch
+    return [slice(start, start + size) for start in range(0, count, size)]
+
+
+def warnings_of(forecaster: "Forecaster", series: Series) -> list[str]:
+    """Return warnings about the look-back of a checked series and about the model, in words."""
+    facts, names = forecaster.facts, forecaster.channels
+    if facts is None:
+        return []
+    warnings = facts.warnings()
+    if facts.training_range is not None:
+        rows = slice(len(series.frame) - forecaster.context_length, None)
+        context = series.frame[names].iloc[rows].to_numpy(np.float64)
+        measured = series.observed_of(names)
+        warnings += facts.training_range.warnings(context, None if measured is None else np.asarray(measured)[rows])
+    return warnings
+
+
+def naive_forecast(series: Series, targets: list[str], frequency: str, dates: pd.DatetimeIndex) -> pd.DataFrame:
+    """Return the seasonal naive forecast of the `dates` after a series: the newest value at the same phase.
+
+    It is the last value if the series is shorter than a season.
+    """
+    values, step = series.frame[targets].to_numpy(np.float64), np.arange(len(dates))
+    period = _period(series, frequency)
+    return pd.DataFrame(values[len(values) + step % period - period], index=dates, columns=targets)
+
+
+def naive_name(series: Series, frequency: str) -> str:
+    """Return the name of the naive forecast after a series, with its season."""
+    period = _period(series, frequency)
+    return "last value" if period == 1 else f"seasonal naive ({season_name(period, frequency)})"
+
+
+def _period(series: Series, frequency: str) -> int:
+    """Return the season in steps; 1 if the series is shorter."""
+    period = seasonal_period(frequency)
+    return period if period <= len(series.frame) else 1

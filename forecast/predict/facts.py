@@ -1,0 +1,123 @@
+"""What a trained model says about itself: its weights, calibration, validation errors and range of training."""
+
+import base64
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+
+from forecast.common.bounds import shapes_of
+from forecast.common.errors import InputError
+from forecast.data.training_range import TrainingRange
+from forecast.evaluation.intervals import Calibration
+from forecast.evaluation.metrics import PREFERRED
+from forecast.runs.run import CALIBRATION, DAMAGE, WEIGHTS
+
+ROWS = {"last_value": "the last value", "seasonal_naive": "the seasonal naive forecast", "linear": "ridge regression"}
+"""Baselines of a result, as named in a warning."""
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What the manifest of a run, or the description of an exported file, says beside the model's inputs.
+
+    Attributes
+    ----------
+    weights
+        SHA-256 of the weights.
+    calibration
+        Method, number of windows and held-out coverage of the intervals; None for models of before intervals.
+    validation_mse
+        Validation MSE of the model and of each baseline.
+    training_range
+        Limits of the training rows; None for models of before intervals.
+    read_calibration
+        Reads the calibration, which a forecast without intervals does not need.
+    """
+
+    weights: str
+    calibration: Mapping[str, Any] | None
+    validation_mse: Mapping[str, float]
+    training_range: TrainingRange | None
+    read_calibration: Callable[[], Calibration] = field(repr=False)
+
+    @classmethod
+    def of(cls, manifest: Mapping[str, Any], read_calibration: Callable[[], Calibration]) -> "ModelFacts":
+        """Return the facts of a manifest; raise ValueError if they are inconsistent."""
+        calibration = manifest.get("calibration")
+        if calibration is not None and not _is_calibration(calibration):
+            raise ValueError("the facts of its calibration are not valid")
+        errors = manifest.get("validation_mse", {})
+        if not isinstance(errors, Mapping) or not all(_is_number(value) for value in errors.values()):
+            raise ValueError("the validation errors are not numbers")
+        limits = manifest.get("training_range")
+        return cls(
+            weights=str(manifest["files"][WEIGHTS]["sha256"]),
+            calibration=calibration,
+            validation_mse={str(name): float(value) for name, value in errors.items() if value is not None},
+            training_range=None if limits is None else TrainingRange.from_dict(limits),
+            read_calibration=read_calibration,
+        )
+
+    def warnings(self) -> list[str]:
+        """Return a warning if a baseline was better than the model on validation."""
+        ours = self.validation_mse.get("model")
+        others = {name: mse for name, mse in self.validation_mse.items() if name in ROWS}
+        if ours is None or not others:
+            return []
+        best = min(others, key=lambda name: others[name])
+        if others[best] >= ours * (1 - PREFERRED):
+            return []
+        return [
+            f"{ROWS[best]} was better than the model on validation (MSE {others[best]:.4g} against {ours:.4g}): "
+            "compare the forecast with it"
+        ]
+
+
+def calibration_of_run(folder: Path, horizon: int, num_targets: int) -> Calibration:
+    """Return the calibration in a run folder, which fits a horizon and a number of targets."""
+    path = folder / CALIBRATION
+    if "scores" not in shapes_of(path):
+        raise InputError(f"{folder}: was trained before this program had intervals: train it again for --levels")
+    return _checked(path.read_bytes(), path, horizon, num_targets)
+
+
+def encoded(calibration: bytes) -> str:
+    """Return the content of a calibration file as text, for an exported file."""
+    return base64.b64encode(calibration).decode()
+
+
+def calibration_of_text(text: str | None, path: Path, horizon: int, num_targets: int) -> Calibration:
+    """Return the calibration in an exported file."""
+    if text is None:
+        raise InputError(f"{path}: was exported before this program had intervals: export it again for --levels")
+    return _checked(base64.b64decode(text), path, horizon, num_targets)
+
+
+def _checked(content: bytes, path: Path, horizon: int, num_targets: int) -> Calibration:
+    """Return the calibration in `content`, read from `path`; raise InputError if it is damaged or does not fit."""
+    try:
+        calibration = Calibration.from_tensors(safetensors.torch.load(content))
+        if calibration.shape[:2] != (horizon, num_targets):
+            raise ValueError("it has another horizon or number of targets")
+    except DAMAGE as error:
+        raise InputError(f"{path}: its calibration is damaged ({str(error).splitlines()[0]}): copy it again") from None
+    return calibration
+
+
+def _is_calibration(facts: Any) -> bool:
+    if not isinstance(facts, Mapping) or not isinstance(facts.get("method"), str):
+        return False
+    coverage = facts.get("held_out_coverage", {})
+    return (
+        isinstance(facts.get("explanation"), str)
+        and isinstance(facts.get("windows"), int)
+        and isinstance(coverage, Mapping)
+        and all(_is_number(value) for value in coverage.values())
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))

@@ -1,0 +1,138 @@
+"""Intervals, quantiles and costs of a forecast: what a user asks for, and the answer."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from forecast.common.errors import InputError
+from forecast.evaluation.intervals import interval_levels
+
+MEDIAN = 0.5
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a forecast is asked for.
+
+    Parameters
+    ----------
+    levels
+        Central intervals in per cent, above 0 and below 100.
+    quantile
+        Quantile level of the values, above 0 and below 1; None: the point forecast.
+    adaptive
+        Whether the intervals follow the misses of earlier forecasts within the input.
+    """
+
+    levels: tuple[float, ...] = ()
+    quantile: float | None = None
+    adaptive: bool = False
+
+    def __post_init__(self) -> None:
+        for level in self.levels:
+            if not 0 < level < 100:
+                raise InputError(f"levels: {level:g} is not a level in per cent: choose one above 0 and below 100")
+        if doubled := [level for level in self.levels if self.levels.count(level) > 1]:
+            raise InputError(f"levels: {doubled[0]:g} is given twice: give each level once")
+        if self.quantile is not None and not 0 < self.quantile < 1:
+            raise InputError(f"quantile: {self.quantile:g} must be above 0 and below 1")
+        if self.adaptive and not self.levels:
+            raise InputError("adaptive: there are no intervals to adapt: add levels, such as 80")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether only the point forecast is wanted, which needs no calibration."""
+        return not self.levels and self.quantile is None
+
+    @property
+    def quantiles(self) -> list[float]:
+        """The quantile levels to compute: the ends of each interval, then the level of the values."""
+        ends = [end for level in self.levels for end in interval_levels(level)]
+        return [*ends, *([] if self.quantile is None else [self.quantile])]
+
+
+def cheapest_quantile(over: float, under: float) -> float:
+    """Return the quantile that is cheapest in the mean if a unit above the truth costs `over`, one below it `under`.
+
+    References
+    ----------
+    The newsvendor problem: Arrow, Harris and Marschak, "Optimal inventory policy", Econometrica 19 (1951).
+    """
+    for name, cost in (("over", over), ("under", under)):
+        if not (math.isfinite(cost) and cost > 0):
+            raise InputError(f"cost: {name}={cost:g} must be a positive number")
+    return under / (over + under)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The steps after a table, in original units; the index of each frame has the dates, the columns the targets.
+
+    Attributes
+    ----------
+    values
+        The point forecast, or the quantile that was asked for.
+    ends
+        Lower and upper end of each interval, by its level in per cent.
+    adapted_on
+        Number of earlier forecasts that adapted the intervals; None if they are not adaptive.
+    """
+
+    values: pd.DataFrame
+    ends: dict[float, tuple[pd.DataFrame, pd.DataFrame]] = field(default_factory=dict)
+    adapted_on: int | None = None
+
+    def columns(self, target: str, naive: pd.DataFrame | None = None) -> dict[str, pd.Series]:
+        """Return the columns beside the value of a target: the ends of its intervals, and the naive forecast."""
+        named: dict[str, pd.Series] = {}
+        for level, (lower, upper) in self.ends.items():
+            named[f"lower_{level:g}"], named[f"upper_{level:g}"] = lower[target], upper[target]
+        if naive is not None:
+            named["naive"] = naive[target]
+        return named
+
+    def wide(self, naive: pd.DataFrame | None = None) -> pd.DataFrame:
+        """Return a row per date: the values of all targets, then `<target>_lower_80`, … of each target.
+
+        Raise InputError if such a name is also the name of a target.
+        """
+        more = {
+            f"{target}_{name}": column
+            for target in self.values.columns
+            for name, column in self.columns(target, naive).items()
+        }
+        clash = [name for name in more if name in self.values.columns]
+        if clash or self.values.index.name in more:
+            name = clash[0] if clash else self.values.index.name
+            raise InputError(f"{name!r} is the name of a column of the data and of an interval: choose --layout long")
+        return pd.concat([self.values, pd.DataFrame(more, index=self.values.index)], axis=1) if more else self.values
+
+    def long(self, naive: pd.DataFrame | None = None) -> pd.DataFrame:
+        """Return a row per target and date: the columns series, value, lower_80 and so on."""
+        parts = []
+        for target in self.values.columns:
+            part = pd.DataFrame({"value": self.values[target], **self.columns(target, naive)})
+            part.insert(0, "series", str(target))
+            parts.append(part)
+        return pd.concat(parts)
+
+
+def mean_of(forecasts: Sequence[Forecast]) -> Forecast:
+    """Return the mean of the values and of the interval ends of several forecasts."""
+    first = forecasts[0]
+    ends = {
+        level: (
+            _mean([other.ends[level][0] for other in forecasts]),
+            _mean([other.ends[level][1] for other in forecasts]),
+        )
+        for level in first.ends
+    }
+    return Forecast(_mean([other.values for other in forecasts]), ends, first.adapted_on)
+
+
+def _mean(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    mean = np.mean([frame.to_numpy() for frame in frames], axis=0)
+    return pd.DataFrame(mean, index=frames[0].index, columns=frames[0].columns)

@@ -1,0 +1,148 @@
+"""The files of a forecast: table, sidecar and picture."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from forecast.common.errors import InputError
+from forecast.common.files import replacing, sha256, write_json
+from forecast.common.spreadsheet import write_frame
+from forecast.predict.answer import naive_forecast, naive_name
+from forecast.predict.ensemble import Ensemble
+from forecast.predict.intervals import Forecast, Question
+
+if TYPE_CHECKING:
+    from forecast.data.series import Series
+    from forecast.predict.forecaster import Forecaster
+
+LAYOUTS = ("wide", "long")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A forecast, and everything that its files say about it.
+
+    `question` is what was asked, `series` the input read from `source`, `known` further inputs.
+    """
+
+    forecaster: "Forecaster | Ensemble"
+    series: "Series"
+    source: Path
+    known: Sequence[Path]
+    question: Question
+    forecast: Forecast
+    warnings: list[str]
+
+    @property
+    def members(self) -> "list[Forecaster]":
+        """The trained models: one, or those of an ensemble."""
+        return self.forecaster.members if isinstance(self.forecaster, Ensemble) else [self.forecaster]
+
+    @property
+    def naive(self) -> pd.DataFrame:
+        """The naive forecast of the same dates."""
+        first = self.members[0]
+        dates = pd.DatetimeIndex(self.forecast.values.index)
+        return naive_forecast(self.series, first.targets, first.frequency, dates)
+
+    def table(self, layout: str) -> pd.DataFrame:
+        """Return the forecast as a table in a layout of `LAYOUTS`, with the naive forecast."""
+        return self.forecast.long(self.naive) if layout == "long" else self.forecast.wide(self.naive)
+
+    def sidecar(self, table: pd.DataFrame, layout: str) -> dict[str, Any]:
+        """Return what the JSON file beside the table says."""
+        first, dates = self.members[0], self.forecast.values.index
+        return {
+            "program": _version(),
+            "models": [_model(member) for member in self.members],
+            "combination": "mean of the models' values and interval ends" if len(self.members) > 1 else None,
+            "input": {"file": self.source.name, "sha256": sha256(self.source), **_span(self.series.frame.index)},
+            "known": [{"file": path.name, "sha256": sha256(path)} for path in self.known],
+            "forecast": {**_span(dates), "frequency": first.frequency, "series": first.targets},
+            "value": value_name(self.question),
+            "levels": list(self.question.levels),
+            "intervals": self._intervals(),
+            "naive": naive_name(self.series, first.frequency),
+            "layout": layout,
+            "columns": [str(name) for name in (dates.name, *table.columns)],
+            "warnings": self.warnings,
+        }
+
+    def _intervals(self) -> dict[str, Any] | None:
+        """Return how the intervals are calibrated, and what they covered on held-out validation; None without any."""
+        if self.question.is_plain:
+            return None
+        facts = [member.facts.calibration for member in self.members if member.facts is not None]
+        return {
+            "calibration": facts[0] if len(facts) == 1 else facts,
+            "adaptive": self.question.adaptive,
+            "adapted_on_forecasts": self.forecast.adapted_on,
+        }
+
+    def interval_line(self) -> str | None:
+        """Return the printed line on the intervals; None without any."""
+        if not self.question.levels:
+            return None
+        named = " and ".join(f"{level:g} %" for level in self.question.levels)
+        facts = self.members[0].facts
+        calibration = None if facts is None else facts.calibration
+        if calibration is None or len(self.members) > 1:
+            return f"{named} intervals: mean of the intervals of {len(self.members)} runs"
+        coverage = calibration.get("held_out_coverage", {})
+        known = [f"{level} % covered {100 * value:.1f} %" for level, value in coverage.items() if value is not None]
+        covered = f"; held out, {', '.join(known)}" if known else ", which also selected the model: perhaps too narrow"
+        past = self.forecast.adapted_on
+        adapted = "" if past is None else f"; adapted on {past} earlier forecasts"
+        return f"{named} intervals: calibrated on {calibration['windows']:,} validation windows{covered}{adapted}"
+
+    def write(self, output: Path, layout: str) -> None:
+        """Write the table to `output`, as CSV or Parquet by its ending, and the sidecar beside it."""
+        table = self.table(layout)
+        with replacing(output) as file:
+            if output.suffix.lower() == ".csv":
+                write_frame(file, table)
+            else:
+                table.to_parquet(file)
+        write_json(sidecar_of(output), self.sidecar(table, layout))
+
+
+def sidecar_of(output: Path) -> Path:
+    """Return the path of the sidecar of a table."""
+    return output.with_suffix(".json")
+
+
+def value_name(question: Question) -> str:
+    """Return what the values of a forecast are."""
+    return "point forecast" if question.quantile is None else f"quantile {question.quantile:g}"
+
+
+def parse_cost(words: Sequence[str]) -> tuple[float, float]:
+    """Return the costs of `--cost over=1 under=4`."""
+    named = dict(word.split("=", 1) for word in words if word.count("=") == 1)
+    try:
+        over, under = float(named.pop("over")), float(named.pop("under"))
+        if named or len(words) != 2:
+            raise ValueError
+    except (KeyError, ValueError):
+        raise InputError(f"--cost {' '.join(words)}: give both costs, such as --cost over=1 under=4") from None
+    return over, under
+
+
+def _span(index: pd.Index) -> dict[str, Any]:
+    return {"rows": len(index), "first": str(index[0]), "last": str(index[-1])}
+
+
+def _model(forecaster: "Forecaster") -> dict[str, Any]:
+    weights = None if forecaster.facts is None else forecaster.facts.weights
+    return {"path": str(forecaster.path), "weights_sha256": weights}
+
+
+def _version() -> str:
+    try:
+        return f"forecast {version('forecast')}"
+    except PackageNotFoundError:
+        return "forecast"
