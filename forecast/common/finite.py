@@ -60,11 +60,11 @@ class FiniteGuard:
             raise NotFiniteError(_message(step, "loss or gradient"))
 
 
-def check_validation(mse: float, step: int) -> None:
-    """Raise NotFiniteError if the validation MSE after `step` steps is NaN or infinite."""
-    if not math.isfinite(mse):
+def check_validation(score: float, step: int) -> None:
+    """Raise NotFiniteError if the validation score after `step` steps is NaN or infinite."""
+    if not math.isfinite(score):
         raise NotFiniteError(
-            f"validation after step {step}: not finite (MSE {mse}): look for extreme values in the validation split"
+            f"validation after step {step}: not finite (score {score}): look for extreme values in the validation split"
             + (", or lower optimizer.lr" if step else "")
         )
 

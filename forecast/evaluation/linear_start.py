@@ -1,6 +1,7 @@
 """The start of the model's linear path: a naive forecast, unless a fitted linear map is significantly better."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -29,16 +30,18 @@ here a single map is compared with the start, not the best of many states, and i
 class LinearMaps:
     """The linear maps of a run: the ridge baseline (row *linear* of every result), and the start of the linear path.
 
-    `start` is None if the model has no linear path that starts from a map.
+    `start` is None if the model has no linear path that starts from a map. `offsets` (h, C, K) are the quantiles of its
+    training residuals, relative to the spread of each window; None for a point forecast.
     """
 
     baseline: Ridge
     start: LinearMap | None
+    offsets: Tensor | None = None
 
     def to(self, device: torch.device | str) -> "LinearMaps":
         """Return the maps on another device."""
         start = None if self.start is None else self.start.to(device)
-        return LinearMaps(self.baseline.to(device), start)
+        return LinearMaps(self.baseline.to(device), start, None if self.offsets is None else self.offsets.to(device))
 
 
 @dataclass(frozen=True)
@@ -64,15 +67,36 @@ def fit_maps(
     confidence: float | None,
     stride: int,
     batch_size: int,
+    quantiles: Sequence[float] = (),
 ) -> LinearMaps:
-    """Fit the baseline and, if a linear path `starts` from a map, choose that map (`choose_start`)."""
+    """Fit the baseline and, if a linear path `starts` from a map, choose that map (`choose_start`).
+
+    `quantiles` are the levels whose offsets are fitted too.
+    """
     ridge = fit_ridge(train, validation)
     if not starts:
         return LinearMaps(ridge, None)
     start = choose_start(
         ridge, train, validation, period=period, confidence=confidence, stride=stride, batch_size=batch_size
     )
-    return LinearMaps(ridge, start)
+    return LinearMaps(ridge, start, fit_offsets(start, train, quantiles, batch_size) if quantiles else None)
+
+
+MAX_WINDOWS = 2000
+"""Maximum number of training windows for the offsets of quantiles, evenly spaced."""
+
+
+def fit_offsets(linear_map: LinearMap, train: Windows, levels: Sequence[float], batch_size: int) -> Tensor:
+    """Return the quantiles (h, C, K) of a map's residuals on training windows, relative to the spread of each window.
+
+    A step and series without a measured target gets the offset 0.
+    """
+    scored = evaluate(linear_map, train.every(math.ceil(len(train) / MAX_WINDOWS)), batch_size, keep_residuals=True)
+    assert scored.residuals is not None
+    assert scored.spread is not None
+    scaled = torch.from_numpy(scored.residuals[..., 0] / scored.spread)  # (W, h, C)
+    offsets = [scaled.nanquantile(level, dim=0) for level in levels]
+    return torch.stack(offsets, -1).nan_to_num()
 
 
 def naive_maps(look_back: int, horizon: int, period: int) -> list[LinearMap]:

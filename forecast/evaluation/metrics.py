@@ -1,6 +1,6 @@
 """Metrics of a forecast from sums and counts, relative metrics, and losses by name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,6 +57,11 @@ class ErrorSums:
         if group.size == 1:
             return self
         return ErrorSums(*group.total(torch.stack([self.squared, self.absolute, self.count])))
+
+    @property
+    def selection_score(self) -> float:
+        """The score that selects a training step: the MSE."""
+        return self.scaled()["mse"]
 
     def choose(self, numbers: Tensor) -> tuple[None, float]:
         """Return no mixing weight, and the MSE that is the mean over windows of their own (1,)."""
@@ -261,23 +266,42 @@ _ELEMENTWISE: dict[str, Callable[..., Tensor]] = {
     "huber": functional.smooth_l1_loss,
 }
 
+QUANTILE = "quantile"
+"""Name of the loss of a model of quantiles."""
+
+LOSSES = (*_ELEMENTWISE, QUANTILE)
+"""Names of all losses."""
+
 Loss = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 
-def loss_by_name(name: str) -> Loss:
+def quantile_loss(quantiles: Tensor, future: Tensor, levels: Tensor) -> Tensor:
+    """Return twice the pinball loss of quantiles (B, h, C, K) of `levels` (K,), the mean over them, (B, h, C).
+
+    For the error e of level q it is 2 max(q e, (q - 1) e), so that the loss of the median is the absolute error.
+
+    References
+    ----------
+    Koenker and Bassett, "Regression quantiles", Econometrica 46 (1978).
+    """
+    error = future[..., None] - quantiles
+    return 2 * torch.maximum(levels * error, (levels - 1) * error).mean(-1)
+
+
+def loss_by_name(name: str, levels: Sequence[float] = ()) -> Loss:
     """Return `loss(forecast, future, observed)`, a mean over the observed targets, on z-scores.
 
-    "mse" is the squared error, "mae" the absolute error, "huber" half the square below 1 and linear above.
+    "mse" is the squared error, "mae" the absolute error, "huber" half the square below 1 and linear above. "quantile"
+    is the `quantile_loss` of forecasts (B, h, C, K) of the K `levels`.
 
     References
     ----------
     Huber, "Robust estimation of a location parameter", Annals of Mathematical Statistics 35 (1964).
     """
-    if name not in _ELEMENTWISE:
-        raise InputError(
-            f"loss={name}: choose mse, mae or huber: all losses are for point forecasts; for intervals, every run "
-            "saves the quantiles of its validation errors in calibration.safetensors"
-        )
+    if name not in LOSSES:
+        raise InputError(f"loss={name}: choose {', '.join(LOSSES[:-1])} or {LOSSES[-1]}")
+    if name == QUANTILE:
+        return _loss_of_quantiles(levels)
     elementwise = _ELEMENTWISE[name]
 
     def loss(forecast: Tensor, future: Tensor, observed: Tensor | None) -> Tensor:
@@ -285,5 +309,16 @@ def loss_by_name(name: str) -> Loss:
             return elementwise(forecast, future)
         errors = elementwise(forecast, torch.where(observed, future, 0), reduction="none")
         return torch.where(observed, errors, 0).sum() / observed.sum().clamp(min=1)
+
+    return loss
+
+
+def _loss_of_quantiles(levels: Sequence[float]) -> Loss:
+    def loss(forecast: Tensor, future: Tensor, observed: Tensor | None) -> Tensor:
+        tensor = forecast.new_tensor(levels)
+        if observed is None:
+            return quantile_loss(forecast, future, tensor).mean()
+        losses = torch.where(observed, quantile_loss(forecast, torch.where(observed, future, 0), tensor), 0)
+        return losses.sum() / observed.sum().clamp(min=1)
 
     return loss

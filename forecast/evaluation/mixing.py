@@ -1,5 +1,6 @@
 """The mixing weight that minimizes the error of a weighted mean of two forecasts, from one pass over them."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -7,7 +8,8 @@ from torch import Tensor
 
 from forecast.common.group import Group
 from forecast.data.windows import Windows
-from forecast.evaluation.metrics import Scores
+from forecast.evaluation.intervals import middle
+from forecast.evaluation.metrics import ErrorSums, Scores, quantile_loss
 
 MIXING_WEIGHTS = tuple(tenths / 10 for tenths in range(11))
 """Candidate weights of the encoder-decoder; finer ones would fit the noise of the validation split."""
@@ -113,6 +115,11 @@ class MixingSums:
         """The coefficients of e², e d and d² in the MSE at the mixing weight."""
         return 1.0, 2 * self.mixing_weight, self.mixing_weight**2
 
+    @property
+    def selection_score(self) -> float:
+        """The score that selects a training step: the MSE at the mixing weight."""
+        return self.scaled()["mse"]
+
     def choose(self, numbers: Tensor) -> tuple[float, float]:
         """Return the mixing weight and the MSE of some windows, from the means of their e², e d and d² (3,)."""
         error, product, difference = numbers.tolist()
@@ -125,6 +132,12 @@ class MixingSums:
         assert share is not None
         return numbers @ numbers.new_tensor([1.0, 2 * share, share**2])
 
+    def scaled_at(self, share: float) -> Scores:
+        """Return MSE and MAE of the z-scores at the mixing weight of a candidate."""
+        weights = self.squared.new_tensor([1.0, 2 * share, share**2])
+        place = round(10 * share / self.shrinkage)
+        return {"mse": float(self.squared @ weights / self.count), "mae": float(self.absolute[place] / self.count)}
+
     def scaled(self) -> Scores:
         """Return MSE and MAE of the z-scores at the mixing weight."""
         mse = (self.squared @ self.squared.new_tensor(self.weights)) / self.count
@@ -135,6 +148,111 @@ class MixingSums:
         weight = torch.tensor(MIXING_WEIGHTS, dtype=torch.float64, device=self.squared.device)
         error, product, difference = self.squared
         return int((error + 2 * weight * product + weight.square() * difference).argmin())
+
+
+@dataclass
+class QuantileSums:
+    """Sums of the quantile loss of a model of quantiles, and of the errors of its median, float64.
+
+    Parameters
+    ----------
+    levels
+        The K levels.
+    losses
+        Sum of the quantile loss over the targets, shape (11,) for each weight in `MIXING_WEIGHTS` if the forecast is a
+        weighted mean, else (1,).
+    count
+        Shape (): number of targets.
+    median
+        Errors of the median; of both medians for a weighted mean.
+    """
+
+    levels: Tensor
+    losses: Tensor
+    count: Tensor
+    median: ErrorSums | MixingSums
+
+    @classmethod
+    def zeros(cls, levels: Sequence[float], median: ErrorSums | MixingSums, device: torch.device) -> "QuantileSums":
+        """Return empty sums; `median` are those of the median."""
+        candidates = len(MIXING_WEIGHTS) if isinstance(median, MixingSums) else 1
+        losses = torch.zeros(candidates, dtype=torch.float64, device=device)
+        return cls(torch.tensor(levels, device=device), losses, losses.new_zeros(()), median)
+
+    def update(self, forecasts: Sequence[Tensor], future: Tensor, observed: Tensor | None = None) -> Tensor:
+        """Add a batch of quantiles (B, h, C, K): of the model, or of encoder-decoder and linear path.
+
+        Return each window's mean loss at each candidate weight, (B, 11) or (B, 1), NaN for a window without a target.
+        """
+        seen = torch.ones_like(future, dtype=torch.bool) if observed is None else observed
+        future = torch.where(seen, future, 0)
+        medians = [middle(forecast) for forecast in forecasts]
+        if isinstance(self.median, MixingSums):
+            self.median.update(medians[0], medians[1], future, observed)
+        else:
+            self.median.update(medians[0], future, observed)
+        losses = torch.stack(
+            [
+                torch.where(seen, quantile_loss(mixed, future, self.levels), 0).sum((1, 2), dtype=torch.float64)
+                for mixed in self._candidates(forecasts)
+            ],
+            1,
+        )  # (B, candidates)
+        counts = seen.sum((1, 2))
+        self.losses += losses.sum(0)
+        self.count += counts.sum()
+        return losses / counts[:, None]
+
+    def _candidates(self, forecasts: Sequence[Tensor]) -> Iterator[Tensor]:
+        """Yield the forecast of each candidate weight."""
+        if len(forecasts) == 1:
+            yield forecasts[0]
+            return
+        decoded, linear = forecasts
+        for weight in MIXING_WEIGHTS:
+            yield (1 - weight) * linear + weight * decoded
+
+    def over(self, group: Group) -> "QuantileSums":
+        """Return the sums over the windows of all processes, bitwise equal on each of them."""
+        if group.size == 1:
+            return self
+        whole = group.total(torch.cat([self.losses, self.count[None]]))
+        return QuantileSums(self.levels, whole[:-1], whole[-1], self.median.over(group))
+
+    @property
+    def mixing_weight(self) -> float | None:
+        """The weight of the encoder-decoder: the best weight times the shrinkage; None if there is none."""
+        return self.choose(self.losses / self.count)[0]
+
+    @property
+    def selection_score(self) -> float:
+        """The score that selects a training step: the mean quantile loss at the mixing weight."""
+        return self.choose(self.losses / self.count)[1]
+
+    def choose(self, numbers: Tensor) -> tuple[float | None, float]:
+        """Return the mixing weight and the loss of some windows, from the means of their losses at each candidate."""
+        if len(numbers) == 1:
+            return None, float(numbers[0])
+        assert isinstance(self.median, MixingSums)
+        share = self.median.shrinkage * MIXING_WEIGHTS[int(numbers.argmin())]
+        return share, float(self.window_scores(numbers[None], share)[0])
+
+    def window_scores(self, numbers: Tensor, share: float | None) -> Tensor:
+        """Return the loss (n,) of windows with the numbers (n, 11) or (n, 1) at a mixing weight.
+
+        Between two candidates it is interpolated linearly, which is at least the loss, a convex function of the weight.
+        """
+        if share is None:
+            return numbers[:, 0]
+        place = min(int(share * 10 + 1e-9), len(MIXING_WEIGHTS) - 2)
+        part = 10 * share - place
+        return (1 - part) * numbers[:, place] + part * numbers[:, place + 1]
+
+    def scaled(self) -> Scores:
+        """Return the mean quantile loss at the mixing weight, and MSE and MAE of the median there."""
+        share, loss = self.choose(self.losses / self.count)
+        point = self.median.scaled() if isinstance(self.median, ErrorSums) else self.median.scaled_at(share or 0.0)
+        return {**point, "quantile_loss": loss}
 
 
 def percent(share: float) -> str:

@@ -58,7 +58,7 @@ def score(
         return network.forward_linear_path(batch.past, batch.past_known, batch.future_known, batch.past_observed)
 
     return {
-        "model": scorer.row(network_forecaster(network), selected=True),
+        "model": scorer.row(network_forecaster(network), selected=True, trained=network.levels),
         "linear_path": scorer.row(linear_path, selected=True) if network.linear_path is not None else None,
         "last_value": scorer.row(last_value),
         "seasonal_naive": scorer.row(naive) if naive is not None else None,
@@ -67,10 +67,13 @@ def score(
 
 
 def network_forecaster(network: Informer) -> Forecaster:
-    """Return the function from a batch to the forecast of `network`."""
+    """Return the function from a batch to the forecast of `network`, all quantiles if it has several."""
 
     def model(batch: Batch) -> Tensor:
-        forecast: Tensor = network(batch.past, batch.past_known, batch.future_known, batch.past_observed)
+        inputs = batch.past, batch.past_known, batch.future_known, batch.past_observed
+        if network.levels:
+            return network.forward_quantiles(*inputs)
+        forecast: Tensor = network(*inputs)
         return forecast
 
     return model
@@ -83,8 +86,11 @@ class _Scorer:
     group: Group
     folds: Folds | None
 
-    def row(self, forecaster: Forecaster, *, selected: bool = False) -> Row:
-        """Return the evaluations of a forecaster; validation has `selected` its weights or not."""
+    def row(self, forecaster: Forecaster, *, selected: bool = False, trained: tuple[float, ...] = ()) -> Row:
+        """Return the evaluations of a forecaster; validation has `selected` its weights or not.
+
+        `trained` are the levels of a forecaster of quantiles.
+        """
         size, group, units = self.data.evaluation_batch_size, self.group, units_of(self.data)
         windows, test = self.data.parts["validation"], self.data.parts["test"]
         validation = evaluate(forecaster, windows, size, keep_residuals=True, group=group, units=units)
@@ -96,8 +102,8 @@ class _Scorer:
         calibration = None
         if group.leads:
             assert residuals is not None
-            calibration = residuals.calibration(())
-            validation = replace(validation, intervals=residuals.scores(()))
+            calibration = residuals.calibration(trained)
+            validation = replace(validation, intervals=residuals.scores(trained))
         if group.size > 1:
             calibration = group.hand_out(calibration)
         scored = evaluate(forecaster, test, size, group=group, units=units, calibration=calibration)

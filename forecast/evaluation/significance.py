@@ -55,18 +55,19 @@ FEWEST = 8
 class Evidence:
     """Scores of the weights before the first step; trained weights must be significantly better to replace them.
 
-    `mse` is over all targets. `start` (n,) is the MSE of each validation window in order of time, NaN without a target.
+    `score` is the MSE, or the quantile loss, over all targets. `start` (n,) is that of each validation window in order
+    of time, NaN without a target.
     `overlap` is the number of consecutive windows that share targets with the first. `confidence` is from 0.5 to 1.
     """
 
-    mse: float
+    score: float
     start: Tensor
     overlap: int
     confidence: float
 
-    def beaten_by(self, mse: float, windows: Tensor) -> bool:
-        """Return whether `mse`, with the MSE of each window (n,), is significantly below the start's."""
-        return mse + self.allowance(windows) < self.mse
+    def beaten_by(self, score: float, windows: Tensor) -> bool:
+        """Return whether `score`, with that of each window (n,), is significantly below the start's."""
+        return score + self.allowance(windows) < self.score
 
     def allowance(self, windows: Tensor) -> float:
         """Return the margin of error of the mean of `windows` (n,) minus the start; inf below `FEWEST` blocks."""

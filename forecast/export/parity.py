@@ -36,7 +36,8 @@ def largest_difference(model: Model, exported: Model, windows: Context, scale: T
     differences = []
     for rows in slices(len(windows.past), batch):
         chunk = windows.rows(rows)
-        differences.append(((exported(*chunk) - model(*chunk)).abs() / scale).max())
+        difference = (exported(*chunk) - model(*chunk)).abs()
+        differences.append((difference / (scale if difference.dim() == 3 else scale[:, None])).max())
     return float(torch.stack(differences).max())
 
 

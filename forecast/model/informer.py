@@ -1,6 +1,6 @@
 """The Informer: tokens, encoder, decoder, normalization and linear path."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from forecast.model.decoder import Decoder
 from forecast.model.encoder import Encoder
 from forecast.model.linear_path import LinearPath, Sum, WeightedMean
-from forecast.model.normalization import Statistics, forward_fill
+from forecast.model.normalization import Statistics, forward_fill, window_spread
+from forecast.model.quantiles import Quantiles
 
 
 class Tokens(Protocol):
@@ -23,7 +24,7 @@ class Tokens(Protocol):
         """Return the decoder's tokens."""
 
     def read_out(self, decoded: Tensor) -> Tensor:
-        """Return the forecast (B, h, C_out) from the decoder's output."""
+        """Return the forecast (B, h, C_out), or K numbers for each (B, h, C_out, K), from the decoder's output."""
 
 
 class Normalization(Protocol):
@@ -40,7 +41,8 @@ class Informer(nn.Module):
     """Encoder-decoder that maps a context to a forecast. The future values are not an argument, so they cannot leak.
 
     `tokens` embeds the input of `encoder` and `decoder` and reads out the forecast. `combination` combines it with the
-    forecast of `linear_path`, if there is one. `num_targets` is C_out.
+    forecast of `linear_path`, if there is one. `num_targets` is C_out. `quantiles` are the K levels of a model of
+    quantiles; empty for a point model.
 
     Source: Zhou et al., "Informer: Beyond Efficient Transformer for Long Sequence Time-Series Forecasting", AAAI 2021,
     arXiv:2012.07436.
@@ -59,6 +61,7 @@ class Informer(nn.Module):
         linear_path: LinearPath | None,
         combination: Sum | WeightedMean,
         num_targets: int,
+        quantiles: Sequence[float] = (),
     ) -> None:
         super().__init__()
         self.add_module("tokens", tokens)
@@ -68,11 +71,13 @@ class Informer(nn.Module):
         self.linear_path = linear_path
         self.combination = combination
         self.num_targets = num_targets
+        self.levels = tuple(quantiles)
+        self.rising = Quantiles(quantiles) if quantiles else None
 
     def forward(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
     ) -> Tensor:
-        """Return the forecast (B, h, C_out), z-scores of the training split.
+        """Return the forecast (B, h, C_out), z-scores of the training split; the median of a model of quantiles.
 
         Parameters
         ----------
@@ -85,6 +90,9 @@ class Informer(nn.Module):
             Boolean, shape (B, T, C_in), False where a value is missing; None if no value is missing. A missing value
             is the window's mean for the encoder-decoder, and the last value before it for the linear path.
         """
+        if self.rising is not None:
+            quantiles = self.forward_quantiles(past, past_known, future_known, past_observed)
+            return quantiles[..., quantiles.shape[3] // 2]
         normalized, statistics = self.normalization.normalize(past, past_observed)
         decoded = self.normalization.restore(self._decode(normalized, past_known, future_known), statistics)
         if self.linear_path is None:
@@ -92,6 +100,23 @@ class Informer(nn.Module):
         linear = self.forward_linear_path(past, past_known, future_known, past_observed)
         forecast: Tensor = self.combination(decoded, linear, statistics.level[..., : self.num_targets])
         return forecast
+
+    def forward_quantiles(
+        self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
+    ) -> Tensor:
+        """Return the quantiles (B, h, C_out, K) in rising order; the forecast, with K = 1, of a point model."""
+        inputs = past, past_known, future_known, past_observed
+        if self.rising is None:
+            point: Tensor = self(*inputs)
+            return point[..., None]
+        if isinstance(self.combination, WeightedMean):
+            return self.combination.quantiles(*self.forward_apart(*inputs))
+        normalized, statistics = self.normalization.normalize(past, past_observed)
+        decoded = self.normalization.restore(self._decode(normalized, past_known, future_known), statistics)
+        if self.linear_path is None:
+            return decoded
+        linear = self.forward_linear_path(*inputs)
+        return self.combination.quantiles(decoded, linear, statistics.level[..., : self.num_targets])
 
     @property
     def is_weighted(self) -> bool:
@@ -106,21 +131,30 @@ class Informer(nn.Module):
     def forward_apart(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return the forecasts of encoder-decoder and linear path, (B, h, C_out) each; requires a linear path."""
+        """Return the forecasts of encoder-decoder and linear path; requires a linear path.
+
+        Each is (B, h, C_out), or (B, h, C_out, K) in a model of quantiles.
+        """
         normalized, statistics = self.normalization.normalize(past, past_observed)
         decoded = self._decode(normalized, past_known, future_known)
         linear = self.forward_linear_path(past, past_known, future_known, past_observed)
+        if self.rising is not None:
+            assert self.linear_path is not None
+            count = self.num_targets
+            observed = None if past_observed is None else past_observed[..., :count]
+            linear = self.linear_path.quantiles(linear, window_spread(past[..., :count], observed))
         return self.normalization.restore(decoded, statistics), linear
 
     def learners(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        """Return the forecasts (B, h, C_out) that are trained, each on its own loss.
+        """Return the forecasts, (B, h, C_out) or (B, h, C_out, K), that are trained, each on its own loss.
 
         A weighted mean has two: the encoder-decoder's, and the linear path's unless its weights are fixed.
         """
         if not self.is_weighted:
-            return (self(past, past_known, future_known, past_observed),)
+            inputs = past, past_known, future_known, past_observed
+            return (self(*inputs) if self.rising is None else self.forward_quantiles(*inputs),)
         assert self.linear_path is not None
         both = self.forward_apart(past, past_known, future_known, past_observed)
         return both if self.linear_path.weight.requires_grad else both[:1]
@@ -128,7 +162,8 @@ class Informer(nn.Module):
     def _decode(self, past: Tensor, past_known: Tensor, future_known: Tensor) -> Tensor:
         memory = self.encoder(self.tokens.source(past, past_known))
         queries = self.tokens.queries(past, past_known, future_known)
-        return self.tokens.read_out(self.decoder(queries, memory))
+        decoded = self.tokens.read_out(self.decoder(queries, memory))
+        return decoded if self.rising is None else self.rising(decoded)
 
     @torch.no_grad()
     def set_static(self, values: Tensor) -> None:

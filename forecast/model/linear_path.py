@@ -11,18 +11,34 @@ class LinearPath(nn.Module):
 
     With known covariates, each series also has a linear map of the M known inputs that `KnownLayout.features` reads.
 
+    With K = `num_quantiles`, its quantiles are the forecast plus the window's spread times rising `offsets` (h, C, K).
+
     Initial weights are zero, which forecasts the window's mean. `start_from` sets the closed form. Source: Zeng et al.,
     "Are Transformers Effective for Time Series Forecasting?", AAAI 2023.
     """
 
+    offsets: Tensor | None
+
     def __init__(
-        self, context_length: int, horizon: int, num_targets: int = 1, layout: KnownLayout | None = None
+        self,
+        context_length: int,
+        horizon: int,
+        num_targets: int = 1,
+        layout: KnownLayout | None = None,
+        num_quantiles: int = 0,
     ) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(context_length, horizon))
         self.layout = layout if layout is not None and layout.num_features(horizon) else None
         known = None if self.layout is None else torch.zeros(num_targets, self.layout.num_features(horizon), horizon)
         self.known_weight = None if known is None else nn.Parameter(known)
+        offsets = torch.zeros(horizon, num_targets, num_quantiles) if num_quantiles else None
+        self.register_buffer("offsets", offsets)
+
+    def quantiles(self, forecast: Tensor, spread: Tensor) -> Tensor:
+        """Return the quantiles (B, h, C, K) around a forecast (B, h, C), with the spread (B, 1, C) of each window."""
+        assert self.offsets is not None
+        return forecast[..., None] + spread[..., None] * self.offsets
 
     def forward(self, past: Tensor, past_known: Tensor, future_known: Tensor) -> Tensor:
         mean = past.mean(1, keepdim=True)
@@ -33,12 +49,16 @@ class LinearPath(nn.Module):
         return forecast + torch.einsum("bm,cmh->bhc", features, self.known_weight)
 
     @torch.no_grad()
-    def start_from(self, weight: Tensor, known: Tensor | None = None) -> None:
+    def start_from(self, weight: Tensor, known: Tensor | None = None, offsets: Tensor | None = None) -> None:
         """Copy `weight` (look_back, h) to the newest steps of the context; older steps get weight 0.
 
         The context is centered by the mean of all its steps. For a shorter `weight`, a correction makes the result that
         of centering by the mean of its own steps. `known` (C, M, h) are the weights of the known inputs; None: 0.
+        `offsets` (h, C, K) are those of the quantiles; None: they stay.
         """
+        if offsets is not None:
+            assert self.offsets is not None
+            self.offsets.copy_(offsets)
         if self.known_weight is not None:
             self.known_weight.zero_()
             if known is not None:
@@ -57,6 +77,10 @@ class Sum(nn.Module):
     def forward(self, decoded: Tensor, linear: Tensor, level: Tensor) -> Tensor:
         return linear + (decoded - level)
 
+    def quantiles(self, decoded: Tensor, linear: Tensor, level: Tensor) -> Tensor:
+        """Return quantiles (B, h, C, K): those of `decoded`, moved by the linear path's point forecast (B, h, C)."""
+        return linear[..., None] + (decoded - level[..., None])
+
 
 class WeightedMean(nn.Module):
     """Weighted mean of two forecasts, each trained on its own loss; only the gradient norm is limited jointly.
@@ -74,3 +98,7 @@ class WeightedMean(nn.Module):
 
     def forward(self, decoded: Tensor, linear: Tensor, level: Tensor) -> Tensor:
         return linear + self.share * (decoded - linear)
+
+    def quantiles(self, decoded: Tensor, linear: Tensor) -> Tensor:
+        """Return the weighted mean of two quantile forecasts (B, h, C, K), in a form that keeps their order exactly."""
+        return (1 - self.share) * linear + self.share * decoded

@@ -100,9 +100,12 @@ class WindowNormalization(nn.Module):
         return observed_mean(centered, observed & (after < self.newest))
 
     def restore(self, forecast: Tensor, statistics: Statistics) -> Tensor:
-        """Return the forecast (B, h, C_out) on the scale of the first C_out channels of the context."""
+        """Return the forecast, (B, h, C_out) or (B, h, C_out, K), on the scale of the first channels of the context."""
         targets = forecast.shape[2]
-        return forecast * statistics.scale[..., :targets] + statistics.level[..., :targets]
+        scale, level = statistics.scale[..., :targets], statistics.level[..., :targets]
+        if forecast.dim() == 4:
+            scale, level = scale[..., None], level[..., None]
+        return forecast * scale + level
 
 
 class NoNormalization(nn.Module):

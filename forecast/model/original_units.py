@@ -28,8 +28,15 @@ class OriginalUnits(nn.Module):
     def forward(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
     ) -> Tensor:
-        """Return the forecast (B, h, C_out), float64; `past` is float64, the rest as in `Informer.forward`."""
+        """Return the forecast (B, h, C_out), or all quantiles (B, h, C_out, K), float64.
+
+        `past` is float64, the rest as in `Informer.forward`.
+        """
         scaled = ((past - self.mean) / self.scale).to(torch.float32)
+        if self.network.levels:
+            quantiles = self.network.forward_quantiles(scaled, past_known, future_known, past_observed)
+            targets = quantiles.shape[2]
+            return quantiles.to(torch.float64) * self.scale[:targets, None] + self.mean[:targets, None]
         forecast: Tensor = self.network(scaled, past_known, future_known, past_observed)
         targets = forecast.shape[2]
         return forecast.to(torch.float64) * self.scale[:targets] + self.mean[:targets]

@@ -135,7 +135,9 @@ def patch_informer(sizes: Sizes, mechanisms: Mechanisms, options: PatchInformerO
     )
     path = None
     if options.linear_path:
-        path = LinearPath(sizes.context_length, sizes.horizon, sizes.num_targets, sizes.layout)
+        weighted = options.linear_path == "weighted"
+        quantiles = len(sizes.quantiles) if weighted else 0  # a sum takes the spread from the encoder-decoder alone
+        path = LinearPath(sizes.context_length, sizes.horizon, sizes.num_targets, sizes.layout, quantiles)
     weighted = options.linear_path == "weighted"
     if path is not None and not weighted:  # training starts at the forecast of the linear path
         nn.init.zeros_(tokens.head.weight)
@@ -150,6 +152,7 @@ def patch_informer(sizes: Sizes, mechanisms: Mechanisms, options: PatchInformerO
         linear_path=path,
         combination=WeightedMean() if weighted else Sum(),
         num_targets=sizes.num_targets,
+        quantiles=sizes.quantiles,
     )
 
 
@@ -178,6 +181,7 @@ def informer(sizes: Sizes, mechanisms: Mechanisms, options: InformerOptions) -> 
         linear_path=None,
         combination=Sum(),
         num_targets=sizes.num_targets,
+        quantiles=sizes.quantiles,
     )
 
 

@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from forecast.data.known import KnownLayout
 from forecast.model.kernels.dropout import Dropout
+from forecast.model.quantiles import levels_error
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,8 @@ class Sizes:
     `num_known` counts all columns F of the known inputs. Of them, `num_known_covariates` are numbers beside the
     calendar; `known_categories` and `past_categories` have the number of values of each categorical column.
     `known_look_back` is the stretch of known covariates before the forecast that the linear path reads; None: it reads
-    no known covariates. `num_static` is S, the width of the static covariates of a target.
+    no known covariates. `num_static` is S, the width of the static covariates of a target. `quantiles` are the K levels
+    of a forecast of quantiles; empty for a point forecast.
     """
 
     num_targets: int
@@ -31,8 +33,11 @@ class Sizes:
     past_categories: list[int] = field(default_factory=list)
     known_look_back: int | None = None
     num_static: int = 0
+    quantiles: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        if self.quantiles and (reason := levels_error(self.quantiles)):
+            raise ValueError(f"quantiles {self.quantiles[:12]} {reason}")
         values = [*self.known_categories, *self.past_categories]
         if not all(isinstance(value, int) and 1 <= value <= MOST_VALUES for value in values):
             raise ValueError(f"numbers of category values must be from 1 to {MOST_VALUES}: {values[:12]}")
@@ -52,6 +57,11 @@ class Sizes:
         categories, past = tuple(self.known_categories), tuple(self.past_categories)
         calendar = self.num_known - self.num_known_covariates - len(categories) - len(past)
         return KnownLayout(calendar, self.num_known_covariates, categories, past, self.known_look_back)
+
+    @property
+    def num_outputs(self) -> int:
+        """Number of values that the model forecasts for each step and target: K quantiles, or one point."""
+        return max(1, len(self.quantiles))
 
     @property
     def num_channels(self) -> int:
@@ -144,7 +154,8 @@ class StepTokens(nn.Module):
         self.known = KnownEmbedding(sizes.layout)
         self.past = StepEmbedding(sizes.num_channels, self.known.width, d_model, dropout)
         self.future = StepEmbedding(sizes.num_channels, self.known.width, d_model, dropout)
-        self.head = nn.Linear(d_model, sizes.num_targets)
+        self.shape = (sizes.num_targets, sizes.num_outputs) if sizes.quantiles else (sizes.num_targets,)
+        self.head = nn.Linear(d_model, sizes.num_targets * sizes.num_outputs)
 
     def source(self, past: Tensor, past_known: Tensor) -> Tensor:
         """Return the encoder's tokens (B, T, D)."""
@@ -159,9 +170,9 @@ class StepTokens(nn.Module):
         return tokens
 
     def read_out(self, decoded: Tensor) -> Tensor:
-        """Return the forecast (B, h, C_out) from the decoder's last h tokens."""
+        """Return the forecast (B, h, C_out), or (B, h, C_out, K), from the decoder's last h tokens."""
         forecast: Tensor = self.head(decoded[:, -self.horizon :])
-        return forecast
+        return forecast.unflatten(2, self.shape) if len(self.shape) > 1 else forecast
 
 
 class PatchTokens(nn.Module):
@@ -218,7 +229,9 @@ class PatchTokens(nn.Module):
         embedded = self.num_channels if self.mixed else sizes.num_past_covariates
         self.channel = nn.Parameter(torch.randn(embedded, d_model) * 0.02) if embedded else None
         self.query = nn.Parameter(torch.randn(self.num_queries, d_model) * 0.02)
-        self.head = nn.Linear(d_model, patch_length)
+        outputs = (sizes.num_outputs,) if sizes.quantiles else ()
+        self.shape = (-1, sizes.num_targets, self.num_queries * patch_length, *outputs)
+        self.head = nn.Linear(d_model, patch_length * sizes.num_outputs)
         self.dropout = Dropout(dropout)
         self.static = nn.Linear(sizes.num_static, d_model, bias=False) if sizes.num_static else None
         self.register_buffer(
@@ -265,10 +278,10 @@ class PatchTokens(nn.Module):
         return tokens.flatten(0, 1)
 
     def read_out(self, decoded: Tensor) -> Tensor:
-        """Return the forecast (B, h, C_out)."""
-        patches: Tensor = self.head(decoded)  # (B C_out, M, P) or (B, C_out M, P)
-        series = patches.reshape(-1, self.num_targets, self.num_queries * self.patch_length)
-        return series.transpose(1, 2)[:, : self.horizon]  # (B, h, C_out)
+        """Return the forecast (B, h, C_out), or (B, h, C_out, K)."""
+        patches: Tensor = self.head(decoded)  # (B C_out, M, P K) or (B, C_out M, P K)
+        series = patches.reshape(self.shape)  # (B, C_out, M P) or (B, C_out, M P, K)
+        return series.transpose(1, 2)[:, : self.horizon]
 
     def _patches(self, steps: Tensor) -> Tensor:
         channels_first = steps.transpose(1, 2)  # (B, C, T)

@@ -14,7 +14,8 @@ from forecast.common.errors import InputError
 from forecast.common.settings import option, options_of, read_options, settings
 from forecast.data.settings import LARGEST_SEED, DataSettings, named
 from forecast.data.storage import PLACEMENTS
-from forecast.evaluation.metrics import loss_by_name
+from forecast.evaluation.metrics import LOSSES, QUANTILE, loss_by_name
+from forecast.model.quantiles import levels_error
 
 GROUPS = (
     *("data", "model", "attention", "cross_attention", "optimizer", "scheduler"),
@@ -22,6 +23,9 @@ GROUPS = (
 )
 """Required groups; `decoder_attention` may be null."""
 
+
+DECILES = tuple(tenths / 10 for tenths in range(1, 10))
+"""The default of `quantiles`."""
 
 PRECISIONS = ("32-true", "bf16-mixed")
 ACCELERATORS = ("auto", "cpu", "gpu", "cuda")
@@ -202,7 +206,10 @@ class Settings:
     context_length: int = option("Length of the look-back.", unit="time steps", least=1)
     horizon: int = option("Length of the forecast.", unit="time steps", least=1)
     seed: int = option("Seed of the weights, the order of windows and dropout.", least=0, most=LARGEST_SEED)
-    loss: str = option("Training loss on z-scores.", choices=("mse", "mae", "huber"), checked=False)
+    loss: str = option("Training loss on z-scores.", choices=LOSSES, checked=False)
+    quantiles: list[float] = option(
+        "Levels that loss=quantile forecasts: rising, symmetric about 0.5, and with 0.5.", default=(), items="numbers"
+    )
     output_dir: str = option("Folder that holds all runs.")
     resume: bool | str = option(
         "false: start a new run; auto: resume the newest run of this configuration; else the run folder to resume."
@@ -236,7 +243,8 @@ class Settings:
         if "resume" in config:
             check_resume(config["resume"])
         root = read_options(cls, {key: value for key, value in config.items() if key in known}, "")
-        loss_by_name(root["loss"])  # refuses other losses with advice on intervals
+        loss_by_name(root["loss"])  # refuses other losses
+        _check_quantiles(root)
         return cls(
             **root,
             data=DataSettings.parse(config["data"]),
@@ -256,6 +264,21 @@ class Settings:
         """Return these settings with "auto" precision replaced by the choice for this machine's device."""
         device = self.trainer.device(local_rank)
         return self.at_precision(choose_precision(self.training.precision, device, self.model.get("d_model")))
+
+
+def _check_quantiles(root: Mapping[str, Any]) -> None:
+    """Refuse levels that a model cannot forecast, and levels that another loss would ignore."""
+    levels = root.get("quantiles", [])
+    if not all(isinstance(level, (int, float)) and not isinstance(level, bool) for level in levels):
+        raise InputError(f"quantiles={levels}: must be numbers, such as quantiles=[0.1,0.5,0.9]")
+    if root["loss"] == QUANTILE:
+        if reason := levels_error(levels):
+            raise InputError(f"quantiles={levels}: {reason}: use levels such as quantiles=[0.1,0.5,0.9]")
+    elif levels and tuple(levels) != DECILES:
+        raise InputError(
+            f"quantiles={levels}: only loss=quantile forecasts them: add loss=quantile, or leave out quantiles; every "
+            "run has intervals (predict --levels)"
+        )
 
 
 def check_resume(value: Any) -> None:

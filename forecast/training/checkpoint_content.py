@@ -121,10 +121,10 @@ def _check_best(content: Mapping[str, Any], weights: Mapping[str, Tensor]) -> No
         if content["finished"] and content["stopped_by"] != TIME:
             raise ValueError("its training is finished but it has no best weights")
         return
-    if not isinstance(best, dict) or best.keys() != {"step", "mse", "weights"}:
+    if not isinstance(best, dict) or best.keys() != {"step", "score", "weights"}:
         raise ValueError("its best weights lack a key")
-    if not _is_count(best["step"]) or best["step"] > content["step"] or not _is_finite(best["mse"]):
-        raise ValueError("step or MSE of its best weights is not valid")
+    if not _is_count(best["step"]) or best["step"] > content["step"] or not _is_finite(best["score"]):
+        raise ValueError("step or score of its best weights is not valid")
     check_weights(best["weights"], weights, "the best weights")
 
 
@@ -138,7 +138,7 @@ def _check_evidence(evidence: Any, num_windows: int) -> None:
         raise ValueError("its scores before training do not fit the validation windows")
     confidence, overlap = evidence["confidence"], evidence["overlap"]
     valid = _is_finite(confidence) and 0.5 <= confidence < 1
-    if not (valid and _is_finite(evidence["mse"]) and _is_count(overlap) and overlap > 0):
+    if not (valid and _is_finite(evidence["score"]) and _is_count(overlap) and overlap > 0):
         raise ValueError("its scores before training are not valid")
 
 

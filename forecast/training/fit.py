@@ -24,6 +24,7 @@ from forecast.data.datamodule import ForecastData
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.holdout import Folds
 from forecast.evaluation.holdout import halves as halves_of
+from forecast.evaluation.mixing import QuantileSums
 from forecast.evaluation.significance import Evidence
 from forecast.model.compiling import LEAF_SPEC, CompiledForward
 from forecast.runs.resume import RESTART_HINT
@@ -263,14 +264,29 @@ def _score_start(prepared: Preparation, shows_progress: bool) -> _Scored:
     if shows_progress:
         print(f"scoring the starting weights on {len(windows):,} validation windows", flush=True)
     task.to(prepared.device).eval()
-    scored = evaluate(task, windows, data.evaluation_batch_size, group=data.group)
+    score, scores = _start_scores(task, data)
     task.train()  # Lightning does not change the mode
-    best = Best(step=0, mse=scored.sums.scaled()["mse"], weights=copy_weights(task))
-    check_validation(best.mse, 0)
-    mse = torch.from_numpy(data.group.hand_out(scored.mse))  # the leading process has all windows
-    start = Start(mse, math.ceil(windows.horizon / data.evaluation_stride), confidence)
-    evidence = None if confidence is None else Evidence(best.mse, mse, start.overlap, confidence)
+    best = Best(step=0, score=score, weights=copy_weights(task))
+    check_validation(best.score, 0)
+    start = Start(scores, math.ceil(windows.horizon / data.evaluation_stride), confidence)
+    evidence = None if confidence is None else Evidence(best.score, scores, start.overlap, confidence)
     return _Scored(best, evidence, start, time.monotonic() - began)
+
+
+@torch.inference_mode()
+def _start_scores(task: ForecastTask, data: ForecastData) -> tuple[float, Tensor]:
+    """Return the selection score of the starting weights over all targets, and of each validation window (n,)."""
+    if not task.network.levels:
+        scored = evaluate(task, data.parts["validation"], data.evaluation_batch_size, group=data.group)
+        mse = torch.from_numpy(data.group.hand_out(scored.mse))  # the leading process has all windows
+        return scored.sums.scaled()["mse"], mse
+    task.on_validation_epoch_start()
+    for place, batch in enumerate(data.val_dataloader()):
+        task.validation_step(batch, place)
+    assert isinstance(task.sums, QuantileSums)
+    sums, numbers = task.sums.over(data.group), task.window_errors.numbers(data.group)
+    share = task.network.share
+    return float(sums.window_scores((sums.losses / sums.count)[None], share)[0]), sums.window_scores(numbers, share)
 
 
 def _fingerprint(data: ForecastData) -> str:

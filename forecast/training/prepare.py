@@ -20,6 +20,7 @@ from forecast.data.mapped import Address
 from forecast.data.sources import load_source
 from forecast.data.storage import Placing
 from forecast.evaluation.linear_start import LinearMaps, fit_maps
+from forecast.evaluation.metrics import QUANTILE
 from forecast.evaluation.mixing import independent_blocks, shrinkage
 from forecast.model.compiling import check_compiling
 from forecast.model.informer import Informer
@@ -31,6 +32,9 @@ from forecast.training.task import ForecastTask
 
 METRICS = ("val/mse", "val/mae")
 """Metrics that a callback can monitor: `ForecastTask` logs them before the callbacks run."""
+
+QUANTILE_METRICS = (*METRICS, "val/quantile_loss")
+"""Metrics that a callback of a run with loss=quantile can monitor."""
 
 
 @dataclass(frozen=True)
@@ -80,13 +84,14 @@ def prepare(
     architecture, network = _make_network(settings, data, device, group)
     data.to(device)
     task = _make_task(settings, data, network)
-    callbacks = make_callbacks(settings.callbacks)
+    callbacks = make_callbacks(settings.callbacks, settings.loss)
     if linear_maps is None:
         before_linear_fit(data, network)
         linear_maps = _fit_linear(settings, data, architecture, network)
     if linear_maps.start is not None:
         assert network.linear_path is not None
-        network.linear_path.start_from(linear_maps.start.weight, linear_maps.start.known)
+        start = linear_maps.start
+        network.linear_path.start_from(start.weight, start.known, linear_maps.offsets)
     return Preparation(settings, device, data, architecture, network, linear_maps, task, callbacks)
 
 
@@ -116,7 +121,8 @@ def _make_network(
     mechanisms = Mechanisms(
         encoder=encoder, decoder=dict(settings.decoder_attention or encoder), cross=dict(settings.cross_attention)
     )
-    architecture = Architecture(options.pop("name"), options, mechanisms, Sizes(**data.sizes))
+    quantiles = list(settings.quantiles) if settings.loss == QUANTILE else []
+    architecture = Architecture(options.pop("name"), options, mechanisms, Sizes(**data.sizes, quantiles=quantiles))
     network = architecture.build()
     if data.static.size:
         network.set_static(torch.from_numpy(data.static))
@@ -153,6 +159,7 @@ def _fit_linear(settings: Settings, data: ForecastData, architecture: Architectu
         confidence=training.start_confidence,
         stride=training.evaluation_stride,
         batch_size=training.evaluation_batch_size,
+        quantiles=network.levels if network.is_weighted else (),
     )
 
 
@@ -169,7 +176,7 @@ def _check_group_size(batch_size: int, data: ForecastData, group: Group) -> None
         )
 
 
-def make_callbacks(nodes: Mapping[str, Any]) -> list[Callback]:
+def make_callbacks(nodes: Mapping[str, Any], loss: str = "") -> list[Callback]:
     """Return the callbacks of the `callbacks` group; refuse one that would fail later, during the run."""
     callbacks: list[Callback] = []
     for name, node in nodes.items():
@@ -180,8 +187,9 @@ def make_callbacks(nodes: Mapping[str, Any]) -> list[Callback]:
         if isinstance(callback, (Checkpoint, ProgressBar, Timer)):
             raise InputError(f"callbacks.{name}: {type(callback).__name__}: every run already has one")
         monitor, patience = getattr(callback, "monitor", METRICS[0]), getattr(callback, "patience", 1)
-        if monitor not in METRICS:
-            raise InputError(f"callbacks.{name}.monitor={monitor}: choose one of {', '.join(METRICS)}")
+        metrics = QUANTILE_METRICS if loss == QUANTILE else METRICS
+        if monitor not in metrics:
+            raise InputError(f"callbacks.{name}.monitor={monitor}: choose one of {', '.join(metrics)}")
         if not isinstance(patience, int) or isinstance(patience, bool) or patience < 1:
             raise InputError(f"callbacks.{name}.patience={patience}: must be a whole number of at least 1")
         if callback.state_key in [other.state_key for other in callbacks]:

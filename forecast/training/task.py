@@ -19,7 +19,7 @@ from forecast.common.group import ALONE
 from forecast.common.timing import Stopwatch
 from forecast.data.windows import Batch
 from forecast.evaluation.metrics import ErrorSums, loss_by_name
-from forecast.evaluation.mixing import MixingSums
+from forecast.evaluation.mixing import MixingSums, QuantileSums
 from forecast.evaluation.significance import WindowErrors
 from forecast.model.compiling import CompiledForward
 from forecast.model.informer import Informer
@@ -54,9 +54,9 @@ class ForecastTask(lightning.LightningModule):
         The processes that share each batch, and the compiled network (None: not compiled). Both are set before a fit.
     arithmetic
         Host time of forward, backward, clipping and update of the training steps. It is meaningless on a GPU.
-    window_mse, window_numbers
-        MSE of each window of the last validation, shape (n,), in time order, and the numbers (n, K) from which `sums`
-        computes it at any mixing weight. Both are NaN for a window without a target.
+    window_scores, window_numbers
+        MSE, or quantile loss, of each window of the last validation, shape (n,), in time order, and the numbers (n, K)
+        from which `sums` computes it at any mixing weight. Both are NaN for a window without a target.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ForecastTask(lightning.LightningModule):
     ) -> None:
         super().__init__()
         self.network = network
-        self.loss = loss_by_name(loss)
+        self.loss = loss_by_name(loss, network.levels)
         self.make_optimizer = make_optimizer
         self.make_scheduler = make_scheduler
         self.max_grad_norm = max_grad_norm
@@ -85,11 +85,11 @@ class ForecastTask(lightning.LightningModule):
         self.group = ALONE
         self.compiled: CompiledForward | None = None
         self.guard = FiniteGuard()
-        self.sums: ErrorSums | MixingSums | None = None
+        self.sums: ErrorSums | MixingSums | QuantileSums | None = None
         self.window_errors = WindowErrors()
         if network.linear_path is not None:
             network.linear_path.requires_grad_(linear_path_rate > 0)
-        self.window_mse = torch.empty(0, dtype=torch.float64)
+        self.window_scores = torch.empty(0, dtype=torch.float64)
         self.window_numbers = torch.empty(0, 1, dtype=torch.float64)
         self.arithmetic = Stopwatch()
         self._last_loss: Tensor | None = None
@@ -164,7 +164,9 @@ class ForecastTask(lightning.LightningModule):
         if self.sums is None:
             self.sums = self._no_sums(*batch.future.shape[1:])
         with torch.autocast(self.device.type, enabled=False):
-            if isinstance(self.sums, MixingSums):
+            if isinstance(self.sums, QuantileSums):
+                numbers = self.sums.update(self._quantiles(batch), *truth)
+            elif isinstance(self.sums, MixingSums):
                 numbers = self.sums.update(*self.network.forward_apart(*_inputs(batch)), *truth)
             else:
                 numbers = self.sums.update(self(batch), *truth)[0][:, None]
@@ -174,13 +176,19 @@ class ForecastTask(lightning.LightningModule):
         """Log the scores over all validation windows, and set the mixing weight."""
         assert self.sums is not None
         self.sums = self.sums.over(self.group)
-        if isinstance(self.sums, MixingSums):
-            self.network.combination.share.fill_(self.sums.mixing_weight)  # type: ignore[operator]
-            self.log("val/share", self.sums.mixing_weight, sync_dist=True)
-        weights = self.sums.weights if isinstance(self.sums, MixingSums) else (1.0,)
-        self.window_mse = self.window_errors.mse(weights, self.group)
+        share = None if isinstance(self.sums, ErrorSums) else self.sums.mixing_weight
+        if share is not None:
+            self.network.combination.share.fill_(share)  # type: ignore[operator]
+            self.log("val/share", share, sync_dist=True)
         self.window_numbers = self.window_errors.numbers(self.group)
+        if isinstance(self.sums, QuantileSums):
+            self.window_scores = self.sums.window_scores(self.window_numbers, share)
+        else:
+            weights = self.sums.weights if isinstance(self.sums, MixingSums) else (1.0,)
+            self.window_scores = self.window_errors.mse(weights, self.group)
         scores = self.sums.scaled()
+        if "quantile_loss" in scores:
+            self.log("val/quantile_loss", scores["quantile_loss"], prog_bar=True, sync_dist=True)
         self.log("val/mse", scores["mse"], prog_bar=True, sync_dist=True)  # already equal on all processes
         self.log("val/mae", scores["mae"], sync_dist=True)
 
@@ -202,10 +210,17 @@ class ForecastTask(lightning.LightningModule):
             optimizer.param_groups[1]["lr"] *= self.linear_path_rate
         return optimizer, _make("scheduler", self.make_scheduler, optimizer, self.total_steps)
 
-    def _no_sums(self, horizon: int, num_targets: int) -> ErrorSums | MixingSums:
+    def _no_sums(self, horizon: int, num_targets: int) -> ErrorSums | MixingSums | QuantileSums:
+        point: ErrorSums | MixingSums = ErrorSums.zeros(horizon, num_targets, self.device)
         if self.network.is_weighted:
-            return MixingSums.zeros(self.shrinkage, self.device)
-        return ErrorSums.zeros(horizon, num_targets, self.device)
+            point = MixingSums.zeros(self.shrinkage, self.device)
+        return QuantileSums.zeros(self.network.levels, point, self.device) if self.network.levels else point
+
+    def _quantiles(self, batch: Batch) -> tuple[Tensor, ...]:
+        """Return the quantiles (B, h, C_out, K) of encoder-decoder and linear path, or of the whole model."""
+        if self.network.is_weighted:
+            return self.network.forward_apart(*_inputs(batch))
+        return (self.network.forward_quantiles(*_inputs(batch)),)
 
     def _note_update(self, *_: Any) -> None:
         now = time.perf_counter()

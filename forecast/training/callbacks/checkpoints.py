@@ -23,10 +23,13 @@ from forecast.training.task import ForecastTask
 
 @dataclass(frozen=True)
 class Best:
-    """The weights with the best validation MSE so far: a copy on the CPU. Step 0 is before training."""
+    """The weights with the best validation score so far: a copy on the CPU. Step 0 is before training.
+
+    The score is the MSE, or the quantile loss of a model of quantiles.
+    """
 
     step: int
-    mse: float
+    score: float
     weights: dict[str, Tensor]
 
 
@@ -119,11 +122,11 @@ class Checkpoints(Callback):
         """Keep the weights if they are the best so far, and save."""
         assert isinstance(pl_module, ForecastTask)
         assert pl_module.sums is not None
-        mse = pl_module.sums.scaled()["mse"]  # in float64, like the MSE before training
-        check_validation(mse, trainer.global_step)
-        is_significant = self.evidence is None or self.evidence.beaten_by(mse, pl_module.window_mse)
-        if self.best is None or (is_significant and mse < self.best.mse * (1 - ROUNDING)):
-            self.best = Best(trainer.global_step, mse, copy_weights(pl_module))
+        score = pl_module.sums.selection_score  # in float64, like the score before training
+        check_validation(score, trainer.global_step)
+        is_significant = self.evidence is None or self.evidence.beaten_by(score, pl_module.window_scores)
+        if self.best is None or (is_significant and score < self.best.score * (1 - ROUNDING)):
+            self.best = Best(trainer.global_step, score, copy_weights(pl_module))
         self._save(trainer, pl_module)
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
