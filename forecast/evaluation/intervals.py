@@ -207,16 +207,21 @@ class Calibration:
 
     def _quantile(self, pair: int, coverage: float, shift: Tensor | None) -> Tensor:
         """Return the conformal quantile (h, C) of a pair's scores; `shift` (h, C) is half a change of the coverage."""
+        if shift is None and (pair, coverage) in self._found:
+            return self._found[pair, coverage]
         scores, counts = self.scores[..., pair], self._counts[..., pair]
-        if shift is None:
-            ranks = torch.tensor(
-                [rank(coverage, count) for count in range(int(counts.max()) + 1)], device=scores.device
-            )
-            index = ranks[counts]
-        else:
-            index = ((counts + 1) * (coverage + 2 * shift.double()) - ROUNDING).ceil().long()
+        wanted = coverage if shift is None else coverage + 2 * shift.double()
+        index = ((counts + 1) * wanted - ROUNDING).ceil().long()  # as `rank`, for each step and series
         index = torch.minimum(index.clamp(min=1), counts.clamp(min=1))
-        return scores.gather(0, (index - 1)[None])[0]
+        quantile = scores.gather(0, (index - 1)[None])[0]
+        if shift is None:
+            self._found[pair, coverage] = quantile
+        return quantile
+
+    @cached_property
+    def _found(self) -> dict[tuple[int, float], Tensor]:
+        """The quantiles of the scores that have been read."""
+        return {}
 
     @cached_property
     def _counts(self) -> Tensor:
