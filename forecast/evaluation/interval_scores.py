@@ -15,6 +15,9 @@ QUANTILES = tuple(tenths / 10 for tenths in range(1, 10))
 LEVELS = (80, 95)
 """Evaluated central intervals, in per cent."""
 
+REPORTED = ("sql", "wql", *(f"{name}_{percent}" for percent in LEVELS for name in ("coverage", "width", "winkler")))
+"""Scores of intervals in tables of several runs."""
+
 SCORED = tuple(sorted({*QUANTILES, *(end for percent in LEVELS for end in interval_levels(percent))}))
 """All quantile levels that are scored."""
 

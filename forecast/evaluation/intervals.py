@@ -31,17 +31,19 @@ def coverage_of(level: float) -> float:
     return abs(2 * level - 1)
 
 
-def rank(coverage: float, count: int) -> int:
-    """Return the conformal rank, from 1, of a coverage among `count` sorted scores; above `count` if too few.
+def ranks(coverage: float | Tensor, counts: Tensor) -> Tensor:
+    """Return the conformal rank, from 1, of a coverage among `counts` sorted scores: ceil((n + 1) coverage).
 
-    With exchangeable windows, an interval of that half-width covers at least its level.
+    With exchangeable windows, an interval of that half-width covers at least its level. Ranks beyond the last score
+    become the last.
 
     References
     ----------
     Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World", 2005; Lei et al., "Distribution-free
     predictive inference for regression", JASA 113 (2018).
     """
-    return max(1, math.ceil((count + 1) * coverage - ROUNDING))
+    index = ((counts + 1).double() * coverage - ROUNDING).ceil().long()
+    return torch.minimum(index.clamp(min=1), counts.clamp(min=1))
 
 
 def fewest_windows(coverage: float) -> int:
@@ -210,9 +212,7 @@ class Calibration:
         if shift is None and (pair, coverage) in self._found:
             return self._found[pair, coverage]
         scores, counts = self.scores[..., pair], self._counts[..., pair]
-        wanted = coverage if shift is None else coverage + 2 * shift.double()
-        index = ((counts + 1) * wanted - ROUNDING).ceil().long()  # as `rank`, for each step and series
-        index = torch.minimum(index.clamp(min=1), counts.clamp(min=1))
+        index = ranks(coverage if shift is None else coverage + 2 * shift.double(), counts)
         quantile = scores.gather(0, (index - 1)[None])[0]
         if shift is None:
             self._found[pair, coverage] = quantile

@@ -15,6 +15,7 @@ from forecast.report.tables import (
     crossing_table,
     equal_table,
     front_table,
+    interval_table,
     left_out_table,
     range_table,
     result_table,
@@ -87,6 +88,7 @@ def _chapter(section: Section, prefix: str, left_out: Sequence[tuple[str, str]])
     trade_offs = [picture for picture in pictures if "look-back" not in picture.file]
     parts: list[Table | Sequence[Picture] | None] = [
         result_table(section),
+        interval_table(section),
         trade_offs[1:] or None,
         front_table(section),
         [picture for picture in pictures if "look-back" in picture.file] or None,

@@ -10,6 +10,7 @@ from forecast.common.files import look_up, read_json
 from forecast.common.tables import Table
 from forecast.common.text import NONE, from_to
 from forecast.common.timing import LEAST_ROUNDS
+from forecast.evaluation.interval_scores import LEVELS, REPORTED
 from forecast.evaluation.significance import DRAWS, LEVEL, Interval
 from forecast.report.budget import facts_of
 from forecast.report.comparisons import LEAST_FREEDOM, MSE, Baseline, Comparison, Comparisons, SeedSpread, baselines_of
@@ -109,8 +110,50 @@ def more_scores(section: Section) -> dict[str, str]:
     return {
         HEADINGS.get(name, name): path
         for name, path in names.items()
-        if name not in elsewhere and any(look_up(run.result, path) is not None for run in runs)
+        if name not in (*elsewhere, *REPORTED) and any(look_up(run.result, path) is not None for run in runs)
     }
+
+
+def interval_table(section: Section) -> Table | None:
+    """Return the table of the intervals: scaled quantile loss, coverage and width; None if no run has them."""
+    settings = [setting for arm in section.arms for setting in section.of(arm)]
+    if all(np.isnan(setting.values(f"{INTERVALS}.sql")).all() for setting in settings):
+        return None
+    measures = [(name, percent) for percent in LEVELS for name in ("coverage", "width")]
+    paths = {f"{percent} % {name}": f"{INTERVALS}.{name}_{percent}" for name, percent in measures}
+    cells = [
+        [
+            setting.arm,
+            f"{setting.look_back:,}",
+            f"{len(setting.runs)}",
+            with_deviation(setting.mean(f"{INTERVALS}.sql"), setting.deviation(f"{INTERVALS}.sql")),
+            *(_interval_cell(setting.mean(path), path) for path in paths.values()),
+        ]
+        for setting in settings
+    ]
+    for baseline in baselines_of(section):
+        numbers = [look_up(baseline.scores, path) for path in (f"{INTERVALS}.sql", *paths.values())]
+        sql, *others = (float("nan") if value is None else float(value) for value in numbers)
+        shown = [_interval_cell(value, path) for value, path in zip(others, paths.values(), strict=True)]
+        cells.append([baseline.label, "", "", score(sql), *shown])
+    notes = (
+        "SQL: scaled quantile loss on the test split, like MASE but of the quantiles 0.1 to 0.9; lower is better.",
+        "coverage: share of the test targets inside. width: mean width on z-scores. Means over the seeds.",
+        "Each measured target counts once; SQL is averaged over series. Each row is calibrated on its own validation "
+        "errors.",
+    )
+    return Table("Intervals", ("mechanism", "look-back", "seeds", "SQL", *paths), cells, notes)
+
+
+INTERVALS = "test.intervals"
+"""Dotted path of the scores of intervals."""
+
+
+def _interval_cell(value: float, path: str) -> str:
+    """Return a coverage in per cent, or a width."""
+    if np.isnan(value):
+        return NONE
+    return f"{100 * value:.1f} %" if ".coverage" in path else score(value)
 
 
 def _foresight_notes(section: Section) -> list[str]:

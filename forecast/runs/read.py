@@ -12,6 +12,7 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.common.files import flatten, look_up, read_json
 from forecast.common.text import holds_steering
+from forecast.evaluation.interval_scores import REPORTED
 from forecast.evaluation.metrics import RELATIVE, skill
 from forecast.runs.labels import data_key, unique_labels
 from forecast.runs.results import wrong_kind
@@ -28,6 +29,7 @@ SCORES = {
     "test_rmse": "test.scaled.rmse",
     "test_rmse_original": "test.original.rmse",
     **{f"test_{name}": f"test.original.{name}" for name in RELATIVE},
+    **{f"test_{name}": f"test.intervals.{name}" for name in REPORTED},
     "validation_mse": "validation.scaled.mse",
     "validation_mae": "validation.scaled.mae",
 }

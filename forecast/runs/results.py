@@ -179,6 +179,7 @@ NUMBERS = (
 
 TEXTS = (
     *("command", "status", "device", "precision", "commit", "data.name", "data.path", "data.sha256"),
+    *("calibration.method", "calibration.explanation"),
     *("data.frequency", "config.attention.name", "config.model.name"),
 )
 """Values that are texts or null."""
@@ -188,6 +189,7 @@ LISTS = ("data.targets", "data.channels")
 WHOLE = (
     *("seed", "processes", "data.rows", "data.season", "data.evaluation_stride", "model.steps", "model.best_step"),
     *("config.horizon", "config.context_length", "config.training.batch_size"),
+    *("calibration.windows", "calibration.stored"),
 )
 """Values that are whole numbers or null."""
 
@@ -219,7 +221,7 @@ def wrong_kind(result: Mapping[str, Any]) -> str | None:
             return path
         if _is_in(path, LISTS) and not (isinstance(value, list) and all(isinstance(name, str) for name in value)):
             return path
-    groups = ("speed", "test", "validation", "baselines", "data", "config", "model")
+    groups = ("speed", "test", "validation", "baselines", "data", "config", "model", "calibration")
     return next((name for name in groups if not isinstance(result.get(name, {}), Mapping)), None)
 
 

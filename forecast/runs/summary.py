@@ -13,6 +13,8 @@ from forecast.common.tables import Table, inert
 from forecast.common.text import shown
 from forecast.common.timing import Load
 from forecast.data.calendar import season_name
+from forecast.evaluation.holdout import IN_SAMPLE
+from forecast.evaluation.interval_scores import LEVELS
 from forecast.evaluation.metrics import PREFERRED, skill
 from forecast.runs.run import INPUT, PICTURE, Run
 
@@ -25,7 +27,7 @@ NAMES = {
 }
 
 
-HEADINGS = ("forecast", "MSE", "MAE", "MSE (units)", "MAE (units)", "MASE", "skill")
+HEADINGS = ("forecast", "MSE", "MAE", "MSE (units)", "MAE (units)", "MASE", "SQL", "skill")
 
 FEW_STEPS = 100
 """Number of steps below which a training without a gain is no evidence against the model."""
@@ -60,18 +62,19 @@ def foresight_note(result: Mapping[str, Any]) -> str | None:
     return f"perfect foresight of {', '.join(names)}: measured values, not forecasts of them" if names else None
 
 
-def _score_notes(result: Mapping[str, Any]) -> tuple[str, str]:
+def _score_notes(result: Mapping[str, Any]) -> tuple[str, str, str]:
     """Return what the scores and the skill mean, also against the last value if that beats the seasonal naive."""
     scores = "MSE, MAE: z-scores; (units): original units; MASE: MAE / in-sample seasonal naive MAE"
+    sql = "SQL: scaled quantile loss of each row's calibrated intervals, like MASE for nine quantiles"
     skills = f"skill: 1 - MSE / MSE of {row_name('seasonal_naive', result)}"
     rows = result["baselines"]
     if rows["last_value"] is None or rows["seasonal_naive"] is None:
-        return scores, skills
+        return scores, sql, skills
     model, last, naive = (row["test"]["scaled"]["mse"] for row in (result, rows["last_value"], rows["seasonal_naive"]))
     gain = skill(model, last)
     if math.isnan(gain) or not last < naive:
-        return scores, skills
-    return scores, f"{skills}; against last value (better here): {gain:+.1%}"
+        return scores, sql, skills
+    return scores, sql, f"{skills}; against last value (better here): {gain:+.1%}"
 
 
 def row_name(row: str, result: Mapping[str, Any]) -> str:
@@ -96,7 +99,8 @@ def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
         gain = skill(scaled["mse"], naive["test"]["scaled"]["mse"] if naive else 0.0)
         scores = [f"{scaled['mse']:.4f}", f"{scaled['mae']:.4f}", f"{original['mse']:.5g}", f"{original['mae']:.5g}"]
         mase = original.get("mase")  # None in a file where it is no number
-        scores.append("none" if mase is None or math.isnan(mase) else f"{mase:.3f}")
+        sql = (row["test"].get("intervals") or {}).get("sql")  # None in a run of before intervals
+        scores += ["none" if value is None or math.isnan(value) else f"{value:.3f}" for value in (mase, sql)]
         cells.append([row_name(name, result), *scores, "none" if math.isnan(gain) else f"{gain:+.1%}"])
     return cells
 
@@ -155,6 +159,25 @@ def best_line(result: Mapping[str, Any]) -> str:
     return f"{line}. Forecast = {model} % encoder-decoder + {path} % linear path."
 
 
+def interval_line(result: Mapping[str, Any]) -> str | None:
+    """Return what the intervals cover on the test split, and what may be wrong with them; None without any."""
+    scores = result["test"].get("intervals") or {}
+    texts = []
+    for percent in LEVELS:
+        coverage = scores.get(f"coverage_{percent}")
+        if coverage is None:
+            continue
+        steps = [step.get(f"coverage_{percent}") for step in result["test"]["by_step"]]
+        known = [100 * step for step in steps if step is not None]
+        span = f" ({min(known):.0f} to {max(known):.0f} % by step)" if known else ""
+        texts.append(f"{percent} % intervals cover {100 * coverage:.1f} %{span}")
+    if not texts:
+        return None
+    in_sample = result.get("calibration", {}).get("method") == IN_SAMPLE
+    note = "; perhaps too narrow: validation is too short to hold windows out" if in_sample else ""
+    return f"On the test split, {', '.join(texts)}{note}."
+
+
 def warnings(result: Mapping[str, Any]) -> list[str]:
     """Return the warnings on a run: its speed on a busy machine, and a better baseline."""
     return [text for text in (busy_warning(result["speed"]), baseline_warning(result)) if text is not None]
@@ -184,7 +207,7 @@ def baseline_warning(result: Mapping[str, Any]) -> str | None:
 
 def print_table(result: Mapping[str, Any]) -> None:
     """Print the table, wide enough for any output."""
-    Console(width=max(Console().width, 92)).print(result_table(result))
+    Console(width=max(Console().width, 100)).print(result_table(result))
 
 
 def print_closing_lines(run: Run, result: Mapping[str, Any]) -> None:
@@ -195,12 +218,14 @@ def print_closing_lines(run: Run, result: Mapping[str, Any]) -> None:
     source = shlex.quote(shown(result["data"]["path"] or str(run.path / INPUT)))
     print(f"Speed: {speed_line(result['speed'])}.")
     print(best_line(result))
+    if intervals := interval_line(result):
+        print(intervals)
     for text in warnings(result):
         Console(soft_wrap=True).print(Text(f"WARNING: {text}", "bold yellow"))
     if note := not_drawn(run.path / PICTURE, result["data"].get("targets", [])):
         print(note)
     print(f"Run folder: {folder} (TensorBoard: tensorboard --logdir {parent})")
-    print(f"Next: python -m forecast.predict --run {folder} --input {source} --output forecast.csv")
+    print(f"Next: python -m forecast.predict --run {folder} --input {source} --output forecast.csv --levels 80 95")
 
 
 def summary(result: Mapping[str, Any]) -> str:
@@ -220,6 +245,7 @@ def summary(result: Mapping[str, Any]) -> str:
         f"Speed: {speed_line(speed)}.",
         f"{details[:1].upper()}{details[1:]}." if (details := speed_details(speed)) else "",
         best_line(result),
+        interval_line(result) or "",
         *(f"WARNING: {text}" for text in warnings(result)),
     ]
     return "\n\n".join([*map(inert, above), table, *map(inert, filter(None, below))])

@@ -19,6 +19,7 @@ from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.data.windows import evenly_spaced
 from forecast.evaluation.evaluate import Row, errors_by_part
+from forecast.evaluation.interval_scores import LEVELS
 from forecast.model.flops import flops_per_window
 from forecast.model.informer import Informer
 from forecast.runs import results
@@ -26,7 +27,12 @@ from forecast.runs.run import CALIBRATION, ERRORS, FORECAST, INPUT, PICTURE, RES
 from forecast.training.fit import Fit
 from forecast.training.prepare import Preparation
 from forecast.training.probe.maps import attention_maps, token_names
-from forecast.training.tensorboard.figures import draw_calendar_errors, draw_step_errors
+from forecast.training.tensorboard.figures import (
+    draw_calendar_errors,
+    draw_reliability,
+    draw_step_coverage,
+    draw_step_errors,
+)
 from forecast.training.tensorboard.logger import Board
 from forecast.training.tensorboard.maps import draw_heads, draw_map
 
@@ -151,9 +157,30 @@ def log_figures(logger: Logger, fit: Fit, network: Informer, data: ForecastData,
     return replace(fit, speed={**fit.speed, "logging_share": fit.speed["logging_share"] + share})
 
 
+def _draw_intervals(board: Board, step: int, rows: Mapping[str, Row | None], data: ForecastData) -> None:
+    """Draw the reliability of the quantiles, and the coverage of the intervals by horizon step."""
+    model, ridge = rows["model"], rows["linear"]
+    assert model is not None
+    sums = {"test": model.test.intervals, "validation": model.validation.intervals}
+    sums["ridge, test"] = None if ridge is None else ridge.test.intervals
+    curves = {label: part.reliability() for label, part in sums.items() if part is not None and part.levels}
+    if curves:
+        board.add_image("3_intervals/reliability", draw_reliability(curves), step)
+    by_step = model.test.by_step(data.target_scale)
+    coverage = {percent: [row.get(f"coverage_{percent}") for row in by_step] for percent in LEVELS}
+    known = {
+        percent: [float("nan") if share is None else share for share in shares]
+        for percent, shares in coverage.items()
+        if any(share is not None for share in shares)
+    }
+    if known:
+        board.add_image("3_intervals/coverage_by_horizon_step", draw_step_coverage(known), step)
+
+
 def _draw(board: Board, fit: Fit, network: Informer, data: ForecastData, rows: Mapping[str, Row | None]) -> None:
     steps = {name: row.test.sums.by_step() for name, row in rows.items() if row is not None}
     board.add_image("2_errors/test_by_horizon_step", draw_step_errors(steps), fit.steps)
+    _draw_intervals(board, fit.steps, rows, data)
     model = rows["model"]
     assert model is not None
     if (errors := errors_by_part(model.validation, data)) is not None:

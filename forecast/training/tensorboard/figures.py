@@ -1,6 +1,7 @@
 """Figures of errors for TensorBoard."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -108,6 +109,45 @@ def draw_step_errors(rows: Mapping[str, Sequence[Scores]]) -> np.ndarray:
     panel.set_xlabel("horizon step", fontsize=FONT_SIZE)
     panel.set_ylabel("test MSE (z-scores)", fontsize=FONT_SIZE)
     panel.set_ylim(bottom=0)
+    return _pixels_with_legend(panel)
+
+
+def draw_reliability(curves: Mapping[str, Mapping[str, float]]) -> np.ndarray:
+    """Draw the share of targets at or below each quantile, against its level: (height, width, 3), uint8.
+
+    `curves` has the shares by level for each label, as `forecast.evaluation.interval_scores.IntervalSums.reliability`
+    returns them. On the diagonal, each quantile is exceeded as often as it says.
+    """
+    panel = _new_panel(left=0.11, bottom=0.23, top=0.97)
+    panel.plot((0, 1), (0, 1), color="0.75", linewidth=THIN, label="ideal")
+    for (label, shares), style in zip(curves.items(), CURVES, strict=False):
+        panel.plot([float(level) for level in shares], list(shares.values()), label=label, **style)
+    panel.set_xlabel("quantile level", fontsize=FONT_SIZE)
+    panel.set_ylabel("share of targets below", fontsize=FONT_SIZE)
+    return _pixels_with_legend(panel)
+
+
+CURVES: tuple[dict[str, Any], ...] = (
+    {"color": "tab:orange", "linewidth": 1.6, "marker": ".", "markersize": 5},
+    {"color": "tab:orange", "linewidth": 1.0, "linestyle": ":", "marker": ".", "markersize": 3},
+    {"color": "tab:blue", "linewidth": 1.0, "linestyle": "--", "marker": ".", "markersize": 3},
+)
+"""Styles of the curves of a reliability diagram: test and validation of the model, test of the ridge."""
+
+
+def draw_step_coverage(coverage: Mapping[int, Sequence[float]]) -> np.ndarray:
+    """Draw the coverage of each interval at each horizon step: (height, width, 3), uint8.
+
+    `coverage` has a share for each step, by the level in per cent, which is a thin line.
+    """
+    panel = _new_panel(left=0.11, bottom=0.23, top=0.97)
+    for (percent, shares), color in zip(coverage.items(), ("tab:orange", "tab:blue"), strict=False):
+        steps = np.arange(1, len(shares) + 1)
+        panel.axhline(percent, color=color, linewidth=0.7, linestyle=":")
+        plot_line(panel, steps, 100 * np.array(shares), color=color, linewidth=1.4, label=f"{percent} % interval")
+    panel.set_xlabel("horizon step", fontsize=FONT_SIZE)
+    panel.set_ylabel("test coverage, %", fontsize=FONT_SIZE)
+    panel.set_ylim(top=100)
     return _pixels_with_legend(panel)
 
 

@@ -248,6 +248,9 @@ def _named(result: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f"{name}/{score}", value
         for score, value in result[part]["original"].items():
             yield f"{name}/{score}" if score in RELATIVE else f"{name}/{score}_original", value
+        for score, value in (result[part].get("intervals") or {}).items():
+            if not isinstance(value, Mapping):
+                yield f"{name}/{score}", value
         yield f"{name}/skill", result[part].get("skill")
     for row, scores in {"linear_path": result["linear_path"], **result["baselines"]}.items():
         if scores is not None:
@@ -255,6 +258,7 @@ def _named(result: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
                 yield f"test_baseline/{row}_{score}", scores["test"]["scaled"][score]
             for score in RELATIVE:
                 yield f"test_baseline/{row}_{score}", scores["test"]["original"].get(score)
+            yield f"test_baseline/{row}_sql", (scores["test"].get("intervals") or {}).get("sql")
     for name, value in result["speed"].items():
         yield f"speed/{name}", value
     for name, value in result["model"].items():
