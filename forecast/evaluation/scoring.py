@@ -1,5 +1,6 @@
 """The scores of a result: the model, its linear path alone, and the baselines, on every window."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.data.windows import Batch, Windows
 from forecast.evaluation.evaluate import Forecaster, Row, evaluate
-from forecast.evaluation.holdout import Folds, held_out, split_residuals
+from forecast.evaluation.holdout import Fold, held_out, split_residuals
 from forecast.evaluation.metrics import Units, seasonal_error
 from forecast.evaluation.ridge import Ridge
 from forecast.model.informer import Informer
@@ -41,7 +42,7 @@ class SeasonalNaive:
 
 
 def score(
-    network: Informer, data: ForecastData, ridge: Ridge, group: Group = ALONE, folds: Folds | None = None
+    network: Informer, data: ForecastData, ridge: Ridge, group: Group = ALONE, folds: Sequence[Fold] | None = None
 ) -> dict[str, Row | None]:
     """Return each forecaster's evaluations on the validation and test splits, in float32, and calibrate its intervals.
 
@@ -84,7 +85,7 @@ class _Scorer:
     network: Informer
     data: ForecastData
     group: Group
-    folds: Folds | None
+    folds: Sequence[Fold] | None
 
     def row(self, forecaster: Forecaster, *, selected: bool = False, trained: tuple[float, ...] = ()) -> Row:
         """Return the evaluations of a forecaster; validation has `selected` its weights or not.

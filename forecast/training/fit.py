@@ -22,14 +22,13 @@ from forecast.common.finite import check_validation
 from forecast.common.group import ALONE, Group
 from forecast.data.datamodule import ForecastData
 from forecast.evaluation.evaluate import evaluate
-from forecast.evaluation.holdout import Folds
-from forecast.evaluation.holdout import halves as halves_of
+from forecast.evaluation.holdout import Fold, blocks
 from forecast.evaluation.mixing import QuantileSums
 from forecast.evaluation.significance import Evidence
 from forecast.model.compiling import LEAF_SPEC, CompiledForward
 from forecast.runs.resume import RESTART_HINT
 from forecast.training.callbacks.checkpoints import Best, Checkpoints, copy_weights
-from forecast.training.callbacks.halves import HalfSelection, Start
+from forecast.training.callbacks.folds import FoldSelection, Start
 from forecast.training.callbacks.loop_state import TIME, stopped_by
 from forecast.training.callbacks.probe import Probe
 from forecast.training.callbacks.profile import Profile
@@ -50,8 +49,8 @@ class Fit:
     """Result of a fit.
 
     `best_step` 0 means the weights before training. `status` says why the fit ended. `probe` has the findings of the
-    last validation, if any. `folds` has the weights that each half of the validation windows selected, None if they are
-    too few for halves.
+    last validation, if any. `folds` has the weights that were selected without each validation block, None if the
+    windows are too few for blocks.
     """
 
     steps: int
@@ -59,7 +58,7 @@ class Fit:
     speed: dict[str, float]
     status: str
     probe: dict[str, Any] | None
-    folds: Folds | None = None
+    folds: list[Fold] | None = None
 
 
 def fit(
@@ -94,7 +93,7 @@ def fit(
     if prepared.linear_maps.start is not None and resumed is None:
         scored = _score_start(prepared, shows_progress)
     best, evidence, start_seconds = (None, None, None) if scored is None else scored.kept
-    halves = half_selection(prepared, None if scored is None else scored.start)
+    selection = fold_selection(prepared, None if scored is None else scored.start)
     speed = Speed(task.arithmetic)
     interval = min(task.total_steps, settings.validation_interval(len(data.parts["train"])))
     profiles = [Profile(folder.parent)] if settings.profile and group.leads else []
@@ -111,11 +110,11 @@ def fit(
         resume_hint=resume_hint or f"resume={folder.parent}",
     )
     timer = Timer(settings.duration, verbose=False)
-    selections = [] if halves is None else [halves]
+    selections = [] if selection is None else [selection]
     callbacks = [speed, *prepared.callbacks, *progress, *profiles, timer, *selections, checkpoints]
     trainer = _make_trainer(prepared, group, logger, callbacks, interval)
     if resumed is not None and _is_over(resumed, task.total_steps):
-        return _restore_end(task, speed, probe, halves, resumed)
+        return _restore_end(task, speed, probe, selection, resumed)
     if settings.compile and data.first_step < task.total_steps:
         task.to(prepared.device).train()
         task.compiled = speed.compiled = CompiledForward(task.network, prepared.device, task.network.learners)
@@ -129,15 +128,15 @@ def fit(
         steps=trainer.global_step,
         best_step=best.step,
         status=status,
-        folds=None if halves is None else halves.folds(),
+        folds=None if selection is None else selection.folds(),
         **_callback_results(speed, probe),
     )
 
 
-def half_selection(prepared: Preparation, start: Start | None = None) -> HalfSelection | None:
-    """Return the callback that selects weights by each half of the validation windows; None if they are too few."""
-    parts = halves_of(prepared.data.parts["validation"])
-    return None if parts is None else HalfSelection(parts, start, prepared.task.state_dict())
+def fold_selection(prepared: Preparation, start: Start | None = None) -> FoldSelection | None:
+    """Return the callback that selects weights without each validation block; None if the windows are too few."""
+    parts = blocks(prepared.data.parts["validation"])
+    return None if parts is None else FoldSelection(parts, start, prepared.task.state_dict())
 
 
 def _check_same_data(fingerprint: str, group: Group) -> None:
@@ -228,17 +227,17 @@ def _callback_results(speed: Speed, probe: Probe | None) -> dict[str, Any]:
 
 
 def _restore_end(
-    task: ForecastTask, speed: Speed, probe: Probe | None, halves: HalfSelection | None, resumed: dict[str, Any]
+    task: ForecastTask, speed: Speed, probe: Probe | None, selection: FoldSelection | None, resumed: dict[str, Any]
 ) -> Fit:
     task.load_state_dict(resumed["best"]["weights"])
-    for callback in (speed, probe, halves):
+    for callback in (speed, probe, selection):
         if callback is not None and callback.state_key in resumed["callbacks"]:
             callback.load_state_dict(resumed["callbacks"][callback.state_key])
     return Fit(
         steps=resumed["step"],
         best_step=resumed["best"]["step"],
         status=resumed["stopped_by"],
-        folds=None if halves is None else halves.folds(),
+        folds=None if selection is None else selection.folds(),
         **_callback_results(speed, probe),
     )
 

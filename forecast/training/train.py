@@ -22,7 +22,7 @@ from forecast.runs.resume import StartState, start_state
 from forecast.runs.run import CONFIG, Run
 from forecast.runs.settings import Settings
 from forecast.training.checkpoint_content import newest_state
-from forecast.training.fit import fit, half_selection
+from forecast.training.fit import fit, fold_selection
 from forecast.training.outcome import log_figures, write_outcome
 from forecast.training.parallel.workers import Shutdown, Workers
 from forecast.training.prepare import Preparation, prepare
@@ -92,8 +92,8 @@ def train(
 def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Workers) -> dict[str, Any]:
     """Fit the model, score it, and write the results into the run folder."""
     settings, data, network, group = prepared.settings, prepared.data, prepared.network, workers.group
-    halves = half_selection(prepared)
-    callbacks = [*prepared.callbacks, *([] if halves is None else [halves])]
+    selection = fold_selection(prepared)
+    callbacks = [*prepared.callbacks, *([] if selection is None else [selection])]
     resumed = newest_state(run, prepared.task, callbacks, len(data.parts["validation"]))
     logger = make_logger(settings.logger, str(run.path), purge_step=0 if resumed is None else resumed["step"])
     if resumed is None:

@@ -49,9 +49,9 @@ def test_residuals_are_future_minus_forecast() -> None:
     windows = make_windows()
     residuals = evaluate(mean_of_context, windows, 16, keep_residuals=True).residuals
     assert residuals is not None
-    assert residuals.shape == (50, 3, 2)
+    assert residuals.shape == (50, 3, 2, 1)
     expected = windows.values[20 + 8 : 20 + 11, :2] - windows.values[20:28, :2].mean(0)
-    np.testing.assert_allclose(residuals[20], expected.numpy(), atol=1e-6)
+    np.testing.assert_allclose(residuals[20, ..., 0], expected.numpy(), atol=1e-6)
     assert evaluate(mean_of_context, windows, 16).residuals is None
 
 
@@ -76,7 +76,7 @@ def test_filled_targets_are_left_out_of_scores_and_residuals() -> None:
     assert evaluation.sums.scaled()["mse"] < 2
     assert evaluation.residuals is not None
     missing = np.argwhere(np.isnan(evaluation.residuals)).tolist()
-    assert missing == [[20, 2, 0], [21, 1, 0], [22, 0, 0]]
+    assert missing == [[20, 2, 0, 0], [21, 1, 0, 0], [22, 0, 0, 0]]
 
 
 def test_batches_without_a_measured_target_do_not_change_the_scores() -> None:

@@ -1,32 +1,11 @@
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from forecast.evaluation.evaluate import evaluate
 from forecast.runs import results
-from forecast.runs.results import residual_quantiles
-from tests.evaluation.test_evaluate import mean_of_context
-from tests.support.examples import make_windows
-
-
-def test_the_quantiles_are_those_of_the_residuals_and_nan_without_measurements() -> None:
-    evaluation = evaluate(mean_of_context, make_windows(), 16, keep_residuals=True)
-    assert evaluation.residuals is not None
-    residuals = evaluation.residuals.copy()
-    residuals[:, 1, 0] = np.nan
-    residuals[3:, 2, 1] = np.nan
-    stored = residual_quantiles(replace(evaluation, residuals=residuals))
-    levels, quantiles = stored["levels"].numpy(), stored["quantiles"].numpy()
-    assert quantiles.shape == (len(levels), 3, 2)
-    assert np.isnan(quantiles[:, 1, 0]).all()
-    assert np.isnan(quantiles).sum() == len(levels)
-    assert quantiles[99, 0, 0] == pytest.approx(np.median(residuals[:, 0, 0]), rel=1e-5)
-    assert quantiles[99, 2, 1] == pytest.approx(np.median(residuals[:3, 2, 1]), rel=1e-5)
 
 
 @pytest.fixture

@@ -144,7 +144,25 @@ def test_an_unknown_choice_is_refused_with_the_choices(key: str, value: str, cho
 def test_the_documented_losses_are_those_that_exist() -> None:
     for name in options_of(Settings)["loss"].choices:
         loss_by_name(name)
-    with pytest.raises(
-        InputError, match=r"^loss=quantile: choose mse, mae or huber: all losses are for point forecasts"
-    ):
-        Settings.parse({**CONFIG, "loss": "quantile"})
+    with pytest.raises(InputError, match=r"^loss=crps: choose mse, mae, huber or quantile$"):
+        Settings.parse({**CONFIG, "loss": "crps"})
+
+
+def test_quantiles_belong_to_their_loss() -> None:
+    levels = [0.05, 0.5, 0.95]
+    assert Settings.parse({**CONFIG, "loss": "quantile", "quantiles": levels}).quantiles == levels
+    with pytest.raises(InputError, match=r"^quantiles=\[0.05, 0.5, 0.95\]: only loss=quantile forecasts them"):
+        Settings.parse({**CONFIG, "loss": "mae", "quantiles": levels})
+
+
+@pytest.mark.parametrize(
+    "levels", [[], [0.5], [0.1, 0.9], [0.1, 0.5, 0.8], [0.9, 0.5, 0.1], [0.1, 0.5, 0.5, 0.9], [0.0, 0.5, 1.0]]
+)
+def test_levels_that_a_model_cannot_forecast_are_refused(levels: list[float]) -> None:
+    with pytest.raises(InputError, match=r"^quantiles=.*: use levels such as quantiles=\[0.1,0.5,0.9\]$"):
+        Settings.parse({**CONFIG, "loss": "quantile", "quantiles": levels})
+
+
+def test_quantiles_are_numbers() -> None:
+    with pytest.raises(InputError, match=r"^quantiles=\['a'\]: must be numbers"):
+        Settings.parse({**CONFIG, "loss": "quantile", "quantiles": ["a"]})

@@ -13,6 +13,7 @@ from forecast.runs.summary import (
     baseline_warning,
     best_line,
     busy_warning,
+    interval_line,
     print_closing_lines,
     result_table,
     speed_details,
@@ -22,8 +23,14 @@ from forecast.runs.summary import (
 from tests.report.made import BUSY, QUIET, result_of
 
 
-def row(mse: float, mase: float | None = 0.7) -> dict[str, Any]:
-    return {"test": {"scaled": {"mse": mse, "mae": 0.5}, "original": {"mse": 100 * mse, "mae": 5.0, "mase": mase}}}
+def row(mse: float, mase: float | None = 0.7, sql: float | None = 0.6) -> dict[str, Any]:
+    return {
+        "test": {
+            "scaled": {"mse": mse, "mae": 0.5},
+            "original": {"mse": 100 * mse, "mae": 5.0, "mase": mase},
+            "intervals": None if sql is None else {"sql": sql},
+        }
+    }
 
 
 def table(naive: dict[str, Any] | None, path: dict[str, Any] | None = None, last: Any = None) -> dict[str, Any]:
@@ -39,8 +46,11 @@ def table(naive: dict[str, Any] | None, path: dict[str, Any] | None = None, last
 def ended(speed: dict[str, Any] | None = None, path: str | None = "a.csv", **model: Any) -> dict[str, Any]:
     """Return the values of a result that the closing lines need."""
     scored = {"validation": {"scaled": {"mse": 1.0}}}
+    covered = {"coverage_80": 0.812, "coverage_95": None}
+    steps = [{"coverage_80": 0.7512}, {"coverage_80": None}, {"coverage_80": 0.8345}]
     return {
         **scored,
+        "test": {"intervals": covered, "by_step": steps},
         "baselines": {"linear": scored},
         "data": {"path": path},
         "model": {"best_step": 93, "steps": 372, **model},
@@ -67,7 +77,7 @@ def line(text: str, name: str) -> list[str]:
 def test_each_row_has_its_scores_and_its_skill_against_seasonal_naive() -> None:
     text = printed(naive=row(0.5), path=row(0.3))
     assert "2,785 test windows, horizon 96" in text
-    assert line(text, "last value") == ["1.0000", "0.5000", "100", "5", "0.700", "-100.0%"]
+    assert line(text, "last value") == ["1.0000", "0.5000", "100", "5", "0.700", "0.600", "-100.0%"]
     assert line(text, "seasonal naive")[-1] == "+0.0%"
     assert line(text, "its linear path alone")[0] == "0.3000"
     assert line(text, "model")[-1] == "+50.0%"
@@ -83,10 +93,14 @@ def test_the_seasonal_naive_names_its_season_and_a_better_last_value_gets_its_ow
     assert "better here" not in shown({**result, "baselines": table(naive=row(0.9), last=row(0.999))["baselines"]})
 
 
-def test_the_caption_has_two_lines() -> None:
+def test_the_caption_has_three_lines() -> None:
     lines = printed(naive=row(0.5), path=row(0.3)).rstrip().splitlines()
-    assert [line.split(":")[0].strip() for line in lines[-3:]] == [lines[-3], "MSE, MAE", "skill"]
-    assert lines[-3].startswith("└")
+    assert [line.split(":")[0].strip() for line in lines[-4:]] == [lines[-4], "MSE, MAE", "SQL", "skill"]
+    assert lines[-4].startswith("└")
+
+
+def test_a_row_without_intervals_has_no_scaled_quantile_loss() -> None:
+    assert line(printed(naive=row(0.5, sql=None)), "seasonal naive")[-2] == "none"
 
 
 def test_targets_that_the_picture_leaves_out_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,16 +114,24 @@ def test_targets_that_the_picture_leaves_out_are_named(tmp_path: Path, capsys: p
     ]
 
 
-def test_four_lines_end_a_run_and_names_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_five_lines_end_a_run_and_names_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     run = Run(Path("outputs/[red]x/2026-01-01_00-00-00_aaaaaa"))
     speed = {"train_windows_per_s": 571.2, "inference_windows_per_s": 1936.0, "peak_memory_mib": 655.0}
     print_closing_lines(run, ended(speed, path=None, share=0.15, share_trusted=0.5))
     assert capsys.readouterr().out.splitlines() == [
         "Speed: 571 windows/s in training, 1,936 in inference; peak memory 655 MiB.",
         "Best step 93 of 372. Forecast = 15 % encoder-decoder + 85 % linear path.",
+        "On the test split, 80 % intervals cover 81.2 % (75 to 83 % by step).",
         f"Run folder: '{run.path}' (TensorBoard: tensorboard --logdir 'outputs/[red]x')",
-        f"Next: python -m forecast.predict --run '{run.path}' --input '{run.path}/input.csv' --output forecast.csv",
+        f"Next: python -m forecast.predict --run '{run.path}' --input '{run.path}/input.csv' --output forecast.csv "
+        "--levels 80 95",
     ]
+
+
+def test_intervals_of_the_windows_that_selected_the_model_are_perhaps_too_narrow() -> None:
+    result = {**ended(), "calibration": {"method": "in-sample"}}
+    assert str(interval_line(result)).endswith("perhaps too narrow: validation is too short to hold windows out.")
+    assert interval_line({**ended(), "test": {"intervals": None, "by_step": []}}) is None
 
 
 def test_each_warning_is_a_line_with_a_prefix_however_narrow_the_output(
@@ -125,7 +147,7 @@ def test_each_warning_is_a_line_with_a_prefix_however_narrow_the_output(
 
 def test_an_absent_row_is_none_and_leaves_no_skill() -> None:
     text = printed(naive=None)
-    assert line(text, "seasonal naive") == ["none"] * 6
+    assert line(text, "seasonal naive") == ["none"] * 7
     assert line(text, "last value")[-1] == "none"
 
 

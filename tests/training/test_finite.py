@@ -57,5 +57,5 @@ def test_a_validation_score_that_is_not_finite_ends_the_run(
     """No score is less than NaN, so the first weights would stay the best ones."""
     config = quick(tmp_path, model=model)
     monkeypatch.setattr("forecast.evaluation.metrics.ErrorSums.scaled", lambda sums: {"mse": math.nan, "mae": math.nan})
-    with pytest.raises(NotFiniteError, match=rf"^validation after step {step}: not finite \(MSE nan\)"):
+    with pytest.raises(NotFiniteError, match=rf"^validation after step {step}: not finite \(score nan\)"):
         train(config)

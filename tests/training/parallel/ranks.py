@@ -49,8 +49,8 @@ def run(config: dict[str, Any], folder: Path, group: Group) -> dict[str, Any]:
     start = {name: tensor.clone() for name, tensor in made.task.state_dict().items()}
     outcome = fit(made, folder, DummyLogger(), group=group)
     folds = outcome.folds
-    halves = None if folds is None else {"early": dict(folds.early), "late": dict(folds.late)}
-    result = {**vars(outcome), "folds": halves}
+    weights = None if folds is None else {str(place): dict(fold.weights) for place, fold in enumerate(folds)}
+    result = {**vars(outcome), "folds": weights}
     rows = score(made.network.eval(), made.data, made.linear_maps.baseline, group, folds)
     if not group.leads:
         return {}

@@ -1,7 +1,7 @@
-"""Selection of weights by each half of the validation windows, so that the other half can calibrate intervals."""
+"""Selection of weights without each block of the validation windows, so that the block can calibrate intervals."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from torch import Tensor
 
-from forecast.evaluation.holdout import Folds, Halves
+from forecast.evaluation.holdout import Block, Fold
 from forecast.evaluation.metrics import ROUNDING
 from forecast.evaluation.significance import Evidence
 from forecast.training.callbacks.checkpoints import copy_weights
@@ -19,12 +19,10 @@ from forecast.training.task import ForecastTask
 NETWORK, SHARE = "network.", "network.combination.share"
 """Prefix of the network's weights in a task, and the name of its mixing weight."""
 
-HALVES = ("early", "late")
-
 
 @dataclass
 class Choice:
-    """The best weights by one half: training step, selection score, and a copy of the task's weights on the CPU."""
+    """The best weights for one block: training step, selection score, and a copy of the task's weights on the CPU."""
 
     step: int
     score: float
@@ -33,7 +31,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Start:
-    """The scores of the weights before training, a candidate of both halves.
+    """The scores of the weights before training, a candidate for all blocks.
 
     `windows` (n,) is the selection score of each validation window in order of time, NaN without a target. `overlap`
     and `confidence` are those of `Evidence`; without a confidence, any better score replaces the start.
@@ -44,89 +42,83 @@ class Start:
     confidence: float | None
 
 
-class HalfSelection(Callback):
-    """Chooses training step and mixing weight a second and a third time, by each half of the validation windows alone.
+class FoldSelection(Callback):
+    """Chooses training step and mixing weight again for each block, by the validation windows apart from it.
 
     The rules are those of the run's own choice: the smallest selection score, and a significant gain over the weights
     before training. The network of the run does not change. Training itself ends by all windows, if early stopping
-    ends it.
+    ends it. Blocks that choose the same step share one copy of the weights.
 
     Parameters
     ----------
-    halves
-        Positions of the windows of each half.
+    blocks
+        Positions of the windows of each block, and of those that select for it.
     start
         Scores of the weights before training; None if these are no candidate.
     weights
         The task's weights before training.
     """
 
-    def __init__(self, halves: Halves, start: Start | None, weights: Mapping[str, Tensor]) -> None:
-        self.halves = halves
+    def __init__(self, blocks: Sequence[Block], start: Start | None, weights: Mapping[str, Tensor]) -> None:
+        self.blocks = list(blocks)
         self.start = start
         self._shapes = {name: (tensor.shape, tensor.dtype) for name, tensor in weights.items()}
-        self.best: dict[str, Choice] = {}
+        self.best: list[Choice] = []
         if start is not None:
-            for name in HALVES:
-                copied = {key: tensor.detach().cpu().clone() for key, tensor in weights.items()}
-                self.best[name] = Choice(0, float(self._of(start.windows, name).nanmean()), copied)
+            copied = {key: tensor.detach().cpu().clone() for key, tensor in weights.items()}
+            self.best = [Choice(0, float(block.selecting(start.windows).nanmean()), copied) for block in self.blocks]
 
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Keep the weights for each half that scores them best so far."""
+        """Keep the weights for each block whose other windows score them best so far."""
         assert isinstance(pl_module, ForecastTask)
         assert pl_module.sums is not None
-        for name in HALVES:
-            numbers = self._of(pl_module.window_numbers, name)
+        first, weights = not self.best, None
+        for place, block in enumerate(self.blocks):
+            numbers = block.selecting(pl_module.window_numbers)
             share, score = pl_module.sums.choose(numbers.nanmean(0))
-            if self._is_better(name, share, score, numbers, pl_module):
-                weights = copy_weights(pl_module)
-                if share is not None:
-                    weights[SHARE] = torch.tensor(share, dtype=weights[SHARE].dtype)
-                self.best[name] = Choice(trainer.global_step, score, weights)
+            if first or self._is_better(place, share, score, numbers, pl_module):
+                weights = copy_weights(pl_module) if weights is None else weights
+                own = {} if share is None else {SHARE: torch.tensor(share, dtype=weights[SHARE].dtype)}
+                self.best[place : place + 1] = [Choice(trainer.global_step, score, {**weights, **own})]
 
-    def folds(self) -> Folds | None:
-        """Return the halves with the network's weights that each selected; None before the first choice."""
-        if set(self.best) != set(HALVES):
+    def folds(self) -> list[Fold] | None:
+        """Return the blocks with the network's weights that were selected for each; None before the first choice."""
+        if not self.best:
             return None
-        early, late = (
-            {key.removeprefix(NETWORK): tensor for key, tensor in self.best[name].weights.items()} for name in HALVES
-        )
-        return Folds(self.halves, early, late)
+        return [
+            Fold(block, {key.removeprefix(NETWORK): tensor for key, tensor in choice.weights.items()})
+            for block, choice in zip(self.blocks, self.best, strict=True)
+        ]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the choices so far and the scores before training."""
         return {
-            "best": {name: dict(vars(choice)) for name, choice in self.best.items()} or None,
+            "best": [dict(vars(choice)) for choice in self.best],
             "start": None if self.start is None else dict(vars(self.start)),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the choices; raise ValueError for weights of another model."""
-        best, start = state_dict["best"] or {}, state_dict["start"]
-        for choice in best.values():
+        best, start = state_dict["best"], state_dict["start"]
+        for choice in best:
             shapes = {name: (tensor.shape, tensor.dtype) for name, tensor in choice["weights"].items()}
             finite = all(bool(torch.isfinite(tensor).all()) for tensor in choice["weights"].values())
             if shapes != self._shapes or not finite or not math.isfinite(choice["score"]):
-                raise ValueError("the weights of a validation half do not fit this model")
-        if best and set(best) != set(HALVES):
-            raise ValueError("a validation half has no weights")
+                raise ValueError("the weights of a validation block do not fit this model")
+        if best and len(best) != len(self.blocks):
+            raise ValueError("a validation block has no weights")
         self.start = None if start is None else Start(**start)
         if self.start is not None and self.start.windows.dim() != 1:
             raise ValueError("the scores before training do not fit the validation windows")
-        self.best = {name: Choice(**choice) for name, choice in best.items()}
+        self.best = [Choice(**choice) for choice in best]
 
-    def _is_better(self, name: str, share: float | None, score: float, numbers: Tensor, task: ForecastTask) -> bool:
-        """Return whether the current weights replace the best of a half."""
-        best = self.best.get(name)
-        if best is None or not score < best.score * (1 - ROUNDING):
-            return best is None
+    def _is_better(self, place: int, share: float | None, score: float, numbers: Tensor, task: ForecastTask) -> bool:
+        """Return whether the current weights replace the best of a block."""
+        if not score < self.best[place].score * (1 - ROUNDING):
+            return False
         if self.start is None or self.start.confidence is None:
             return True
         assert task.sums is not None
-        start = self._of(self.start.windows, name)
+        start = self.blocks[place].selecting(self.start.windows)
         evidence = Evidence(float(start.nanmean()), start, self.start.overlap, self.start.confidence)
         return evidence.beaten_by(score, task.sums.window_scores(numbers, share))
-
-    def _of(self, windows: Tensor, name: str) -> Tensor:
-        half: range = getattr(self.halves, name)
-        return windows[half.start : half.stop]
