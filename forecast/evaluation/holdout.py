@@ -51,7 +51,7 @@ class Block:
 
 def blocks(windows: Windows) -> list[Block] | None:
     """Return blocks of nearly equal size, which hold all windows; None if one would have no window to select by."""
-    starts, count = windows.starts.cpu(), len(windows)
+    starts, count = windows.starts.cpu().contiguous(), len(windows)
     ends = [count * place // NUM_BLOCKS for place in range(NUM_BLOCKS + 1)]
     found = []
     for first, stop in pairwise(ends):
@@ -68,7 +68,7 @@ def halves(windows: Windows) -> tuple[range, range] | None:
 
     No target belongs to both. Windows in the middle that share targets with both belong to neither.
     """
-    starts = windows.starts.cpu()
+    starts = windows.starts.cpu().contiguous()
     first_late = torch.searchsorted(starts, starts + windows.horizon)  # of each last early window
     early, late = torch.arange(len(starts)) + 1, len(starts) - first_late
     possible = late > 0

@@ -92,9 +92,10 @@ def test_a_run_and_a_forecast_write_no_formula_and_read_their_own_files(tmp_path
     assert result["data"]["targets"] == [*names, "air"]
     output = tmp_path / "next.csv"
     assert predict(["--run", str(run.path), "--input", str(tmp_path / "my.csv"), "--output", str(output)]) == 0
-    for path in (run.path / "forecast.csv", output):
-        assert path.read_text().splitlines()[0] == "'-2+3,'=cmd|' /C calc'!A0,'@SUM(1),air"
-        assert list(read_series(path).frame) == [*names, "air"]
+    naive = ",'=cmd|' /C calc'!A0_naive,'@SUM(1)_naive,air_naive"
+    for path, more in ((run.path / "forecast.csv", ""), (output, naive)):
+        assert path.read_text().splitlines()[0] == f"'-2+3,'=cmd|' /C calc'!A0,'@SUM(1),air{more}"
+        assert list(read_series(path).frame)[:3] == [*names, "air"]
         assert read_series(path).frame.index.name == "-2+3"
 
 

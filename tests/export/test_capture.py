@@ -25,7 +25,7 @@ VARIANTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 def check_all(captured: Captured, suffix: str, model: Any, architecture: Any, contexts: list[Context]) -> None:
     """Write the graph, open it, and compare its forecasts."""
-    content = WRITERS[suffix](captured, description(captured, architecture))
+    content = WRITERS[suffix](captured, description(captured, architecture), "")
     exported = open_bytes(content, Path(f"model{suffix}"))
     with torch.inference_mode():
         for context in contexts:

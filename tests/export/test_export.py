@@ -23,6 +23,7 @@ from forecast.predict.forecaster import Forecaster
 from forecast.runs.run import Run
 from forecast.training.train import train
 from tests.conftest import TinyRun
+from tests.support.forecasts import dated
 from tests.support.small import CONTEXT, HORIZON, ROOT, quick, rewrite, snapshot, write
 
 
@@ -60,7 +61,7 @@ def test_an_exported_file_forecasts_like_its_run(model: Path, tiny_run: TinyRun,
     words = ["--input", str(tiny_run.source), "--output"]
     assert predict(["--model", str(tmp_path / model.name), *words, str(tmp_path / "file.csv")]) == 0
     assert predict(["--run", str(tiny_run.path), *words, str(tmp_path / "run.csv")]) == 0
-    actual, expected = (pd.read_csv(tmp_path / name, index_col=0) for name in ("file.csv", "run.csv"))
+    actual, expected = (dated(tmp_path / name) for name in ("file.csv", "run.csv"))
     assert actual.index.equals(expected.index)
     scale = Forecaster.load(tiny_run.path).scaler.scale[:2]
     assert np.abs((actual - expected) / scale).max(axis=None) < 1e-4

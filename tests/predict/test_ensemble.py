@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
@@ -14,6 +13,7 @@ from forecast.predict.__main__ import main as predict
 from forecast.predict.ensemble import Ensemble
 from forecast.predict.forecaster import Forecaster, load
 from tests.conftest import TinyRun
+from tests.support.forecasts import dated
 from tests.support.small import rewrite
 
 pytestmark = pytest.mark.usefixtures("signals_and_threads")
@@ -31,10 +31,10 @@ def test_the_forecast_of_several_runs_is_their_mean(
     assert ", ensemble mean of 2 runs; picture: " in capsys.readouterr().out
     first, second = (load(run).predict(tiny_run.table) for run in (tiny_run.path, second_run))
     assert float((first - second).abs().to_numpy().max()) > 1e-3
-    actual = pd.read_csv(tmp_path / "next.csv", index_col=0, parse_dates=True)
+    actual = dated(tmp_path / "next.csv")
     np.testing.assert_allclose(actual.to_numpy(), (first.to_numpy() + second.to_numpy()) / 2, rtol=1e-12)
     assert list(actual.index) == list(first.index)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["next.csv", "next.png"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["next.csv", "next.json", "next.png"]
 
 
 def test_the_forecast_of_one_run_is_not_called_an_ensemble(

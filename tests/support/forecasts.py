@@ -18,12 +18,13 @@ def forecast(run: Path, source: Path, output: Path) -> int:
 
 
 def dated(path: Path) -> pd.DataFrame:
-    """Return a forecast file as a table with the times as index."""
+    """Return the values of a forecast file, with the times as index and without the naive forecasts beside them."""
     if path.suffix == ".parquet":
         table = pd.read_parquet(path)
     else:  # pandas before version 3 does not read all digits exactly
         table = pd.read_csv(path, index_col=0, dtype=object).astype(np.float64)
-    return table.set_index(pd.DatetimeIndex(table.index).as_unit("ns"))
+    beside = [f"{name}_naive" for name in table.columns]
+    return table.drop(columns=beside, errors="ignore").set_index(pd.DatetimeIndex(table.index).as_unit("ns"))
 
 
 def edit(run: Path, change: Callable[[dict[str, Any]], Any]) -> None:

@@ -103,15 +103,15 @@ def test_times_must_have_a_zone_exactly_if_training_had_one(
 def test_the_forecast_continues_the_input_in_steps_of_its_frequency(tiny_run: TinyRun, tmp_path: Path) -> None:
     assert forecast(tiny_run.path, tiny_run.source, tmp_path / "next.csv") == 0
     text = (tmp_path / "next.csv").read_text()
-    assert text.startswith("date,load,oil\n")
+    assert text.startswith("date,load,oil,load_naive,oil_naive\n")
     last = tiny_run.table["date"].iloc[-1]
     wanted = pd.date_range(last + pd.Timedelta(hours=1), periods=HORIZON, freq="h")
     assert dated(tmp_path / "next.csv").index.equals(wanted.rename("date"))
 
 
-def test_predict_writes_the_forecast_and_its_picture_only(tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_predict_writes_the_forecast_its_picture_and_its_description_only(tiny_run: TinyRun, tmp_path: Path) -> None:
     assert forecast(tiny_run.path, tiny_run.source, tmp_path / "next.csv") == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["next.csv", "next.png"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["next.csv", "next.json", "next.png"]
     assert (tmp_path / "next.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
 
 

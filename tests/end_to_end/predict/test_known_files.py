@@ -54,7 +54,7 @@ def test_a_template_that_is_filled_in_gives_the_forecast(
 ) -> None:
     assert template.read_text() == "date,wind speed,promo,kind,tariff\n2024-01-11 11:00:00,,,,\n"
     fill(template, slice(11, 12), *KNOWN)
-    assert run_predict(known_run, tmp_path, extended(11).loc[FEW:], template) == (0, {"out.csv", "out.png"})
+    assert run_predict(known_run, tmp_path, extended(11).loc[FEW:], template) == (0, {"out.csv", "out.json", "out.png"})
     check_forecast(tmp_path / "out.csv", load(known_run).predict(past(), known=future()))
     assert "unknown" not in capsys.readouterr().out
 
@@ -64,7 +64,7 @@ def test_a_template_with_one_more_row_gives_the_forecast(known_run: Path, tmp_pa
     path = tmp_path / "out-known.csv"
     fill(path, slice(None), *KNOWN)
     path.write_text(path.read_text() + "2024-01-11 12:00:00,,,,\n")
-    assert run_predict(known_run, tmp_path, SOURCE, path) == (0, {"out.csv", "out.png"})
+    assert run_predict(known_run, tmp_path, SOURCE, path) == (0, {"out.csv", "out.json", "out.png"})
     check_forecast(tmp_path / "out.csv", load(known_run).predict(past(), known=future()))
 
 
@@ -102,7 +102,7 @@ def test_a_template_has_the_values_that_are_there(known_run: Path, tmp_path: Pat
     assert run_predict(known_run, tmp_path, SOURCE, known) == (2, {"out-known.csv"})
     template = tmp_path / "out-known.csv"
     fill(template, slice(3, 4), "kind")
-    assert run_predict(known_run, tmp_path, SOURCE, template, known) == (0, {"out.csv", "out.png"})
+    assert run_predict(known_run, tmp_path, SOURCE, template, known) == (0, {"out.csv", "out.json", "out.png"})
     expected = load(known_run).predict(past(), known=future())
     check_forecast(tmp_path / "out.csv", expected)
 

@@ -428,7 +428,7 @@ def test_a_good_table_gives_the_forecast_of_its_values(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     case = GOOD[name]
-    assert run_case(case, runs, tmp_path) == (0, {"out.csv", "out.png"})
+    assert run_case(case, runs, tmp_path) == (0, {"out.csv", "out.json", "out.png"})
     check_forecast(tmp_path / "out.csv", forecaster.predict(past(), known=case.equals()))
     lines = capsys.readouterr().out.splitlines()
     if case.says:

@@ -136,11 +136,12 @@ def test_the_saved_weights_have_the_best_validation_score(tiny_run: TinyRun) -> 
     assert tiny_run.result["model"]["best_step"] == best["step"]
 
 
-def test_the_calibration_has_quantiles_per_step_and_series(tiny_run: TinyRun) -> None:
-    quantiles = load_file(tiny_run.path / "calibration.safetensors")["quantiles"]
-    assert quantiles.shape[1:] == (HORIZON, 2)
-    assert bool((quantiles.diff(dim=0) >= 0).all())
-    assert float(quantiles[-1].min()) > float(quantiles[0].max())
+def test_the_calibration_has_sorted_scores_per_step_and_series(tiny_run: TinyRun) -> None:
+    scores = load_file(tiny_run.path / "calibration.safetensors")["scores"]
+    assert scores.shape[1:] == (HORIZON, 2, 1)
+    assert len(scores) == tiny_run.result["calibration"]["windows"]
+    assert bool((scores.diff(dim=0) >= 0).all())
+    assert float(scores[0].min()) >= 0
 
 
 def test_runs_of_the_same_second_have_different_folders(tmp_path: Path) -> None:
