@@ -93,7 +93,8 @@ def make_model(
     """Return a small model in evaluation mode; random weights make all its paths active."""
     torch.manual_seed(seed)
     chosen = FULL if attention is None else attention
-    mechanisms = Mechanisms(encoder=chosen, decoder=chosen, cross=FULL)
+    causal = FULL if preset == "informer" and chosen["name"] == "linformer" else chosen  # linformer cannot be causal
+    mechanisms = Mechanisms(encoder=chosen, decoder=causal, cross=FULL)
     model = build(preset, sizes, mechanisms, **{**OPTIONS[preset], **changes})
     with torch.no_grad():
         for parameter in model.parameters():
