@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from forecast.predict.intervals import Question
     from forecast.predict.known import MissingKnown
     from forecast.predict.output import Outcome
-    from forecast.runs.run import Run
 
 FORMATS = (".csv", ".parquet")
 
@@ -159,6 +158,8 @@ def predict(
         runs = ["latest"]
     forecaster = _load(runs, model, attention)
     forecaster.check_question(question)
+    if attention is not None:
+        _announce(forecaster, attention)
     series = _read(forecaster, source, known, chosen=list(runs) == ["latest"])
     for name, notes in ((source, series.notes), *((table.source, table.notes) for table in series.ahead)):
         for note in notes:
@@ -215,7 +216,7 @@ def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Fo
     if model is not None:
         return Forecaster.load_exported(model, runs[0] if runs else None)
     folder = Run.open_and_say(runs[0])
-    return Forecaster.load(folder.path) if attention is None else _transplanted(folder, attention)
+    return Forecaster.load(folder.path, attention)
 
 
 def _with_template(error: "MissingKnown", output: Path, inputs: Sequence[Path]) -> str:
@@ -263,15 +264,17 @@ def _file_of(forecaster: "Forecaster") -> str:
     return str(data["name"] if data["path"] is None else Path(data["path"]).name)
 
 
-def _transplanted(folder: "Run", attention: str) -> "Forecaster":
-    """Return the forecaster of a run with another attention, and print a line about it."""
+def _announce(forecaster: "Forecaster | Ensemble", attention: str) -> None:
+    """Print a line about the attention that replaces that of training."""
     from forecast.predict.forecaster import Forecaster
     from forecast.predict.transplanted import trained_attention
+    from forecast.runs.run import Run
 
-    forecaster = Forecaster.load(folder.path, attention)
-    unchanged = "; the forecast does not change: it is the linear path alone" if folder.load_model().share == 0 else ""
-    print(f"attention: {attention} instead of {trained_attention(folder)}, used to train {folder.path}{unchanged}")
-    return forecaster
+    assert isinstance(forecaster, Forecaster)
+    assert forecaster.path is not None
+    run = Run(forecaster.path)
+    unchanged = "; the forecast does not change: it is the linear path alone" if run.load_model().share == 0 else ""
+    print(f"attention: {attention} instead of {trained_attention(run)}, used to train {run.path}{unchanged}")
 
 
 if __name__ == "__main__":

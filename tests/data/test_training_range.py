@@ -1,0 +1,82 @@
+"""The range of training, and warnings about an input outside it."""
+
+import json
+
+import numpy as np
+import pytest
+
+from forecast.data.training_range import TrainingRange
+
+LENGTH = 20
+VALUES = np.random.default_rng(0).normal(size=(200, 2)) * [1.0, 100.0] + [0.0, 1e6]
+
+
+@pytest.fixture(scope="module")
+def limits() -> TrainingRange:
+    return TrainingRange.fit(VALUES, ["a", "b"], LENGTH)
+
+
+def test_limits_are_those_of_values_and_look_backs(limits: TrainingRange) -> None:
+    windows = np.lib.stride_tricks.sliding_window_view(VALUES, LENGTH, axis=0)
+    for low, high, values in (
+        (limits.lowest, limits.highest, VALUES),
+        (limits.lowest_level, limits.highest_level, windows.mean(-1)),
+        (limits.lowest_spread, limits.highest_spread, windows.std(-1)),
+    ):
+        np.testing.assert_allclose(low, values.min(0), rtol=1e-9)
+        np.testing.assert_allclose(high, values.max(0), rtol=1e-9)
+
+
+def test_look_backs_of_training_give_no_warning(limits: TrainingRange) -> None:
+    assert all(limits.warnings(VALUES[start : start + LENGTH]) == [] for start in range(180))
+
+
+def test_each_departure_has_its_own_words_and_names_its_column(limits: TrainingRange) -> None:
+    context = VALUES[:LENGTH].copy()
+    high = context.copy()
+    high[3, 1] = 1e6 + 1e3
+    first, *_ = limits.warnings(high)
+    assert first.startswith("the input left the range of training: 'b' reaches 1.001e+06, above the ")
+    level = context + np.array([2.0, 0.0])
+    assert any(
+        text.startswith("the level of the look-back (its mean) has drifted: 'a'") for text in limits.warnings(level)
+    )
+    calm = context.mean(0) + 0.01 * (context - context.mean(0))
+    (text,) = limits.warnings(calm)
+    assert text.startswith("the spread of the look-back (its standard deviation) has drifted: 'a' reaches 0.0")
+    assert "'b' reaches" in text
+
+
+def test_filled_values_do_not_count(limits: TrainingRange) -> None:
+    observed = np.ones(VALUES.shape, dtype=bool)
+    observed[50:60, 0] = False
+    filled = VALUES.copy()
+    filled[50:60, 0] = 1e9
+    other = TrainingRange.fit(filled, ["a", "b"], LENGTH, observed)
+    assert other.highest[0] == np.delete(VALUES[:, 0], range(50, 60)).max()
+    context = VALUES[:LENGTH].copy()
+    context[5, 0] = 1e9
+    measured = np.ones(context.shape, dtype=bool)
+    measured[5, 0] = False
+    assert limits.warnings(context, measured) == []
+    assert limits.warnings(context) != []
+
+
+def test_a_column_without_a_value_gives_no_warning(limits: TrainingRange) -> None:
+    measured = np.ones((LENGTH, 2), dtype=bool)
+    measured[:, 0] = False
+    assert limits.warnings(VALUES[:LENGTH], measured) == []
+
+
+def test_more_than_three_columns_are_counted() -> None:
+    limits = TrainingRange.fit(np.repeat(VALUES[:, :1], 5, 1), list("abcde"), LENGTH)
+    first, *_ = limits.warnings(np.full((LENGTH, 5), 50.0))
+    assert first.endswith("; and 2 more columns")
+
+
+def test_limits_survive_the_manifest_and_damage_is_refused(limits: TrainingRange) -> None:
+    copy = TrainingRange.from_dict(json.loads(json.dumps(limits.to_dict())))
+    np.testing.assert_array_equal(copy.highest_spread, limits.highest_spread)
+    for change in ({"columns": ["a"]}, {"lowest": [0.0, None]}):
+        with pytest.raises((ValueError, TypeError)):
+            TrainingRange.from_dict({**limits.to_dict(), **change})

@@ -1,0 +1,326 @@
+"""Intervals from the command line and from Python: equal to the stored scores, described, and refused where unsound."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import forecast
+from forecast.common.errors import InputError
+from forecast.export.__main__ import main as export
+from forecast.predict.__main__ import main as predict
+from forecast.predict.ensemble import Ensemble
+from forecast.predict.forecaster import Forecaster
+from tests.conftest import TinyRun
+from tests.support.forecasts import dated, edit, expect_one_line, put
+from tests.support.small import CONTEXT, HORIZON, snapshot, write
+
+pytestmark = pytest.mark.usefixtures("no_picture", "signals_and_threads")
+
+TARGETS = ["load", "oil"]
+
+
+def command(run: Path, source: Path, output: Path, *words: str) -> int:
+    return predict(["--run", str(run), "--input", str(source), "--output", str(output), *words])
+
+
+def sidecar(output: Path) -> dict[str, Any]:
+    content = json.loads(output.with_suffix(".json").read_text())
+    assert isinstance(content, dict)
+    return content
+
+
+def half_width(run: TinyRun, level: float) -> np.ndarray:
+    """Return the half-widths (h, C) of an interval after the run's table, computed from the stored scores alone."""
+    scores = load_file(run.path / "calibration.safetensors")["scores"].numpy()[..., 0]
+    rank = min(math.ceil(round((len(scores) + 1) * level / 100, 9)), len(scores))
+    scaler = Forecaster.load(run.path).scaler
+    past = (run.table[TARGETS].to_numpy()[-CONTEXT:] - scaler.mean[:2]) / scaler.scale[:2]
+    spread = np.sqrt(past.var(0) + 0.2**2)
+    return np.asarray(scores[rank - 1] * spread * scaler.scale[:2])
+
+
+@pytest.mark.parametrize("level", [50.0, 80.0, 95.0])
+def test_ends_are_those_computed_from_the_stored_scores(tiny_run: TinyRun, level: float) -> None:
+    table = forecast.load(tiny_run.path).predict(tiny_run.table, levels=[level])
+    point, half = forecast.load(tiny_run.path).predict(tiny_run.table).to_numpy(), half_width(tiny_run, level)
+    lower, upper = (table[[f"{name}_{side}_{level:g}" for name in TARGETS]].to_numpy() for side in ("lower", "upper"))
+    np.testing.assert_allclose(lower, point - half, rtol=1e-6)
+    np.testing.assert_allclose(upper, point + half, rtol=1e-6)
+    np.testing.assert_array_equal(table[TARGETS].to_numpy(), point)
+
+
+def test_the_table_has_the_ends_and_the_naive_forecast_of_each_series(tiny_run: TinyRun, tmp_path: Path) -> None:
+    assert command(tiny_run.path, tiny_run.source, tmp_path / "next.csv", "--levels", "80", "95") == 0
+    header = (tmp_path / "next.csv").read_text().splitlines()[0].split(",")
+    ends = ["lower_80", "upper_80", "lower_95", "upper_95", "naive"]
+    assert header == ["date", *TARGETS, *(f"{name}_{end}" for name in TARGETS for end in ends)]
+    table = pd.read_csv(tmp_path / "next.csv")
+    for name in TARGETS:
+        assert (table[f"{name}_lower_95"] < table[f"{name}_lower_80"]).all()
+        assert (table[f"{name}_upper_80"] < table[f"{name}_upper_95"]).all()
+        np.testing.assert_allclose(table[f"{name}_naive"], tiny_run.table[name].to_numpy()[-24 : -24 + HORIZON])
+
+
+def test_the_command_and_python_give_the_same_intervals(tiny_run: TinyRun, tmp_path: Path) -> None:
+    assert command(tiny_run.path, tiny_run.source, tmp_path / "next.csv", "--levels", "80") == 0
+    expected = forecast.load(tiny_run.path).predict(tiny_run.table, levels=[80])
+    found = dated(tmp_path / "next.csv")
+    pd.testing.assert_frame_equal(found, expected, check_freq=False, check_exact=True)
+
+
+def test_the_long_table_has_the_values_of_the_wide_one(tiny_run: TinyRun, tmp_path: Path) -> None:
+    for layout in ("wide", "long"):
+        words = ["--levels", "80", "--layout", layout]
+        assert command(tiny_run.path, tiny_run.source, tmp_path / f"{layout}.csv", *words) == 0
+        assert sidecar(tmp_path / f"{layout}.csv")["layout"] == layout
+    wide, long = (pd.read_csv(tmp_path / f"{layout}.csv") for layout in ("wide", "long"))
+    assert list(long) == ["date", "series", "value", "lower_80", "upper_80", "naive"]
+    assert len(long) == HORIZON * len(TARGETS)
+    for name in TARGETS:
+        part = long[long["series"] == name].reset_index(drop=True)
+        assert list(part["date"]) == list(wide["date"])
+        np.testing.assert_array_equal(part["value"], wide[name])
+        for column in ("lower_80", "upper_80", "naive"):
+            np.testing.assert_array_equal(part[column], wide[f"{name}_{column}"])
+
+
+@pytest.mark.parametrize("layout", ["wide", "long"])
+def test_parquet_has_the_values_of_csv(tiny_run: TinyRun, tmp_path: Path, layout: str) -> None:
+    words = ["--levels", "95", "--layout", layout]
+    for suffix in ("csv", "parquet"):
+        assert command(tiny_run.path, tiny_run.source, tmp_path / f"next.{suffix}", *words) == 0
+    parquet, text = pd.read_parquet(tmp_path / "next.parquet"), pd.read_csv(tmp_path / "next.csv", dtype=str)
+    assert [parquet.index.name, *parquet] == list(text)
+    assert [str(date) for date in parquet.index] == list(text["date"])
+    for name in parquet:
+        assert list(parquet[name]) == list(text[name] if name == "series" else text[name].map(float))
+
+
+def test_the_sidecar_describes_run_input_levels_and_calibration(tiny_run: TinyRun, tmp_path: Path) -> None:
+    assert command(tiny_run.path, tiny_run.source, tmp_path / "next.csv", "--levels", "80") == 0
+    content = sidecar(tmp_path / "next.csv")
+    from forecast.common.files import sha256
+
+    assert content["models"] == [
+        {"path": str(tiny_run.path), "weights_sha256": sha256(tiny_run.path / "model.safetensors")}
+    ]
+    assert content["input"]["sha256"] == sha256(tiny_run.source)
+    assert content["input"]["rows"] == len(tiny_run.table)
+    assert content["forecast"]["rows"] == HORIZON
+    assert content["forecast"]["series"] == TARGETS
+    assert content["levels"] == [80]
+    assert content["value"] == "point forecast"
+    assert content["naive"] == "seasonal naive (24 h)"
+    assert content["columns"] == (tmp_path / "next.csv").read_text().splitlines()[0].split(",")
+    calibration = content["intervals"]["calibration"]
+    held_out = tiny_run.result["validation"]["intervals"]
+    assert calibration["method"] == "cross-fitting"
+    assert calibration["windows"] == tiny_run.result["calibration"]["windows"] == 60
+    assert calibration["held_out_coverage"]["80"] == held_out["coverage_80"]
+    assert content["warnings"] == forecast.load(tiny_run.path).warnings(
+        forecast.load(tiny_run.path).read(tiny_run.source)
+    )
+
+
+def test_a_forecast_without_levels_reads_no_calibration(
+    tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("read")
+
+    monkeypatch.setattr("forecast.predict.forecaster.calibration_of_run", refuse)
+    assert command(tiny_run.path, tiny_run.source, tmp_path / "next.csv") == 0
+    assert sidecar(tmp_path / "next.csv")["intervals"] is None
+    with pytest.raises(AssertionError, match="read"):
+        command(tiny_run.path, tiny_run.source, tmp_path / "next.csv", "--levels", "80")
+
+
+def test_costs_are_the_quantile_of_their_ratio(tiny_run: TinyRun, tmp_path: Path) -> None:
+    assert command(tiny_run.path, tiny_run.source, tmp_path / "cost.csv", "--cost", "over=1", "under=4") == 0
+    assert command(tiny_run.path, tiny_run.source, tmp_path / "level.csv", "--quantile", "0.8") == 0
+    assert (tmp_path / "cost.csv").read_bytes() == (tmp_path / "level.csv").read_bytes()
+    assert sidecar(tmp_path / "cost.csv")["value"] == "quantile 0.8"
+    table = forecast.load(tiny_run.path).predict(tiny_run.table, levels=[60])
+    upper = table[[f"{name}_upper_60" for name in TARGETS]]
+    np.testing.assert_allclose(dated(tmp_path / "cost.csv").to_numpy(), upper.to_numpy(), rtol=1e-12)
+
+
+def test_the_ensemble_has_the_mean_of_the_ends(tiny_run: TinyRun, second_run: Path, tmp_path: Path) -> None:
+    words = ["--run", str(second_run), "--levels", "80"]
+    assert command(tiny_run.path, tiny_run.source, tmp_path / "next.csv", *words) == 0
+    members = [forecast.load(run).predict(tiny_run.table, levels=[80]) for run in (tiny_run.path, second_run)]
+    np.testing.assert_allclose(dated(tmp_path / "next.csv"), (members[0] + members[1]) / 2, rtol=1e-12)
+    together = Ensemble.load([tiny_run.path, second_run]).predict(tiny_run.table, levels=[80])
+    np.testing.assert_allclose(together, (members[0] + members[1]) / 2, rtol=1e-12)
+    assert len(sidecar(tmp_path / "next.csv")["intervals"]["calibration"]) == 2
+
+
+def test_an_exported_file_has_the_intervals_of_its_run(tiny_run: TinyRun, tmp_path: Path) -> None:
+    assert export(["--run", str(tiny_run.path), "--output", str(tmp_path / "model.pt2")]) == 0
+    words = ["--input", str(tiny_run.source), "--levels", "80", "95"]
+    assert predict(["--model", str(tmp_path / "model.pt2"), *words, "--output", str(tmp_path / "file.csv")]) == 0
+    assert predict(["--run", str(tiny_run.path), *words, "--output", str(tmp_path / "run.csv")]) == 0
+    np.testing.assert_allclose(dated(tmp_path / "file.csv"), dated(tmp_path / "run.csv"), rtol=1e-6)
+    file, run = (sidecar(tmp_path / f"{name}.csv") for name in ("file", "run"))
+    assert file["intervals"] == run["intervals"]
+    assert file["models"][0]["weights_sha256"] == run["models"][0]["weights_sha256"]
+
+
+# --- adaptive
+
+
+def test_adaptive_intervals_widen_after_a_change_of_the_series(tiny_run: TinyRun) -> None:
+    table = tiny_run.table.copy()
+    noise = np.random.default_rng(5).normal(size=300)
+    table.loc[400:, "load"] += 150 * noise
+    forecaster = forecast.load(tiny_run.path)
+    with_spread = table.assign(load=tiny_run.table["load"].where(table.index >= 700 - CONTEXT, table["load"]))
+    plain, adapted = (forecaster.predict(with_spread, levels=[80], adaptive=choice) for choice in (False, True))
+    widths = [float((frame["load_upper_80"] - frame["load_lower_80"]).mean()) for frame in (plain, adapted)]
+    assert widths[1] > widths[0]
+    np.testing.assert_array_equal(plain[TARGETS], adapted[TARGETS])
+
+
+def test_adaptive_intervals_say_on_how_many_forecasts_they_adapted(
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write(tmp_path / "short.csv", tiny_run.table.tail(CONTEXT + HORIZON + 9))
+    assert command(tiny_run.path, source, tmp_path / "next.csv", "--levels", "80", "--adaptive") == 0
+    assert "; adapted on 10 earlier forecasts\n" in capsys.readouterr().out
+    assert sidecar(tmp_path / "next.csv")["intervals"]["adapted_on_forecasts"] == 10
+
+
+# --- refusals
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--levels", "0"], "levels: 0 is not a level in per cent: choose one above 0 and below 100"),
+        (["--levels", "100"], "levels: 100 is not a level in per cent: choose one above 0 and below 100"),
+        (["--levels", "nan"], "levels: nan is not a level in per cent: choose one above 0 and below 100"),
+        (["--levels", "80", "80.0"], "levels: 80 is given twice: give each level once"),
+        (["--levels", "99"], "levels: the 99 % interval (quantile 0.005) needs the scores of 99 held-out windows, the "
+         "run has 60: choose one nearer to the median, or train with a longer validation split"),
+        (["--quantile", "1"], "quantile: 1 must be above 0 and below 1"),
+        (["--cost", "over=1", "below=2"], "--cost over=1 below=2: give both costs, such as --cost over=1 under=4"),
+        (["--cost", "over=0", "under=2"], "cost: over=0 must be a positive number"),
+        (["--adaptive"], "adaptive: there are no intervals to adapt: add levels, such as 80"),
+    ],
+)  # fmt: skip
+def test_a_question_that_cannot_be_answered_is_refused_before_a_file_is_written(
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert command(tiny_run.path, tiny_run.source, tmp_path / "next.csv", *words) == 2
+    assert expect_one_line(capsys) == f"error: {message}\n"
+    assert snapshot(tmp_path) == {}
+
+
+def test_too_few_rows_to_adapt_on_are_refused(
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write(tmp_path / "short.csv", tiny_run.table.tail(CONTEXT + HORIZON - 1))
+    assert command(tiny_run.path, source, tmp_path / "next.csv", "--levels", "80", "--adaptive") == 2
+    assert "adaptive: needs 60 rows, the look-back and one horizon" in expect_one_line(capsys)
+
+
+def test_levels_under_another_attention_are_refused(
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--levels", "80", "--attention", "mean"]
+    assert command(tiny_run.path, tiny_run.source, tmp_path / "next.csv", *words) == 2
+    assert "--attention" in expect_one_line(capsys)
+    assert snapshot(tmp_path) == {}
+
+
+def test_a_run_without_scores_forecasts_but_has_no_intervals(
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from safetensors.torch import save_file
+
+    from tests.support.small import seal
+
+    run = tmp_path / "run"
+    shutil.copytree(tiny_run.path, run)
+    old = {"levels": torch.linspace(0.005, 0.995, 199), "quantiles": torch.zeros(199, HORIZON, 2)}
+    save_file(old, run / "calibration.safetensors")
+    for key in ("calibration", "validation_mse", "training_range"):
+        edit(run, put(key, value=...))
+    seal(run)
+    assert command(run, tiny_run.source, tmp_path / "next.csv") == 0
+    capsys.readouterr()
+    assert command(run, tiny_run.source, tmp_path / "levels.csv", "--levels", "80") == 2
+    assert "was trained before this program had intervals: train it again for --levels" in expect_one_line(capsys)
+
+
+def test_a_column_with_the_name_of_an_end_is_refused_in_the_wide_table_only(tiny_run: TinyRun) -> None:
+    forecaster = forecast.load(tiny_run.path)
+    from forecast.predict.intervals import Question
+
+    answer = forecaster.answer(forecaster.read(tiny_run.source), Question((80.0,)))
+    renamed = {"oil": "load_lower_80"}
+    from forecast.predict.intervals import Forecast
+
+    other = Forecast(
+        answer.values.rename(columns=renamed),
+        {
+            level: (low.rename(columns=renamed), high.rename(columns=renamed))
+            for level, (low, high) in answer.ends.items()
+        },
+    )
+    with pytest.raises(InputError, match=r"^'load_lower_80' is the name of a column .*: choose --layout long$"):
+        other.wide()
+    assert set(other.long()["series"]) == {"load", "load_lower_80"}
+
+
+# --- warnings
+
+
+def warnings_of(output: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Return the warnings in the sidecar, which are those that were printed."""
+    printed = [line.removeprefix("WARNING: ") for line in capsys.readouterr().out.splitlines() if "WARNING" in line]
+    assert sidecar(output)["warnings"] == printed
+    return printed
+
+
+@pytest.mark.parametrize(
+    ("change", "beginnings"),
+    [
+        (lambda load: load + 400, ["the input left the range of training: 'load' reaches", "the level of the look-"]),
+        (lambda load: 1000 + (load - 1000) * 0.02, ["the spread of the look-back (its standard deviation) has "]),
+        (lambda load: load, []),
+    ],
+)  # fmt: skip
+def test_an_input_unlike_training_is_a_warning(
+    tiny_run: TinyRun,
+    copied: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    change: Any,
+    beginnings: list[str],
+) -> None:
+    edit(copied, put("validation_mse", value={}))
+    table = tiny_run.table.copy()
+    table.loc[700 - CONTEXT :, "load"] = change(table.loc[700 - CONTEXT :, "load"])
+    assert command(copied, write(tmp_path / "in.csv", table), tmp_path / "next.csv") == 0
+    found = warnings_of(tmp_path / "next.csv", capsys)
+    assert len(found) == len(beginnings)
+    assert all(text.startswith(beginning) for text, beginning in zip(found, beginnings, strict=True))
+
+
+def test_a_baseline_that_was_better_on_validation_is_named(
+    tiny_run: TinyRun, copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(copied, put("validation_mse", "linear", value=tiny_run.result["validation"]["scaled"]["mse"] / 2))
+    assert command(copied, tiny_run.source, tmp_path / "next.csv") == 0
+    (text,) = warnings_of(tmp_path / "next.csv", capsys)
+    assert "was better than the model on validation" in text
+    assert "ridge" in text
