@@ -12,6 +12,7 @@ from forecast.data.series import Series, series_from_frame
 from forecast.data.settings import DataSettings
 from forecast.data.sources import Source
 from forecast.data.windows import Batch, Windows
+from forecast.evaluation.evaluate import spread_of
 from forecast.evaluation.ridge import fit_ridge
 from forecast.evaluation.scoring import SeasonalNaive, last_value
 from forecast.predict.forecaster import load
@@ -115,6 +116,20 @@ def test_rows_from_the_origin_on_change_no_forecast(tiny_run: TinyRun, clean: Fo
             assert torch.equal(forecaster(one), forecaster(other))
         seasonal = [SeasonalNaive(data.parts["test"], 24)(batch) for data, batch in ((clean, one), (bad, other))]
     assert torch.equal(*seasonal)
+
+
+@pytest.mark.parametrize("value", [np.nan, 1e13])
+def test_rows_from_the_origin_on_change_no_interval(tiny_run: TinyRun, clean: ForecastData, value: float) -> None:
+    origin, levels = 620, (0.025, 0.1, 0.9, 0.975)
+    bad = prepared(changed_from(hourly(), origin, value))
+    calibration, network = load(tiny_run.path).calibration, Run.open(tiny_run.path).load_model()
+    ends = []
+    with torch.inference_mode():
+        for data in (clean, bad):
+            batch = next(before(data.parts["test"], origin).batches(512))
+            ends.append(calibration.quantiles(network(*batch[:4]), spread_of(batch), levels))
+    assert ends[0].isfinite().all()
+    assert torch.equal(*ends)
 
 
 def test_the_last_value_before_the_origin_changes_the_forecast(tiny_run: TinyRun, clean: ForecastData) -> None:
