@@ -33,27 +33,22 @@ EPSILON = 1e-5
 """Added to the variance of a window, in units of the training variance, so that a constant window stays finite."""
 
 
-LEAST_DEVIATION, LEAST_CHANGE = 0.2, 0.1
-"""Least deviation of a window and least size of its changes, in standard deviations of the training split: a constant
-look-back can still be followed by a change."""
+LEAST_SPREAD = 0.2
+"""Least spread of a window, in standard deviations of the training split: a constant look-back can still be followed
+by a change."""
 
 
 def window_spread(past: Tensor, observed: Tensor | None) -> Tensor:
     """Return the spread of each window and channel, shape (B, 1, C): the scale of its forecast quantiles.
 
-    It is the geometric mean of two numbers of the context (B, T, C): the standard deviation of the observed steps, and
-    the root mean square of the changes between neighbouring observed steps. They are at least about `LEAST_DEVIATION`
-    and `LEAST_CHANGE`.
+    It is the standard deviation of the observed steps of the context (B, T, C), and at least about `LEAST_SPREAD`.
     """
-    changes = past[:, 1:] - past[:, :-1]
     if observed is None:
         variance = (past - past.mean(1, keepdim=True)).square().mean(1, keepdim=True)
-        change = changes.square().sum(1, keepdim=True) / max(1, changes.shape[1])
     else:
         centered = torch.where(observed, past - observed_mean(past, observed), 0)
         variance = observed_mean(centered.square(), observed)
-        change = observed_mean(changes.square(), observed[:, 1:] & observed[:, :-1])
-    return ((variance + LEAST_DEVIATION**2) * (change + LEAST_CHANGE**2)).sqrt().sqrt()
+    return (variance + LEAST_SPREAD**2).sqrt()
 
 
 class Statistics(NamedTuple):

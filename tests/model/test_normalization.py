@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from forecast.model.normalization import EPSILON, NoNormalization, WindowNormalization, window_spread
+from forecast.model.normalization import EPSILON, LEAST_SPREAD, NoNormalization, WindowNormalization, window_spread
 
 
 def test_each_channel_is_normalized_by_its_mean_and_scale() -> None:
@@ -86,14 +86,13 @@ def test_the_newest_level_uses_the_last_observed_steps() -> None:
     torch.testing.assert_close(back[-5:-2, 0], mean.expand(3))  # hidden: the window's mean, not the level
 
 
-def test_the_spread_is_the_geometric_mean_of_deviation_and_changes() -> None:
+def test_the_spread_is_the_deviation_with_a_floor() -> None:
     past = torch.randn(3, 50, 2, dtype=torch.float64).cumsum(1)
-    deviation = (past.var(1, correction=0) + 0.2**2).sqrt()
-    change = (past.diff(dim=1).square().mean(1) + 0.1**2).sqrt()
-    torch.testing.assert_close(window_spread(past, None)[:, 0], (deviation * change).sqrt())
+    expected = (past.var(1, correction=0) + LEAST_SPREAD**2).sqrt()
+    torch.testing.assert_close(window_spread(past, None)[:, 0], expected)
 
 
-def test_the_spread_uses_observed_steps_and_changes_between_them_only() -> None:
+def test_the_spread_uses_observed_steps_only() -> None:
     past = torch.randn(1, 20, 2)
     observed = torch.ones(1, 20, 2, dtype=torch.bool)
     observed[0, :13, 0] = False
@@ -106,4 +105,4 @@ def test_the_spread_uses_observed_steps_and_changes_between_them_only() -> None:
 @pytest.mark.parametrize("masked", [False, True])
 def test_a_constant_window_has_the_least_spread(past: torch.Tensor, masked: bool) -> None:
     observed = torch.zeros_like(past, dtype=torch.bool) if masked else None
-    torch.testing.assert_close(window_spread(past, observed), torch.full((1, 1, 1), (0.2 * 0.1) ** 0.5))
+    torch.testing.assert_close(window_spread(past, observed), torch.full((1, 1, 1), LEAST_SPREAD))

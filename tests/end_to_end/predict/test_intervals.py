@@ -43,8 +43,7 @@ def half_width(run: TinyRun, level: float) -> np.ndarray:
     rank = min(math.ceil(round((len(scores) + 1) * level / 100, 9)), len(scores))
     scaler = Forecaster.load(run.path).scaler
     past = (run.table[TARGETS].to_numpy()[-CONTEXT:] - scaler.mean[:2]) / scaler.scale[:2]
-    changes = np.diff(past, axis=0)
-    spread = ((past.var(0) + 0.2**2) * ((changes**2).mean(0) + 0.1**2)) ** 0.25
+    spread = np.sqrt(past.var(0) + 0.2**2)
     return np.asarray(scores[rank - 1] * spread * scaler.scale[:2])
 
 
