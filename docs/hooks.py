@@ -5,7 +5,7 @@ import dataclasses
 import html
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -13,8 +13,10 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, get_type_hints
 from unittest.mock import patch
 
+import mechanisms
 from omegaconf import OmegaConf
 
+from forecast.attention import available
 from forecast.common.conf_files import choice_files, configuration_folder, load_choice
 from forecast.common.settings import Option, kinds_of, options_of
 from forecast.common.tables import table
@@ -22,6 +24,7 @@ from forecast.common.tables import table
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 CONF = configuration_folder()
@@ -36,13 +39,27 @@ def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
     """Add the made pages to the site."""
     from mkdocs.structure.files import File
 
-    for path, make in PAGES.items():
+    for path, make in pages().items():
         files.append(File.generated(config, path, content=make()))
+    for name in available():
+        files.append(File.generated(config, mechanisms.picture_of(name), content=mechanisms.picture(name)))
     return files
 
 
-def on_page_content(content: str, **_: Any) -> str:
+def on_config(config: "MkDocsConfig") -> "MkDocsConfig":
+    """Add the page of each mechanism to the menu, below the page that lists them."""
+    assert config.nav is not None
+    (reference,) = (entry["Reference"] for entry in config.nav if "Reference" in entry)
+    listed = reference.index("reference/mechanisms.md")
+    pages = [{name: mechanisms.path_of(name)} for name in available()]
+    reference[listed] = {"Attention mechanisms": ["reference/mechanisms.md", *pages]}
+    return config
+
+
+def on_page_content(content: str, page: "Page | None" = None, **_: Any) -> str:
     """Return a page with its equations as MathML, which a browser shows without a script, and with wrapped messages."""
+    if page is not None and page.file.src_uri.startswith(f"{mechanisms.FOLDER}/"):
+        content = mechanisms.without_plain_equation(content)
     content = re.sub(r'<div class="language-(bash|text) highlight">.*?</div>', _wrapped, content, flags=re.DOTALL)
     return re.sub(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', _equation, content, flags=re.DOTALL)
 
@@ -363,37 +380,27 @@ def _default(action: argparse.Action) -> str:
 
 
 def mechanisms_page() -> str:
-    """Return the page of the attention mechanisms, from the folder, their classes and their YAML files."""
-    from forecast import attention
-    from forecast.attention._parsing import attention_arguments
-    from forecast.check.candidate import Candidate
-    from forecast.check.tables import markdown
-
-    candidates = [Candidate(arguments) for arguments in attention_arguments(attention.available()).values()]
-    parts = [
-        "# Attention mechanisms",
-        "This page is made from the files of `forecast/attention/` and `conf/attention/`.",
-        "Costs are those of one head in a forward pass, in the length L of queries and keys. "
-        "Memory is counted beside the inputs and the output.",
-        re.sub(r"O\([^)]*\)", lambda cost: cost[0].replace(" ", "\N{NO-BREAK SPACE}"), markdown(candidates)),
-    ]
-    for candidate in candidates:
-        file = CONF / "attention" / f"{candidate.name}.yaml"
-        rows = [[*row[:2], row[3]] for row in _commented("attention", _values_of(file), file)]
-        parts += [
-            f"## `{candidate.name}`",
-            f"{_description(file)}.",
-            f"```bash\npython train.py attention={candidate.name}\n```",
-            table(("option", "default", "meaning"), rows) if rows else "",
-            f"::: {candidate.kind.__module__}.{candidate.kind.__qualname__}\n"
-            "    options: {show_root_heading: false, show_root_toc_entry: false, members: false, show_bases: false}",
-        ]
-    return _page(*parts)
+    """Return the page that lists the attention mechanisms."""
+    return _page(*mechanisms.overview({name: _description(_yaml_of(name)) for name in mechanisms.candidates()}))
 
 
-PAGES = {
-    "reference/options.md": options_page,
-    "reference/commands.md": commands_page,
-    "reference/mechanisms.md": mechanisms_page,
-}
-"""Each made page, and the function that returns its Markdown."""
+def mechanism_page(name: str) -> str:
+    """Return the page of one attention mechanism, from its class and its YAML file."""
+    file = _yaml_of(name)
+    rows = [[*row[:2], row[3]] for row in _commented("attention", _values_of(file), file)]
+    options = table(("option", "default", "meaning"), rows) if rows else ""
+    return _page(*mechanisms.page(name, _description(file), options))
+
+
+def _yaml_of(name: str) -> Path:
+    return CONF / "attention" / f"{name}.yaml"
+
+
+def pages() -> dict[str, Callable[[], str]]:
+    """Return the path of each made page, with the function that returns its Markdown."""
+    return {
+        "reference/options.md": options_page,
+        "reference/commands.md": commands_page,
+        "reference/mechanisms.md": mechanisms_page,
+        **{mechanisms.path_of(name): partial(mechanism_page, name) for name in available()},
+    }

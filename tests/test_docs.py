@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -51,7 +52,7 @@ RECORDS = list(csv.DictReader((RECORD_FOLDER / "accuracy" / "long.csv").read_tex
 
 OPENED = (
     *("index", "tutorials/forecast-your-file", "how-to/choose-an-attention", "explanation/model"),
-    *("reference/options", "reference/python"),
+    *("reference/options", "reference/python", "reference/mechanisms/full"),
 )
 """Pages of the built site that a browser opens."""
 
@@ -59,12 +60,13 @@ OUTSIDE = "https://example.invalid/picture.png"
 
 
 def load_hooks() -> ModuleType:
-    """Return docs/hooks.py, which is in no package."""
+    """Return docs/hooks.py, which is in no package; as in MkDocs, it imports the modules beside it."""
     spec = importlib.util.spec_from_file_location("docs_hooks", ROOT / "docs" / "hooks.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with patch.object(sys, "path", [str(ROOT / "docs"), *sys.path]):
+        spec.loader.exec_module(module)
     return module
 
 
@@ -341,7 +343,7 @@ def test_every_file_that_a_page_names_exists(page: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_every_relative_link_leads_to_a_file_and_a_heading(page: str) -> None:
     """Headings that a page of docs/ links to are checked by MkDocs."""
-    made = {f"docs/{path}" for path in HOOKS.PAGES}
+    made = {f"docs/{path}" for path in HOOKS.pages()}
     for link in re.findall(r"\]\(([^)\s]+)(?: [^)]*)?\)", without_code(PAGES[page])):
         if re.match(r"\w+:", link):
             continue
@@ -395,7 +397,7 @@ def test_equations_become_mathml() -> None:
 
 @pytest.mark.slow
 def test_the_site_has_every_page_and_no_equation_is_left_as_text(site: Path) -> None:
-    for page in [*(name.removeprefix("docs/") for name in PAGES if name.startswith("docs/")), *HOOKS.PAGES]:
+    for page in [*(name.removeprefix("docs/") for name in PAGES if name.startswith("docs/")), *HOOKS.pages()]:
         html = (site / page).with_suffix(".html").read_text(encoding="utf-8")
         assert "\\(" not in re.sub(r"<(pre|code|script)\b.*?</\1>", "", html, flags=re.DOTALL), page
 
@@ -421,7 +423,7 @@ def test_a_request_of_a_page_to_an_outside_address_is_seen(site: Path, tmp_path:
 
 def test_made_pages_list_every_choice_of_the_folders() -> None:
     options, mechanisms, found = (
-        HOOKS.PAGES[f"reference/{name}.md"]() for name in ("options", "mechanisms", "commands")
+        HOOKS.pages()[f"reference/{name}.md"]() for name in ("options", "mechanisms", "commands")
     )
     for file in configuration_folder().glob("*/*.yaml"):
         if not file.stem.startswith("_"):
@@ -431,7 +433,9 @@ def test_made_pages_list_every_choice_of_the_folders() -> None:
 
 
 def test_every_option_has_a_meaning() -> None:
-    rows = [line for line in HOOKS.PAGES["reference/options.md"]().splitlines() if re.match(r"\| `[\w.]+` \| `", line)]
+    rows = [
+        line for line in HOOKS.pages()["reference/options.md"]().splitlines() if re.match(r"\| `[\w.]+` \| `", line)
+    ]
     assert len(rows) > 80
     assert [row for row in rows if row.endswith("|  |")] == []
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from forecast.attention._costs import is_costs
-from forecast.attention._masks import mask_from_lengths
+from forecast.attention._masks import mask_from_lengths, masked_softmax
 from forecast.attention.base import Attention, CausalAbility
 from forecast.common.errors import InputError
 
-__all__ = ["available", "build", "check_arguments", "find", "mask_from_lengths"]
+__all__ = ["available", "build", "check_arguments", "find", "mask_from_lengths", "masked_softmax"]
 
 _NOT_MECHANISMS = {"base"}
 _FROM_THE_LAYER = {"num_heads", "head_dim", "causal", "max_key_length"}

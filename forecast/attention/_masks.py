@@ -1,4 +1,7 @@
-"""Boolean masks: True where a key may be attended, (B, S) or (B, L, S), or where a query is not padding, (B, L)."""
+"""Boolean masks: True where a key may be attended, (B, S) or (B, L, S), or where a query is not padding, (B, L).
+
+Also the softmax over the allowed pairs, and the checks of masks and ranks.
+"""
 
 import torch
 from torch import Tensor
@@ -44,6 +47,51 @@ def allowed_pairs(query: Tensor, key: Tensor, mask: Mask, causal: bool) -> Tenso
     return allowed
 
 
+def masked_softmax(scores: Tensor, valid_lengths: Tensor) -> Tensor:
+    """Return the softmax over the first `valid_lengths` keys of each row; all other weights are 0.
+
+    Parameters
+    ----------
+    scores
+        Scores of queries and keys, already scaled, shape (B, L, S) or (B, H, L, S), floating point.
+    valid_lengths
+        Number of valid keys, integers: shape (B,), one per batch row, or (B, L), one per query. See
+        `mask_from_lengths`.
+
+    Returns
+    -------
+    Tensor
+        Weights, shape and dtype of `scores`, computed in at least float32. A row of length 0 is zero, with gradient 0.
+        Scores outside a row's length reach neither weights nor gradients, even if they are NaN.
+
+    Raises
+    ------
+    ValueError
+        If a shape or dtype does not match.
+    """
+    if scores.ndim not in (3, 4):
+        raise ValueError(f"scores must have shape (B, L, S) or (B, H, L, S), not {tuple(scores.shape)}")
+    if not scores.is_floating_point():
+        raise ValueError(f"scores must be floating point, not {scores.dtype}")
+    mask = mask_from_lengths(valid_lengths, scores.shape[-1])
+    batch, length = scores.shape[0], scores.shape[-2]
+    if valid_lengths.shape not in ((batch,), (batch, length)):
+        accepted = f"({batch},) or ({batch}, {length})"
+        raise ValueError(f"valid_lengths must have shape {accepted}, not {tuple(valid_lengths.shape)}")
+    pairs = mask[:, None] if mask.ndim == 2 else mask  # (B, 1, S) or (B, L, S)
+    return softmax_over(scores, pairs if scores.ndim == 3 else pairs[:, None]).to(scores.dtype)
+
+
+def softmax_over(scores: Tensor, allowed: Tensor | None) -> Tensor:
+    """Return the softmax of scores (..., S) over the `allowed` pairs, in at least float32; an empty row is zero."""
+    dtype = torch.promote_types(scores.dtype, torch.float32)
+    if allowed is None:
+        return scores.softmax(dim=-1, dtype=dtype)
+    # The lowest finite number, not -inf: an empty row is uniform with finite gradients, then set to zero.
+    lowest = torch.finfo(dtype).min
+    return scores.to(dtype).masked_fill(~allowed, lowest).softmax(dim=-1).masked_fill(~allowed, 0)
+
+
 def mask_from_lengths(lengths: Tensor, num_keys: int) -> Tensor:
     """Return the mask of the first `lengths` keys.
 
@@ -51,7 +99,8 @@ def mask_from_lengths(lengths: Tensor, num_keys: int) -> Tensor:
     ----------
     lengths
         Number of valid keys, integers. Shape (B,), one per batch row, works with every mechanism. Shape (B, L), one
-        per query, needs a mechanism that accepts pair masks, such as `full`. A query with 0 keys gets zeros.
+        per query, needs a mechanism that accepts pair masks, such as `full`. A query with 0 keys gets zeros. A length
+        above S means all keys.
     num_keys
         Number of keys S.
 
@@ -79,3 +128,17 @@ def check_mask(owner: str, name: str, mask: Tensor, shapes: list[tuple[int, ...]
     if tuple(mask.shape) not in shapes:
         accepted = " or ".join(map(str, shapes))
         raise ValueError(f"{owner} takes a {name} of shape {accepted}, not {tuple(mask.shape)}")
+
+
+def check_rank(name: str, tensor: Tensor, axes: str) -> None:
+    """Raise ValueError if `tensor` has another number of axes than `axes`, such as "B, L, D"."""
+    if tensor.ndim != len(axes.split(", ")):
+        raise ValueError(f"{name} must have shape ({axes}), not {tuple(tensor.shape)}")
+
+
+def check_heads(query: Tensor, key: Tensor, value: Tensor | None = None) -> None:
+    """Raise ValueError if a tensor of a mechanism has another number of axes than 4."""
+    check_rank("query", query, "B, H, L, E")
+    check_rank("key", key, "B, H, S, E")
+    if value is not None:
+        check_rank("value", value, "B, H, S, V")

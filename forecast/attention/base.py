@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from forecast.attention._costs import Cost, Costs, Head
-from forecast.attention._masks import Mask, allowed_pairs, check_mask, without_padded_queries, zero_masked
+from forecast.attention._masks import Mask, allowed_pairs, check_heads, check_mask, without_padded_queries, zero_masked
 from forecast.common.errors import InputError
 
 __all__ = [
@@ -175,6 +175,7 @@ class Attention(nn.Module, ABC):
         return f"num_heads={self.num_heads}, head_dim={self.head_dim}, causal={self.causal}"
 
     def _check(self, query: Tensor, key: Tensor, value: Tensor | None, mask: Mask, query_mask: Mask) -> None:
+        check_heads(query, key, value)
         batch, heads, length, width = query.shape
         key_length = key.shape[2]
         if (heads, width) != (self.num_heads, self.head_dim):
@@ -183,7 +184,7 @@ class Attention(nn.Module, ABC):
             )
         if key.shape != (batch, heads, key_length, width):
             raise ValueError(f"query {tuple(query.shape)} and key {tuple(key.shape)} do not match")
-        if value is not None and (value.ndim != 4 or value.shape[:3] != key.shape[:3]):
+        if value is not None and value.shape[:3] != key.shape[:3]:
             raise ValueError(f"key {tuple(key.shape)} and value {tuple(value.shape)} do not match")
         if length != key_length and self.causal:
             raise ValueError(f"causal {self.name} needs as many queries as keys, not {length} and {key_length}")

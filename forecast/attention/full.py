@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from forecast.attention._costs import Cost, Costs, Head
-from forecast.attention._masks import Mask, allowed_pairs
+from forecast.attention._masks import Mask, allowed_pairs, softmax_over
 from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
 
 # Limit of CUDA kernels whose second grid axis is batch × heads.
@@ -71,11 +71,7 @@ def softmax_weights(query: Tensor, key: Tensor, allowed: Tensor | None) -> Tenso
     dtype = at_least_float32(query)
     with full_precision(query):
         scores = (query.to(dtype) / math.sqrt(query.shape[-1])) @ key.to(dtype).transpose(-1, -2)
-        if allowed is None:
-            return scores.softmax(dim=-1)
-        # The lowest finite number, not -inf: an empty row is uniform with finite gradients, then set to zero.
-        scores = scores.masked_fill(~allowed, torch.finfo(dtype).min)
-        return scores.softmax(dim=-1).masked_fill(~allowed, 0)
+        return softmax_over(scores, allowed)
 
 
 def fused_softmax(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None, causal: bool = False) -> Tensor:

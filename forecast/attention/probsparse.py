@@ -8,7 +8,7 @@ from torch import Tensor
 
 from forecast.attention._chunks import chunked_batch
 from forecast.attention._costs import Cost, Costs, Head
-from forecast.attention._masks import Mask
+from forecast.attention._masks import Mask, check_heads
 from forecast.attention._sampling import (
     allowed_positions_of,
     fixed_fractions,
@@ -97,6 +97,7 @@ class ProbSparseAttention(SparseQueries):
 
         In a batch row with padded queries, only the first of them are active, up to the u of that row.
         """
+        check_heads(query, key)
         positions, valid = self.sample(query.shape[2], key.shape[2], key.device, mask)
         measure = self.measure_queries(query, key, mask, positions, valid)
         if query_mask is not None:

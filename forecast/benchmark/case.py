@@ -1,6 +1,6 @@
 """A case of the attention benchmark: its tensors, its operations and its memory traffic."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -74,12 +74,50 @@ class Shape:
         return inputs, random() if self.backward else None
 
 
+class LoopOverHeads(nn.Module):
+    """The textbook's form of `layer`: heads one after the other, each with its own projections and mechanism.
+
+    `mechanisms` has one mechanism of one head for each head. The weights are copies, so both forms agree.
+    """
+
+    def __init__(self, layer: MultiHeadAttention, mechanisms: Sequence[Attention]) -> None:
+        super().__init__()
+        self.mechanisms = nn.ModuleList(mechanisms)
+        self.queries = _per_head(layer.query_projection, len(mechanisms))
+        self.keys = _per_head(layer.key_projection, len(mechanisms))
+        self.values = _per_head(layer.value_projection, len(mechanisms))
+        self.output_projection = layer.output_projection
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Return the output (B, L, D) for query (B, L, D), key and value (B, S, D)."""
+        projections = zip(self.mechanisms, self.queries, self.keys, self.values, strict=True)
+        heads = [attend(q(query)[:, None], k(key)[:, None], v(value)[:, None])[:, 0] for attend, q, k, v in projections]
+        output: Tensor = self.output_projection(torch.cat(heads, dim=-1))  # H tensors (B, L, E) to (B, L, D)
+        return output
+
+
+@torch.no_grad()
+def _per_head(projection: nn.Linear, num_heads: int) -> nn.ModuleList:
+    """Return one linear map per head with the rows of `projection`."""
+    layers = [nn.Linear(projection.in_features, projection.out_features // num_heads) for _ in range(num_heads)]
+    for place, layer in enumerate(layers):
+        layer.weight.copy_(projection.weight.chunk(num_heads)[place])
+        layer.bias.copy_(projection.bias.chunk(num_heads)[place])
+    return nn.ModuleList(layers)
+
+
 @dataclass(frozen=True)
 class Case:
-    """A mechanism at a shape."""
+    """A mechanism at a shape; with `loop`, a layer that computes its heads one after the other."""
 
     variant: Variant
     shape: Shape
+    loop: bool = False
+
+    @property
+    def label(self) -> str:
+        """Name of the case in tables, unique among the cases of a shape."""
+        return f"{self.variant.label}, loop over heads" if self.loop else self.variant.label
 
     def build(self) -> nn.Module:
         """Return the measured module, on the CPU in float32; raise `InputError` if the mechanism refuses the shape."""
@@ -88,7 +126,10 @@ class Case:
         mechanism = self._mechanism()
         if shape.d_model is None:
             return mechanism
-        return MultiHeadAttention(shape.d_model, shape.num_heads, mechanism, shape.head_dim)
+        layer = MultiHeadAttention(shape.d_model, shape.num_heads, mechanism, shape.head_dim)
+        if not self.loop:
+            return layer
+        return LoopOverHeads(layer, [self._mechanism(num_heads=1) for _ in range(shape.num_heads)])
 
     def operations(self) -> float | None:
         """Return the operations of all passes, None if the mechanism declares none."""
@@ -115,15 +156,14 @@ class Case:
         inside = layer_elements(shape.length, shape.d_model, shape.num_heads, shape.head_dim)
         return (inside + (shape.batch - 1) * 2 * shape.length * shape.d_model) * dtype.itemsize
 
-    def _mechanism(self) -> Attention:
+    def _mechanism(self, num_heads: int | None = None) -> Attention:
         shape = self.shape
-        return self.variant.build(
-            num_heads=shape.num_heads, head_dim=shape.head_dim, causal=shape.causal, length=shape.length
-        )
+        heads = shape.num_heads if num_heads is None else num_heads
+        return self.variant.build(num_heads=heads, head_dim=shape.head_dim, causal=shape.causal, length=shape.length)
 
     def _num_active(self) -> int | None:
         """Return the number of active queries in a float32 layer of self-attention; None if it uses all queries."""
-        if not issubclass(self.variant.kind, SparseQueries):
+        if self.loop or not issubclass(self.variant.kind, SparseQueries):
             return None
         return few_queries.num_active_if_cheaper(self._mechanism(), self.shape.length)
 

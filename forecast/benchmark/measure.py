@@ -53,7 +53,18 @@ class Plan:
     @property
     def num_cases(self) -> int:
         """Number of cases, including those that will be skipped."""
-        return len(self.variants) * self.num_groups
+        return sum(
+            len(self.cases(shape)) for shape in [*self.layers, *(each for sweep in self.sweeps for each in sweep)]
+        )
+
+    def cases(self, shape: Shape) -> list[Case]:
+        """Return the cases of a group: all mechanisms, then in a layer of several heads the loop over heads.
+
+        The loop is measured for the fused softmax, the first of the variants.
+        """
+        cases = [Case(variant, shape) for variant in self.variants]
+        loops = shape.d_model is not None and shape.num_heads > 1
+        return [*cases, Case(self.variants[0], shape, loop=True)] if loops else cases
 
 
 @dataclass(frozen=True)
@@ -109,7 +120,7 @@ def measure(
             group = _group(shape, plan, say, earlier, budget.next())
             for done in group:
                 if done.spread is not None and done.peak_bytes is not None:
-                    earlier[done.case.variant.label] = Earlier(shape.length, done.spread.median, done.peak_bytes)
+                    earlier[done.case.label] = Earlier(shape.length, done.spread.median, done.peak_bytes)
             add(group)
             measured += group
     return measured
@@ -135,11 +146,11 @@ class Budget:
 
 
 def _probe(shape: Shape, plan: Plan, say: Callable[[str], None]) -> dict[str, Earlier | None]:
-    """Measure every mechanism at fewer tokens, so that the first case can be predicted too."""
+    """Measure every case at fewer tokens, so that the first one can be predicted too."""
     earlier: dict[str, Earlier | None] = {}
-    for variant in plan.variants:
-        say(f"{shape.layout}: {variant.label} at fewer tokens")
-        earlier[variant.label] = probe(Case(variant, shape), plan.device, plan.dtype)
+    for case in plan.cases(shape):
+        say(f"{shape.layout}: {case.label} at fewer tokens")
+        earlier[case.label] = probe(case, plan.device, plan.dtype)
     return earlier
 
 
@@ -155,20 +166,20 @@ def _group(
     inputs = shape.draw(plan.device, plan.dtype)
     least = plan.repetitions if is_sweep else plan.layer_repetitions
     limit = plan.limit if is_sweep else float("inf")
-    reserved = share / 2 / len(plan.variants)  # for each later mechanism, so that the first does not use all
-    for later, variant in zip(reversed(range(len(plan.variants))), plan.variants, strict=True):
-        case = Case(variant, shape)
-        say(f"{text}: {variant.label}")
+    cases = plan.cases(shape)
+    reserved = share / 2 / len(cases)  # for each later case, so that the first does not use all
+    for later, case in zip(reversed(range(len(cases))), cases, strict=True):
+        say(f"{text}: {case.label}")
         available = max(0.0, share - reserved * later) if share < float("inf") else share
         if available > 0:
-            shorter = earlier.get(variant.label)
+            shorter = earlier.get(case.label)
             ready.append(attempt(case, inputs, shorter, repetitions=least, limit=min(limit, available)))
         else:  # not even a warm-up fits
             ready.append(Measured(case, skipped=OVER))
         share -= ready[-1].seconds
     before = read_load()
     times = interleave(
-        {done.case.variant.label: partial(seconds_of, done.run, plan.device) for done in ready if done.run is not None},
+        {done.case.label: partial(seconds_of, done.run, plan.device) for done in ready if done.run is not None},
         least=least,
         most=max(least, MOST_REPETITIONS) if is_sweep else least,
         seconds=plan.seconds,
@@ -176,7 +187,7 @@ def _group(
     )
     load = load_since(before)
     spreads = {label: Spread.of(seconds) for label, seconds in times.items()}
-    return [replace(done, spread=spreads.get(done.case.variant.label), load=load, run=None) for done in ready]
+    return [replace(done, spread=spreads.get(done.case.label), load=load, run=None) for done in ready]
 
 
 def attempt(
@@ -217,7 +228,7 @@ def probe(case: Case, device: torch.device, dtype: torch.dtype) -> Earlier | Non
     The time at that length is mostly overhead and is set to 0.
     """
     shape = replace(case.shape, length=max(1, case.shape.length // _PROBE))
-    ready = attempt(Case(case.variant, shape), shape.draw(device, dtype), None)
+    ready = attempt(replace(case, shape=shape), shape.draw(device, dtype), None)
     return None if ready.peak_bytes is None else Earlier(shape.length, 0.0, ready.peak_bytes)
 
 

@@ -37,7 +37,7 @@ def row_of(measured: Measured, reference: Measured, limits: Limits, dtype: torch
     fused = None if reference.spread is None else reference.spread.median
     return {
         "table": measured.table,
-        "mechanism": case.variant.label,
+        "mechanism": case.label,
         "passes": shape.passes,
         "causal": shape.causal,
         "length": shape.length,
@@ -66,7 +66,7 @@ def row_of(measured: Measured, reference: Measured, limits: Limits, dtype: torch
 def rows_of(group: Sequence[Measured], limits: Limits, dtype: torch.dtype, facts: Mapping[str, Any]) -> list[Row]:
     """Return the rows of a group, which includes the fused softmax; each row ends with `facts` of the machine."""
     fused = reference_label()
-    reference = next(measured for measured in group if measured.case.variant.label == fused)
+    reference = next(measured for measured in group if measured.case.label == fused)
     ends = {"product_gflops": limits.operations / 1e9, "copy_gbs": limits.bytes / 1e9, **facts}
     return [row_of(measured, reference, limits, dtype) | ends for measured in group]
 

@@ -167,6 +167,30 @@ def test_a_query_without_keys_gives_zeros_with_finite_gradients(case: Case, dtyp
     assert all(gradient.isfinite().all() for gradient in gradients(output, *inputs))
 
 
+@pytest.mark.parametrize(
+    ("number", "shape", "message"),
+    [
+        (0, (2, 9, 8), r"query must have shape \(B, H, L, E\), not \(2, 9, 8\)"),
+        (1, (2, 2, 1, 9, 8), r"key must have shape \(B, H, S, E\), not \(2, 2, 1, 9, 8\)"),
+        (2, (9, 8), r"value must have shape \(B, H, S, V\), not \(9, 8\)"),
+    ],
+)
+@every_case
+def test_a_tensor_of_another_rank_is_refused_with_the_shape_to_use(
+    case: Case, number: int, shape: tuple[int, ...], message: str
+) -> None:
+    attention = case.build()
+    inputs = [x.detach() for x in tensors()]
+    inputs[number] = torch.ones(shape)
+    with pytest.raises(ValueError, match=message):
+        attention(*inputs)
+    if number == 2:
+        return
+    for method in [attention.attention_map, getattr(attention, "choose_active_queries", attention.attention_map)]:
+        with pytest.raises(ValueError, match=message):
+            method(*inputs[:2])
+
+
 @every_case
 def test_empty_inputs_give_zeros_or_empty_outputs(case: Case) -> None:
     attention = case.build()

@@ -1,8 +1,25 @@
+import math
+
 import pytest
 import torch
+from torch import Tensor
 
-from forecast.attention import build, mask_from_lengths
-from tests.attention.cases import tensors
+from forecast.attention import build, mask_from_lengths, masked_softmax
+from tests.attention.cases import gradients, tensors
+
+LENGTHS = {"per row": torch.tensor([4, 0, 6]), "per query": torch.tensor([[1, 6], [0, 3], [5, 0]])}
+
+
+def loop_over_rows(scores: Tensor, lengths: Tensor) -> Tensor:
+    """Return the masked softmax of scores (B, H, L, S), one row at a time."""
+    batch, heads, length, num_keys = scores.shape
+    rows = []
+    for b, h, i in torch.cartesian_prod(*map(torch.arange, (batch, heads, length))).tolist():
+        valid = int(lengths[b] if lengths.ndim == 1 else lengths[b, i])
+        exponentials = [scores[b, h, i, j].exp() for j in range(valid)]
+        zeros = [scores.new_zeros(())] * (num_keys - valid)
+        rows.append(torch.stack([x / sum(exponentials) for x in exponentials] + zeros))
+    return torch.stack(rows).view(scores.shape)
 
 
 def test_one_length_per_batch_row_gives_a_key_mask() -> None:
@@ -42,3 +59,71 @@ def test_a_mechanism_without_pair_masks_accepts_only_a_key_mask(name: str) -> No
 def test_invalid_lengths_are_refused(lengths: torch.Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         mask_from_lengths(lengths, 3)
+
+
+@pytest.mark.parametrize("kind", LENGTHS)
+@pytest.mark.parametrize("heads", [None, 3])
+def test_masked_softmax_and_its_gradient_equal_those_of_a_loop(kind: str, heads: int | None) -> None:
+    lengths = LENGTHS[kind]
+    scores = torch.randn(3, heads or 1, 2, 6, dtype=torch.float64, requires_grad=True)
+    expected = loop_over_rows(scores, lengths)
+    actual = masked_softmax(scores if heads else scores[:, 0], lengths)
+    expected = expected if heads else expected[:, 0]
+    torch.testing.assert_close(actual, expected, rtol=1e-13, atol=0)
+    torch.testing.assert_close(gradients(actual, scores), gradients(expected, scores), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", LENGTHS)
+def test_masked_softmax_gives_the_weights_of_full(kind: str) -> None:
+    query, key, value = tensors(batch=3, length=2, key_length=6)
+    weights = masked_softmax(query @ key.transpose(-1, -2) / math.sqrt(8), LENGTHS[kind])
+    mask = mask_from_lengths(LENGTHS[kind], 6)
+    for implementation in ("fused", "explicit"):
+        attention = build("full", num_heads=2, head_dim=8, implementation=implementation)
+        torch.testing.assert_close(attention(query, key, value, mask), weights @ value)
+        torch.testing.assert_close(attention.attention_map(query, key, mask), weights)
+
+
+def test_the_map_of_full_is_computed_by_the_function_behind_masked_softmax(monkeypatch: pytest.MonkeyPatch) -> None:
+    query, key, value = tensors()
+    monkeypatch.setattr("forecast.attention.full.softmax_over", lambda scores, allowed: torch.zeros_like(scores))
+    attention = build("full", num_heads=2, head_dim=8, implementation="explicit")
+    assert not attention(query, key, value).any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_masked_softmax_is_finite_at_the_ends_of_each_dtype(dtype: torch.dtype) -> None:
+    largest = torch.finfo(dtype).max
+    rows = [[largest, -largest, 1.0], [-largest, largest, largest], [-largest / 2, -largest / 2, 1.0]]
+    scores = torch.tensor([rows], dtype=dtype, requires_grad=True)
+    weights = masked_softmax(scores, torch.tensor([[2, 0, 2]]))
+    assert weights.dtype == dtype
+    assert weights.tolist() == [[[1, 0, 0], [0, 0, 0], [0.5, 0.5, 0]]]
+    assert all(gradient.isfinite().all() for gradient in gradients(weights, scores))
+
+
+def test_scores_beyond_the_length_reach_neither_weights_nor_gradients() -> None:
+    scores = torch.tensor([[[0.5, 1.5, math.nan], [math.nan, math.inf, 1.0]]], requires_grad=True)
+    weights = masked_softmax(scores, torch.tensor([[2, 0]]))
+    torch.testing.assert_close(weights[0, 0, :2], torch.tensor([0.5, 1.5]).softmax(0))
+    assert weights[0, 0, 2] == 0
+    assert not weights[0, 1].any()
+    (gradient,) = gradients(weights, scores)
+    assert gradient[0, 0, :2].all()
+    assert not gradient[0, 0, 2].any()
+    assert not gradient[0, 1].any()
+
+
+@pytest.mark.parametrize(
+    ("scores", "lengths", "message"),
+    [
+        (torch.ones(2, 3), torch.tensor([1, 2]), r"shape \(B, L, S\) or \(B, H, L, S\), not \(2, 3\)"),
+        (torch.ones(2, 3, 4), torch.tensor([1, 2, 3]), r"valid_lengths must have shape \(2,\) or \(2, 3\), not \(3,\)"),
+        (torch.ones(2, 5, 3, 4), torch.ones(2, 5).long(), r"shape \(2,\) or \(2, 3\), not \(2, 5\)"),
+        (torch.ones(2, 3, 4), torch.ones(2), "integers, not torch.float32"),
+        (torch.ones(2, 3, 4).long(), torch.tensor([1, 2]), "floating point, not torch.int64"),
+    ],
+)
+def test_scores_and_lengths_that_do_not_match_are_refused(scores: Tensor, lengths: Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        masked_softmax(scores, lengths)

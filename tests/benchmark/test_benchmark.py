@@ -18,6 +18,7 @@ TINY = [
     "--shortest", "16", "--longest", "64", "--heads", "2", "--head-dim", "8", "--fit-from", "16", "--seconds", "0",
     "--repetitions", "2", "--layer-length", "32", "--d-model", "64", "--layer-repetitions", "3", "--device", "cpu",
 ]  # fmt: skip
+LOOP = "full, loop over heads"
 LABELS = {*attention.available(), "full explicit"}
 FILES = ["cases.csv", "lengths.png", "summary.csv", "tables.md"]
 
@@ -36,8 +37,12 @@ def test_a_run_writes_every_case_the_tables_and_a_picture(tmp_path: Path, capsys
     assert main(["attention", *TINY, "--causal", "--threads", "1", "--output", str(folder)]) == 0
     assert sorted(file.name for file in folder.iterdir()) == FILES
     rows = read_rows(folder / "cases.csv")
-    assert len(rows) == len(LABELS) * (3 + 4 * 3)
-    assert {row["mechanism"] for row in rows} == LABELS
+    assert len(rows) == len(LABELS) * (3 + 4 * 3) + 2
+    assert {row["mechanism"] for row in rows} == LABELS | {LOOP}
+    assert {(row["table"], row["heads"]) for row in rows if row["mechanism"] == LOOP} == {
+        ("layer", "2"),
+        ("layer", "8"),
+    }
     layouts = {(row["heads"], row["head_dim"], row["repetitions"]) for row in rows if row["table"] == "layer"}
     assert layouts == {("1", "64", "3"), ("2", "32", "3"), ("8", "8", "3")}
     for row in rows:
@@ -120,8 +125,9 @@ def test_a_plan_has_the_layer_in_three_layouts_and_four_sweeps() -> None:
     kinds = [[(shape.length, shape.causal, shape.backward) for shape in sweep] for sweep in plan.sweeps]
     assert kinds[1] == [(length, False, True) for length in powers_of_two(16, 64)]
     assert [kind[0][1:] for kind in kinds] == [(False, False), (False, True), (True, False), (True, True)]
-    assert plan.num_cases == 3 * (3 + 4 * 3)
-    assert plan_of(parser.parse_args([*words, "--tables", "layer"])).num_cases == 3 * 3
+    loops = 2  # one in each layer of several heads
+    assert plan.num_cases == 3 * (3 + 4 * 3) + loops
+    assert plan_of(parser.parse_args([*words, "--tables", "layer"])).num_cases == 3 * 3 + loops
     assert plan_of(parser.parse_args([*words, "--tables", "lengths"])).num_cases == 3 * 4 * 3
 
 
@@ -152,7 +158,7 @@ def test_a_stopped_run_keeps_its_measurements(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("forecast.benchmark.attention.write_report", stop)
     assert main([*TINY, "--mechanisms", "mean", "--quiet", "--output", str(tmp_path)]) == 130
     assert [file.name for file in tmp_path.iterdir()] == ["cases.unfinished.csv"]
-    assert len(read_rows(tmp_path / "cases.unfinished.csv")) == 2 * (3 + 2 * 3)
+    assert len(read_rows(tmp_path / "cases.unfinished.csv")) == 2 * (3 + 2 * 3) + 2  # two loops over heads
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from forecast import attention
-from forecast.benchmark.case import prepare
+from forecast.attention._parsing import parse
+from forecast.benchmark.case import Case, LoopOverHeads, Shape, prepare
 from forecast.model.multi_head import MultiHeadAttention
 from tests.benchmark.made import CPU, case
 
@@ -59,3 +60,21 @@ def test_outputs_and_gradients_keep_half_precision() -> None:
         output, gradients = prepare(made.build().to(torch.bfloat16), inputs, gradient)()
         assert output.dtype == torch.bfloat16
         assert all(x is None or x.dtype == torch.bfloat16 for x in gradients)
+
+
+@pytest.mark.parametrize("word", ["full", "linear", "probsparse"])
+def test_the_loop_over_heads_computes_the_same_layer(word: str) -> None:
+    variant, layout = parse(word), Shape(33, 2, 3, 5, d_model=12)
+    inputs, _ = layout.draw(CPU, torch.float32)
+    vectorised, loop = (Case(variant, layout, loop=loop).build().eval() for loop in (False, True))
+    assert isinstance(loop, LoopOverHeads)
+    assert [(len(layers), layers[0].out_features) for layers in (loop.queries, loop.keys, loop.values)] == [(3, 5)] * 3
+    assert [mechanism.num_heads for mechanism in loop.mechanisms] == [1, 1, 1]
+    torch.testing.assert_close(loop(*inputs * 3), vectorised(*inputs * 3))
+
+
+def test_the_loop_over_heads_has_the_operations_of_the_vectorised_layer() -> None:
+    layout = Shape(64, 1, 2, 8, d_model=32)
+    loop, vectorised = (Case(parse("full"), layout, loop=loop) for loop in (True, False))
+    assert loop.operations() == vectorised.operations()
+    assert (loop.label, vectorised.label) == ("full, loop over heads", "full")

@@ -1,42 +1,120 @@
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor
 
 from forecast.attention import build
 from forecast.attention.base import Attention
 from forecast.common.errors import InputError
+from forecast.model.kernels import few_queries
 from forecast.model.multi_head import MultiHeadAttention
-from tests.attention.cases import CASES, Case, prefix
+from tests.attention.cases import CASES, Case, gradients, prefix
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
 
 
-def layer(case: Case, d_model: int = 12, num_heads: int = 3, head_dim: int | None = None) -> MultiHeadAttention:
+def layer(
+    case: Case, d_model: int = 12, num_heads: int = 3, head_dim: int | None = None, **options: Any
+) -> MultiHeadAttention:
     attention = case.build(num_heads=num_heads, head_dim=head_dim or d_model // num_heads)
-    return MultiHeadAttention(d_model, num_heads, attention, head_dim).double().eval()
+    return MultiHeadAttention(d_model, num_heads, attention, head_dim, **options).double().eval()
 
 
-@pytest.mark.parametrize(("d_model", "num_heads", "head_dim"), [(12, 3, 5), (512, 2, 32)])
+def loop_over_heads(heads: MultiHeadAttention, single: Attention, inputs: Sequence[Tensor], mask: Tensor) -> Tensor:
+    """Return the output of `heads` from one head after the other; `single` is its mechanism with one head."""
+    projections = heads.query_projection, heads.key_projection, heads.value_projection
+    outputs = []
+    for head in range(heads.num_heads):
+        projected = []
+        for x, projection in zip(inputs, projections, strict=True):
+            width = projection.out_features // heads.num_heads
+            rows = slice(width * head, width * (head + 1))
+            rest = 0 if projection.bias is None else projection.bias[rows]
+            projected.append((x @ projection.weight[rows].T + rest)[:, None])
+        outputs.append(single(*projected, mask)[:, 0])
+    output: Tensor = heads.output_projection(torch.cat(outputs, dim=-1))
+    return output
+
+
+@pytest.mark.parametrize(
+    ("d_model", "num_heads", "head_dim", "options"),
+    [
+        (12, 3, 5, {}),
+        (512, 2, 32, {}),
+        (12, 3, 5, {"value_head_dim": 2}),
+        (12, 3, 4, {"value_head_dim": 9, "bias": False}),
+    ],
+)
 @every_case
-def test_all_heads_together_equal_a_loop_over_heads(case: Case, d_model: int, num_heads: int, head_dim: int) -> None:
-    heads = layer(case, d_model, num_heads, head_dim)
-    query = torch.randn(2, 7, d_model, dtype=torch.float64)
+def test_all_heads_together_equal_a_loop_over_heads(
+    case: Case, d_model: int, num_heads: int, head_dim: int, options: dict[str, Any]
+) -> None:
+    heads = layer(case, d_model, num_heads, head_dim, **options)
+    query = torch.randn(2, 7, d_model, dtype=torch.float64, requires_grad=True)
     key, value = (query, query) if case.causal else torch.randn(2, 2, 9, d_model, dtype=torch.float64)
     mask = prefix([key.shape[1], 4], key.shape[1])
-    single = case.build(num_heads=1, head_dim=head_dim)
-    outputs = []
-    for head in range(num_heads):
-        rows = slice(head_dim * head, head_dim * (head + 1))
-        projected = [
-            (x @ projection.weight[rows].T + projection.bias[rows])[:, None]
-            for x, projection in (
-                (query, heads.query_projection),
-                (key, heads.key_projection),
-                (value, heads.value_projection),
-            )
-        ]
-        outputs.append(single(*projected, mask)[:, 0])
-    expected = heads.output_projection(torch.cat(outputs, dim=-1))
-    torch.testing.assert_close(heads(query, key, value, mask), expected)
+    expected = loop_over_heads(heads, case.build(num_heads=1, head_dim=head_dim), (query, key, value), mask)
+    actual = heads(query, key, value, mask)
+    torch.testing.assert_close(actual, expected)
+    leaves = [query, *heads.query_projection.parameters(), *heads.value_projection.parameters()]
+    torch.testing.assert_close(gradients(actual, *leaves), gradients(expected, *leaves))
+
+
+@pytest.mark.parametrize("options", [{"value_head_dim": 24}, {"bias": False}, {"value_head_dim": 7, "bias": False}])
+def test_the_kernel_for_few_queries_equals_a_loop_over_heads(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = next(case for case in CASES if case.label == "probsparse-1")
+    heads = layer(case, 12, 3, 16, **options)
+    x = torch.randn(2, 61, 12, dtype=torch.float64, requires_grad=True)
+    used = []
+    attend = few_queries.attend_few
+    monkeypatch.setattr(few_queries, "attend_few", lambda *inputs: used.append(1) or attend(*inputs))
+    actual = heads(x, x, x)
+    assert used == [1]
+    single = case.build(num_heads=1, head_dim=16)
+    expected = loop_over_heads(heads, single, (x, x, x), torch.ones(2, 61, dtype=torch.bool))
+    leaves = [x, *heads.parameters()]
+    torch.testing.assert_close(actual, expected)
+    torch.testing.assert_close(gradients(actual, *leaves), gradients(expected, *leaves))
+
+
+def test_projections_without_bias_have_weights_only() -> None:
+    heads = layer(CASES[0], bias=False, value_head_dim=7)
+    shapes = {name: tuple(each.shape) for name, each in heads.named_parameters() if "projection" in name}
+    assert shapes == {
+        "query_projection.weight": (12, 12),
+        "key_projection.weight": (12, 12),
+        "value_projection.weight": (21, 12),
+        "output_projection.weight": (12, 21),
+    }
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (((2, 3, 4, 8),), r"query must have shape \(B, L, D\), not \(2, 3, 4, 8\)"),
+        (((2, 4, 8), (4, 8)), r"key must have shape \(B, S, D\), not \(4, 8\)"),
+        (((2, 4, 8), (2, 4, 8), (8,)), r"value must have shape \(B, S, D\), not \(8,\)"),
+        (((2, 4, 6),), r"query must have width D = 8, not \(2, 4, 6\)"),
+        (((2, 4, 8), (2, 4, 8), (2, 3, 8)), r"do not match: \(2, 4, 8\), \(2, 4, 8\), \(2, 3, 8\)"),
+        (((2, 4, 8), (1, 4, 8), (1, 4, 8)), r"do not match: \(2, 4, 8\), \(1, 4, 8\), \(1, 4, 8\)"),
+    ],
+)
+def test_tensors_of_another_shape_are_refused_with_the_shape_to_use(
+    shapes: tuple[tuple[int, ...], ...], message: str
+) -> None:
+    heads = MultiHeadAttention(8, 2, build("mean", num_heads=2, head_dim=4))
+    inputs = [torch.ones(shape) for shape in shapes]
+    with pytest.raises(ValueError, match=message):
+        heads(*inputs, *[torch.ones(2, 4, 8)] * (3 - len(inputs)))
+
+
+def test_a_width_of_the_values_below_one_is_refused() -> None:
+    with pytest.raises(InputError, match="value_head_dim 0 must be at least 1"):
+        MultiHeadAttention(8, 2, build("mean", num_heads=2, head_dim=4), value_head_dim=0)
 
 
 def test_the_width_of_a_head_need_not_divide_the_model() -> None:

@@ -16,7 +16,10 @@ from forecast.attention.base import Attention, SparseQueries, is_autocast, spars
 
 
 class Projections(NamedTuple):
-    """Weights (H·E, D) and biases (H·E,) of query, key and value; (D, H·E) and (D,) of the output."""
+    """Weights (H·E, D) and biases (H·E,) of query and key, V in place of E for the value; (D, H·V), (D,) of the output.
+
+    V is the width of one head of the values.
+    """
 
     query: Tensor
     query_bias: Tensor
@@ -57,7 +60,7 @@ def attend_from_tokens(tokens: Tensor, mechanism: Attention, projections: Sequen
     if _is_transformed() or not (all(map(_is_plain, projections)) and _is_unmodified(mechanism)):
         return None
     assert isinstance(mechanism, SparseQueries)
-    weights = Projections(*(tensor for layer in projections for tensor in (layer.weight, layer.bias)))
+    weights = Projections(*(tensor for layer in projections for tensor in (layer.weight, _bias(layer))))
     chosen = mechanism.choose_from_products(
         tokens.shape[1],
         tokens.device,
@@ -68,12 +71,17 @@ def attend_from_tokens(tokens: Tensor, mechanism: Attention, projections: Sequen
 
 def _is_plain(layer: nn.Module) -> bool:
     """Return whether the layer is a linear map of its weight and bias, without hooks."""
-    if type(layer) is not nn.Linear or layer.bias is None or _is_hooked(layer):
+    if type(layer) is not nn.Linear or _is_hooked(layer):
         return False
     if torch.compiler.is_compiling():
         return True
     # quantized and distributed weights are subclasses of Tensor with other operations
     return type(layer.weight) in (nn.Parameter, Tensor) and "forward" not in vars(layer)
+
+
+def _bias(layer: nn.Linear) -> Tensor:
+    """Return the bias of the layer, zeros if it has none."""
+    return layer.weight.new_zeros(layer.out_features) if layer.bias is None else layer.bias
 
 
 def _is_unmodified(mechanism: Attention) -> bool:

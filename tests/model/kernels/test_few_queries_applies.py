@@ -20,10 +20,10 @@ ARGUMENTS = {"factor": 2, "sampling": "shared", "measure": "sampled_mean"}
 LENGTH = 61
 
 
-def layer(attention: Attention | None = None) -> MultiHeadAttention:
+def layer(attention: Attention | None = None, **options: Any) -> MultiHeadAttention:
     torch.manual_seed(0)
     attention = attention or build("probsparse", num_heads=3, head_dim=16, **ARGUMENTS)
-    return MultiHeadAttention(10, 3, attention, head_dim=16).double().eval()
+    return MultiHeadAttention(10, 3, attention, head_dim=16, **options).double().eval()
 
 
 def tokens(batch: int = 2) -> Tensor:
@@ -201,10 +201,10 @@ def second_derivatives(heads: MultiHeadAttention, x: Tensor) -> list[Tensor]:
     return [first[0].detach(), *torch.autograd.grad(measure, leaves)]
 
 
-@pytest.mark.parametrize("tied", [False, True])
-def test_second_derivatives_equal_those_of_the_usual_form(tied: bool, general: Callable[[], None]) -> None:
-    heads = layer()
-    if tied:
+@pytest.mark.parametrize("change", ["none", "tied", "no bias", "wider values"])
+def test_second_derivatives_equal_those_of_the_usual_form(change: str, general: Callable[[], None]) -> None:
+    heads = layer(bias=change != "no bias", value_head_dim=20 if change == "wider values" else None)
+    if change == "tied":
         heads.key_projection.weight = heads.query_projection.weight
     x = tokens().requires_grad_()
     actual = second_derivatives(heads, x)
