@@ -7,7 +7,7 @@ from forecast.attention import available, find
 from forecast.attention._parsing import Variant
 from forecast.attention.base import Attention, Head
 from forecast.benchmark.case import Case, Shape
-from forecast.model.flops import operations
+from forecast.common.operations import operations
 from tests.benchmark.made import case
 
 LENGTHS = (720, 2880, 16_384)

@@ -8,7 +8,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from forecast import attention
-from forecast.model.flops import flops_per_window, operations, training_operations
+from forecast.common.operations import operations, training_operations
+from forecast.model.flops import flops_per_window
 from forecast.model.kernels import few_queries
 from forecast.model.multi_head import MultiHeadAttention
 from forecast.model.presets import Sizes
