@@ -28,7 +28,7 @@ def count(mechanism: dict[str, object], length: int = 16, preset: str = "patch_i
 def kernel(name: str, *, causal: bool = False, **changes: Any) -> Any:
     node = {**compose(f"attention={name}")["attention"], **changes}
     built = attention.build(**node, num_heads=HEADS, head_dim=WIDTH, causal=causal, max_key_length=KEYS)
-    keys = QUERIES if causal else KEYS
+    keys = QUERIES if causal or not built.cross else KEYS
     query, key, value = (torch.randn(1, HEADS, length, WIDTH) for length in (QUERIES, keys, keys))
     built.eval()
     return lambda: built(query, key, value)

@@ -20,7 +20,8 @@ def layer(case: Case, d_model: int = 12, num_heads: int = 3, head_dim: int | Non
 def test_all_heads_together_equal_a_loop_over_heads(case: Case, d_model: int, num_heads: int, head_dim: int) -> None:
     heads = layer(case, d_model, num_heads, head_dim)
     query = torch.randn(2, 7, d_model, dtype=torch.float64)
-    key, value = (query, query) if case.causal else torch.randn(2, 2, 9, d_model, dtype=torch.float64)
+    num_keys = 7 if case.causal or not heads.attention.cross else 9
+    key, value = (query, query) if case.causal else torch.randn(2, 2, num_keys, d_model, dtype=torch.float64)
     mask = prefix([key.shape[1], 4], key.shape[1])
     single = case.build(num_heads=1, head_dim=head_dim)
     outputs = []
