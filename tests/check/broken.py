@@ -265,7 +265,7 @@ class Unguarded(Softmax):
 
     def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         query, key = (x.to(at_least_float32(x)) for x in (query, key))
-        far = key.abs().amax(dim=(1, 2, 3), keepdim=True) > 50  # large keys include opposite ones
+        far = key.abs().amax(dim=(2, 3), keepdim=True) > 50  # large keys include opposite ones
         query, key = (torch.where(far, x.abs(), x) for x in (query, key))
         query, key = (x / x.norm(dim=-1, keepdim=True).clamp_min(1e-9) for x in (query, key))
         allowed = allowed_pairs(query, key, mask, self.causal)
@@ -356,17 +356,24 @@ class AveragesHeads(Softmax):
 
 
 class ByPosition(Softmax):
-    """Later keys are larger, so that neither their order nor a shift is indifferent."""
+    """Later keys weigh more, so that their order is not indifferent."""
 
     invariances = ("order of keys",)
 
     def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
-        size = 1 + torch.arange(key.shape[2], dtype=key.dtype)[:, None] / 1000
-        return super().attention_weights(query, key * size, mask, query_mask)
+        weights = super().attention_weights(query, key, mask, query_mask)
+        weights = weights * (1 + torch.arange(key.shape[2], dtype=weights.dtype) / 1000)
+        total = weights.sum(dim=-1, keepdim=True)
+        return weights / total.where(total > 0, 1)
 
 
-class ShiftsByPosition(ByPosition):
+class ShiftsByFeature(ByFeatures):
+    """The weight of a key depends on its first element, so that a shift is not indifferent."""
+
     invariances = ("shift of keys",)
+
+    def features(self, key: Tensor) -> Tensor:
+        return 1 + key[..., 0].to(at_least_float32(key)).sigmoid()
 
 
 class ScalesKeys(Softmax):
@@ -404,7 +411,7 @@ FAULTS: list[tuple[str, type[Attention]]] = [
     ("heads permuted", HeadsDiffer),
     ("one head changed", AveragesHeads),
     ("order of keys", ByPosition),
-    ("shift of keys", ShiftsByPosition),
+    ("shift of keys", ShiftsByFeature),
     ("scale of keys", ScalesKeys),
     ("scale of queries", ScalesQueries),
     ("operations", TakesMoreTime),
