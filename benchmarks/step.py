@@ -18,12 +18,12 @@ from forecast.benchmark.measure import WARM_UP
 from forecast.benchmark.models import Preset, Task, build_ours, our_peer, parse_preset
 from forecast.benchmark.options import add_run_options, open_folder
 from forecast.benchmark.report import CASES, OPERATIONS, heading_of, print_report, write_record, write_unfinished
+from forecast.common.operations import training_operations
 from forecast.common.options import positive
 from forecast.common.progress import progress
 from forecast.common.tables import Row, Table
 from forecast.common.text import per_cent, spread, three_digits
 from forecast.common.timing import Spread, interleave, seconds_of
-from forecast.model.flops import training_operations
 from forecast.model.informer import Informer
 from forecast.training.steps import Peer, arithmetic, training_step
 

@@ -35,6 +35,7 @@ from forecast.common.conf_files import configuration_folder
 from forecast.common.errors import InputError
 from forecast.data.split import split_rows
 from forecast.data.windows import start_rows
+from tests.attention.reference import REFERENCES
 from tests.support.browser import open_page
 from tests.support.small import ROOT
 
@@ -266,10 +267,13 @@ def test_the_defaults_need_about_as_many_rows_as_the_pages_say() -> None:
 
 
 def test_the_attention_table_is_what_the_classes_declare() -> None:
-    candidates = [Candidate(arguments) for arguments in attention_arguments(attention.available()).values()]
     found = marked(BEGIN, END)
     assert found
     for page, written in found.items():
+        names = re.findall(r"^\| `(\w+)` \|", written, re.MULTILINE)
+        assert names == sorted(names)
+        assert set(REFERENCES) <= set(names)  # a mechanism that a user adds need not be on the page
+        candidates = [Candidate(arguments) for arguments in attention_arguments(names).values()]
         assert written == markdown(candidates), f"run: python -m forecast.check --write {page}"
 
 
@@ -437,7 +441,10 @@ def test_every_option_has_a_meaning() -> None:
         line for line in HOOKS.pages()["reference/options.md"]().splitlines() if re.match(r"\| `[\w.]+` \| `", line)
     ]
     assert len(rows) > 80
-    assert [row for row in rows if row.endswith("|  |")] == []
+    strangers = [name for name in attention.available() if name not in REFERENCES]
+    unexplained = [row for row in rows if row.endswith("|  |")]
+    theirs = {f"attention.{key}" for arguments in attention_arguments(strangers).values() for key in arguments}
+    assert {row.split("`")[1] for row in unexplained} <= theirs
 
 
 def block(language: str, text: str) -> str:

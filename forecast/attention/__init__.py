@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from forecast.attention._costs import is_costs
 from forecast.attention._masks import mask_from_lengths, masked_softmax
-from forecast.attention.base import Attention, CausalAbility
+from forecast.attention.base import Attention, CausalAbility, Invariance
 from forecast.common.errors import InputError
 
 __all__ = ["available", "build", "check_arguments", "find", "mask_from_lengths", "masked_softmax"]
@@ -102,4 +102,9 @@ def _check_declarations(name: str, mechanism: type[Attention]) -> None:
         raise InputError(
             f"attention={name}: causal_ability must be one of {', '.join(get_args(CausalAbility))}, "
             f"not {mechanism.causal_ability!r}"
+        )
+    if unknown := [each for each in mechanism.invariances if each not in get_args(Invariance)]:
+        raise InputError(
+            f"attention={name}: invariances must be among {', '.join(get_args(Invariance))}, not {unknown[0]!r}: "
+            "declare a tuple, such as ('order of keys',)"
         )

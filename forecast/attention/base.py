@@ -18,6 +18,7 @@ __all__ = [
     "Cost",
     "Costs",
     "Head",
+    "Invariance",
     "Mask",
     "SparseQueries",
     "allowed_pairs",
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 CausalAbility = Literal["strict", "values only", "no"]
+Invariance = Literal["order of keys", "shift of keys", "scale of keys", "scale of queries"]
 
 
 class Attention(nn.Module, ABC):
@@ -59,6 +61,16 @@ class Attention(nn.Module, ABC):
         Whether query and key may differ in length.
     deterministic
         Whether two passes in training mode agree. In evaluation mode they always do.
+    heads_alike
+        Whether all heads compute the same function; False for parameters or constants per head.
+    weights_may_vanish
+        Whether all weights of a query may be 0 although it has keys; its output is then zeros.
+    local
+        Whether keys far from a query have no weight; otherwise every allowed key has one.
+    invariances
+        Changes that leave the output as it is, which the check tries. "order of keys": another order of keys and
+        values, not causal. "shift of keys": one vector added to all keys. "scale of keys", "scale of queries": a
+        positive factor for each vector.
     time_cost
         Growth of the time of one head's forward pass; see `Costs`.
     memory_cost
@@ -74,6 +86,10 @@ class Attention(nn.Module, ABC):
     accepts_pair_mask: ClassVar[bool] = False
     cross: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
+    heads_alike: ClassVar[bool] = True
+    weights_may_vanish: ClassVar[bool] = False
+    local: ClassVar[bool] = False
+    invariances: ClassVar[tuple[Invariance, ...]] = ()
     time_cost: ClassVar[Costs]
     memory_cost: ClassVar[Costs]
 

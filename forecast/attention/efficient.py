@@ -35,6 +35,7 @@ class EfficientAttention(Attention):
     causal_ability: ClassVar[CausalAbility] = "strict"
     time_cost: ClassVar[Costs] = Cost(length=1, width=2)
     memory_cost: ClassVar[Costs] = {"": Cost(width=2), "causal": Cost(length=1, width=1)}
+    invariances = ("order of keys", "shift of keys")
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
@@ -82,3 +83,9 @@ def _means(key: Tensor, value: Tensor, mask: Mask) -> Tensor:
 
     state, total = sum_keys(exponentials, key, value, mask)
     return state / total.where(total > 0, 1)
+
+
+def formula(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor, **arguments: Any) -> Tensor:
+    """Return the output in the plainest form, in float64; `forecast.check` compares the mechanism with it."""
+    scores = key.transpose(-1, -2)[:, :, None].masked_fill(~allowed[..., None, :], -torch.inf)  # (B, H, L, E, S)
+    return (query.softmax(dim=-1)[..., None, :] @ scores.softmax(dim=-1) @ value[:, :, None]).squeeze(-2)

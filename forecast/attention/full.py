@@ -44,6 +44,7 @@ class FullAttention(Attention):
     accepts_pair_mask: ClassVar[bool] = True
     time_cost: ClassVar[Costs] = Cost(length=2, width=1)
     memory_cost: ClassVar[Costs] = {"fused": Cost(length=1), "explicit": Cost(length=2)}
+    invariances = ("order of keys", "shift of keys")
 
     def __init__(self, *, implementation: str, **from_the_layer: Any) -> None:
         super().__init__(**from_the_layer)
@@ -99,3 +100,9 @@ def _in_chunks(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None
     masks = [None] * batch if allowed is None else allowed.expand(batch, -1, -1, -1).split(rows)
     chunks = zip(query.split(rows), key.split(rows), value.split(rows), masks, strict=False)
     return torch.cat([_in_chunks(*chunk, causal) for chunk in chunks])
+
+
+def formula(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor, **arguments: Any) -> Tensor:
+    """Return the output in the plainest form, in float64; `forecast.check` compares the mechanism with it."""
+    scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
+    return scores.masked_fill(~allowed, -torch.inf).softmax(dim=-1) @ value

@@ -86,3 +86,20 @@ class LinformerAttention(Attention):
                 f"build it with max_key_length={length}, or choose a mechanism without a limit, such as full"
             )
         return projection[:, :length].to(at_least_float32(rows))
+
+
+def formula(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    allowed: Tensor,
+    key_projection: Tensor,
+    value_projection: Tensor,
+    **arguments: Any,
+) -> Tensor:
+    """Return the output in the plainest form, in float64; `forecast.check` compares the mechanism with it."""
+    length = key.shape[2]
+    visible = allowed[:, :, 0, :, None]  # (B, 1, S, 1), the same for every query
+    keys = key_projection[:, :length] @ key.where(visible, 0)
+    values = value_projection[:, :length] @ value.where(visible, 0)
+    return (query @ keys.transpose(-1, -2) / math.sqrt(query.shape[-1])).softmax(dim=-1) @ values

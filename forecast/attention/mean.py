@@ -33,6 +33,7 @@ class MeanAttention(Attention):
     causal_ability: ClassVar[CausalAbility] = "strict"
     time_cost: ClassVar[Costs] = Cost(length=1, width=1)
     memory_cost: ClassVar[Costs] = {"": Cost(width=1), "causal": Cost(length=1, width=1)}
+    invariances = ("order of keys", "shift of keys", "scale of keys", "scale of queries")
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         mean = mean_of_values(value, mask, query.shape[2], self.causal)
@@ -79,3 +80,9 @@ def mean_weights(query: Tensor, key: Tensor, mask: Mask, causal: bool) -> Tensor
     weights = query.new_ones((*query.shape[:3], key.shape[2]), dtype=at_least_float32(query))
     weights = zero_pairs(weights, allowed_pairs(query, key, mask, causal))
     return weights / weights.sum(dim=-1, keepdim=True).clamp_min(1)
+
+
+def formula(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor, **arguments: Any) -> Tensor:
+    """Return the output in the plainest form, in float64; `forecast.check` compares the mechanism with it."""
+    weights = allowed.to(value.dtype)
+    return (weights / weights.sum(dim=-1, keepdim=True) @ value).expand(*query.shape[:3], -1)

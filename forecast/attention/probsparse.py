@@ -1,5 +1,6 @@
 """ProbSparse attention: softmax for a few active queries, the mean of the values for the others."""
 
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -183,3 +184,40 @@ class ProbSparseAttention(SparseQueries):
             active = torch.arange(chosen.shape[2], device=chosen.device) < counts[:, None]
             rows = torch.where(active[:, None, :, None], rows, take_rows(output, chosen))
         return output.scatter(2, chosen[..., None].expand_as(rows), rows)
+
+
+def formula(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    allowed: Tensor,
+    factor: int,
+    sampling: str,
+    measure: str,
+    **arguments: Any,
+) -> Tensor:
+    """Return the output in the plainest form, in float64, with the sample of evaluation mode.
+
+    `forecast.check` compares the mechanism with it.
+    """
+    (batch, heads, length, width), scores = query.shape, query @ key.transpose(-1, -2)
+    active = torch.zeros(batch, heads, length, dtype=torch.bool, device=query.device)
+    num_active = min(max(factor * math.ceil(math.log(length)), 1), length)
+    for row in range(batch):
+        keys = allowed[row, 0].any(dim=0).nonzero().flatten()
+        num_sampled = min(max(factor * math.ceil(math.log(len(keys))), 1), len(keys))
+        sampled = keys.expand(length, -1)
+        if num_sampled < len(keys):
+            step = torch.arange(length, device=query.device).double() * (0 if sampling == "shared" else 1)
+            column = torch.arange(1, num_sampled + 1, device=query.device)
+            fractions = (step[:, None] * (math.sqrt(2) - 1) + column * ((math.sqrt(5) - 1) / 2)) % 1
+            sampled = keys[(fractions * len(keys)).long()]  # (L, U)
+        seen = allowed[row, 0].gather(-1, sampled)
+        products = scores[row].gather(-1, sampled.expand(heads, -1, -1))
+        mean = products.where(seen, 0).sum(dim=-1) / (len(keys) if measure == "published" else seen.sum(dim=-1))
+        measures = products.where(seen, -torch.inf).amax(dim=-1) - mean
+        ranked = measures.where(seen.any(dim=-1), -torch.inf).argsort(dim=-1, descending=True, stable=True)
+        active[row].scatter_(-1, ranked[:, :num_active], True)
+    softmax = (scores / math.sqrt(width)).masked_fill(~allowed, -torch.inf).softmax(dim=-1)
+    equal = allowed.to(value.dtype) / allowed.sum(dim=-1, keepdim=True)
+    return torch.where(active[..., None], softmax, equal) @ value

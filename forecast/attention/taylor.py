@@ -46,6 +46,7 @@ class TaylorAttention(Attention):
     causal_ability: ClassVar[CausalAbility] = "strict"
     time_cost: ClassVar[Costs] = Cost(length=1, width=2)
     memory_cost: ClassVar[Costs] = {"": Cost(width=2), "causal": Cost(length=1, width=1)}
+    invariances = ("order of keys", "scale of keys", "scale of queries")
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
@@ -106,3 +107,12 @@ def _divide(products: Tensor, total: Tensor, count: Tensor | int) -> Tensor:
     """Divide by the sum of the weights, count + total; return 0 where it is nearly 0."""
     weight = total + count
     return products / weight.where(weight > SMALLEST_MEAN_WEIGHT * count, torch.inf)
+
+
+def formula(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor, **arguments: Any) -> Tensor:
+    """Return the output in the plainest form, in float64; `forecast.check` compares the mechanism with it."""
+    query, key = (x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp_min(1e-12) for x in (query, key))
+    weights = (1 + query @ key.transpose(-1, -2)).masked_fill(~allowed, 0)
+    total, count = weights.sum(dim=-1, keepdim=True), allowed.sum(dim=-1, keepdim=True)
+    weights = torch.where(total > 1e-4 * count, weights / total, allowed.to(total.dtype) / count)
+    return weights @ value

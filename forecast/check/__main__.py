@@ -90,8 +90,7 @@ def _check(candidates: "list[Candidate]", quiet: bool) -> list[str]:
     if not quiet:
         tables.print_tables(candidates, findings)
         if not failures:
-            names = ", ".join(candidate.name for candidate in candidates)
-            print(f"all promised checks pass for {names}")
+            print("\n".join(tables.success(findings)))
     for line in failures:
         print(line)
     return failures

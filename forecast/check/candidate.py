@@ -1,5 +1,6 @@
-"""A mechanism under test: its declarations, its construction and its inputs."""
+"""A mechanism under test: its declarations, its construction, its inputs and its oracle."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -9,6 +10,8 @@ from torch import Tensor
 
 from forecast.attention import build
 from forecast.attention.base import Attention
+from forecast.check.formula import Formula, has_formula, pairs_allowed, read_formula
+from forecast.common.errors import InputError
 
 NUM_HEADS = 2
 HEAD_DIM = 8
@@ -37,6 +40,16 @@ class Candidate:
     def kind(self) -> type[Attention]:
         """Class of the mechanism, with its declarations."""
         return type(self.build())
+
+    @cached_property
+    def formula(self) -> Formula | None:
+        """Plain formula in its file; None if there is none. Raises InputError if it is not independent."""
+        return read_formula(self.kind)
+
+    @property
+    def has_formula(self) -> bool:
+        """Whether its file has a formula, valid or not."""
+        return has_formula(self.kind)
 
     @property
     def forms(self) -> tuple[bool, ...]:
@@ -83,6 +96,19 @@ class Candidate:
 
         return draw(length, HEAD_DIM), draw(keys, HEAD_DIM), draw(keys, value_width)
 
+    def oracle(self, exact: Attention, inputs: Sequence[Tensor], mask: Tensor | None = None) -> Tensor:
+        """Return the expected output for float64 inputs: the formula's, or else the map times the values."""
+        query, key, value = inputs
+        if self.formula is None:
+            return exact.attention_map(query, key, mask) @ value
+        arguments = {name: argument for name, argument in self.arguments.items() if name != "name"}
+        learned = {**dict(exact.named_parameters()), **dict(exact.named_buffers())}
+        allowed = pairs_allowed(query, key, mask, exact.causal)
+        expected = self.formula(query, key, value, allowed, **arguments, **learned)
+        if not expected.isfinite().all():
+            raise InputError("formula: its output is not finite here: subtract a maximum before each exponential")
+        return expected
+
     def prefix(self, lengths: list[int], size: int) -> Tensor:
         """Return the prefix mask of these lengths, shape (B, size)."""
         return torch.arange(size, device=self.device) < torch.tensor(lengths, device=self.device)[:, None]
@@ -92,3 +118,10 @@ class Candidate:
         mask = torch.rand(batch, size, generator=torch.Generator().manual_seed(2)) < 0.6
         mask[:, 0] = True
         return mask.to(self.device)
+
+    def pairs(self, length: int, key_length: int) -> Tensor:
+        """Return a random mask, shape (2, length, key_length), in which every query has a key, its own if there is."""
+        pairs = torch.rand(2, length, key_length, generator=torch.Generator().manual_seed(3)) < 0.5
+        own = torch.arange(length).clamp(max=key_length - 1)
+        pairs[:, torch.arange(length), own] = True
+        return pairs.to(self.device)

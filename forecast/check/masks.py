@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from forecast.check.candidate import HEAD_DIM, Candidate
-from forecast.check.numbers import all_finite, gradients, joint_error, oracle, relative_error, worst
+from forecast.check.numbers import all_finite, gradients, joint_error, relative_error, worst
 
 
 def masked_is_cut(candidate: Candidate) -> float:
@@ -34,8 +34,8 @@ def mask_per_query(candidate: Candidate) -> float | None:
     for causal in candidate.forms:
         attention = candidate.build(causal=causal, dtype=torch.float64)
         query, key, value = inputs = candidate.tensors(length, dtype=torch.float64)
-        pairs = _pairs(candidate, length)
-        errors.append(relative_error(attention(*inputs, pairs), oracle(attention, inputs, pairs)))
+        pairs = candidate.pairs(length, length)
+        errors.append(relative_error(attention(*inputs, pairs), candidate.oracle(attention, inputs, pairs)))
         weights = attention.attention_map(query, key, pairs)
         errors.append(float(weights.detach().masked_fill(pairs[:, None], 0).abs().max()))
         holes = candidate.holes(2, length)
@@ -103,7 +103,7 @@ def refusals(candidate: Candidate) -> float | None:
     if kind.causal_ability == "no":
         requests.append(lambda: candidate.build(causal=True))
     if not kind.accepts_pair_mask:
-        requests.append(lambda: candidate.build()(*candidate.tensors(12), _pairs(candidate, 12)))
+        requests.append(lambda: candidate.build()(*candidate.tensors(12), candidate.pairs(12, 12)))
     if not kind.cross:
         requests.append(lambda: candidate.build()(*candidate.tensors(6, 12)))
     return float(sum(map(_is_accepted, requests))) if requests else None
@@ -115,12 +115,6 @@ def _is_accepted(request: Callable[[], object]) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _pairs(candidate: Candidate, length: int) -> Tensor:
-    """Return a random mask, shape (2, length, length), in which every query may attend to its own position."""
-    pairs = torch.rand(2, length, length, generator=torch.Generator().manual_seed(3)) < 0.5
-    return (pairs | torch.eye(length, dtype=torch.bool)).to(candidate.device)
 
 
 def causality(candidate: Candidate) -> float | None:

@@ -1,4 +1,4 @@
-"""The oracle of a mechanism, and errors relative to it."""
+"""Copies in float64, and errors relative to an expected tensor."""
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
@@ -17,12 +17,6 @@ def exact_copy(attention: Attention) -> Attention:
 def exact_inputs(inputs: Iterable[Tensor]) -> list[Tensor]:
     """Return the same values in float64, as new leaves."""
     return [x.detach().double().requires_grad_() for x in inputs]
-
-
-def oracle(exact: Attention, inputs: Sequence[Tensor], mask: Tensor | None = None) -> Tensor:
-    """Return the attention map times the values, for float64 inputs."""
-    query, key, value = inputs
-    return exact.attention_map(query, key, mask) @ value
 
 
 def relative_error(actual: Tensor, expected: Tensor) -> float:

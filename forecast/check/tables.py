@@ -8,7 +8,7 @@ from rich.console import Console
 
 from forecast.attention._costs import cost_text
 from forecast.check.candidate import Candidate
-from forecast.check.suite import CHECKS, Finding
+from forecast.check.suite import CHECKS, Check, Finding
 from forecast.common.tables import Table, table, write_between
 
 HEADINGS = ("time", "memory", "causal", "key mask", "mask per query", "cross", "deterministic")
@@ -44,7 +44,9 @@ def write_markdown(path: Path, candidates: Sequence[Candidate]) -> None:
 NAMED = 3
 """Largest number of checks that the line of an error names."""
 
-NOT_PROMISED = "\N{EN DASH}"
+NOT_PROMISED = "not promised"
+NO_FORMULA = "none"
+OWN_MAP = "*"
 
 
 def print_tables(candidates: Sequence[Candidate], findings: Sequence[Sequence[Finding]]) -> None:
@@ -59,20 +61,60 @@ def print_tables(candidates: Sequence[Candidate], findings: Sequence[Sequence[Fi
         rendered = content.to_terminal()
         width = Console(width=10_000).measure(rendered).maximum
         Console(width=max(console.width, width)).print(rendered)
-    print(f"✓ within the bound, ✗ outside it, {NOT_PROMISED} not promised; errors are relative to the largest value")
+    print("✓ within the bound, ✗ outside it; errors are relative to the largest value")
+    if without := names_without_formula(findings):
+        print(f"{OWN_MAP} for {', '.join(without)}: its own map, since its file has no formula")
 
 
 def declared_table(candidates: Sequence[Candidate]) -> Table:
     """Return the table of declarations, one row per mechanism."""
-    cells = [[candidate.name, *declaration(candidate)] for candidate in candidates]
-    return Table("", ("attention", *HEADINGS), cells, words=len(HEADINGS) + 1)
+    cells = [[candidate.name, *declaration(candidate), _limits(candidate)] for candidate in candidates]
+    return Table("", ("attention", *HEADINGS, "limits"), cells, words=len(HEADINGS) + 2)
+
+
+def _limits(candidate: Candidate) -> str:
+    """Return what a class declares not to promise, beside the columns of the table."""
+    kind = candidate.kind
+    limits = {"local": kind.local, "weights may vanish": kind.weights_may_vanish, "heads differ": not kind.heads_alike}
+    return ", ".join(limit for limit, declared in limits.items() if declared) or "none"
 
 
 def measured_table(findings: Sequence[Sequence[Finding]]) -> Table:
     """Return the table of checks, one row per check and one column per mechanism."""
-    headings = ("check", "bound", *(row[0].mechanism for row in findings))
-    cells = [[check.name, short(check.bound), *map(_cell, row)] for check, *row in zip(CHECKS, *findings, strict=True)]
-    return Table("", headings, cells)
+    headings = ("check", "compared with", "bound", *(row[0].mechanism for row in findings))
+    cells = [
+        [check.name, _compared_with(check, row), short(check.bound), *map(_cell, row)]
+        for check, *row in zip(CHECKS, *findings, strict=True)
+    ]
+    return Table("", headings, cells, words=2)
+
+
+def _compared_with(check: Check, row: Sequence[Finding]) -> str:
+    """Return what stood behind the values of a check."""
+    if check.against != "oracle":
+        return check.against
+    has_formula = {finding.has_formula for finding in row}
+    return {True: "formula", False: "own map"}[has_formula.pop()] if len(has_formula) == 1 else f"formula{OWN_MAP}"
+
+
+def names_without_formula(findings: Sequence[Sequence[Finding]]) -> list[str]:
+    """Return the mechanisms whose file has no formula."""
+    return [row[0].mechanism for row in findings if any(finding.no_formula for finding in row)]
+
+
+def success(findings: Sequence[Sequence[Finding]]) -> list[str]:
+    """Return the closing lines if no check fails; they name the mechanisms that have no formula."""
+    without = names_without_formula(findings)
+    names = [row[0].mechanism for row in findings if row[0].mechanism not in without]
+    lines = [f"all promised checks pass for {', '.join(names)}"] if names else []
+    return [
+        *lines,
+        *(
+            f"checks pass for {name} against its own map only (formula: none), so its equation is not checked: "
+            f"add a function `formula` to forecast/attention/{name}.py"
+            for name in without
+        ),
+    ]
 
 
 def failures(findings: Sequence[Finding]) -> list[str]:
@@ -87,8 +129,9 @@ def failures(findings: Sequence[Finding]) -> list[str]:
 
 def _value_line(finding: Finding) -> str:
     check = finding.check
-    reason = f"{short(finding.value)} is not within {short(check.bound)}"
-    return f"fail: attention={finding.mechanism}: {check.name}: {reason} (promised: {check.promise})"
+    reason = f"{short(finding.value or 0)} is not within {short(check.bound)}"
+    explained = f"; {finding.detail}" if finding.detail else ""
+    return f"fail: attention={finding.mechanism}: {check.name}: {reason}{explained} (promised: {check.promise})"
 
 
 def _error_line(finding: Finding, checks: Sequence[str]) -> str:
@@ -96,14 +139,14 @@ def _error_line(finding: Finding, checks: Sequence[str]) -> str:
     return f"fail: attention={finding.mechanism}: {'; '.join(checks[:NAMED])}{more}: {finding.error}"
 
 
-def short(value: float | None) -> str:
+def short(value: float) -> str:
     """Format a value in at most seven characters."""
-    if value is None:
-        return NOT_PROMISED
     return f"{value:.0f}" if float(value).is_integer() else f"{value:.1e}"
 
 
 def _cell(finding: Finding) -> str:
+    if finding.no_formula:
+        return NO_FORMULA
     if finding.value is None:
-        return short(None)
+        return NOT_PROMISED
     return f"{'✓' if finding.passed else '✗'} {'error' if finding.error else short(finding.value)}"

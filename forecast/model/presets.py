@@ -225,7 +225,9 @@ def _layers(
     )
     decoder_layers = [
         DecoderLayer(
-            heads(mechanisms.decoder, query_length, causal=causal), heads(mechanisms.cross, lengths[-1]), **layer
+            heads(mechanisms.decoder, query_length, causal=causal),
+            heads(mechanisms.cross, lengths[-1], cross=True),
+            **layer,
         )
         for _ in range(options.decoder_layers)
     ]
@@ -233,7 +235,7 @@ def _layers(
 
 
 def _heads(
-    options: Options, mechanism: Mapping[str, Any], max_key_length: int, causal: bool = False
+    options: Options, mechanism: Mapping[str, Any], max_key_length: int, causal: bool = False, cross: bool = False
 ) -> MultiHeadAttention:
     d_model, num_heads = options.d_model, options.num_heads
     if options.head_dim is None and d_model % num_heads:
@@ -245,4 +247,9 @@ def _heads(
     kernel = attention.build(
         **mechanism, num_heads=num_heads, head_dim=width, causal=causal, max_key_length=max_key_length
     )
+    if cross and not kernel.cross:
+        raise InputError(
+            f"attention={kernel.name} cannot attend from the decoder to the encoder, whose length is another: "
+            "set attention@cross_attention=full"
+        )
     return MultiHeadAttention(d_model, num_heads, kernel, head_dim=width)

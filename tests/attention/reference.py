@@ -9,6 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from forecast.attention.base import Attention
+from forecast.check.candidate import Candidate
+
 GOLDEN = (math.sqrt(5) - 1) / 2
 SILVER = math.sqrt(2) - 1
 
@@ -164,3 +167,15 @@ REFERENCES: dict[str, Callable[..., Tensor]] = {
     "linformer": linformer,
     "probsparse": probsparse,
 }
+"""The mechanisms of this project. Those that a user adds have their formula, or else their map, as the reference."""
+
+
+def reference_output(
+    mechanism: Attention, arguments: dict[str, Any], query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+) -> Tensor:
+    """Return the expected output of any mechanism, for float64 inputs; each query has a key."""
+    if mechanism.name not in REFERENCES:
+        return Candidate(arguments).oracle(mechanism.double(), (query, key, value), mask)
+    known = {name: value for name, value in arguments.items() if name not in ("name", "implementation")}
+    known |= {name: parameter.detach() for name, parameter in mechanism.named_parameters()}
+    return REFERENCES[mechanism.name](query, key, value, mask, mechanism.causal, **known)

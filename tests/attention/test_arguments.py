@@ -33,35 +33,35 @@ def test_the_order_follows_the_names() -> None:
 
 
 def test_an_argument_may_refer_to_the_root(folder: Path) -> None:
-    (folder / "attention" / "mine.yaml").write_text("name: mine\nreach: ${horizon}\n")
-    assert attention_arguments(["mine"]) == {"mine": {"name": "mine", "reach": compose()["horizon"]}}
+    (folder / "attention" / "yours.yaml").write_text("name: yours\nreach: ${horizon}\n")
+    assert attention_arguments(["yours"]) == {"yours": {"name": "yours", "reach": compose()["horizon"]}}
 
 
 def test_a_mechanism_without_a_file_is_refused_with_the_content_to_write(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"attention/mine\.yaml: no such file: create it with `name: mine`"):
-        attention_arguments(["mine"])
+    with pytest.raises(InputError, match=r"attention/yours\.yaml: no such file: create it with `name: yours`"):
+        attention_arguments(["yours"])
 
 
 def test_a_file_that_does_not_compose_is_refused_in_one_line(folder: Path) -> None:
-    (folder / "attention" / "mine.yaml").write_text("defaults: [nothing]\nname: mine\n")
+    (folder / "attention" / "yours.yaml").write_text("defaults: [nothing]\nname: yours\n")
     with pytest.raises(InputError, match=r"attention/nothing"):
-        attention_arguments(["mine"])
+        attention_arguments(["yours"])
 
 
 def test_a_missing_value_is_named(folder: Path) -> None:
-    (folder / "attention" / "mine.yaml").write_text("name: mine\nreach: ???\n")
-    with pytest.raises(InputError, match=r"mechanisms\.mine\.reach is missing"):
-        attention_arguments(["mine"])
+    (folder / "attention" / "yours.yaml").write_text("name: yours\nreach: ???\n")
+    with pytest.raises(InputError, match=r"mechanisms\.yours\.reach is missing"):
+        attention_arguments(["yours"])
 
 
 @pytest.mark.parametrize("content", ["name: full\n", "reach: 3\n"])
 def test_a_file_that_names_another_mechanism_is_refused(folder: Path, content: str) -> None:
-    (folder / "attention" / "mine.yaml").write_text(content)
-    with pytest.raises(InputError, match=r"mine\.yaml: must contain `name: mine`"):
-        attention_arguments(["mine"])
+    (folder / "attention" / "yours.yaml").write_text(content)
+    with pytest.raises(InputError, match=r"yours\.yaml: must contain `name: yours`"):
+        attention_arguments(["yours"])
 
 
 def test_a_file_that_sets_an_argument_of_the_layer_is_refused(folder: Path) -> None:
-    (folder / "attention" / "mine.yaml").write_text("name: mine\ncausal: true\n")
+    (folder / "attention" / "yours.yaml").write_text("name: yours\ncausal: true\n")
     with pytest.raises(InputError, match=r"attention\.causal: the model sets it"):
-        attention_arguments(["mine"])
+        attention_arguments(["yours"])

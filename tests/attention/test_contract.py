@@ -7,7 +7,7 @@ from torch import Tensor
 from forecast.attention import _chunks
 from forecast.attention._costs import is_costs
 from tests.attention.cases import CASES, Case, gradients, prefix, tensors
-from tests.attention.reference import REFERENCES
+from tests.attention.reference import REFERENCES, reference_output
 
 SQUARE = [(1, 1), (7, 7), (25, 25)]
 OBLONG = [(1, 5), (5, 1), (24, 6)]
@@ -99,14 +99,14 @@ def test_half_precision_under_autocast_stays_near_float64(case: Case, dtype: tor
 def test_sums_over_a_long_sequence_keep_float32_under_autocast(case: Case, dtype: torch.dtype) -> None:
     # Equal keys, values 20 and 40 in turn: the sum is more than float16 can hold, a mean is 30.
     attention = case.build(max_key_length=2400)
-    query = key = torch.zeros(1, 2, 2400, 8, dtype=dtype)
+    query = key = torch.ones(1, 2, 2400, 8, dtype=dtype)
     value = torch.full_like(query, 20)
     value[:, :, ::2] = 40
     with torch.autocast("cpu", dtype=dtype):
         output = attention(query, key, value)
     exact = attention(*(x.double() for x in (query, key, value)))
     torch.testing.assert_close(output[:, :, -1].double(), exact[:, :, -1], rtol=0, atol=0.13)
-    if not list(attention.parameters()):
+    if "order of keys" in attention.invariances:  # equal keys then have equal weights
         torch.testing.assert_close(exact[:, :, -1], torch.full_like(exact[:, :, -1], 30.0))
 
 
@@ -159,10 +159,11 @@ def test_a_query_without_keys_gives_zeros_with_finite_gradients(case: Case, dtyp
     mask[2, :4] = False
     output = attention(*inputs, mask)
     assert not output[1].any()
-    assert output[0].abs().sum(dim=-1).all()
     if case.causal:
         assert not output[2, :, :4].any()
-    assert output[2, :, 4:].abs().sum(dim=-1).all()
+    if not attention.weights_may_vanish:
+        assert output[0].abs().sum(dim=-1).all()
+        assert output[2, :, 4:].abs().sum(dim=-1).all()
     assert not attention.attention_map(*inputs[:2], mask)[1].any()
     assert all(gradient.isfinite().all() for gradient in gradients(output, *inputs))
 
@@ -321,7 +322,8 @@ def test_no_later_value_is_mixed_into_a_causal_output(case: Case) -> None:
     changed = torch.cat([value[:, :, :40], -value[:, :, 40:] + 1], dim=2)
     before, after = attention(query, key, value), attention(query, key, changed)
     torch.testing.assert_close(after[:, :, :40], before[:, :, :40], rtol=0, atol=0)
-    assert (after[:, :, 40:] != before[:, :, 40:]).any(dim=-1).all()
+    changed_rows = (after[:, :, 40:] != before[:, :, 40:]).any(dim=-1)
+    assert changed_rows.any() if attention.weights_may_vanish else changed_rows.all()
     assert not attention.attention_map(query, key).triu(1).any()
 
 
@@ -365,16 +367,19 @@ def test_a_mask_per_query_is_used_or_refused(case: Case) -> None:
     attention = case.build()
     inputs = tensors(length=6)
     mask = torch.rand(2, 6, 6, generator=torch.Generator().manual_seed(0)) < 0.5
-    mask[0, 2] = False
+    mask |= torch.eye(6, dtype=torch.bool)
     if not attention.accepts_pair_mask:
         with pytest.raises(ValueError, match=rf"{case.name} takes a mask of shape \(2, 6\)"):
             attention(*inputs, mask)
         return
     output = attention(*inputs, mask)
-    expected = REFERENCES[case.name](*inputs, mask, case.causal)
+    expected = reference_output(attention, case.arguments, *inputs, mask)
     torch.testing.assert_close(output, expected)
     torch.testing.assert_close(gradients(output, *inputs), gradients(expected, *inputs))
+    mask[0, 2] = False
+    output = attention(*inputs, mask)
     assert not output[0, :, 2].any()
+    assert all(gradient.isfinite().all() for gradient in gradients(output, *inputs))
 
 
 @every_case
@@ -404,6 +409,8 @@ def test_abilities_and_costs_are_declared(case: Case) -> None:
     assert mechanism.causal_ability in ("strict", "values only", "no")
     assert is_costs(mechanism.time_cost)
     assert is_costs(mechanism.memory_cost)
+    if case.name not in REFERENCES:
+        return  # a mechanism of a user: its docstring is its own matter
     text = mechanism.__doc__ or ""
     for part in ("Equation:", "Differs from the paper in:", "References\n"):
         assert part in text

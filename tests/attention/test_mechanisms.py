@@ -22,31 +22,31 @@ def test_a_new_mechanism_is_measured_when_its_two_files_exist(tmp_path: Path, mo
         (tmp_path / "attention" / f"{name}.yaml").write_text(
             (words.configuration_folder() / "attention" / f"{name}.yaml").read_text()
         )
-    (tmp_path / "attention" / "mine.yaml").write_text("# mine\nname: mine\nwidth: 3\n")
-    (tmp_path / "mine.py").write_text(
+    (tmp_path / "attention" / "yours.yaml").write_text("# yours\nname: yours\nwidth: 3\n")
+    (tmp_path / "yours.py").write_text(
         "from forecast.attention.base import Cost\n"
         "from forecast.attention.mean import MeanAttention\n\n"
-        "class Mine(MeanAttention):\n"
+        "class Yours(MeanAttention):\n"
         "    time_cost = Cost(length=3)\n"
         "    def __init__(self, *, width, **layer):\n"
         "        super().__init__(**layer)\n"
     )
     monkeypatch.setattr(attention, "__path__", [*attention.__path__, str(tmp_path)])
     monkeypatch.setattr(words, "configuration_folder", lambda: tmp_path)
-    mine = next(variant for variant in choose([]) if variant.name == "mine")
-    assert (mine.label, mine.arguments, str(mine.time_cost(causal=False))) == ("mine", {"width": 3}, "O(L³)")
+    yours = next(variant for variant in choose([]) if variant.name == "yours")
+    assert (yours.label, yours.arguments, str(yours.time_cost(causal=False))) == ("yours", {"width": 3}, "O(L³)")
 
 
-@pytest.mark.parametrize("content", ["reach: ${horizon}\n", "defaults: [mine_before, _self_]\n"])
+@pytest.mark.parametrize("content", ["reach: ${horizon}\n", "defaults: [yours_before, _self_]\n"])
 def test_a_file_with_references_is_composed_as_for_a_training(
     content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(words.configuration_folder(), tmp_path / "conf")
-    (tmp_path / "conf" / "attention" / "mine.yaml").write_text(f"name: mine\n{content}")
-    (tmp_path / "conf" / "attention" / "mine_before.yaml").write_text("reach: 96\n")
+    (tmp_path / "conf" / "attention" / "yours.yaml").write_text(f"name: yours\n{content}")
+    (tmp_path / "conf" / "attention" / "yours_before.yaml").write_text("reach: 96\n")
     for module in (words, arguments):
         monkeypatch.setattr(module, "configuration_folder", lambda: tmp_path / "conf")
-    assert words.configured("attention", "mine") == {"reach": 96}
+    assert words.configured("attention", "yours") == {"reach": 96}
 
 
 def test_the_fused_softmax_comes_first_and_no_variant_twice() -> None:

@@ -1,6 +1,6 @@
 """Mechanisms with one fault each, and the name of the check that must find it."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -265,7 +265,7 @@ class Unguarded(Softmax):
 
     def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         query, key = (x.to(at_least_float32(x)) for x in (query, key))
-        far = key.abs().amax(dim=(1, 2, 3), keepdim=True) > 50  # large keys include opposite ones
+        far = key.abs().amax(dim=(2, 3), keepdim=True) > 50  # large keys include opposite ones
         query, key = (torch.where(far, x.abs(), x) for x in (query, key))
         query, key = (x / x.norm(dim=-1, keepdim=True).clamp_min(1e-9) for x in (query, key))
         allowed = allowed_pairs(query, key, mask, self.causal)
@@ -283,7 +283,139 @@ class TakesBothBranches(ByFeatures):
         return torch.where(key > 0, key + 1, key.exp() if half else key.clamp(max=0).exp())
 
 
+class Scaled(MeanAttention):
+    """The mean times 1 + 1e-8, in the map as well, wherever `is_scaled`; the formula of the mean shows it."""
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
+        return super().attend(query, key, value, mask, query_mask) * self.factor(query, mask)
+
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
+        return super().attention_weights(query, key, mask, query_mask) * self.factor(query, mask)
+
+    def factor(self, query: Tensor, mask: Mask) -> float:
+        return 1 + 1e-8 if query.dtype == torch.float64 and self.is_scaled(query, mask) else 1
+
+    def is_scaled(self, query: Tensor, mask: Mask) -> bool:
+        return query.shape[1:3] == (2, 4) and mask is None and not self.causal
+
+
+class ScaledIfMasked(Scaled):
+    def is_scaled(self, query: Tensor, mask: Mask) -> bool:
+        return query.shape[2] == 4 and mask is not None and not self.causal
+
+
+class ScaledIfCausal(Scaled):
+    def is_scaled(self, query: Tensor, mask: Mask) -> bool:
+        return len(query) == 2 and query.shape[2] == 160 and mask is not None and self.causal
+
+
+class DetachesLongValues(MeanAttention):
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
+        if value.shape[2] == 127:
+            value = value / 2 + (value / 2).detach()
+        return super().attend(query, key, value, mask, query_mask)
+
+
+class HasAnotherMap(MeanAttention):
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
+        return super().attention_weights(query, key, mask, query_mask) * (1 + 1e-8)
+
+
+class LeavesOutAKey(Softmax):
+    """The key 100 positions before a query has no weight."""
+
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
+        position = torch.arange(max(query.shape[2], key.shape[2]))
+        other = (position[: query.shape[2], None] - position[: key.shape[2]] != 100)[None, None]
+        allowed = allowed_pairs(query, key, mask, self.causal)
+        return softmax_weights(query, key, other if allowed is None else other & allowed)
+
+
+class NotLocal(Softmax):
+    """Declares that far keys have no weight, but they do."""
+
+    local: ClassVar[bool] = True
+
+
+class HeadsDiffer(Softmax):
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
+        factor = 1 + torch.arange(query.shape[1], dtype=query.dtype)[:, None, None] / 8
+        return super().attention_weights(query * factor, key, mask, query_mask)
+
+
+class HeadsDifferAsDeclared(HeadsDiffer):
+    """No fault."""
+
+    heads_alike: ClassVar[bool] = False
+
+
+class AveragesHeads(Softmax):
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
+        weights = super().attention_weights(query, key, mask, query_mask)
+        return weights.mean(dim=1, keepdim=True).expand_as(weights)
+
+
+class ByPosition(Softmax):
+    """Later keys weigh more, so that their order is not indifferent."""
+
+    invariances = ("order of keys",)
+
+    def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
+        weights = super().attention_weights(query, key, mask, query_mask)
+        weights = weights * (1 + torch.arange(key.shape[2], dtype=weights.dtype) / 1000)
+        total = weights.sum(dim=-1, keepdim=True)
+        return weights / total.where(total > 0, 1)
+
+
+class ShiftsByFeature(ByFeatures):
+    """The weight of a key depends on its first element, so that a shift is not indifferent."""
+
+    invariances = ("shift of keys",)
+
+    def features(self, key: Tensor) -> Tensor:
+        return 1 + key[..., 0].to(at_least_float32(key)).sigmoid()
+
+
+class ScalesKeys(Softmax):
+    invariances = ("scale of keys",)
+
+
+class ScalesQueries(Softmax):
+    invariances = ("scale of queries",)
+
+
+class TakesMoreTime(Softmax):
+    time_cost: ClassVar[Costs] = Cost(length=1, width=1)
+
+
+class TakesMoreMemory(Softmax):
+    memory_cost: ClassVar[Costs] = Cost(length=1)
+
+
+def mean_formula(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor, **arguments: Any) -> Tensor:
+    weights = allowed.to(value.dtype)
+    return (weights / weights.sum(dim=-1, keepdim=True) @ value).expand(*query.shape[:3], -1)
+
+
+WITH_FORMULA: set[type[Attention]] = {Scaled, ScaledIfMasked, ScaledIfCausal, DetachesLongValues, HasAnotherMap}
+"""The faults beside which `mean_formula` stands."""
+
 FAULTS: list[tuple[str, type[Attention]]] = [
+    ("formula", Scaled),
+    ("formula, masked", ScaledIfMasked),
+    ("formula, causal", ScaledIfCausal),
+    ("formula, gradient", DetachesLongValues),
+    ("map", HasAnotherMap),
+    ("reach", LeavesOutAKey),
+    ("reach", NotLocal),
+    ("heads permuted", HeadsDiffer),
+    ("one head changed", AveragesHeads),
+    ("order of keys", ByPosition),
+    ("shift of keys", ShiftsByFeature),
+    ("scale of keys", ScalesKeys),
+    ("scale of queries", ScalesQueries),
+    ("operations", TakesMoreTime),
+    ("live bytes", TakesMoreMemory),
     ("output, float32", RoundsLongValues),
     ("gradient, float32", DetachesHalf),
     ("gradient, float32", ForgetsParameter),

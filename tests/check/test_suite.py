@@ -2,21 +2,38 @@
 
 import re
 import sys
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
 import torch
+from torch import Tensor
 
 from forecast.attention.base import Attention
 from forecast.check.__main__ import main
 from forecast.check.suite import CHECKS, Check, Finding
-from tests.check.broken import FAULTS, ByFeatures, ChoosesByAllKeys, Softmax
+from tests.check import wrong
+from tests.check.broken import (
+    FAULTS,
+    WITH_FORMULA,
+    ByFeatures,
+    ChoosesByAllKeys,
+    HeadsDifferAsDeclared,
+    Softmax,
+    mean_formula,
+)
+from tests.check.wrong import WRONG
 
 
-def replace_mean(monkeypatch: pytest.MonkeyPatch, kind: type[Attention]) -> None:
-    """Replace the class in forecast/attention/mean.py, whose YAML file has no arguments, by `kind`."""
+def replace_mean(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Attention], formula: Callable[..., Tensor] | None = None
+) -> None:
+    """Replace class and formula in forecast/attention/mean.py, whose YAML file has no arguments, by these."""
     module = ModuleType("forecast.attention.mean")
     vars(module)[kind.__name__] = kind
+    if formula is not None:
+        vars(module)["formula"] = formula
+        monkeypatch.setattr(formula, "__module__", module.__name__)
     monkeypatch.setattr(kind, "__module__", module.__name__)
     monkeypatch.setitem(sys.modules, module.__name__, module)
 
@@ -25,13 +42,44 @@ def replace_mean(monkeypatch: pytest.MonkeyPatch, kind: type[Attention]) -> None
 def test_a_fault_fails_its_own_check_and_no_other(
     check: str, kind: type[Attention], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    replace_mean(monkeypatch, kind)
+    replace_mean(monkeypatch, kind, mean_formula if kind in WITH_FORMULA else None)
     code = main(["mean", "--quiet"])
-    failed = re.findall(r"^fail: attention=mean: (.*?): ", capsys.readouterr().out, re.MULTILINE)
-    assert (failed, code) == ([check], 1)
+    assert (failed_checks(capsys), code) == ([check], 1)
 
 
-@pytest.mark.parametrize("kind", [Softmax, ByFeatures, ChoosesByAllKeys])
+def failed_checks(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Return the names of the checks that the printed lines say to fail."""
+    return re.findall(r"^fail: attention=mean: (.*?): ", capsys.readouterr().out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("kind", WRONG, ids=lambda kind: kind.__name__)
+def test_a_wrong_mechanism_beside_the_right_formula_fails_the_checks_that_say_why(
+    kind: type[Attention], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replace_mean(monkeypatch, kind, wrong.formula)
+    assert main(["mean", "--quiet"]) == 1
+    failed = failed_checks(capsys)
+    assert WRONG[kind] <= set(failed)
+    if len(WRONG[kind]) == 1 and kind is not wrong.NormalizesOverQueries:
+        assert failed == list(WRONG[kind])
+
+
+def test_the_right_mechanism_beside_that_formula_passes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replace_mean(monkeypatch, wrong.Plain, wrong.formula)
+    assert main(["mean"]) == 0
+    assert capsys.readouterr().out.rstrip().endswith("all promised checks pass for mean")
+
+
+@pytest.mark.parametrize("kind", WRONG, ids=lambda kind: kind.__name__)
+def test_the_map_of_a_wrong_mechanism_agrees_with_its_output(kind: type[Attention]) -> None:
+    attention = kind(num_heads=2, head_dim=8).double()
+    query, key, value = (torch.randn(1, 2, 6, 8, dtype=torch.float64) for _ in range(3))
+    torch.testing.assert_close(attention(query, key, value), attention.attention_map(query, key) @ value)
+
+
+@pytest.mark.parametrize("kind", [Softmax, ByFeatures, ChoosesByAllKeys, HeadsDifferAsDeclared])
 def test_mechanisms_without_a_fault_pass(
     kind: type[Attention], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -51,5 +99,5 @@ def test_every_check_has_a_promise() -> None:
 
 @pytest.mark.parametrize(("value", "passed"), [(None, True), (0.5, True), (0.6, False), (torch.nan, False)])
 def test_a_finding_passes_up_to_its_bound_and_nan_fails(value: float | None, passed: bool) -> None:
-    check = Check("some", 0.5, lambda candidate: value)
+    check = Check("some", 0.5, lambda candidate: value, "contract")
     assert Finding("mean", check, value).passed is passed

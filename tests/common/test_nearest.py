@@ -21,7 +21,7 @@ from tests.support.small import compose
         ("~callbacks.prob", "callbacks.prob: no such option: did you mean callbacks.probe?"),
         ("hydra.launcher.jib=1", "hydra.launcher.jib: Hydra has no such option"),
         ("foo.bar=1", "foo.bar: no such option: python train.py --help lists .*"),
-        ("attention=probspars", ".*: no such choice: choose .* or taylor; did you mean attention=probsparse?"),
+        ("attention=probspars", ".*: no such choice: choose .*; did you mean attention=probsparse?"),
         ("data=etth", "data=etth: no such choice: choose csv, .* or weather; did you mean data=etth1 or data=etth2?"),
         ("attention@decoder_attention=ful", "attention=ful: no such choice: choose .*; did you mean attention=full?"),
         ("model=zzz", "model=zzz: no such choice: choose informer or patch_informer"),

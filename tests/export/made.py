@@ -30,7 +30,8 @@ SIZES = {
 
 def make_model(preset: str, mechanism: dict[str, Any], **changes: Any) -> tuple[OriginalUnits, Architecture]:
     """Return a model in evaluation mode whose weights are all random, and its architecture."""
-    decoder = FULL if mechanism["name"] == "linformer" and preset == "informer" else mechanism
+    never_causal = attention.find(mechanism["name"]).causal_ability == "no"
+    decoder = FULL if never_causal and preset == "informer" else mechanism
     options = {**OPTIONS[preset], "encoder_layers": 2 if preset == "informer" else 1, **changes}  # two, to distil
     architecture = Architecture(preset, options, Mechanisms(mechanism, decoder, FULL), SIZES[preset])
     torch.manual_seed(0)

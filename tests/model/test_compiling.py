@@ -70,6 +70,8 @@ def test_each_mechanism_compiles_to_one_graph_in_each_preset(
     built = attention.build(**arguments[decoder], num_heads=1, head_dim=4, max_key_length=8)
     if preset == "informer" and built.causal_ability == "no":
         decoder = "full"
+    if not attention.find(cross).cross:
+        cross = "full"
     mechanisms = Mechanisms(arguments[encoder], arguments[decoder], arguments[cross])
     model = build(preset, SIZES, mechanisms, **{**OPTIONS[preset], "dropout": 0.2, "encoder_layers": 1}).train()
     compiled = CompiledForward(model, CPU)

@@ -8,7 +8,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from forecast import attention
-from forecast.model.flops import flops_per_window, operations, training_operations
+from forecast.common.operations import operations, training_operations
+from forecast.model.flops import flops_per_window
 from forecast.model.kernels import few_queries
 from forecast.model.multi_head import MultiHeadAttention
 from forecast.model.presets import Sizes
@@ -27,7 +28,7 @@ def count(mechanism: dict[str, object], length: int = 16, preset: str = "patch_i
 def kernel(name: str, *, causal: bool = False, **changes: Any) -> Any:
     node = {**compose(f"attention={name}")["attention"], **changes}
     built = attention.build(**node, num_heads=HEADS, head_dim=WIDTH, causal=causal, max_key_length=KEYS)
-    keys = QUERIES if causal else KEYS
+    keys = QUERIES if causal or not built.cross else KEYS
     query, key, value = (torch.randn(1, HEADS, length, WIDTH) for length in (QUERIES, keys, keys))
     built.eval()
     return lambda: built(query, key, value)

@@ -34,7 +34,8 @@ CALENDAR, DENSE, CATEGORY, PAST_CATEGORY = 0, 2, 4, 5
 def make(preset: str, sizes: Sizes = SIZES, mechanism: dict[str, Any] = FULL, **changed: Any) -> Informer:
     torch.manual_seed(0)
     options = {**OPTIONS[preset], **changed}
-    return build(preset, sizes, Mechanisms(mechanism, mechanism, mechanism), **options).eval()
+    cross = mechanism if attention.find(mechanism["name"]).cross else FULL
+    return build(preset, sizes, Mechanisms(mechanism, mechanism, cross), **options).eval()
 
 
 def inputs(sizes: Sizes = SIZES) -> list[Tensor]:

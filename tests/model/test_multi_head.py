@@ -53,7 +53,8 @@ def test_all_heads_together_equal_a_loop_over_heads(
 ) -> None:
     heads = layer(case, d_model, num_heads, head_dim, **options)
     query = torch.randn(2, 7, d_model, dtype=torch.float64, requires_grad=True)
-    key, value = (query, query) if case.causal else torch.randn(2, 2, 9, d_model, dtype=torch.float64)
+    num_keys = 7 if case.causal or not heads.attention.cross else 9
+    key, value = (query, query) if case.causal else torch.randn(2, 2, num_keys, d_model, dtype=torch.float64)
     mask = prefix([key.shape[1], 4], key.shape[1])
     expected = loop_over_heads(heads, case.build(num_heads=1, head_dim=head_dim), (query, key, value), mask)
     actual = heads(query, key, value, mask)

@@ -75,7 +75,7 @@ def test_probsparse_with_all_queries_active_forecasts_like_full(tiny_run: TinyRu
     ("words", "message"),
     [
         (["--attention", "linformer"], "key_projection) that this run, trained with full, does not have"),
-        (["--attention", "nothing"], "--attention nothing: 'nothing' does not exist: choose one of efficient"),
+        (["--attention", "nothing"], "--attention nothing: 'nothing' does not exist: choose one of "),
         (["--attention", "full", "--model", "m.pt2"], "the attention of an exported file is fixed: give --run"),
     ],
 )

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from forecast.attention import find
 from forecast.data.download import data_folders
 from forecast.data.windows import Windows, start_rows
 from forecast.model import build
@@ -93,7 +94,8 @@ def make_model(
     """Return a small model in evaluation mode; random weights make all its paths active."""
     torch.manual_seed(seed)
     chosen = FULL if attention is None else attention
-    causal = FULL if preset == "informer" and chosen["name"] == "linformer" else chosen  # linformer cannot be causal
+    never_causal = find(str(chosen["name"])).causal_ability == "no"
+    causal = FULL if preset == "informer" and never_causal else chosen
     mechanisms = Mechanisms(encoder=chosen, decoder=causal, cross=FULL)
     model = build(preset, sizes, mechanisms, **{**OPTIONS[preset], **changes})
     with torch.no_grad():

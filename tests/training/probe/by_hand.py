@@ -1,5 +1,6 @@
 """Slow float64 reference of the probe's measures, one row and one head at a time."""
 
+import copy
 import math
 from typing import Any
 
@@ -8,7 +9,7 @@ from torch import Tensor
 
 from forecast.attention.base import Attention
 from forecast.attention.linformer import LinformerAttention
-from tests.attention.reference import REFERENCES, over_rows
+from tests.attention.reference import REFERENCES, over_rows, reference_output
 
 
 def weights(mechanism: Attention, arguments: dict[str, Any], query: Tensor, key: Tensor) -> Tensor:
@@ -18,9 +19,8 @@ def weights(mechanism: Attention, arguments: dict[str, Any], query: Tensor, key:
         of_keys, of_values = (weight.detach().double()[:, : key.shape[2]] for weight in mechanism.parameters())
         scores = query @ (of_keys @ key).transpose(-1, -2) / math.sqrt(query.shape[-1])
         return scores.exp() / scores.exp().sum(-1, keepdim=True) @ of_values
-    known = {name: value for name, value in arguments.items() if name not in ("name", "implementation")}
     units = torch.eye(key.shape[2], dtype=torch.float64).expand(*key.shape[:2], -1, -1)
-    return REFERENCES[mechanism.name](query, key, units, None, mechanism.causal, **known)
+    return reference_output(copy.deepcopy(mechanism), arguments, query, key, units, None)
 
 
 def softmax(query: Tensor, key: Tensor, causal: bool) -> Tensor:
