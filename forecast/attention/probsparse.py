@@ -209,7 +209,7 @@ def formula(
         sampled = keys.expand(length, -1)
         if num_sampled < len(keys):
             step = torch.arange(length, device=query.device).double() * (0 if sampling == "shared" else 1)
-            column = torch.arange(1, num_sampled + 1, device=query.device)
+            column = torch.arange(1, num_sampled + 1, device=query.device).double()
             fractions = (step[:, None] * (math.sqrt(2) - 1) + column * ((math.sqrt(5) - 1) / 2)) % 1
             sampled = keys[(fractions * len(keys)).long()]  # (L, U)
         seen = allowed[row, 0].gather(-1, sampled)

@@ -100,7 +100,7 @@ def test_the_same_error_in_many_checks_is_one_line_with_its_place(
     replace_mean(monkeypatch, Misspelt)
     assert main(["mean", "--quiet"]) == 1
     (line,) = capsys.readouterr().out.splitlines()
-    assert line.startswith("fail: attention=mean: output, float32; gradient, float32; output, bfloat16 and ")
+    assert line.startswith("fail: attention=mean: map; output, float32; gradient, float32 and ")
     place = f"test_check.py line {Misspelt.attend.__code__.co_firstlineno + 1}"
     assert line.endswith(f" more checks: NameError: name 'valeu' is not defined, {place}")
 

@@ -97,7 +97,9 @@ def test_a_formula_that_overflows_is_said_to(
 
     replace_mean(monkeypatch, Softmax, overflows)
     assert main(["mean", "--quiet"]) == 1
-    assert "|k| = 140; x = 100, bfloat16: formula: its output is not finite here: " in capsys.readouterr().out
+    assert (
+        "|k| = 140; q = k = -20; x = 100, bfloat16: formula: its output is not finite here: " in capsys.readouterr().out
+    )
 
 
 def test_without_a_formula_a_wrong_equation_passes_but_the_check_says_that_it_has_none(
