@@ -21,15 +21,14 @@ import torch
 from forecast.attention._costs import Head
 from forecast.attention._parsing import Variant, choose, parse
 from forecast.attention._sampling import log_count
-from forecast.benchmark.attention import TWO_HEADS_OF
+from forecast.benchmark.attention import TWO_HEADS_OF, measured_rows
 from forecast.benchmark.case import Shape
-from forecast.benchmark.machine import choose_device, facts_of, measure_limits
-from forecast.benchmark.measure import Measured, Plan, measure
+from forecast.benchmark.machine import choose_device, facts_of
+from forecast.benchmark.measure import Plan
 from forecast.benchmark.options import FULL, add_run_options, open_folder
-from forecast.benchmark.report import CASES, heading, print_report, rows_of, write_record, write_unfinished
+from forecast.benchmark.report import CASES, heading, print_report, write_record
 from forecast.common.cli import finish
 from forecast.common.options import positive
-from forecast.common.progress import progress
 from forecast.common.tables import Row, Table
 from forecast.common.text import heads_of, mebibytes, per_cent, three_digits
 
@@ -151,17 +150,7 @@ def run(options: argparse.Namespace, arguments: Sequence[str]) -> None:
     plan = plan_of(options)
     facts = facts_of(plan.device, "fp32", arguments, MODULE)
     folder = open_folder(options.output)
-    rows: list[Row] = []
-    with progress(plan.num_cases, quiet=options.quiet, opening=f"{plan.num_cases} layers") as (say, advance):
-        say("the machine's limits")
-        limits = measure_limits(plan.device, plan.dtype)
-
-        def add(group: list[Measured]) -> None:
-            rows.extend(rows_of(group, limits, plan.dtype, facts))
-            write_unfinished(folder, rows)
-            advance(len(group))
-
-        measure(plan, say, add)
+    rows = measured_rows(plan, facts, folder, quiet=options.quiet, opening=f"{plan.num_cases} layers")
     tables = [complexity_table(options.length), timing_table(rows)]
     write_record(folder, heading(rows[0], facts), tables, {CASES: rows})
     print_report(folder, tables, quiet=options.quiet)

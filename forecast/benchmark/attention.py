@@ -1,7 +1,9 @@
 """The attention benchmark: every mechanism in a layer, and alone over increasing lengths."""
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -27,8 +29,15 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
     plan = plan_of(options)
     facts = facts_of(plan.device, options.dtype, arguments)
     folder = open_folder(options.output)
+    rows = measured_rows(plan, facts, folder, quiet=options.quiet, opening=_opening(plan))
+    tables = write_report(folder, rows, plan.variants, plan.fit_from, facts)
+    print_report(folder, tables, quiet=options.quiet, note="" if options.full else _left_out(options, rows))
+
+
+def measured_rows(plan: Plan, facts: Mapping[str, Any], folder: Path, *, quiet: bool, opening: str) -> list[Row]:
+    """Measure the machine's limits and all cases of a plan; show progress, and keep the rows so far in `folder`."""
     rows: list[Row] = []
-    with progress(plan.num_cases, quiet=options.quiet, opening=_opening(plan)) as (say, advance):
+    with progress(plan.num_cases, quiet=quiet, opening=opening) as (say, advance):
         say("the machine's limits")
         limits = measure_limits(plan.device, plan.dtype)
 
@@ -38,8 +47,7 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
             advance(len(group))
 
         measure(plan, say, add)
-    tables = write_report(folder, rows, plan.variants, plan.fit_from, facts)
-    print_report(folder, tables, quiet=options.quiet, note="" if options.full else _left_out(options, rows))
+    return rows
 
 
 def plan_of(options: Namespace) -> Plan:

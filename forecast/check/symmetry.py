@@ -117,7 +117,6 @@ def _keys_without_weight(candidate: Candidate, causal: bool) -> int:
 
 def _far_weights(candidate: Candidate, causal: bool) -> int:
     """Return 1 if the first value changes the last output, else 0."""
-    attention = candidate.build(causal=causal, key_length=FAR)
     query, key, value = (x.detach() for x in candidate.tensors(FAR, batch=1, num_heads=1))
     attention = candidate.build(causal=causal, num_heads=1, key_length=FAR)
     before = attention(query, key, value)[:, :, -1]

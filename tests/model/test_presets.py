@@ -157,6 +157,17 @@ def test_each_layer_gets_the_length_of_its_longest_key(
     assert {layer.cross_attention.attention.max_key_length for layer in model.decoder.layers} == {cross}
 
 
+@pytest.mark.parametrize("preset", OPTIONS)
+def test_a_mechanism_without_cross_lengths_is_refused_as_cross_attention_only(
+    preset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forecast.attention.mean.MeanAttention.cross", False)
+    mean = {"name": "mean"}
+    with pytest.raises(InputError, match=r"^attention=mean cannot attend .*: set attention@cross_attention=full$"):
+        build(preset, SIZES, Mechanisms(FULL, FULL, mean), **OPTIONS[preset])
+    build(preset, SIZES, Mechanisms(mean, mean, FULL), **OPTIONS[preset])
+
+
 LINFORMER = {"name": "linformer", "rank": 30}
 
 
