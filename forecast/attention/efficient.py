@@ -5,9 +5,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from forecast.attention._chunks import chunks, concatenate_chunks, map_chunks, running_softmax_sums, sum_keys
+from forecast.attention._chunks import map_chunks
 from forecast.attention._costs import Cost, Costs, Head
 from forecast.attention._masks import Mask, allowed_pairs, masked_keys
+from forecast.attention._running_softmax import running_softmax
+from forecast.attention._sums import sum_keys
 from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
 
 
@@ -18,7 +20,7 @@ class EfficientAttention(Attention):
     Σ_{j≤i} exp(k_j) v_j / Σ_{j≤i} exp(k_j).
 
     Cost: time O(L E²); memory O(E²), or O(L E) if causal, without the output. The causal form works in blocks; see
-    `running_softmax_sums`.
+    `softmax_step`.
 
     Shapes: query (B, H, L, E), key (B, H, S, E), value (B, H, S, V), output (B, H, L, V).
 
@@ -39,10 +41,9 @@ class EfficientAttention(Attention):
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
             if self.causal:
-                sums = running_softmax_sums(_over_features, query, key, value, mask)
-                return concatenate_chunks(sums, query.shape[2])
+                return running_softmax(lambda queries, _: _over_features(queries), query, key, value, mask)
             means = _means(key, value, mask)  # σ_positions(K)ᵀ V, (B, H, E, V)
-            return map_chunks(lambda queries: _over_features(queries) @ means, query)
+            return map_chunks(lambda queries, means: _over_features(queries) @ means, (means,), query)
 
     def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
@@ -69,12 +70,10 @@ def _over_features(query: Tensor) -> Tensor:
 
 def _means(key: Tensor, value: Tensor, mask: Mask) -> Tensor:
     """Return the weighted mean of the values per feature of the key, (B, H, E, V); zeros if all keys are masked."""
-    lowest, dtype = torch.finfo(key.dtype).min, at_least_float32(key)
-    tops = [
-        (keys if hidden is None else keys.masked_fill(hidden, lowest)).amax(dim=2, keepdim=True)
-        for keys, hidden in chunks(key.detach(), masked_keys(mask))
-    ]
-    top = torch.cat(tops, dim=2).amax(dim=2, keepdim=True).to(dtype)  # (B, H, 1, E)
+    dtype = at_least_float32(key)
+    hidden = masked_keys(mask)
+    top = key.detach() if hidden is None else key.detach().masked_fill(hidden, torch.finfo(key.dtype).min)
+    top = top.amax(dim=2, keepdim=True).to(dtype)  # (B, H, 1, E)
 
     def exponentials(keys: Tensor, hidden: Tensor | None) -> Tensor:
         features = (keys.to(dtype) - top).exp_()

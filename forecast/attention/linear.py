@@ -6,9 +6,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from forecast.attention._chunks import causal_sums, concatenate_chunks, divide, map_chunks, sum_keys
+from forecast.attention._chunks import map_chunks, scan_chunks
 from forecast.attention._costs import Cost, Costs, Head
 from forecast.attention._masks import Mask, allowed_pairs, masked_keys, zero_pairs
+from forecast.attention._recompute import State
+from forecast.attention._sums import causal_sums, divide, sum_keys, zero_sums
 from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
 
 # Key features are multiplied by e^KEY_EXPONENT, which cancels: float32 then holds keys from `LOWEST_KEY` to above 10⁴.
@@ -47,15 +49,10 @@ class LinearAttention(Attention):
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
             if self.causal:
-                sums = causal_sums(_query_features, _key_features, query, key, value, mask)
-                return concatenate_chunks((divide(*both) for both in sums), query.shape[2])
-            state, total = sum_keys(_key_features, key, value, mask)  # φ(K)ᵀV (B, H, E, V), Σφ(K) (B, H, E, 1)
-
-            def mix(queries: Tensor) -> Tensor:
-                features = _query_features(queries)
-                return divide(features @ state, features @ total)
-
-            return map_chunks(mix, query)
+                start = zero_sums(key, value, at_least_float32(value))
+                return scan_chunks(_causal_step, start, query, key, value, masked_keys(mask))
+            sums = sum_keys(_key_features, key, value, mask)  # φ(K)ᵀV (B, H, E, V), Σφ(K) (B, H, E, 1)
+            return map_chunks(_mix, sums, query)
 
     def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
@@ -67,6 +64,19 @@ class LinearAttention(Attention):
     def operations(cls, head: Head, **arguments: Any) -> float:
         products = 2 * (head.queries + head.keys) * head.width * head.value_width  # φ(K)ᵀV, and φ(Q) times it
         return products + (2 * head.queries + head.keys) * head.width  # Σφ(K), and φ(Q) times it
+
+
+def _mix(queries: Tensor, state: Tensor, total: Tensor) -> Tensor:
+    features = _query_features(queries)
+    return divide(features @ state, features @ total)
+
+
+def _causal_step(
+    sums: State, queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None
+) -> tuple[State, Tensor]:
+    features = _query_features(queries)
+    output, weight, *sums = causal_sums(features, _key_features(keys, hidden), values.to(features.dtype), *sums)
+    return tuple(sums), divide(output, weight)
 
 
 # φ(x) = max(x, 0) + exp(min(x, 0)) equals elu(x) + 1 without cancellation, which gives 0 below -6 in bfloat16.

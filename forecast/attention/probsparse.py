@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from forecast.attention._chunks import chunked_batch
 from forecast.attention._costs import Cost, Costs, Head
 from forecast.attention._masks import Mask
 from forecast.attention._sampling import (
@@ -135,7 +134,12 @@ class ProbSparseAttention(SparseQueries):
         """Return M of each query for the sample that `sample` returns, shape (B, H, L), at least float32."""
         heads, length, width = query.shape[1:]
         shared = positions.shape[1] == 1
-        row_elements = chunked_batch(query) * heads * positions.shape[2] * (1 if shared else width)
+        row_elements = (
+            (1 if torch.compiler.is_exporting() else query.shape[0])
+            * heads
+            * positions.shape[2]
+            * (1 if shared else width)
+        )
         size = max(1, (CHUNK_ELEMENTS_CPU if query.device.type == "cpu" else CHUNK_ELEMENTS) // row_elements)
         num_keys: int | Tensor = key.shape[2] if mask is None else mask.sum(dim=1)[:, None, None]
         dtype = at_least_float32(query)

@@ -1,16 +1,17 @@
 """Taylor attention: the first two terms of the softmax's exponential, so that keys and values are summed once."""
 
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from forecast.attention._chunks import causal_sums, concatenate_chunks, map_chunks, sum_keys
+from forecast.attention._chunks import map_chunks, scan_chunks, sum_chunks
 from forecast.attention._costs import Cost, Costs, Head
-from forecast.attention._masks import Mask, allowed_pairs, zero_pairs
+from forecast.attention._masks import Mask, allowed_pairs, masked_keys, zero_pairs
+from forecast.attention._recompute import State
+from forecast.attention._sums import causal_sums, zero_sums
 from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
-from forecast.attention.mean import mean_of_values, mean_weights
+from forecast.attention.mean import mean_weights
 
 # Below this mean weight, rounding in float32 dominates the weights of a row.
 SMALLEST_MEAN_WEIGHT = 1e-4
@@ -49,23 +50,22 @@ class TaylorAttention(Attention):
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
-            value = value.to(at_least_float32(value))
+            dtype, hidden = at_least_float32(value), masked_keys(mask)
             if self.causal:
-                return concatenate_chunks(_mix_causal(query, key, value, mask), query.shape[2])
-            mean = mean_of_values(value, mask, 1, False)  # (B, H, 1, V)
+                return scan_chunks(_causal_step, _start(key, value, dtype), query, key, value, hidden)
+            state, total, values = sum_chunks(_sum, key, value)
             count = key.shape[2] if mask is None else mask.sum(dim=1)[:, None, None, None]
-            state, total = sum_keys(_unit_keys, key, value, mask)  # K'ᵀV (B, H, E, V), ΣK' (B, H, E, 1)
-            state = state - total * mean
+            mean = values / (count if mask is None else count.clamp_min(1))  # (B, H, 1, V)
 
-            def mix(queries: Tensor) -> Tensor:
+            def mix(queries: Tensor, mean: Tensor, state: Tensor, total: Tensor) -> Tensor:
                 unit = _unit(queries)
                 return mean + _divide(unit @ state, unit @ total, count)
 
-            return map_chunks(mix, query)
+            return map_chunks(mix, (mean, state - total * mean, total), query)
 
     def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
-            weights = 1 + _unit(query) @ _unit_keys(key).transpose(-1, -2)
+            weights = 1 + _unit(query) @ _unit(key).transpose(-1, -2)
             allowed = allowed_pairs(query, key, mask, self.causal)
             allowed = torch.ones_like(weights, dtype=torch.bool) if allowed is None else allowed.expand_as(weights)
             weights = zero_pairs(weights, allowed)
@@ -80,15 +80,31 @@ class TaylorAttention(Attention):
         return products + key_sums + (head.queries + head.keys) * head.value_width  # ΣV
 
 
-def _mix_causal(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Iterator[Tensor]:
-    mean = mean_of_values(value, mask, query.shape[2], True)
-    allowed = torch.ones_like(key[:1, 0, :, 0], dtype=torch.bool) if mask is None else mask
-    count = allowed.cumsum(dim=1)[:, None, :, None]
-    start = 0
-    for products, total in causal_sums(_unit, _unit_keys, query, key, value, mask):
-        here = slice(start, start + products.shape[2])
-        start = here.stop
-        yield mean[:, :, here] + _divide(products - total * mean[:, :, here], total, count[:, :, here])
+def _sum(keys: Tensor, values: Tensor) -> State:
+    """Return K'ᵀV, shape (B, H, E, V), ΣK', shape (B, H, E, 1), and ΣV, shape (B, H, 1, V)."""
+    units = _unit(keys).transpose(-1, -2)  # hidden keys are zero and stay zero
+    values = values.to(units.dtype)
+    return units @ values, units.sum(dim=-1, keepdim=True), values.sum(dim=2, keepdim=True)
+
+
+def _start(key: Tensor, value: Tensor, dtype: torch.dtype) -> State:
+    """Return the state before the first position: the sums of `_sum`, and the count of allowed keys (B, 1, 1, 1)."""
+    values = value.new_zeros((*value.shape[:2], 1, value.shape[3]), dtype=dtype)
+    return *zero_sums(key, value, dtype), values, key.new_zeros((key.shape[0], 1, 1, 1), dtype=torch.int64)
+
+
+def _causal_step(
+    sums: State, queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None
+) -> tuple[State, Tensor]:
+    state, total, value_sum, count = sums
+    units, values = _unit(queries), values.to(value_sum.dtype)
+    value_sums = values.cumsum(dim=2) + value_sum
+    allowed = torch.ones_like(keys[:, :1, :, :1], dtype=torch.bool) if hidden is None else ~hidden
+    counts = allowed.cumsum(dim=2) + count  # (B, 1, n, 1)
+    mean = value_sums / counts.clamp_min(1)
+    output, weight, state, total = causal_sums(units, _unit(keys), values, state, total)
+    after = (state, total, value_sums[:, :, -1:], counts[:, :, -1:])
+    return after, mean + _divide(output - weight * mean, weight, counts)
 
 
 def _unit(vectors: Tensor) -> Tensor:
@@ -96,10 +112,6 @@ def _unit(vectors: Tensor) -> Tensor:
     length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     unit: Tensor = vectors / length.where(length > SMALLEST_LENGTH, torch.inf)
     return unit
-
-
-def _unit_keys(key: Tensor, hidden: Tensor | None = None) -> Tensor:
-    return _unit(key)  # hidden keys are zero and stay zero
 
 
 def _divide(products: Tensor, total: Tensor, count: Tensor | int) -> Tensor:
