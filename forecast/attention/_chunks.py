@@ -6,18 +6,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from forecast.attention._recompute import Scan, Sequences, State, Step, length_of, results_of
+from forecast.attention._recompute import Scan, Sequences, State, Step, is_transformed, length_of, results_of
 
 # Least and largest number of positions per block of a causal form.
 BLOCK_LENGTH = 64
 LONGEST_BLOCK = 512
 
-# Blocks per chunk, at least: the state before each chunk is stored for the backward pass.
+# Blocks per chunk in training, at least: the state before each chunk is stored for the backward pass.
 LEAST_BLOCKS = 2
 
 # Elements of one tensor in a chunk of several blocks. On a CPU a chunk should fit the cache: allocating memory costs
 # more than the arithmetic. A GPU needs few launches.
-CHUNK_ELEMENTS_CPU = 2**18
+CHUNK_ELEMENTS_CPU = 2**17
 CHUNK_ELEMENTS = 2**23
 
 
@@ -29,18 +29,23 @@ def block_length(width: int) -> int:
     return min(LONGEST_BLOCK, max(BLOCK_LENGTH, 1 << (width - 1).bit_length()))
 
 
-def chunk_length(*sequences: Tensor | None) -> int:
+def chunk_length(sequences: Sequences, recorded: bool, parts: int = 1) -> int:
     """Return the positions per chunk, a multiple of the block length; see `CHUNK_ELEMENTS_CPU`."""
     tensors = [x for x in sequences if x is not None and x.is_floating_point()]
     elements = CHUNK_ELEMENTS_CPU if tensors[0].device.type == "cpu" else CHUNK_ELEMENTS
     batch, heads = tensors[0].shape[:2]
     width = max(x.shape[3] for x in tensors)
     block = block_length(width)
-    return block * max(LEAST_BLOCKS, elements // max(1, batch * heads * width * block))
+    return block * max(LEAST_BLOCKS if recorded else 1, elements // max(1, parts * batch * heads * width * block))
 
 
-def map_chunks(function: Callable[..., Tensor], constants: State, query: Tensor) -> Tensor:
-    """Return `function(queries, *constants)` for queries (B, H, L, E) in chunks, shape (B, H, L, V)."""
+def map_chunks(function: Callable[..., Tensor], constants: State, query: Tensor, *, recompute: bool = True) -> Tensor:
+    """Return `function(queries, *constants)` for queries (B, H, L, E) in chunks, shape (B, H, L, V).
+
+    Without `recompute`, the backward pass stores all that `function` needs.
+    """
+    if not recompute and _is_recorded(query, *constants):
+        return function(query, *constants)
 
     def step(state: State, queries: Tensor) -> tuple[State, Tensor]:
         return state, function(queries, *state)
@@ -58,25 +63,27 @@ def sum_chunks(function: Callable[..., State], *sequences: Tensor | None) -> Sta
     return _run(step, (), sequences)
 
 
-def scan_chunks(step: Step, state: State, *sequences: Tensor | None) -> Tensor:
-    """Return the outputs of all steps, joined along axis 2, shape (B, H, N, V)."""
-    (output,) = _run(step, state, sequences)
+def scan_chunks(step: Step, state: State, *sequences: Tensor | None, parts: int = 1) -> Tensor:
+    """Return the outputs of all steps, joined along axis 2, shape (B, H, N, V).
+
+    Chunks of a step that holds many tensors are shorter by the factor `parts`.
+    """
+    (output,) = _run(step, state, sequences, parts)
     return output.contiguous()  # a single causal chunk may be a slice of padded blocks
 
 
-def _run(step: Step, state: State, sequences: Sequences) -> tuple[Tensor, ...]:
+def _run(step: Step, state: State, sequences: Sequences, parts: int = 1) -> tuple[Tensor, ...]:
     if torch.compiler.is_compiling():  # one chunk: the graph does not depend on the length
         return results_of(*step(state, *sequences))
-    scan = Scan(step, chunk_length(*sequences), len(state))
-    recorded = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (*state, *sequences))
-    if not recorded or scan.size >= length_of(sequences) or _is_transformed():
+    recorded = _is_recorded(*state, *sequences)
+    scan = Scan(step, chunk_length(sequences, recorded, parts), len(state))
+    if not recorded or scan.size >= length_of(sequences) or is_transformed():
         return scan.run(state, sequences)
     return scan.run_recomputed(state, sequences)
 
 
-def _is_transformed() -> bool:
-    """Return whether torch.func or forward-mode differentiation is active."""
-    return bool(torch._C._are_functorch_transforms_active()) or torch.autograd.forward_ad._current_level >= 0
+def _is_recorded(*tensors: Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
 
 
 def in_blocks(tensor: Tensor, size: int, fill: float = 0.0) -> Tensor:

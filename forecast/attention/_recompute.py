@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from forecast.attention._kernels import recomputing
 from forecast.attention.base import full_precision
 
 # What a step hands on to the next one.
@@ -49,6 +50,11 @@ class Scan:
         """Yield the first position of each chunk, and the chunk of each sequence."""
         for start in range(0, length_of(sequences), self.size):
             yield start, [None if x is None else x[:, :, start : start + self.size] for x in sequences]
+
+
+def is_transformed() -> bool:
+    """Return whether torch.func or forward-mode differentiation is active, which hand-written passes do not support."""
+    return bool(torch._C._are_functorch_transforms_active()) or torch.autograd.forward_ad._current_level >= 0
 
 
 def length_of(sequences: Sequences) -> int:
@@ -109,7 +115,7 @@ class _Recomputed(torch.autograd.Function):
         tensors, stored = context.saved_tensors[: len(needed)], iter(context.saved_tensors[len(needed) :])
         given = next(gradient for gradient in gradients if gradient is not None)
         with full_precision(given):
-            if torch.is_grad_enabled():  # create_graph=True
+            if torch.is_grad_enabled() or is_transformed():  # create_graph=True, or vmap
                 return None, *_differentiable_gradients(scan, tensors, needed, gradients)
             states = [tensors[: scan.count], *([next(stored) for _ in range(n)] for n in context.counts[1:])]
             after, above = (None, gradients[0]) if context.has_output else (gradients, None)
@@ -146,7 +152,7 @@ def _gradients(
     ]
     for (start, chunk), before in reversed(list(zip(scan.chunks(sequences), states, strict=True))):
         wanted = needed[: scan.count] if start == 0 else [x.is_floating_point() for x in before]
-        with torch.enable_grad():
+        with torch.enable_grad(), recomputing():
             state = [x.detach().requires_grad_(is_wanted) for x, is_wanted in zip(before, wanted, strict=True)]
             leaves = [
                 None if x is None else x.detach().requires_grad_(y is not None)
@@ -157,7 +163,7 @@ def _gradients(
         inputs = [x for x in (*state, *leaves) if x is not None and x.requires_grad]
         found = iter(_grad((*results, output), inputs, (*(after or [None] * len(results)), here)))
         after = [next(found) if x.requires_grad else None for x in state]
-        for y, x in zip(whole, leaves, strict=True):
+        for y in whole:
             if y is not None:
                 gradient = next(found)
                 part = y[:, :, start : start + scan.size]

@@ -1,15 +1,15 @@
 """A running softmax of the keys for each feature, in blocks, and the means of the values that it weights."""
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from forecast.attention._chunks import block_length, in_blocks, out_of_blocks, scan_chunks
+from forecast.attention._chunks import block_length, in_blocks, out_of_blocks
 from forecast.attention._masks import Mask, masked_keys
 from forecast.attention._recompute import State
+from forecast.attention._sums import sum_keys
 from forecast.attention.base import at_least_float32
 
 # Maps queries (B, H, blocks, n, E), and the logarithms of Σ_{j≤i} exp(k_j) of the same shape, to features.
@@ -19,13 +19,22 @@ QueryFeatures = Callable[[Tensor, Tensor], Tensor]
 GROUP = 32
 
 
-def running_softmax(features: QueryFeatures, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
-    """Return Σ_e f(q_i)_e Σ_{j≤i} exp(k_je) v_j / Σ_{j≤i} exp(k_je), shape (B, H, L, V); see `softmax_step`."""
+def softmax_means(key: Tensor, value: Tensor, mask: Mask) -> tuple[Tensor, Tensor]:
+    """Return Σ_j exp(k_je) v_j / Σ_j exp(k_je), (B, H, E, V), and the logarithms of the divisors, (B, H, 1, E).
 
-    def step(state: State, *chunk: Any) -> tuple[State, Tensor]:
-        return softmax_step(features, state, *chunk)
+    If all keys are masked, the means are zeros.
+    """
+    dtype, hidden = at_least_float32(key), masked_keys(mask)
+    top = key.detach() if hidden is None else key.detach().masked_fill(hidden, torch.finfo(key.dtype).min)
+    top = top.amax(dim=2, keepdim=True).to(dtype)  # (B, H, 1, E)
 
-    return scan_chunks(step, first_state(key, value), query, key, value, masked_keys(mask))
+    def exponentials(keys: Tensor, hidden: Tensor | None) -> Tensor:
+        features = (keys.to(dtype) - top).exp_()
+        return features if hidden is None else features.masked_fill(hidden, 0)
+
+    state, total = sum_keys(exponentials, key, value, mask)
+    total = total.where(total > 0, 1)
+    return state / total, total.log().mT + top
 
 
 def first_state(key: Tensor, value: Tensor) -> State:

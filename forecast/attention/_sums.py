@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from forecast.attention._chunks import block_length, in_blocks, out_of_blocks, sum_chunks
+from forecast.attention._kernels import causal_products, last_product
 from forecast.attention._masks import Mask, masked_keys
 
 # Maps keys (B, H, n, E), and a mask of hidden keys (B, 1, n, 1) or None, to features.
@@ -17,7 +18,7 @@ def sum_keys(features: KeyFeatures, key: Tensor, value: Tensor, mask: Mask) -> t
 
     def add(keys: Tensor, values: Tensor, hidden: Tensor | None) -> tuple[Tensor, Tensor]:
         featured = features(keys, hidden).transpose(-1, -2)  # (B, H, E, n)
-        return featured @ values.to(featured.dtype), featured.sum(dim=-1, keepdim=True)
+        return last_product(featured, values.to(featured.dtype)), featured.sum(dim=-1, keepdim=True)
 
     state, total = sum_chunks(add, key, value, masked_keys(mask))
     return state, total
@@ -40,21 +41,6 @@ def causal_sums(
     """
     length = queries.shape[2]
     size = min(block_length(max(keys.shape[3], values.shape[3])), length)
-    queries, keys, values = (in_blocks(x, size) for x in (queries, keys, values))
-    products = (queries @ keys.transpose(-1, -2)).tril_()  # (B, H, blocks, size, size)
-    states, state = _before(state, keys.transpose(-1, -2) @ values)
-    totals, total = _before(total, keys.sum(dim=3).unsqueeze(-1))
-    output = products @ values + queries @ states
-    weight = products.sum(dim=-1, keepdim=True) + queries @ totals
+    blocks = (in_blocks(x, size) for x in (queries, keys, values))
+    output, weight, state, total = causal_products(*blocks, state, total)
     return out_of_blocks(output, length), out_of_blocks(weight, length), state, total
-
-
-def _before(carried: Tensor, added: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the sum before each block, axis 2 of `added`, and the sum after the last."""
-    after = added.cumsum(dim=2) + carried.unsqueeze(2)
-    return torch.cat([carried.unsqueeze(2), after[:, :, :-1]], dim=2), after[:, :, -1]
-
-
-def divide(output: Tensor, total: Tensor) -> Tensor:
-    """Divide by the sum of the weights; return zeros where the sum is zero."""
-    return output / total.where(total >= torch.finfo(total.dtype).tiny, 1)

@@ -7,13 +7,14 @@ from torch import Tensor
 
 from forecast.attention._chunks import map_chunks
 from forecast.attention._costs import Cost, Costs, Head
-from forecast.attention._masks import Mask, allowed_pairs, masked_keys
-from forecast.attention._running_softmax import running_softmax
-from forecast.attention._sums import sum_keys
-from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
+from forecast.attention._masks import Mask, allowed_pairs, zero_masked
+from forecast.attention._recompute import State
+from forecast.attention._recurrent import RecurrentAttention
+from forecast.attention._running_softmax import first_state, softmax_means, softmax_step
+from forecast.attention.base import CausalAbility, at_least_float32, full_precision
 
 
-class EfficientAttention(Attention):
+class EfficientAttention(RecurrentAttention):
     """Softmax of the query over features times E weighted means of the values, one per feature of the key.
 
     Equation: σ_features(Q) (σ_positions(K)ᵀ V). The causal form has a running softmax for each feature:
@@ -35,15 +36,48 @@ class EfficientAttention(Attention):
     """
 
     causal_ability: ClassVar[CausalAbility] = "strict"
+    chunk_parts: ClassVar[int] = 2
     time_cost: ClassVar[Costs] = Cost(length=1, width=2)
     memory_cost: ClassVar[Costs] = {"": Cost(width=2), "causal": Cost(length=1, width=1)}
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
             if self.causal:
-                return running_softmax(lambda queries, _: _over_features(queries), query, key, value, mask)
-            means = _means(key, value, mask)  # σ_positions(K)ᵀ V, (B, H, E, V)
-            return map_chunks(lambda queries, means: _over_features(queries) @ means, (means,), query)
+                return self.scan(query, key, value, mask)
+            context = self.global_context(key, value, mask)
+            # the features are stored for the backward pass: a second softmax would take longer than all the rest
+            return map_chunks(_mix, (context,), query, recompute=False)
+
+    def global_context(self, key: Tensor, value: Tensor, mask: Mask = None) -> Tensor:
+        """Return σ_positions(K)ᵀ V, the weighted mean of the values for each feature of the key.
+
+        Without causality the output of a query is a mean of its rows. In the causal form it is the context of the last
+        position.
+
+        Parameters
+        ----------
+        key
+            Shape (B, H, S, E).
+        value
+            Shape (B, H, S, V).
+        mask
+            Boolean, True where a key takes part, shape (B, S).
+
+        Returns
+        -------
+        Tensor
+            Shape (B, H, E, V), at least float32. Zeros for a batch row whose keys are all masked.
+        """
+        with full_precision(key):
+            return softmax_means(zero_masked(key, mask), zero_masked(value, mask), mask)[0]
+
+    def first_state(self, key: Tensor, value: Tensor) -> State:
+        return first_state(key, value)
+
+    def causal_step(
+        self, state: State, queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None
+    ) -> tuple[State, Tensor]:
+        return softmax_step(_features_of_block, state, queries, keys, values, hidden)
 
     def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
@@ -68,16 +102,9 @@ def _over_features(query: Tensor) -> Tensor:
     return query.softmax(dim=-1, dtype=at_least_float32(query))
 
 
-def _means(key: Tensor, value: Tensor, mask: Mask) -> Tensor:
-    """Return the weighted mean of the values per feature of the key, (B, H, E, V); zeros if all keys are masked."""
-    dtype = at_least_float32(key)
-    hidden = masked_keys(mask)
-    top = key.detach() if hidden is None else key.detach().masked_fill(hidden, torch.finfo(key.dtype).min)
-    top = top.amax(dim=2, keepdim=True).to(dtype)  # (B, H, 1, E)
+def _mix(queries: Tensor, context: Tensor) -> Tensor:
+    return _over_features(queries) @ context
 
-    def exponentials(keys: Tensor, hidden: Tensor | None) -> Tensor:
-        features = (keys.to(dtype) - top).exp_()
-        return features if hidden is None else features.masked_fill(hidden, 0)
 
-    state, total = sum_keys(exponentials, key, value, mask)
-    return state / total.where(total > 0, 1)
+def _features_of_block(queries: Tensor, _: Tensor) -> Tensor:
+    return _over_features(queries)

@@ -5,12 +5,15 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from forecast.attention._chunks import scan_chunks
 from forecast.attention._costs import Cost, Costs, Head
-from forecast.attention._masks import Mask, allowed_pairs, zero_pairs
-from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
+from forecast.attention._masks import Mask, allowed_pairs, masked_keys, zero_pairs
+from forecast.attention._recompute import State
+from forecast.attention._recurrent import RecurrentAttention
+from forecast.attention.base import CausalAbility, at_least_float32, full_precision
 
 
-class MeanAttention(Attention):
+class MeanAttention(RecurrentAttention):
     """Mean of the allowed values, the same for every query.
 
     Equation: Σ_j m_j v_j / Σ_j m_j with mask m. The causal form is the running mean, over j ≤ i for query i.
@@ -35,12 +38,23 @@ class MeanAttention(Attention):
     memory_cost: ClassVar[Costs] = {"": Cost(width=1), "causal": Cost(length=1, width=1)}
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
-        mean = mean_of_values(value, mask, query.shape[2], self.causal)
         if self.causal:
-            return mean
+            return self.scan(query, key, value, mask)
+        mean = mean_of_values(value, mask, query.shape[2])
         # Copied, so that the output may be written to. The heads of a query are adjacent in memory: merging them
         # needs no second copy.
         return mean.transpose(1, 2).contiguous().transpose(1, 2)
+
+    def scan(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
+        return running_mean(value, mask)  # query and key need no gradient
+
+    def first_state(self, key: Tensor, value: Tensor) -> State:
+        return first_sums(value)
+
+    def causal_step(
+        self, state: State, queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None
+    ) -> tuple[State, Tensor]:
+        return _mean_step(state, values, hidden)
 
     def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         return mean_weights(query, key, mask, self.causal)
@@ -55,23 +69,42 @@ class MeanAttention(Attention):
         return rows * head.value_width * (1 + backward)
 
 
-def mean_of_values(value: Tensor, mask: Mask, num_queries: int, causal: bool) -> Tensor:
-    """Return the mean of the allowed values for each query, shape (B, H, L, V), an expanded view unless causal.
+def mean_of_values(value: Tensor, mask: Mask, num_queries: int) -> Tensor:
+    """Return the mean of the allowed values for each query, an expanded view (B, H, L, V).
 
-    `value` (B, H, S, V) is zero where `mask` (B, S) is False. `num_queries` is L, equal to S if `causal`.
+    `value` (B, H, S, V) is zero where `mask` (B, S) is False.
     """
     length = value.shape[2]
     with full_precision(value):
-        if causal:
-            total = value.cumsum(dim=2, dtype=at_least_float32(value))
-            if mask is None:
-                count = torch.arange(1, length + 1, device=value.device)[:, None]
-            else:
-                count = mask.cumsum(dim=1).clamp_min(1)[:, None, :, None]
-            return (total / count).to(value.dtype)
         total = value.sum(dim=2, keepdim=True, dtype=at_least_float32(value))  # (B, H, 1, V)
         mean = total / (length if mask is None else mask.sum(dim=1).clamp_min(1)[:, None, None, None])
         return mean.to(value.dtype).expand(-1, -1, num_queries, -1)
+
+
+def running_mean(value: Tensor, mask: Mask) -> Tensor:
+    """Return the mean of the allowed values up to each position, shape (B, H, S, V), dtype of `value`."""
+    with full_precision(value):
+        return scan_chunks(_mean_step, first_sums(value), value, masked_keys(mask)).to(value.dtype)
+
+
+def first_sums(value: Tensor) -> State:
+    """Return the sum of no values, (B, H, 1, V), and their count, (B, 1, 1, 1)."""
+    total = value.new_zeros((*value.shape[:2], 1, value.shape[3]), dtype=at_least_float32(value))
+    return total, value.new_zeros((value.shape[0], 1, 1, 1), dtype=torch.int64)
+
+
+def running_sums(values: Tensor, hidden: Tensor | None, total: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sums of the values (B, H, n, V), and the counts of those not hidden, (B, 1, n, 1).
+
+    `total` and `count` are those of all earlier positions; see `first_sums`.
+    """
+    allowed = torch.ones_like(values[:, :1, :, :1], dtype=torch.bool) if hidden is None else ~hidden
+    return values.cumsum(dim=2, dtype=total.dtype) + total, allowed.cumsum(dim=2) + count
+
+
+def _mean_step(state: State, values: Tensor, hidden: Tensor | None) -> tuple[State, Tensor]:
+    sums, counts = running_sums(values, hidden, *state)
+    return (sums[:, :, -1:], counts[:, :, -1:]), sums / counts.clamp_min(1)
 
 
 def mean_weights(query: Tensor, key: Tensor, mask: Mask, causal: bool) -> Tensor:

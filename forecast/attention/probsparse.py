@@ -20,7 +20,7 @@ from forecast.attention._sampling import (
 )
 from forecast.attention.base import CausalAbility, SparseQueries, at_least_float32, full_precision
 from forecast.attention.full import fused_softmax, softmax_weights
-from forecast.attention.mean import mean_of_values, mean_weights
+from forecast.attention.mean import mean_of_values, mean_weights, running_mean
 
 # Elements of the scores in memory at a time; longer inputs are scored in chunks. On a CPU, chunks that fit the cache
 # are twice as fast; a GPU needs few launches.
@@ -79,7 +79,7 @@ class ProbSparseAttention(SparseQueries):
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         chosen = self.choose_active_queries(query, key, mask, query_mask)
-        output = mean_of_values(value, mask, query.shape[2], self.causal)
+        output = running_mean(value, mask) if self.causal else mean_of_values(value, mask, query.shape[2])
         allowed = self._allowed(chosen, mask, key.shape[2])
         rows = fused_softmax(take_rows(query, chosen), key, value, allowed)
         return self._scatter(output, rows, chosen, query_mask)
@@ -141,6 +141,8 @@ class ProbSparseAttention(SparseQueries):
             * (1 if shared else width)
         )
         size = max(1, (CHUNK_ELEMENTS_CPU if query.device.type == "cpu" else CHUNK_ELEMENTS) // row_elements)
+        if shared and torch.compiler.is_compiling():
+            size = length  # one chunk: the graph does not depend on the length
         num_keys: int | Tensor = key.shape[2] if mask is None else mask.sum(dim=1)[:, None, None]
         dtype = at_least_float32(query)
         measures = []

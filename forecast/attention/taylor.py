@@ -5,13 +5,15 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from forecast.attention._chunks import map_chunks, scan_chunks, sum_chunks
+from forecast.attention._chunks import map_chunks, sum_chunks
 from forecast.attention._costs import Cost, Costs, Head
-from forecast.attention._masks import Mask, allowed_pairs, masked_keys, zero_pairs
+from forecast.attention._kernels import last_product, unit
+from forecast.attention._masks import Mask, allowed_pairs, zero_pairs
 from forecast.attention._recompute import State
+from forecast.attention._recurrent import RecurrentAttention
 from forecast.attention._sums import causal_sums, zero_sums
-from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
-from forecast.attention.mean import mean_weights
+from forecast.attention.base import CausalAbility, at_least_float32, full_precision
+from forecast.attention.mean import mean_weights, running_sums
 
 # Below this mean weight, rounding in float32 dominates the weights of a row.
 SMALLEST_MEAN_WEIGHT = 1e-4
@@ -20,7 +22,7 @@ SMALLEST_MEAN_WEIGHT = 1e-4
 SMALLEST_LENGTH = 1e-12
 
 
-class TaylorAttention(Attention):
+class TaylorAttention(RecurrentAttention):
     """Weights 1 + q·k of query and key scaled to length 1; they are never negative.
 
     Equation: (ΣV + Q'(K'ᵀV)) / (S + Q' ΣK') with Q' = Q/‖Q‖ and K' = K/‖K‖. The causal form sums up to the query's
@@ -45,23 +47,40 @@ class TaylorAttention(Attention):
     """
 
     causal_ability: ClassVar[CausalAbility] = "strict"
+    chunk_parts: ClassVar[int] = 2
     time_cost: ClassVar[Costs] = Cost(length=1, width=2)
     memory_cost: ClassVar[Costs] = {"": Cost(width=2), "causal": Cost(length=1, width=1)}
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
-            dtype, hidden = at_least_float32(value), masked_keys(mask)
             if self.causal:
-                return scan_chunks(_causal_step, _start(key, value, dtype), query, key, value, hidden)
+                return self.scan(query, key, value, mask)
             state, total, values = sum_chunks(_sum, key, value)
             count = key.shape[2] if mask is None else mask.sum(dim=1)[:, None, None, None]
             mean = values / (count if mask is None else count.clamp_min(1))  # (B, H, 1, V)
 
             def mix(queries: Tensor, mean: Tensor, state: Tensor, total: Tensor) -> Tensor:
-                unit = _unit(queries)
-                return mean + _divide(unit @ state, unit @ total, count)
+                units = _unit(queries)
+                return mean + _divide(units @ state, units @ total, count)
 
             return map_chunks(mix, (mean, state - total * mean, total), query)
+
+    def first_state(self, key: Tensor, value: Tensor) -> State:
+        # K'ᵀV and ΣK', ΣV (B, H, 1, V), and the count of allowed keys (B, 1, 1, 1)
+        sums = zero_sums(key, value, dtype := at_least_float32(value))
+        values = value.new_zeros((*value.shape[:2], 1, value.shape[3]), dtype=dtype)
+        return *sums, values, key.new_zeros((key.shape[0], 1, 1, 1), dtype=torch.int64)
+
+    def causal_step(
+        self, state: State, queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None
+    ) -> tuple[State, Tensor]:
+        sums, total, value_sum, count = state
+        units, values = _unit(queries), values.to(value_sum.dtype)
+        value_sums, counts = running_sums(values, hidden, value_sum, count)
+        mean = value_sums / counts.clamp_min(1)
+        output, weight, sums, total = causal_sums(units, _unit(keys), values, sums, total)
+        after = (sums, total, value_sums[:, :, -1:], counts[:, :, -1:])
+        return after, mean + _divide(output - weight * mean, weight, counts)
 
     def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
@@ -84,34 +103,11 @@ def _sum(keys: Tensor, values: Tensor) -> State:
     """Return K'ᵀV, shape (B, H, E, V), ΣK', shape (B, H, E, 1), and ΣV, shape (B, H, 1, V)."""
     units = _unit(keys).transpose(-1, -2)  # hidden keys are zero and stay zero
     values = values.to(units.dtype)
-    return units @ values, units.sum(dim=-1, keepdim=True), values.sum(dim=2, keepdim=True)
-
-
-def _start(key: Tensor, value: Tensor, dtype: torch.dtype) -> State:
-    """Return the state before the first position: the sums of `_sum`, and the count of allowed keys (B, 1, 1, 1)."""
-    values = value.new_zeros((*value.shape[:2], 1, value.shape[3]), dtype=dtype)
-    return *zero_sums(key, value, dtype), values, key.new_zeros((key.shape[0], 1, 1, 1), dtype=torch.int64)
-
-
-def _causal_step(
-    sums: State, queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None
-) -> tuple[State, Tensor]:
-    state, total, value_sum, count = sums
-    units, values = _unit(queries), values.to(value_sum.dtype)
-    value_sums = values.cumsum(dim=2) + value_sum
-    allowed = torch.ones_like(keys[:, :1, :, :1], dtype=torch.bool) if hidden is None else ~hidden
-    counts = allowed.cumsum(dim=2) + count  # (B, 1, n, 1)
-    mean = value_sums / counts.clamp_min(1)
-    output, weight, state, total = causal_sums(units, _unit(keys), values, state, total)
-    after = (state, total, value_sums[:, :, -1:], counts[:, :, -1:])
-    return after, mean + _divide(output - weight * mean, weight, counts)
+    return last_product(units, values), units.sum(dim=-1, keepdim=True), values.sum(dim=2, keepdim=True)
 
 
 def _unit(vectors: Tensor) -> Tensor:
-    vectors = vectors.to(at_least_float32(vectors))
-    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    unit: Tensor = vectors / length.where(length > SMALLEST_LENGTH, torch.inf)
-    return unit
+    return unit(vectors.to(at_least_float32(vectors)), SMALLEST_LENGTH)
 
 
 def _divide(products: Tensor, total: Tensor, count: Tensor | int) -> Tensor:
