@@ -25,7 +25,7 @@ from forecast.common.errors import InputError
 from forecast.common.memory import peak_bytes
 from forecast.common.options import positive
 from forecast.common.tables import Row, Table
-from forecast.common.text import three_digits
+from forecast.common.text import heads_of, three_digits
 from forecast.common.timing import Spread, interleave, seconds_of
 
 MODULE = "benchmarks.studies.training"
@@ -145,7 +145,7 @@ def table_of(rows: Sequence[Row]) -> Table:
         cells.append(
             [f"{row['mechanism']}{', causal' * row['causal']}", *values, str(row["nodes"]), str(row["graphs"])]
         )
-    sizes = f"{first['length']:,} tokens, {first['heads']} × {first['head_dim']}"
+    sizes = f"{first['length']:,} tokens, {heads_of(first['heads'], first['head_dim'])}"
     both = " / ".join(labels)
     headings = ["attention", f"peak in tensors, {both}", f"ms, {both}", *["now / before"] * (BEFORE in labels)]
     headings += ["nodes", f"graphs of {len(GRAPH_LENGTHS)} lengths"]

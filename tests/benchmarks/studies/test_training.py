@@ -18,7 +18,7 @@ def test_the_command_measures_this_checkout_beside_another(tmp_path: Path, capsy
         assert row["peak_before"] == row["peak_now"]  # the same program
         assert float(row["lower"]) <= float(row["ratio"]) <= float(row["upper"])
         assert int(row["graphs"]) <= 3
-    assert "Training: 70 tokens, 1 × 8" in capsys.readouterr().out
+    assert "Training: 70 tokens, 1 head of 8" in capsys.readouterr().out
 
 
 def test_a_folder_without_the_program_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
