@@ -62,7 +62,7 @@ def test_lengths_per_query_are_used_or_refused_with_a_cure(case: Case) -> None:
     if case.causal:
         count = min(count, i + 1)
     alone = attention.attention_map(*inputs[:2], lengths=lengths)[1, :, i]
-    assert (alone[:, :count] != 0).all()
+    assert attention.local or (alone[:, :count] != 0).all()
     assert not alone[:, count:].any()
 
 
