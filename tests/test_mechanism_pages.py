@@ -76,8 +76,9 @@ def test_latex_is_kept_and_what_cannot_be_read_is_shown_as_it_is() -> None:
 def test_each_mechanism_has_a_page_with_equation_cost_map_and_docstring(name: str) -> None:
     convert = pytest.importorskip("latex2mathml.converter").convert
     page = HOOKS.pages()[f"reference/mechanisms/{name}.md"]()
-    (equation,) = re.findall(r"^\$\$\n(.*)\n\$\$$", page, re.MULTILINE)
-    for latex in [equation, *re.findall(r"(?<!\$)\$([^$\n]+)\$", page)]:
+    equations = re.findall(r"^\$\$\n(.*)\n\$\$$", page, re.MULTILINE)
+    assert len(equations) == ("Equation:" in str(attention.find(name).__doc__))
+    for latex in [*equations, *re.findall(r"(?<!\$)\$([^$\n]+)\$", page)]:
         assert not re.search(r"[ᵀ√Σσφ']", latex)
         assert "<math" in convert(latex)
     assert f"| `{name}` | O(" in page

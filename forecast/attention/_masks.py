@@ -36,6 +36,11 @@ def masked_keys(mask: Mask) -> Tensor | None:
     return None if mask is None else ~mask[:, None, :, None]
 
 
+def hidden_from_all(mask: Mask) -> Tensor | None:
+    """Return which keys a mask (B, S) or (B, L, S) hides from every query, shape (B, 1, S, 1)."""
+    return masked_keys(mask if mask is None or mask.ndim == 2 else mask.any(dim=1))
+
+
 def allowed_pairs(query: Tensor, key: Tensor, mask: Mask, causal: bool) -> Tensor | None:
     """Return which query may attend to which key, broadcastable to (B, H, L, S); None if all pairs are allowed."""
     allowed = None
@@ -99,8 +104,9 @@ def mask_from_lengths(lengths: Tensor, num_keys: int) -> Tensor:
     ----------
     lengths
         Number of valid keys, integers. Shape (B,), one per batch row, works with every mechanism. Shape (B, L), one
-        per query, needs a mechanism that accepts pair masks, such as `full`. A query with 0 keys gets zeros. A length
-        above S means all keys.
+        per query, needs a mechanism that accepts pair masks, such as `full`; `linear`, `taylor`, `efficient` and
+        `mean` take the lengths themselves, as `lengths` of their call. A query with 0 keys gets zeros. A length above S
+        means all keys.
     num_keys
         Number of keys S.
 

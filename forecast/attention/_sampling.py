@@ -12,7 +12,15 @@ _STEP_OF_QUERY = math.sqrt(2) - 1
 
 def log_count(factor: int, count: int) -> int:
     """Return factor·⌈ln count⌉, at least 1 and at most `count`."""
-    return min(max(factor * math.ceil(math.log(count)), 1), count)
+    return min(max(factor * _ceil_log(count), 1), count)
+
+
+def _ceil_log(count: int) -> int:
+    """Return ⌈ln count⌉, by comparison: a compiled graph holds for all lengths with the same result."""
+    logarithm = 0
+    while math.exp(logarithm) < count:
+        logarithm += 1
+    return logarithm
 
 
 def log_counts(factor: int, counts: Tensor) -> Tensor:

@@ -5,27 +5,36 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from forecast.attention._chunks import chunks, concatenate_chunks, map_chunks, running_softmax_sums, sum_keys
+from forecast.attention._chunks import map_chunks
 from forecast.attention._costs import Cost, Costs, Head
-from forecast.attention._masks import Mask, allowed_pairs, masked_keys
-from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
+from forecast.attention._masks import Mask, allowed_pairs, zero_masked
+from forecast.attention._recompute import State
+from forecast.attention._recurrent import RecurrentAttention
+from forecast.attention._running_softmax import first_state, scan_softmax, softmax_means, softmax_step
+from forecast.attention.base import CausalAbility, at_least_float32, full_precision
 
 
-class EfficientAttention(Attention):
+class EfficientAttention(RecurrentAttention):
     """Softmax of the query over features times E weighted means of the values, one per feature of the key.
 
     Equation: σ_features(Q) (σ_positions(K)ᵀ V). The causal form has a running softmax for each feature:
     Σ_{j≤i} exp(k_j) v_j / Σ_{j≤i} exp(k_j).
 
     Cost: time O(L E²); memory O(E²), or O(L E) if causal, without the output. The causal form works in blocks; see
-    `running_softmax_sums`.
+    `softmax_step`.
 
     Shapes: query (B, H, L, E), key (B, H, S, E), value (B, H, S, V), output (B, H, L, V).
 
+    Parameters
+    ----------
+    scale_query
+        Whether the softmax of the query is multiplied by E^(-1/2), as in a published implementation. The weights of a
+        query then sum to E^(-1/2). That implementation also normalizes the output of the layer:
+        `MultiHeadAttention(normalize_output=True)`.
+
     Notes
     -----
-    Differs from the paper in: the causal form, which the paper does not have. The authors' code also scales the query
-    by E^(-1/2) and normalizes the output of the layer; neither is part of the mechanism.
+    Differs from the paper in: the causal form and `scale_query`, which the paper does not have.
 
     References
     ----------
@@ -37,17 +46,55 @@ class EfficientAttention(Attention):
     memory_cost: ClassVar[Costs] = {"": Cost(width=2), "causal": Cost(length=1, width=1)}
     invariances = ("order of keys", "shift of keys")
 
+    def __init__(self, *, scale_query: bool = False, **from_the_layer: Any) -> None:
+        super().__init__(**from_the_layer)
+        self.scale_query = self.true_or_false("scale_query", scale_query)
+
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
             if self.causal:
-                sums = running_softmax_sums(_over_features, query, key, value, mask)
-                return concatenate_chunks(sums, query.shape[2])
-            means = _means(key, value, mask)  # σ_positions(K)ᵀ V, (B, H, E, V)
-            return map_chunks(lambda queries: _over_features(queries) @ means, query)
+                return self.scan(query, key, value, mask)
+            context = self.global_context(key, value, mask)
+            # stored for the backward pass: a second softmax would take longer than all the rest
+            return map_chunks(self._mix, (context,), query, recompute=False)
+
+    def global_context(self, key: Tensor, value: Tensor, mask: Mask = None) -> Tensor:
+        """Return σ_positions(K)ᵀ V, the weighted mean of the values for each feature of the key.
+
+        Without causality the output of a query is a mean of its rows. In the causal form it is the context of the last
+        position.
+
+        Parameters
+        ----------
+        key
+            Shape (B, H, S, E).
+        value
+            Shape (B, H, S, V).
+        mask
+            Boolean, True where a key takes part, shape (B, S).
+
+        Returns
+        -------
+        Tensor
+            Shape (B, H, E, V), at least float32. Zeros for a batch row whose keys are all masked.
+        """
+        with full_precision(key):
+            return softmax_means(zero_masked(key, mask), zero_masked(value, mask), mask)[0]
+
+    def scan(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
+        return scan_softmax(self._features_of_step, query, key, value, mask)
+
+    def first_state(self, key: Tensor, value: Tensor) -> State:
+        return first_state(key, value)
+
+    def causal_step(
+        self, state: State, queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None
+    ) -> tuple[State, Tensor]:
+        return softmax_step(self._features_of_step, state, queries, keys, values, hidden)
 
     def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
-            features = _over_features(query)
+            features = self._over_features(query)
             allowed = allowed_pairs(query, key, mask, self.causal)
             scores = key.to(features.dtype).transpose(-1, -2)  # (B, H, E, S)
             if allowed is None:
@@ -63,29 +110,22 @@ class EfficientAttention(Attention):
         products = 2 * (head.queries + head.keys) * head.width * head.value_width  # σ(K)ᵀV, and σ(Q) times it
         return products + (2 * head.queries + head.keys) * head.width
 
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, scale_query={self.scale_query}"
 
-def _over_features(query: Tensor) -> Tensor:
-    return query.softmax(dim=-1, dtype=at_least_float32(query))
+    def _over_features(self, query: Tensor) -> Tensor:
+        features = query.softmax(dim=-1, dtype=at_least_float32(query))
+        return features * self.head_dim**-0.5 if self.scale_query else features
 
+    def _mix(self, queries: Tensor, context: Tensor) -> Tensor:
+        return self._over_features(queries) @ context
 
-def _means(key: Tensor, value: Tensor, mask: Mask) -> Tensor:
-    """Return the weighted mean of the values per feature of the key, (B, H, E, V); zeros if all keys are masked."""
-    lowest, dtype = torch.finfo(key.dtype).min, at_least_float32(key)
-    tops = [
-        (keys if hidden is None else keys.masked_fill(hidden, lowest)).amax(dim=2, keepdim=True)
-        for keys, hidden in chunks(key.detach(), masked_keys(mask))
-    ]
-    top = torch.cat(tops, dim=2).amax(dim=2, keepdim=True).to(dtype)  # (B, H, 1, E)
-
-    def exponentials(keys: Tensor, hidden: Tensor | None) -> Tensor:
-        features = (keys.to(dtype) - top).exp_()
-        return features if hidden is None else features.masked_fill(hidden, 0)
-
-    state, total = sum_keys(exponentials, key, value, mask)
-    return state / total.where(total > 0, 1)
+    def _features_of_step(self, queries: Tensor, norms: Tensor, tops: Tensor) -> Tensor:
+        return self._over_features(queries)
 
 
-def formula(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor, **arguments: Any) -> Tensor:
+def formula(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor, scale_query: bool, **arguments: Any) -> Tensor:
     """Return the output in the plainest form, in float64; `forecast.check` compares the mechanism with it."""
+    features = query.softmax(dim=-1) * (query.shape[-1] ** -0.5 if scale_query else 1)
     scores = key.transpose(-1, -2)[:, :, None].masked_fill(~allowed[..., None, :], -torch.inf)  # (B, H, L, E, S)
-    return (query.softmax(dim=-1)[..., None, :] @ scores.softmax(dim=-1) @ value[:, :, None]).squeeze(-2)
+    return (features[..., None, :] @ scores.softmax(dim=-1) @ value[:, :, None]).squeeze(-2)

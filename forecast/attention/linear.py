@@ -1,39 +1,49 @@
 """Linear attention: a feature map instead of the softmax, so that keys and values are summed once."""
 
-import math
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from forecast.attention._chunks import causal_sums, concatenate_chunks, divide, map_chunks, sum_keys
+from forecast.attention._chunks import map_chunks
 from forecast.attention._costs import Cost, Costs, Head
-from forecast.attention._masks import Mask, allowed_pairs, masked_keys, zero_pairs
-from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
+from forecast.attention._features import MAPS, key_features, plain_features, query_features
+from forecast.attention._kernels import divide
+from forecast.attention._masks import Mask, allowed_pairs, hidden_from_all, zero_pairs
+from forecast.attention._recompute import State
+from forecast.attention._recurrent import RecurrentAttention
+from forecast.attention._running_softmax import first_state, scan_softmax, softmax_means, softmax_step
+from forecast.attention._sums import causal_sums, sum_keys, weighted_causal_sums, zero_sums
+from forecast.attention.base import CausalAbility, at_least_float32, full_precision
 
-# Key features are multiplied by e^KEY_EXPONENT, which cancels: float32 then holds keys from `LOWEST_KEY` to above 10⁴.
-# A constant, not the largest key, so that a later key never changes an earlier row.
-KEY_EXPONENT = 40.0
 
-# Lower keys are clamped to this value. Its feature, e⁻¹¹⁰, is not zero, so neither is any sum of weights.
-LOWEST_KEY = -110.0
+class LinearAttention(RecurrentAttention):
+    """Weights that are products of features of query and key.
 
+    Equation: φ(Q)(φ(K)ᵀV) / (φ(Q) Σφ(K)), or φ(Q)(φ(K)ᵀV) if not normalized. The causal form sums up to the query's
+    position.
 
-class LinearAttention(Attention):
-    """Weights that are products of positive features of query and key.
-
-    Equation: φ(Q)(φ(K)ᵀV) / (φ(Q) Σφ(K)) with φ(x) = elu(x) + 1. The causal form sums up to the query's position.
-
-    Cost: time O(L E²); memory O(E²), or O(L E) if causal, without the output. The causal form works in blocks of
-    `BLOCK_LENGTH`: products are masked within a block, sums are carried across blocks.
+    Cost: time O(L E²); memory O(E²), or O(L E) if causal, without the output. The causal form works in blocks, whose
+    length is near E: products are masked within a block, sums are carried across blocks. `step` carries on the causal
+    form with a state of E (V + 1) numbers for each head.
 
     Shapes: query (B, H, L, E), key (B, H, S, E), value (B, H, S, V), output (B, H, L, V).
 
+    Parameters
+    ----------
+    feature_map
+        φ, for each element: "elu": elu(x) + 1, "relu": max(x, 0), "softplus": ln(1 + eˣ), "exp": eˣ. If all weights of
+        a query are 0, which only "relu" allows, its output is zero.
+    normalize
+        Whether the weights of a query are divided by their sum. Without, the output grows with the number of keys, and
+        "exp" overflows in float32 where q·k is above 88.
+
     Notes
     -----
-    Differs from the paper in: keys below `LOWEST_KEY` are clamped, so that the output stays a weighted mean where the
-    features underflow in float32. Features of a query are divided by their maximum, those of the keys multiplied by a
-    constant; both factors cancel.
+    Differs from the paper in: keys below `LOWEST_KEY` are clamped with "elu" and "softplus", so that the output stays a
+    weighted mean where the features underflow in float32. Factors of the features that cancel keep other sizes in
+    range. With "exp", the sums of each feature are relative to its largest key, as in `softmax_step`. The paper has
+    "elu" only, normalized.
 
     References
     ----------
@@ -45,51 +55,107 @@ class LinearAttention(Attention):
     memory_cost: ClassVar[Costs] = {"": Cost(width=2), "causal": Cost(length=1, width=1)}
     invariances = ("order of keys",)
 
+    def __init__(self, *, feature_map: str = "elu", normalize: bool = True, **from_the_layer: Any) -> None:
+        super().__init__(**from_the_layer)
+        self.feature_map = self.one_of("feature_map", feature_map, (*MAPS, "exp"))
+        self.normalize = self.true_or_false("normalize", normalize)
+        self.weights_may_vanish = feature_map == "relu"
+
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
             if self.causal:
-                sums = causal_sums(_query_features, _key_features, query, key, value, mask)
-                return concatenate_chunks((divide(*both) for both in sums), query.shape[2])
-            state, total = sum_keys(_key_features, key, value, mask)  # φ(K)ᵀV (B, H, E, V), Σφ(K) (B, H, E, 1)
+                return self.scan(query, key, value, mask)
+            if self.feature_map == "exp":
+                return map_chunks(self._mix_means, softmax_means(key, value, mask), query)
+            sums = sum_keys(self._key_features, key, value, mask)  # φ(K)ᵀV (B, H, E, V), Σφ(K) (B, H, E, 1)
+            return map_chunks(self._mix, sums, query)
 
-            def mix(queries: Tensor) -> Tensor:
-                features = _query_features(queries)
-                return divide(features @ state, features @ total)
+    def scan(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
+        if self.feature_map == "exp":
+            return scan_softmax(self._exponential_features, query, key, value, mask)
+        return super().scan(query, key, value, mask)
 
-            return map_chunks(mix, query)
+    def first_state(self, key: Tensor, value: Tensor) -> State:
+        if self.feature_map == "exp":
+            return first_state(key, value)
+        sums, total = zero_sums(key, value, at_least_float32(value))  # φ(K)ᵀV and Σφ(K)
+        return (sums, total) if self.normalize else (sums,)
+
+    def causal_step(
+        self, state: State, queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None
+    ) -> tuple[State, Tensor]:
+        if self.feature_map == "exp":
+            return softmax_step(self._exponential_features, state, queries, keys, values, hidden)
+        features, key_features = self._query_features(queries), self._key_features(keys, hidden)
+        values = values.to(features.dtype)
+        if not self.normalize:
+            output, *sums = causal_sums(features, key_features, values, *state)
+            return tuple(sums), output
+        output, sum_, weight, total = weighted_causal_sums(features, key_features, values, *state)
+        return (sum_, total), divide(output, weight)
 
     def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
-            weights = _query_features(query) @ _key_features(key, masked_keys(mask)).transpose(-1, -2)
-            weights = zero_pairs(weights, allowed_pairs(query, key, mask, self.causal))
-            return divide(weights, weights.sum(dim=-1, keepdim=True))
+            allowed = allowed_pairs(query, key, mask, self.causal)
+            if self.feature_map == "exp":
+                return self._exponentials_of_pairs(query, key, allowed)
+            features = self._key_features(key, hidden_from_all(mask))
+            weights = zero_pairs(self._query_features(query) @ features.transpose(-1, -2), allowed)
+            return divide(weights, weights.sum(dim=-1, keepdim=True)) if self.normalize else weights
 
     @classmethod
     def operations(cls, head: Head, **arguments: Any) -> float:
         products = 2 * (head.queries + head.keys) * head.width * head.value_width  # φ(K)ᵀV, and φ(Q) times it
-        return products + (2 * head.queries + head.keys) * head.width  # Σφ(K), and φ(Q) times it
+        sums = (2 * head.queries + head.keys) * head.width  # Σφ(K), and φ(Q) times it
+        return products + sums * bool(arguments.get("normalize", True))
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, feature_map={self.feature_map}, normalize={self.normalize}"
+
+    def _query_features(self, query: Tensor) -> Tensor:
+        return query_features(self.feature_map, query) if self.normalize else plain_features(self.feature_map, query)
+
+    def _key_features(self, key: Tensor, hidden: Tensor | None) -> Tensor:
+        return (key_features if self.normalize else plain_features)(self.feature_map, key, hidden)
+
+    def _mix(self, queries: Tensor, state: Tensor, total: Tensor) -> Tensor:
+        features = self._query_features(queries)
+        return divide(features @ state, features @ total) if self.normalize else features @ state
+
+    def _mix_means(self, queries: Tensor, means: Tensor, logarithms: Tensor) -> Tensor:
+        return self._exponential_weights(queries, logarithms) @ means
+
+    def _exponential_features(self, queries: Tensor, norms: Tensor, tops: Tensor) -> Tensor:
+        return self._exponential_weights(queries, norms.log() + tops)
+
+    def _exponential_weights(self, queries: Tensor, logarithms: Tensor) -> Tensor:
+        """Return exp(q) Σexp(k) for each feature, normalized or not, where `logarithms` are those of Σexp(k)."""
+        exponents = queries + logarithms
+        return exponents.softmax(dim=-1) if self.normalize else exponents.exp()
+
+    def _exponentials_of_pairs(self, query: Tensor, key: Tensor, allowed: Tensor | None) -> Tensor:
+        dtype = at_least_float32(query)
+        query, key = query.to(dtype), key.to(dtype)
+        pairs = [query[..., e, None] + key[..., None, :, e] for e in range(query.shape[-1])]  # each (B, H, L, S)
+        exponents = pairs[0]
+        for pair in pairs[1:]:
+            exponents = torch.logaddexp(exponents, pair)
+        if not self.normalize:
+            return zero_pairs(exponents.exp(), allowed)
+        if allowed is not None:
+            exponents = exponents.masked_fill(~allowed, torch.finfo(dtype).min)
+        return zero_pairs(exponents.softmax(dim=-1), allowed)
 
 
-# φ(x) = max(x, 0) + exp(min(x, 0)) equals elu(x) + 1 without cancellation, which gives 0 below -6 in bfloat16.
-# The clamp also avoids the NaN gradient of an exponential that overflows in an unused branch.
-
-
-def _query_features(query: Tensor) -> Tensor:
-    query = query.to(at_least_float32(query))
-    # exp(x - max) keeps a row of small features from underflowing; the factor cancels
-    top = query.detach().amax(dim=-1, keepdim=True).clamp_(max=0)
-    return query.clamp(max=0).sub_(top).exp_() + query.relu()
-
-
-def _key_features(key: Tensor, hidden: Tensor | None) -> Tensor:
-    key = key.to(at_least_float32(key))
-    small = key.clamp(min=LOWEST_KEY, max=0.0).add_(KEY_EXPONENT).exp_()
-    features = torch.add(small, key.relu(), alpha=math.exp(KEY_EXPONENT))
-    return features if hidden is None else features.masked_fill_(hidden, 0)
-
-
-def formula(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor, **arguments: Any) -> Tensor:
+def formula(
+    query: Tensor, key: Tensor, value: Tensor, allowed: Tensor, feature_map: str, normalize: bool, **arguments: Any
+) -> Tensor:
     """Return the output in the plainest form, in float64; `forecast.check` compares the mechanism with it."""
-    query, key = (torch.where(x > 0, x + 1, x.clamp(max=0).exp()) for x in (query, key))
+    if feature_map == "elu":
+        query, key = (torch.where(x > 0, x + 1, x.clamp(max=0).exp()) for x in (query, key))
+    else:
+        function = {"relu": torch.relu, "softplus": torch.nn.functional.softplus, "exp": torch.exp}[feature_map]
+        query, key = function(query), function(key)
     weights = (query @ key.transpose(-1, -2)).masked_fill(~allowed, 0)
-    return weights @ value / weights.sum(dim=-1, keepdim=True)
+    total = weights.sum(dim=-1, keepdim=True)
+    return weights @ value / total.where(total > 0, 1) if normalize else weights @ value

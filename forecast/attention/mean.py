@@ -2,15 +2,17 @@
 
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 
 from forecast.attention._costs import Cost, Costs, Head
 from forecast.attention._masks import Mask, allowed_pairs, zero_pairs
-from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
+from forecast.attention._recompute import State
+from forecast.attention._recurrent import RecurrentAttention
+from forecast.attention._running_mean import first_sums, running_mean, running_sums
+from forecast.attention.base import CausalAbility, at_least_float32, full_precision
 
 
-class MeanAttention(Attention):
+class MeanAttention(RecurrentAttention):
     """Mean of the allowed values, the same for every query.
 
     Equation: Σ_j m_j v_j / Σ_j m_j with mask m. The causal form is the running mean, over j ≤ i for query i.
@@ -36,12 +38,24 @@ class MeanAttention(Attention):
     invariances = ("order of keys", "shift of keys", "scale of keys", "scale of queries")
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
-        mean = mean_of_values(value, mask, query.shape[2], self.causal)
         if self.causal:
-            return mean
+            return self.scan(query, key, value, mask)
+        mean = mean_of_values(value, mask, query.shape[2])
         # Copied, so that the output may be written to. The heads of a query are adjacent in memory: merging them
         # needs no second copy.
         return mean.transpose(1, 2).contiguous().transpose(1, 2)
+
+    def scan(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
+        return running_mean(value, mask)  # query and key need no gradient
+
+    def first_state(self, key: Tensor, value: Tensor) -> State:
+        return first_sums(value)
+
+    def causal_step(
+        self, state: State, queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None
+    ) -> tuple[State, Tensor]:
+        sums, counts = running_sums(values, hidden, *state)
+        return (sums[:, :, -1:], counts[:, :, -1:]), sums / counts.clamp_min(1)
 
     def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         return mean_weights(query, key, mask, self.causal)
@@ -56,20 +70,13 @@ class MeanAttention(Attention):
         return rows * head.value_width * (1 + backward)
 
 
-def mean_of_values(value: Tensor, mask: Mask, num_queries: int, causal: bool) -> Tensor:
-    """Return the mean of the allowed values for each query, shape (B, H, L, V), an expanded view unless causal.
+def mean_of_values(value: Tensor, mask: Mask, num_queries: int) -> Tensor:
+    """Return the mean of the allowed values for each query, an expanded view (B, H, L, V).
 
-    `value` (B, H, S, V) is zero where `mask` (B, S) is False. `num_queries` is L, equal to S if `causal`.
+    `value` (B, H, S, V) is zero where `mask` (B, S) is False.
     """
     length = value.shape[2]
     with full_precision(value):
-        if causal:
-            total = value.cumsum(dim=2, dtype=at_least_float32(value))
-            if mask is None:
-                count = torch.arange(1, length + 1, device=value.device)[:, None]
-            else:
-                count = mask.cumsum(dim=1).clamp_min(1)[:, None, :, None]
-            return (total / count).to(value.dtype)
         total = value.sum(dim=2, keepdim=True, dtype=at_least_float32(value))  # (B, H, 1, V)
         mean = total / (length if mask is None else mask.sum(dim=1).clamp_min(1)[:, None, None, None])
         return mean.to(value.dtype).expand(-1, -1, num_queries, -1)

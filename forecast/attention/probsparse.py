@@ -1,15 +1,15 @@
 """ProbSparse attention: softmax for a few active queries, the mean of the values for the others."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from forecast.attention._chunks import chunked_batch
 from forecast.attention._costs import Cost, Costs, Head
 from forecast.attention._masks import Mask, check_heads
+from forecast.attention._running_mean import running_mean
 from forecast.attention._sampling import (
     allowed_positions_of,
     fixed_fractions,
@@ -81,9 +81,11 @@ class ProbSparseAttention(SparseQueries):
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         chosen = self.choose_active_queries(query, key, mask, query_mask)
-        output = mean_of_values(value, mask, query.shape[2], self.causal)
         allowed = self._allowed(chosen, mask, key.shape[2])
         rows = fused_softmax(take_rows(query, chosen), key, value, allowed)
+        if self.causal and query_mask is None:
+            return running_mean(value, mask, rows, chosen)
+        output = running_mean(value, mask) if self.causal else mean_of_values(value, mask, query.shape[2])
         return self._scatter(output, rows, chosen, query_mask)
 
     def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
@@ -135,26 +137,42 @@ class ProbSparseAttention(SparseQueries):
         self, query: Tensor, key: Tensor, mask: Mask, positions: Tensor, valid: Tensor | None
     ) -> Tensor:
         """Return M of each query for the sample that `sample` returns, shape (B, H, L), at least float32."""
-        heads, length, width = query.shape[1:]
+        heads, width = query.shape[1], query.shape[3]
         shared = positions.shape[1] == 1
-        row_elements = chunked_batch(query) * heads * positions.shape[2] * (1 if shared else width)
+        batch = 1 if torch.compiler.is_exporting() else query.shape[0]  # an exported graph serves any batch
+        row_elements = batch * heads * positions.shape[2] * (1 if shared else width)
         size = max(1, (CHUNK_ELEMENTS_CPU if query.device.type == "cpu" else CHUNK_ELEMENTS) // row_elements)
         num_keys: int | Tensor = key.shape[2] if mask is None else mask.sum(dim=1)[:, None, None]
-        dtype = at_least_float32(query)
-        measures = []
         with full_precision(query):
-            sampled = (take_rows(key, positions) if shared else key.contiguous()).to(dtype)
-            for start in range(0, length, size):
-                chunk = query[:, :, start : start + size].to(dtype)
-                index = positions if shared else positions[:, start : start + size]
-                scores = chunk @ sampled.transpose(-1, -2) if shared else per_query_scores(chunk, sampled, index)
-                seen = valid
-                if self.causal:
-                    steps = torch.arange(start, start + chunk.shape[2], device=query.device)
-                    past = index <= steps[:, None]
-                    seen = past if valid is None else valid & past
-                measures.append(self._measure(scores, seen, num_keys))
-        return torch.cat(measures, dim=2)
+            sampled = (take_rows(key, positions) if shared else key.contiguous()).to(at_least_float32(query))
+            rest = sampled, positions, valid, num_keys
+            if shared and torch.compiler.is_compiling():  # the graph does not depend on the length
+                return self._measure_from(0, query, *rest)
+            parts = [self._measure_from(start, part, *rest) for start, part in _parts(query, size)]
+        return torch.cat(parts, dim=2)
+
+    def _measure_from(
+        self,
+        start: int,
+        query: Tensor,
+        sampled: Tensor,
+        positions: Tensor,
+        valid: Tensor | None,
+        num_keys: int | Tensor,
+    ) -> Tensor:
+        """Return M of the queries (B, H, n, E), the first at position `start`, for keys or samples of `sampled`."""
+        query = query.to(sampled.dtype)
+        if positions.shape[1] == 1:
+            scores = query @ sampled.transpose(-1, -2)
+        else:
+            positions = positions[:, start : start + query.shape[2]]
+            scores = per_query_scores(query, sampled, positions)
+        seen = valid
+        if self.causal:
+            steps = torch.arange(query.shape[2], device=query.device) + start
+            past = positions <= steps[:, None]
+            seen = past if valid is None else valid & past
+        return self._measure(scores, seen, num_keys)
 
     def _measure(self, scores: Tensor, seen: Tensor | None, num_keys: int | Tensor) -> Tensor:
         """Return M from scores (B, H, L, U); only those where `seen` (B or 1, L or 1, U) is True count."""
@@ -184,6 +202,12 @@ class ProbSparseAttention(SparseQueries):
             active = torch.arange(chosen.shape[2], device=chosen.device) < counts[:, None]
             rows = torch.where(active[:, None, :, None], rows, take_rows(output, chosen))
         return output.scatter(2, chosen[..., None].expand_as(rows), rows)
+
+
+def _parts(query: Tensor, size: int) -> Iterator[tuple[int, Tensor]]:
+    """Yield the first position and the queries of each part."""
+    for start in range(0, query.shape[2], size):
+        yield start, query[:, :, start : start + size]
 
 
 def formula(

@@ -1,16 +1,21 @@
 """Taylor attention: the first two terms of the softmax's exponential, so that keys and values are summed once."""
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from forecast.attention._chunks import causal_sums, concatenate_chunks, map_chunks, sum_keys
+from forecast.attention._chunks import map_chunks, sum_chunks
 from forecast.attention._costs import Cost, Costs, Head
+from forecast.attention._kernels import last_product, unit
 from forecast.attention._masks import Mask, allowed_pairs, zero_pairs
-from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
-from forecast.attention.mean import mean_of_values, mean_weights
+from forecast.attention._recompute import State
+from forecast.attention._recurrent import RecurrentAttention
+from forecast.attention._running_mean import first_sums, running_sums
+from forecast.attention._sums import weighted_causal_sums, zero_sums
+from forecast.attention.base import CausalAbility, at_least_float32, full_precision
+from forecast.attention.mean import mean_weights
 
 # Below this mean weight, rounding in float32 dominates the weights of a row.
 SMALLEST_MEAN_WEIGHT = 1e-4
@@ -19,7 +24,7 @@ SMALLEST_MEAN_WEIGHT = 1e-4
 SMALLEST_LENGTH = 1e-12
 
 
-class TaylorAttention(Attention):
+class TaylorAttention(RecurrentAttention):
     """Weights 1 + q·k of query and key scaled to length 1; they are never negative.
 
     Equation: (ΣV + Q'(K'ᵀV)) / (S + Q' ΣK') with Q' = Q/‖Q‖ and K' = K/‖K‖. The causal form sums up to the query's
@@ -50,23 +55,33 @@ class TaylorAttention(Attention):
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
-            value = value.to(at_least_float32(value))
             if self.causal:
-                return concatenate_chunks(_mix_causal(query, key, value, mask), query.shape[2])
-            mean = mean_of_values(value, mask, 1, False)  # (B, H, 1, V)
-            count = key.shape[2] if mask is None else mask.sum(dim=1)[:, None, None, None]
-            state, total = sum_keys(_unit_keys, key, value, mask)  # K'ᵀV (B, H, E, V), ΣK' (B, H, E, 1)
-            state = state - total * mean
+                return self.scan(query, key, value, mask)
+            state, total, values = sum_chunks(_sum, key, value)
+            count: Tensor | int = key.shape[2]
+            if mask is not None:
+                count = mask.sum(dim=1).clamp_min(1)[:, None, None, None]  # without a key, all sums are 0
+            mean = values / count  # (B, H, 1, V)
+            return map_chunks(partial(_mix, count), (mean, state - total * mean, total), query)
 
-            def mix(queries: Tensor) -> Tensor:
-                unit = _unit(queries)
-                return mean + _divide(unit @ state, unit @ total, count)
+    def first_state(self, key: Tensor, value: Tensor) -> State:
+        # K'ᵀV and ΣK', ΣV (B, H, 1, V), and the count of allowed keys (B, 1, 1, 1)
+        return *zero_sums(key, value, at_least_float32(value)), *first_sums(value)
 
-            return map_chunks(mix, query)
+    def causal_step(
+        self, state: State, queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None
+    ) -> tuple[State, Tensor]:
+        sums, total, value_sum, count = state
+        units, values = _unit(queries), values.to(value_sum.dtype)
+        value_sums, counts = running_sums(values, hidden, value_sum, count)
+        mean = value_sums / counts.clamp_min(1)
+        output, sums, weight, total = weighted_causal_sums(units, _unit(keys), values, sums, total)
+        after = (sums, total, value_sums[:, :, -1:], counts[:, :, -1:])
+        return after, mean + _divide(output - weight * mean, weight, counts)
 
     def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         with full_precision(query):
-            weights = 1 + _unit(query) @ _unit_keys(key).transpose(-1, -2)
+            weights = 1 + _unit(query) @ _unit(key).transpose(-1, -2)
             allowed = allowed_pairs(query, key, mask, self.causal)
             allowed = torch.ones_like(weights, dtype=torch.bool) if allowed is None else allowed.expand_as(weights)
             weights = zero_pairs(weights, allowed)
@@ -81,26 +96,20 @@ class TaylorAttention(Attention):
         return products + key_sums + (head.queries + head.keys) * head.value_width  # ΣV
 
 
-def _mix_causal(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Iterator[Tensor]:
-    mean = mean_of_values(value, mask, query.shape[2], True)
-    allowed = torch.ones_like(key[:1, 0, :, 0], dtype=torch.bool) if mask is None else mask
-    count = allowed.cumsum(dim=1)[:, None, :, None]
-    start = 0
-    for products, total in causal_sums(_unit, _unit_keys, query, key, value, mask):
-        here = slice(start, start + products.shape[2])
-        start = here.stop
-        yield mean[:, :, here] + _divide(products - total * mean[:, :, here], total, count[:, :, here])
+def _mix(count: Tensor | int, queries: Tensor, mean: Tensor, state: Tensor, total: Tensor) -> Tensor:
+    units = _unit(queries)
+    return mean + _divide(units @ state, units @ total, count)
+
+
+def _sum(keys: Tensor, values: Tensor) -> State:
+    """Return K'ᵀV, shape (B, H, E, V), ΣK', shape (B, H, E, 1), and ΣV, shape (B, H, 1, V)."""
+    units = _unit(keys).transpose(-1, -2)  # hidden keys are zero and stay zero
+    values = values.to(units.dtype)
+    return last_product(units, values), units.sum(dim=-1, keepdim=True), values.sum(dim=2, keepdim=True)
 
 
 def _unit(vectors: Tensor) -> Tensor:
-    vectors = vectors.to(at_least_float32(vectors))
-    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    unit: Tensor = vectors / length.where(length > SMALLEST_LENGTH, torch.inf)
-    return unit
-
-
-def _unit_keys(key: Tensor, hidden: Tensor | None = None) -> Tensor:
-    return _unit(key)  # hidden keys are zero and stay zero
+    return unit(vectors.to(at_least_float32(vectors)), SMALLEST_LENGTH)
 
 
 def _divide(products: Tensor, total: Tensor, count: Tensor | int) -> Tensor:

@@ -42,6 +42,11 @@ class Candidate:
         return type(self.build())
 
     @cached_property
+    def weights_may_vanish(self) -> bool:
+        """Whether the mechanism, with its arguments, may give a query no weight at all."""
+        return self.build().weights_may_vanish
+
+    @cached_property
     def formula(self) -> Formula | None:
         """Plain formula in its file; None if there is none. Raises InputError if it is not independent."""
         return read_formula(self.kind)

@@ -188,7 +188,7 @@ def far_keys(candidate: Candidate) -> float:
 
 def small_features(candidate: Candidate) -> float | None:
     """Stay a weighted mean with queries and keys of -20, whose features are near 0, in float32."""
-    if candidate.kind.weights_may_vanish:
+    if candidate.weights_may_vanish:
         return None
     return _extreme_error(candidate, _filled(-20.0), _filled(-20.0), torch.float32)
 
@@ -222,7 +222,7 @@ def _extreme_error(candidate: Candidate, query: Tensor, key: Tensor, dtype: torc
         exact, same = exact_copy(attention), exact_inputs(inputs)
         errors.append(relative_error(output, candidate.oracle(exact, same)))
         errors.append(0.0 if all_finite(gradients(output, inputs, attention)) else torch.inf)
-        if candidate.kind.weights_may_vanish:
+        if candidate.weights_may_vanish:
             continue
         if _row_sums_error(exact, *candidate.tensors(LENGTH, dtype=torch.float64)[:2]) <= SUMS_TO_ONE:
             errors.append(_row_sums_error(exact, *same[:2]))  # it must remain a weighted mean

@@ -102,7 +102,7 @@ def reach(candidate: Candidate) -> float | None:
     """Weigh every allowed key, or none 2,400 positions away if declared local (the value counts wrong keys)."""
     if candidate.kind.local:
         return float(sum(_far_weights(candidate, causal) for causal in candidate.forms))
-    if candidate.kind.weights_may_vanish:
+    if candidate.weights_may_vanish:
         return None
     return float(sum(_keys_without_weight(candidate, causal) for causal in candidate.forms))
 

@@ -75,7 +75,11 @@ def declared_table(candidates: Sequence[Candidate]) -> Table:
 def _limits(candidate: Candidate) -> str:
     """Return what a class declares not to promise, beside the columns of the table."""
     kind = candidate.kind
-    limits = {"local": kind.local, "weights may vanish": kind.weights_may_vanish, "heads differ": not kind.heads_alike}
+    limits = {
+        "local": kind.local,
+        "weights may vanish": candidate.weights_may_vanish,
+        "heads differ": not kind.heads_alike,
+    }
     return ", ".join(limit for limit, declared in limits.items() if declared) or "none"
 
 

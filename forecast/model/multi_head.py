@@ -27,6 +27,9 @@ class MultiHeadAttention(nn.Module):
         Width V of one head of the values; None: `head_dim`. The models use one width for all; this is for Python.
     bias
         Whether the four projections add a bias.
+    normalize_output
+        Whether a LayerNorm follows the last projection, as in a published form of efficient attention. The models have
+        their own LayerNorm around the layer; this is for Python.
 
     Raises
     ------
@@ -45,6 +48,7 @@ class MultiHeadAttention(nn.Module):
         *,
         value_head_dim: int | None = None,
         bias: bool = True,
+        normalize_output: bool = False,
     ) -> None:
         super().__init__()
         if head_dim is None and d_model % num_heads:
@@ -66,6 +70,7 @@ class MultiHeadAttention(nn.Module):
         self.key_projection = nn.Linear(d_model, width, bias=bias)
         self.value_projection = nn.Linear(d_model, value_width, bias=bias)
         self.output_projection = nn.Linear(value_width, d_model, bias=bias)
+        self.output_norm = nn.LayerNorm(d_model) if normalize_output else None
 
     def forward(
         self,
@@ -84,7 +89,7 @@ class MultiHeadAttention(nn.Module):
         if query is key and key is value and mask is None and query_mask is None:
             projections = self.query_projection, self.key_projection, self.value_projection, self.output_projection
             if (attended := attend_from_tokens(query, self.attention, projections)) is not None:
-                return attended
+                return self._normalized(attended)
         mask = without_padded_queries(mask, query_mask)
         # Masked before the projections as well: NaN in padding would give their weights NaN gradients.
         query, key, value = zero_masked(query, query_mask), zero_masked(key, mask), zero_masked(value, mask)
@@ -96,8 +101,10 @@ class MultiHeadAttention(nn.Module):
             query_mask,
         )
         merged = heads.transpose(1, 2).flatten(2)  # (B, H, L, V) → (B, L, H·V)
-        output: Tensor = self.output_projection(merged)
-        return output
+        return self._normalized(self.output_projection(merged))
+
+    def _normalized(self, output: Tensor) -> Tensor:
+        return output if self.output_norm is None else self.output_norm(output)
 
     def _check(self, query: Tensor, key: Tensor, value: Tensor) -> None:
         for name, tensor, length in (("query", query, "L"), ("key", key, "S"), ("value", value, "S")):

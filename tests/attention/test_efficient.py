@@ -89,3 +89,41 @@ def test_the_causal_form_stores_no_state_per_position() -> None:
 def test_the_causal_output_is_contiguous(length: int) -> None:
     inputs = tensors(length=length)
     assert build("efficient", num_heads=2, head_dim=8, causal=True)(*inputs).is_contiguous()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_scaled_query_divides_output_and_map_by_the_root_of_the_width(causal: bool) -> None:
+    plain, scaled = (
+        build("efficient", num_heads=2, head_dim=16, causal=causal, scale_query=scale) for scale in (False, True)
+    )
+    query, key, value = tensors(length=40, width=16)
+    torch.testing.assert_close(scaled(query, key, value), plain(query, key, value) / 4)
+    torch.testing.assert_close(scaled.attention_map(query, key), plain.attention_map(query, key) / 4)
+
+
+def test_the_context_of_the_causal_form_is_that_of_the_last_position() -> None:
+    attention = build("efficient", num_heads=2, head_dim=8, causal=True)
+    query, key, value = tensors(length=70, value_width=5)
+    mask = prefix([70, 66], 70)
+    context = attention.global_context(key, value, mask)  # (B, H, E, V)
+    expected = attention(query, key, value, mask)[:, :, -1]
+    torch.testing.assert_close((query[:, :, -1:].softmax(dim=-1) @ context).squeeze(2), expected)
+
+
+@pytest.mark.parametrize("first", [0, 1, 70, 128, 199])
+@pytest.mark.parametrize("chunk", [1, 2**17])
+def test_rows_before_and_after_the_first_large_key_are_exact(
+    first: int, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_chunks, "CHUNK_ELEMENTS_CPU", chunk)
+    attention = build("efficient", num_heads=2, head_dim=8, causal=True)
+    query, key, value = (x.detach() for x in tensors(length=200, dtype=torch.float32))
+    key[:, :, first] += 200
+    key[0, 0, -1] = -300
+    inputs = [x.requires_grad_() for x in (query, key, value)]
+    exact = [x.detach().double().requires_grad_() for x in inputs]
+    mask = prefix([200, 150], 200)
+    output, expected = attention(*inputs, mask), attention.attention_map(*exact[:2], mask) @ exact[2]
+    torch.testing.assert_close(output.double(), expected, rtol=0, atol=1e-5)
+    found, right = gradients(output, *inputs), gradients(expected, *exact)
+    torch.testing.assert_close([x.double() for x in found], [*right], rtol=0, atol=1e-4)

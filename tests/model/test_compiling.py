@@ -76,8 +76,10 @@ def test_each_mechanism_compiles_to_one_graph_in_each_preset(
     model = build(preset, SIZES, mechanisms, **{**OPTIONS[preset], "dropout": 0.2, "encoder_layers": 1}).train()
     compiled = CompiledForward(model, CPU)
     results = []
+    # Causal efficient has another form when it is not compiled, whose rounding bfloat16 would magnify.
+    half = preset == "informer" and decoder != "efficient"
     for call in (model, compiled):
-        with torch.autocast("cpu", torch.bfloat16, enabled=preset == "informer"):
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
             results.append(step(call, model, *make_inputs(SIZES)))
     assert compiled.recompiles == 1  # of the whole: in more than one piece it would have been refused
     torch.testing.assert_close(results[1], results[0])

@@ -35,6 +35,10 @@ def loop_over_heads(heads: MultiHeadAttention, single: Attention, inputs: Sequen
             projected.append((x @ projection.weight[rows].T + rest)[:, None])
         outputs.append(single(*projected, mask)[:, 0])
     output: Tensor = heads.output_projection(torch.cat(outputs, dim=-1))
+    if heads.output_norm is not None:
+        norm = heads.output_norm
+        output = (output - output.mean(-1, True)) / (output.var(-1, False, keepdim=True) + norm.eps).sqrt()
+        output = output * norm.weight + norm.bias
     return output
 
 
@@ -45,6 +49,7 @@ def loop_over_heads(heads: MultiHeadAttention, single: Attention, inputs: Sequen
         (512, 2, 32, {}),
         (12, 3, 5, {"value_head_dim": 2}),
         (12, 3, 4, {"value_head_dim": 9, "bias": False}),
+        (12, 3, 4, {"normalize_output": True}),
     ],
 )
 @every_case
@@ -63,7 +68,10 @@ def test_all_heads_together_equal_a_loop_over_heads(
     torch.testing.assert_close(gradients(actual, *leaves), gradients(expected, *leaves))
 
 
-@pytest.mark.parametrize("options", [{"value_head_dim": 24}, {"bias": False}, {"value_head_dim": 7, "bias": False}])
+OPTIONS = [{"value_head_dim": 24}, {"bias": False}, {"value_head_dim": 7, "bias": False}, {"normalize_output": True}]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
 def test_the_kernel_for_few_queries_equals_a_loop_over_heads(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,204 @@
+"""Hand-written derivatives for the backward pass of a recomputed chunk; the plain form stands beside each.
+
+They are used inside `recomputing()` only: there, no gradient is differentiated again, and torch.func is not active.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_LOCAL = threading.local()  # backward passes may run in several threads
+
+
+@contextmanager
+def recomputing() -> Iterator[None]:
+    """Use the hand-written derivatives inside the context."""
+    before, _LOCAL.active = is_recomputing(), True
+    try:
+        yield
+    finally:
+        _LOCAL.active = before
+
+
+def is_recomputing() -> bool:
+    """Return whether `recomputing` is active in this thread."""
+    return getattr(_LOCAL, "active", False)
+
+
+def causal_products(queries: Tensor, keys: Tensor, values: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    """Return outputs (B, H, blocks, n, V), and the state after the last block.
+
+    `queries` and `keys` are features in blocks (B, H, blocks, n, E), `values` (B, H, blocks, n, V); `state` (B, H, E,
+    V) is the sum of keys times values before the first block.
+    """
+    if is_recomputing():
+        output, after, *_ = _CausalProducts.apply(queries, keys, values, state, None)  # type: ignore[no-untyped-call]
+        return output, after
+    states, after = _before(state, keys.mT @ values)
+    return (queries @ keys.mT).tril_() @ values + queries @ states, after
+
+
+def weighted_causal_products(
+    queries: Tensor, keys: Tensor, values: Tensor, state: Tensor, total: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return as `causal_products`, then the sums of the weights, (B, H, blocks, n, 1), and the sum of the keys.
+
+    `total` (B, H, E, 1) is the sum of the keys before the first block.
+    """
+    if is_recomputing():
+        results: tuple[Tensor, Tensor, Tensor, Tensor] = _CausalProducts.apply(queries, keys, values, state, total)  # type: ignore[no-untyped-call]
+        return results
+    products = (queries @ keys.mT).tril_()  # (B, H, blocks, n, n)
+    states, state = _before(state, keys.mT @ values)
+    totals, total = _before(total, keys.sum(dim=3).unsqueeze(-1))
+    weights = products.sum(dim=-1, keepdim=True) + queries @ totals
+    return products @ values + queries @ states, state, weights, total
+
+
+def _before(carried: Tensor, added: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sum before each block, axis 2 of `added`, and the sum after the last."""
+    after = added.cumsum(dim=2) + carried.unsqueeze(2)
+    return torch.cat([carried.unsqueeze(2), after[:, :, :-1]], dim=2), after[:, :, -1]
+
+
+class _CausalProducts(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        context: Any, queries: Tensor, keys: Tensor, values: Tensor, state: Tensor, total: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        products = (queries @ keys.mT).tril_()
+        states, state = _before(state, keys.mT @ values)
+        weights = totals = None
+        if total is not None:
+            totals, total = _before(total, keys.sum(dim=3).unsqueeze(-1))
+            weights, total = products.sum(dim=-1, keepdim=True) + queries @ totals, total.clone()
+        context.save_for_backward(queries, keys, values, products, states, totals)
+        return _add_product(products @ values, queries, states), state.clone(), weights, total
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        queries, keys, values, products, states, totals = context.saved_tensors
+        output, state, weight, total = gradients
+        by_product = output @ values.mT
+        if totals is not None:
+            by_product.add_(weight)
+        by_product.tril_()
+        grad_queries = _add_product(by_product @ keys, output, states.mT)
+        grad_keys = by_product.mT @ queries
+        added, grad_state = _after(state, queries.mT @ output)
+        grad_values = _add_product(products.mT @ output, keys, added)
+        _add_product(grad_keys, values, added.mT)
+        if totals is None:
+            return grad_queries, grad_keys, grad_values, grad_state, None
+        added_totals, grad_total = _after(total, queries.mT @ weight)
+        grad_keys.add_(added_totals.mT)
+        return _add_product(grad_queries, weight, totals.mT), grad_keys, grad_values, grad_state, grad_total
+
+
+def _after(carried: Tensor, added: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sum after each block, axis 2 of `added`, and the sum of all, both with `carried` after the last.
+
+    A difference of sums would lose digits where the terms of later blocks are much smaller.
+    """
+    sums = torch.empty_like(added)
+    for block in reversed(range(added.shape[2])):
+        sums[:, :, block] = carried
+        carried = carried + added[:, :, block]
+    return sums, carried
+
+
+def _add_product(tensor: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """Add `left` @ `right` to `tensor` (B, H, blocks, ·, ·) in place."""
+    tensor.flatten(0, 2).baddbmm_(left.flatten(0, 2), right.flatten(0, 2))
+    return tensor
+
+
+def last_product(left: Tensor, right: Tensor) -> Tensor:
+    """Return `left` @ `right`, both (B, H, ·, ·), for a result that no derivative needs: not computed again."""
+    if is_recomputing():
+        result: Tensor = _LastProduct.apply(left, right)  # type: ignore[no-untyped-call]
+        return result
+    return left @ right
+
+
+class _LastProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, left: Tensor, right: Tensor) -> Tensor:
+        context.save_for_backward(left, right)
+        return left.new_zeros(()).expand(*left.shape[:-1], right.shape[-1])  # never read
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        left, right = context.saved_tensors
+        return gradients[0] @ right.mT, left.mT @ gradients[0]
+
+
+def divide(output: Tensor, total: Tensor) -> Tensor:
+    """Divide (.., V) by the sums of the weights (.., 1); return zeros where a sum is zero."""
+    total = total.where(total >= torch.finfo(total.dtype).tiny, 1)
+    if is_recomputing():
+        quotient: Tensor = _Divide.apply(output, total)  # type: ignore[no-untyped-call]
+        return quotient
+    return output / total
+
+
+class _Divide(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, output: Tensor, total: Tensor) -> Tensor:
+        inverse = 1 / total
+        quotient = output * inverse
+        context.save_for_backward(quotient, inverse)
+        return quotient
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        quotient, inverse = context.saved_tensors
+        grad_output = gradients[0] * inverse
+        return grad_output, -(grad_output * quotient).sum(dim=-1, keepdim=True)
+
+
+def with_slope(features: Tensor, slope: Tensor, vectors: Tensor) -> Tensor:
+    """Return `features` as an elementwise function of `vectors` whose derivative is `slope`."""
+    result: Tensor = _WithSlope.apply(features, slope, vectors)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _WithSlope(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, features: Tensor, slope: Tensor, _: Tensor) -> Tensor:
+        context.save_for_backward(slope)
+        return features.view_as(features)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[None, None, Tensor]:
+        return None, None, gradients[0] * context.saved_tensors[0]
+
+
+def unit(vectors: Tensor, shortest: float) -> Tensor:
+    """Return vectors (.., E) scaled to length 1; those shorter than `shortest` become zero."""
+    if is_recomputing():
+        result: Tensor = _Unit.apply(vectors, shortest)  # type: ignore[no-untyped-call]
+        return result
+    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    units: Tensor = vectors / length.where(length > shortest, torch.inf)
+    return units
+
+
+class _Unit(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, vectors: Tensor, shortest: float) -> Tensor:
+        length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+        inverse = 1 / length.where(length > shortest, torch.inf)
+        units: Tensor = vectors * inverse
+        context.save_for_backward(units, inverse)
+        return units
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        units, inverse = context.saved_tensors
+        along = (units * gradients[0]).sum(dim=-1, keepdim=True)
+        return torch.addcmul(gradients[0], units, along, value=-1).mul_(inverse), None

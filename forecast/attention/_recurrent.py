@@ -1,0 +1,99 @@
+"""Mechanisms whose causal form carries a state of fixed size: steps one at a time, and a length per query."""
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from forecast.attention._chunks import scan_chunks
+from forecast.attention._masks import Mask, masked_keys
+from forecast.attention._recompute import State
+from forecast.attention.base import Attention, full_precision
+
+
+class RecurrentAttention(Attention):
+    """Base class of a mechanism whose causal form reads the positions one after the other.
+
+    A mechanism implements `first_state` and `causal_step`; `scan` is its causal form.
+    """
+
+    accepts_lengths_per_query: ClassVar[bool] = True
+
+    @abstractmethod
+    def first_state(self, key: Tensor, value: Tensor) -> State:
+        """Return the state before the first position; every tensor has the batch as its first axis."""
+
+    @abstractmethod
+    def causal_step(
+        self, state: State, queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None
+    ) -> tuple[State, Tensor]:
+        """Return the state after n positions and their output (B, H, n, V); `hidden` (B, 1, n, 1) masks keys."""
+
+    def scan(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
+        """Return the causal output, shape (B, H, L, V)."""
+        sequences = (query, key, value, masked_keys(mask))
+        return scan_chunks(self.causal_step, self.first_state(key, value), *sequences)
+
+    def step(self, query: Tensor, key: Tensor, value: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+        """Return the causal output of the next n positions, and the state after them.
+
+        The outputs of successive steps equal those of one call for all positions. The state does not grow with their
+        number.
+
+        Parameters
+        ----------
+        query, key
+            Shape (B, H, n, E).
+        value
+            Shape (B, H, n, V).
+        state
+            State that the previous step returned; None before the first position.
+
+        Returns
+        -------
+        tuple[Tensor, State]
+            Output, shape (B, H, n, V), dtype of `value`, and the state.
+
+        Raises
+        ------
+        ValueError
+            If the mechanism is not causal, or shapes do not match.
+        """
+        if not self.causal:
+            raise ValueError(f"{self.name} was built with causal=False: only a causal {self.name} has steps")
+        self._check(query, key, value, None, None)
+        state = self.first_state(key, value) if state is None else state
+        if query.shape[2] == 0:
+            return value.clone(), state
+        with full_precision(query):
+            state, output = self.causal_step(state, query, key, value, None)
+        return output.to(value.dtype), state
+
+    def attend_prefixes(self, query: Tensor, key: Tensor, value: Tensor, lengths: Tensor, mask: Mask) -> Tensor:
+        """Return the output where query i attends to its first `lengths[:, i]` keys, shape (B, H, L, V).
+
+        Queries and keys are merged to one sequence, in which each query comes after its last key. The causal form then
+        computes the prefix sums. Keys take no part as queries, and queries none as keys.
+        """
+        batch, _, num_keys, _ = key.shape
+        # key j comes at 2j + 1, a query with m keys at 2m
+        times = torch.arange(num_keys, device=key.device).expand(batch, -1) * 2 + 1
+        order = torch.cat([times, 2 * lengths], dim=1).argsort(dim=1, stable=True)  # (B, S + L)
+        is_key = order < num_keys
+        if mask is not None:
+            is_key = is_key & torch.cat([mask, mask.new_zeros(lengths.shape)], dim=1).gather(1, order)
+        pairs = [
+            (query.new_zeros(key.shape), query),
+            (key, key.new_zeros(query.shape)),
+            (value, value.new_zeros(*query.shape[:3], value.shape[3])),
+        ]
+        queries, keys, values = (_take(torch.cat(pair, dim=2), order) for pair in pairs)
+        with full_precision(query):
+            output = self.scan(queries, keys, values, is_key)
+        return _take(output, order.argsort(dim=1)[:, num_keys:])
+
+
+def _take(rows: Tensor, index: Tensor) -> Tensor:
+    """Gather rows (B, H, N, C) at `index` (B, M)."""
+    return rows.gather(2, index[:, None, :, None].expand(-1, rows.shape[1], -1, rows.shape[3]))

@@ -1,0 +1,259 @@
+"""A running softmax of the keys for each feature, in blocks, and the means of the values that it weights."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from forecast.attention._chunks import block_length, in_blocks, out_of_blocks, scan_chunks, split_axis
+from forecast.attention._masks import Mask, masked_keys
+from forecast.attention._recompute import State, is_transformed
+from forecast.attention._sums import causal_sums, sum_keys
+from forecast.attention.base import at_least_float32
+
+# Maps queries (.., n, E), sums Σ_{j≤i} exp(k_j - m_i) of the same shape, and m_i, to features.
+QueryFeatures = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+# Keys up to this size have exponentials whose sums and quotients float32 holds.
+LARGEST_EXPONENT = 30.0
+
+# Blocks whose states are computed from all pairs of blocks; more blocks are grouped first.
+GROUP = 32
+
+
+def softmax_means(key: Tensor, value: Tensor, mask: Mask) -> tuple[Tensor, Tensor]:
+    """Return Σ_j exp(k_je) v_j / Σ_j exp(k_je), (B, H, E, V), and the logarithms of the divisors, (B, H, 1, E).
+
+    If all keys are masked, the means are zeros.
+    """
+    dtype, hidden = at_least_float32(key), masked_keys(mask)
+    top = key.detach() if hidden is None else key.detach().masked_fill(hidden, torch.finfo(key.dtype).min)
+    top = top.amax(dim=2, keepdim=True).to(dtype)  # (B, H, 1, E)
+
+    def exponentials(keys: Tensor, hidden: Tensor | None) -> Tensor:
+        features = (keys.to(dtype) - top).exp_()
+        return features if hidden is None else features.masked_fill(hidden, 0)
+
+    state, total = sum_keys(exponentials, key, value, mask, recompute=False)  # exp takes longer than all the rest
+    total = total.where(total > 0, 1)
+    return state / total, total.log().mT + top
+
+
+def first_state(key: Tensor, value: Tensor) -> State:
+    """Return the state before the first position.
+
+    The state has the largest key, (B, H, 1, E), the sum of exponentials relative to it, (B, H, 1, E), and their
+    products with the values, (B, H, E, V).
+    """
+    dtype = at_least_float32(key)
+    top = torch.full_like(key[:, :, :1], _lowest(dtype), dtype=dtype)
+    sums = value.new_zeros((*key.shape[:2], key.shape[3], value.shape[3]), dtype=dtype)
+    return top, torch.zeros_like(top), sums
+
+
+def scan_softmax(features: QueryFeatures, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
+    """Return Σ_e f(q_i)_e Σ_{j≤i} exp(k_je) v_j / Σ_{j≤i} exp(k_je), shape (B, H, N, V).
+
+    `exponential_step` computes the rows before the first key beyond `LARGEST_EXPONENT`, and `softmax_step` the others.
+    So a later key never changes an earlier row. A compiled graph has one form for all keys.
+    """
+    state, sequences = first_state(key, value), (query, key, value, masked_keys(mask))
+    unknown = torch.compiler.is_compiling() or is_transformed() or key.is_meta
+    first = 0 if unknown else _first_beyond(key.detach())
+    if first == 0:
+        return scan_chunks(partial(softmax_step, features), state, *sequences)
+    beyond = None
+    if first < key.shape[2]:
+        beyond = torch.arange(key.shape[2], device=key.device).view(1, 1, -1, 1) >= first
+    return scan_chunks(partial(_either_step, features), state, *sequences, beyond)
+
+
+def _first_beyond(key: Tensor) -> int:
+    """Return the first position of a key beyond `LARGEST_EXPONENT` or NaN, in any row; the length if there is none."""
+    lowest, highest = key.aminmax()
+    if lowest >= -LARGEST_EXPONENT and highest <= LARGEST_EXPONENT:
+        return key.shape[2]
+    beyond = ~(key.abs() <= LARGEST_EXPONENT)
+    return int(beyond.any(dim=3).flatten(0, 1).any(dim=0).to(torch.uint8).argmax())
+
+
+def _either_step(
+    features: QueryFeatures,
+    state: State,
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    hidden: Tensor | None,
+    beyond: Tensor | None,
+) -> tuple[State, Tensor]:
+    """Return `softmax_step` for the rows `beyond` (1, 1, n, 1), and `exponential_step` for those before."""
+    if beyond is None or not beyond.any():
+        return exponential_step(features, state, queries, keys, values, hidden)
+    after, output = softmax_step(features, state, queries, keys, values, hidden)
+    if not beyond.all():
+        _, first_rows = exponential_step(features, state, queries, keys.masked_fill(beyond, 0), values, hidden)
+        output = torch.where(beyond, output, first_rows)
+    return after, output
+
+
+def exponential_step(
+    features: QueryFeatures, state: State, queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None
+) -> tuple[State, Tensor]:
+    """Return as `softmax_step`, for keys whose exponentials float32 holds: those are features of linear attention."""
+    top, norm, sums = state
+    exponentials = keys.to(top.dtype).exp()
+    if hidden is not None:
+        exponentials = exponentials.masked_fill(hidden, 0)
+    norms = exponentials.cumsum(dim=2) + norm
+    divisors = norms.where(norms > 0, 1)  # 0 before the first key
+    weights = features(queries, divisors, torch.zeros_like(top)) / divisors
+    output, sums = causal_sums(weights, exponentials, values.to(top.dtype), sums)
+    norm = norms[:, :, -1:]
+    return (torch.zeros_like(top).where(norm > 0, _lowest(top.dtype)), norm, sums), output
+
+
+def softmax_step(
+    features: QueryFeatures, state: State, queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None
+) -> tuple[State, Tensor]:
+    """Return the state after a chunk of n positions, and its output (B, H, n, V), for keys of any size.
+
+    Exponents are never positive, so keys of any size neither overflow nor underflow. Let m_i be the largest key up to
+    i. A key j and a later query i use a position c between them: exp(k_j - m_c) exp(m_c - m_i). Across blocks, c is the
+    last position of an earlier block. Within a block, c is the end of the first half of the smallest span whose halves
+    separate j and i. A block needs log₂(block length) halvings, each a masked product. No step adds to an earlier
+    position. The halving follows the parallel prefix sum of Sklansky, "Conditional-Sum Addition Logic", 1960.
+    """
+    top, norm, sums = state
+    length, dtype = queries.shape[2], top.dtype
+    size = _block_size(length, max(keys.shape[3], values.shape[3]))
+    keys = keys.to(dtype) if hidden is None else keys.to(dtype).masked_fill(hidden, _lowest(dtype))
+    keys, values = in_blocks(keys, size, _lowest(dtype)), in_blocks(values.to(dtype), size)  # (B, H, blocks, size, ·)
+    tops, before, after = _running_tops(keys, top.unsqueeze(2))
+    scaled_keys, decay = (keys - tops).exp(), (before - tops).exp()
+    halvings = _halvings(keys, tops)
+
+    norms = scaled_keys
+    for half, decay_half, _ in halvings:
+        norms = _add_to_second(norms, half, decay_half * _halves(norms, half)[0][..., -1:, :])
+    norm_before, norm_after = _carry(before, after, norm.unsqueeze(2).mT, norms[:, :, :, -1:].mT)
+    norms = norms + decay * norm_before.mT
+    weights = features(in_blocks(queries, size), norms, tops) / norms
+
+    added = (keys - after).exp().mT @ values
+    sums_before, sums_after = _carry(before, after, sums.unsqueeze(2), added)
+    output = (weights * scaled_keys).sum(dim=-1, keepdim=True) * values + (weights * decay) @ sums_before
+    for half, decay_half, first_keys in halvings:
+        products = (_halves(weights, half)[1] * decay_half) @ first_keys.mT  # (.., half, half)
+        output = _add_to_second(output, half, products @ _halves(values, half)[0])
+    return (after[:, :, -1], norm_after[:, :, -1].mT, sums_after[:, :, -1]), out_of_blocks(output, length)
+
+
+def _lowest(dtype: torch.dtype) -> float:
+    return torch.finfo(dtype).min / 4  # finite, so that differences stay finite
+
+
+def _block_size(length: int, width: int) -> int:
+    """Return a power of two: the length of a block, or less for a short sequence."""
+    size = block_length(width)
+    while size >= 2 * length:  # by comparison, so that a compiled graph does not depend on the length
+        size //= 2
+    return size
+
+
+def _running_tops(keys: Tensor, top: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the largest key up to each position, (B, H, blocks, size, E), before and after each block.
+
+    `top` (B, H, 1, 1, E) is the largest key before the first block.
+    """
+    tops = keys.detach()
+    for half in _powers(tops.shape[-2]):
+        first, second = _halves(tops, half)
+        tops = _join_halves(first, second.maximum(first[..., -1:, :]))
+    after = _running_maximum(tops[:, :, :, -1]).unsqueeze(3).maximum(top)
+    before = torch.cat([top, after[:, :, :-1]], dim=2)
+    return tops.maximum(before), before, after
+
+
+def _carry(before: Tensor, after: Tensor, carried: Tensor, added: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the states before and after each block, (B, H, blocks, E, ·).
+
+    `before` and `after` (B, H, blocks, 1, E) are the largest keys there. A block adds `added` (B, H, blocks, E, ·)
+    relative to its `after`; `carried` (B, H, 1, E, ·) is the state before the first block.
+    """
+    decay = (before[:, :, :1] - after).exp().mT  # (B, H, blocks, E, 1)
+    states = _decayed_sums(after.squeeze(3), added) + decay * carried
+    return torch.cat([carried, states[:, :, :-1]], dim=2), states
+
+
+# Sums and maxima over earlier blocks are computed from all pairs of blocks. More than `GROUP` blocks are grouped first,
+# so that the memory of the pairs stays below that of the keys, and the number of operations hardly grows.
+
+
+def _running_maximum(tops: Tensor) -> Tensor:
+    """Return the running maximum along axis -2 of (.., n, E). ONNX has no cummax."""
+    count = tops.shape[-2]
+    if count <= GROUP:
+        pairs = tops.unsqueeze(-3).expand(*tops.shape[:-2], count, count, -1)  # (.., n, earlier n, E)
+        return pairs.masked_fill(_later(count, tops)[..., None], torch.finfo(tops.dtype).min).amax(dim=-2)
+    within = _running_maximum(split_axis(tops, tops.ndim - 2, GROUP))
+    earlier = _shifted(_running_maximum(within[..., -1, :]), -2, torch.finfo(tops.dtype).min)
+    return within.maximum(earlier.unsqueeze(-2)).flatten(-3, -2)[..., :count, :]
+
+
+def _decayed_sums(tops: Tensor, added: Tensor) -> Tensor:
+    """Return Σ_{b≤c} exp(t_b - t_c) a_b, shape (.., n, E, V), for tops (.., n, E) and a, (.., n, E, V)."""
+    count = tops.shape[-2]
+    if count <= GROUP:
+        by_feature = tops.mT  # (.., E, n)
+        exponents = (by_feature.unsqueeze(-2) - by_feature.unsqueeze(-1)).clamp(max=0)  # (.., E, n, earlier n)
+        factors = exponents.masked_fill(_later(count, tops), -torch.inf).exp()
+        sums: Tensor = factors @ added.transpose(-3, -2)
+        return sums.transpose(-3, -2)
+    groups = split_axis(tops, tops.ndim - 2, GROUP)
+    within = _decayed_sums(groups, split_axis(added, added.ndim - 3, GROUP))
+    last = groups[..., -1, :]
+    earlier = _shifted(_decayed_sums(last, within[..., -1, :, :]), -3)
+    decay = (_shifted(last, -2).unsqueeze(-2) - groups).clamp(max=0).exp().unsqueeze(-1)
+    return (within + decay * earlier.unsqueeze(-3)).flatten(-4, -3)[..., :count, :, :]
+
+
+def _later(count: int, like: Tensor) -> Tensor:
+    """Return which block (row) is before which (column), booleans (n, n)."""
+    return torch.ones(count, count, dtype=torch.bool, device=like.device).triu(1)
+
+
+def _shifted(blocks: Tensor, axis: int, first: float = 0.0) -> Tensor:
+    """Shift by one block along `axis`; `first` fills the first one."""
+    head = torch.full_like(blocks.narrow(axis, 0, 1), first)
+    return torch.cat([head, blocks.narrow(axis, 0, blocks.shape[axis] - 1)], dim=axis)
+
+
+def _halvings(keys: Tensor, tops: Tensor) -> list[tuple[int, Tensor, Tensor]]:
+    """Return, per size of half, exp(m - m_i) of second halves and exp(k_j - m) of first halves; m is the middle."""
+    factors = []
+    for half in _powers(keys.shape[-2]):
+        first, second = _halves(tops, half)
+        middle = first[..., -1:, :]
+        factors.append((half, (middle - second).exp(), (_halves(keys, half)[0] - middle).exp()))
+    return factors
+
+
+def _powers(size: int) -> list[int]:
+    return [1 << power for power in range(size.bit_length() - 1)]
+
+
+def _halves(block: Tensor, half: int) -> tuple[Tensor, Tensor]:
+    """Split (.., size, C) into the first and second halves of its spans, each (.., spans, half, C)."""
+    first, second = block.unflatten(-2, (-1, 2, half)).unbind(dim=-3)
+    return first, second
+
+
+def _add_to_second(block: Tensor, half: int, added: Tensor) -> Tensor:
+    first, second = _halves(block, half)
+    return _join_halves(first, second + added)
+
+
+def _join_halves(first: Tensor, second: Tensor) -> Tensor:
+    """Invert `_halves`."""
+    return torch.stack([first, second], dim=-3).flatten(-4, -2)

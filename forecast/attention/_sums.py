@@ -1,0 +1,63 @@
+"""Sums of the linear family: over all keys, or over those up to each query, in blocks."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from forecast.attention._chunks import block_length, in_blocks, out_of_blocks, sum_chunks
+from forecast.attention._kernels import causal_products, last_product, weighted_causal_products
+from forecast.attention._masks import Mask, masked_keys
+
+# Maps keys (B, H, n, E), and a mask of hidden keys (B, 1, n, 1) or None, to features.
+KeyFeatures = Callable[[Tensor, Tensor | None], Tensor]
+
+
+def sum_keys(
+    features: KeyFeatures, key: Tensor, value: Tensor, mask: Mask, recompute: bool = True
+) -> tuple[Tensor, Tensor]:
+    """Return Σ f(k) vᵀ, shape (B, H, E, V), and Σ f(k), shape (B, H, E, 1).
+
+    Without `recompute`, the features are stored for the backward pass.
+    """
+    state, total = sum_chunks(partial(_sums_of, features), key, value, masked_keys(mask), recompute=recompute)
+    return state, total
+
+
+def _sums_of(features: KeyFeatures, keys: Tensor, values: Tensor, hidden: Tensor | None) -> tuple[Tensor, Tensor]:
+    featured = features(keys, hidden).transpose(-1, -2)  # (B, H, E, n)
+    return last_product(featured, values.to(featured.dtype)), featured.sum(dim=-1, keepdim=True)
+
+
+def zero_sums(key: Tensor, value: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return zeros of the shapes of `sum_keys`."""
+    shape = (*key.shape[:2], key.shape[3])
+    return value.new_zeros((*shape, value.shape[3]), dtype=dtype), key.new_zeros((*shape, 1), dtype=dtype)
+
+
+def causal_sums(queries: Tensor, keys: Tensor, values: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    """Return Σ_{j≤i} f(q_i)·f(k_j) v_j, shape (B, H, n, V), and the state after.
+
+    `queries` and `keys` are features of n positions; `state` is the first sum of `sum_keys` over all earlier positions.
+    Products are masked within a block; sums are carried across blocks. Later positions never change earlier ones.
+    """
+    output, state = causal_products(*_in_blocks(queries, keys, values), state)
+    return out_of_blocks(output, queries.shape[2]), state
+
+
+def weighted_causal_sums(
+    queries: Tensor, keys: Tensor, values: Tensor, state: Tensor, total: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return as `causal_sums`, then the sums of the weights, (B, H, n, 1), and the sum of the keys after.
+
+    `total` is the second sum of `sum_keys` over all earlier positions.
+    """
+    length = queries.shape[2]
+    output, state, weight, total = weighted_causal_products(*_in_blocks(queries, keys, values), state, total)
+    return out_of_blocks(output, length), state, out_of_blocks(weight, length), total
+
+
+def _in_blocks(queries: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    size = min(block_length(max(keys.shape[3], values.shape[3])), queries.shape[2])
+    return in_blocks(queries, size), in_blocks(keys, size), in_blocks(values, size)
