@@ -6,7 +6,7 @@ import torch
 import torch.distributed as distributed
 from torch import Tensor, nn
 
-from forecast.attention.base import Mask, at_least_float32
+from forecast.attention.base import Mask, at_least_float32, full_precision
 
 
 class BatchNorm(nn.BatchNorm1d):
@@ -22,7 +22,7 @@ class BatchNorm(nn.BatchNorm1d):
         if not self._computes_statistics(mask):
             normed: Tensor = super().forward(features)
             return normed
-        with torch.autocast(features.device.type, enabled=False):
+        with full_precision(features):
             precise = features.to(at_least_float32(features))
             return self._normalized(precise, mask).to(features.dtype)
 
