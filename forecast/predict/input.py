@@ -65,8 +65,8 @@ class Expected:
                 f"give at least {least} rows"
             )
         self._check_measured(series, source)
-        gaps = self._begins_in_gap(series), self._ends_in_gap(series)
-        return replace(series, notes=(*notes, *series.notes, *gaps[0], *gaps[1]))
+        gaps = [*self._begins_in_gap(series), *self._ends_in_gap(series)]
+        return replace(series, notes=(*notes, *series.notes, *gaps))
 
     @property
     def least_rows(self) -> int:
