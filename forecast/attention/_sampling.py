@@ -52,8 +52,8 @@ def allowed_positions_of(fractions: Tensor, mask: Tensor, valid: Tensor) -> Tens
     ranks = (fractions * counts).long().minimum((counts - 1).clamp_min(0))
     all_ranks = torch.arange(columns, device=mask.device)
     ranks = torch.where(valid[:, None, None] == counts, all_ranks.minimum((counts - 1).clamp_min(0)), ranks)
-    # column n of `order` is the n-th allowed position of each row
-    order = mask.to(torch.int8).argsort(dim=1, descending=True, stable=True)
+    # column n of `order` is the n-th allowed position of each row; ONNX has no stable sort
+    order = stable_topk(mask.float(), mask.shape[1])
     return order.gather(1, ranks.flatten(1)).view_as(ranks)
 
 

@@ -341,6 +341,16 @@ class SparseQueries(Attention):
     def choose_active_queries(self, query: Tensor, key: Tensor, mask: Mask = None, query_mask: Mask = None) -> Tensor:
         """Return the positions of the active queries, highest measure first, shape (B, H, u)."""
 
+    def active_queries(self, query: Tensor, key: Tensor, mask: Mask = None, query_mask: Mask = None) -> Tensor:
+        """Return which queries are active, boolean, shape (B, H, L)."""
+        chosen = self.choose_active_queries(query, key, mask, query_mask)
+        active = torch.zeros(query.shape[:3], dtype=torch.bool, device=query.device)
+        return active.scatter(2, chosen, self.is_active(chosen, query_mask))
+
+    def is_active(self, chosen: Tensor, query_mask: Mask) -> Tensor:
+        """Return which of the `chosen` queries (B, H, u) are active; with padded queries, not all may be."""
+        return torch.ones_like(chosen, dtype=torch.bool)
+
     def num_active_queries(self, length: int) -> int | None:
         """Return the number u that `choose_from_products` chooses of `length` queries; None if it is not supported."""
         return None

@@ -107,6 +107,13 @@ class ProbSparseAttention(SparseQueries):
             measure = measure.masked_fill(~query_mask[:, None], -torch.inf)
         return stable_topk(measure, log_count(self.factor, query.shape[2]))
 
+    def is_active(self, chosen: Tensor, query_mask: Mask) -> Tensor:
+        if query_mask is None:
+            return super().is_active(chosen, query_mask)
+        counts = log_counts(self.factor, query_mask.sum(dim=1))
+        active = torch.arange(chosen.shape[2], device=chosen.device) < counts[:, None]
+        return active[:, None].expand_as(chosen)
+
     def num_active_queries(self, length: int) -> int | None:
         return None if self.causal or self.sampling != "shared" else log_count(self.factor, length)
 
@@ -198,9 +205,8 @@ class ProbSparseAttention(SparseQueries):
     def _scatter(self, output: Tensor, rows: Tensor, chosen: Tensor, query_mask: Mask) -> Tensor:
         """Return `output` (B, H, L, C) with `rows` (B, H, u, C) at the chosen positions."""
         if query_mask is not None:
-            counts = log_counts(self.factor, query_mask.sum(dim=1))
-            active = torch.arange(chosen.shape[2], device=chosen.device) < counts[:, None]
-            rows = torch.where(active[:, None, :, None], rows, take_rows(output, chosen))
+            active = self.is_active(chosen, query_mask)[..., None]
+            rows = torch.where(active, rows, take_rows(output, chosen))
         return output.scatter(2, chosen[..., None].expand_as(rows), rows)
 
 

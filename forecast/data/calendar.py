@@ -158,6 +158,19 @@ def future_index(after: pd.Timestamp | pd.DatetimeIndex, frequency: str, horizon
     return ahead if zone is None else from_wall_time(ahead, zone)
 
 
+def earlier_index(before: pd.DatetimeIndex, frequency: str, count: int) -> pd.DatetimeIndex:
+    """Return the `count` times, at least one, that precede the first of `before`; compare `future_index`."""
+    offset = frequency_offset(frequency)
+    zone = before.tz if is_daily(fixed_step(offset)) else None
+    first = (before if zone is None else to_wall_time(before))[0]
+    try:  # the grid ends before `first` if `first` is not on it
+        grid = pd.date_range(end=first, periods=count + 1, freq=offset).as_unit("ns")
+    except (pd.errors.OutOfBoundsDatetime, pd.errors.OutOfBoundsTimedelta, OverflowError):
+        raise InputError(f"{count} steps of {frequency} before {first} begin before 1678: give more rows") from None
+    earlier = grid[grid < first][-count:]
+    return earlier if zone is None else from_wall_time(earlier, zone)
+
+
 def _seconds(frequency: str) -> float:
     """Return the length of a step in seconds; the mean if it varies."""
     offset = frequency_offset(frequency)

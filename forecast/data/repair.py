@@ -29,7 +29,8 @@ class Policies:
     missing
         Absent rows and empty cells: "error" refuses them; "ffill" repeats the last value; "interpolate" is linear in
         time, and repeats the last value at the end; "mask" fills like "ffill" for the baselines and the linear path,
-        and with the mean of the window for the encoder-decoder.
+        and with the mean of the window for the encoder-decoder. With one token per step, attention skips a step
+        without any value.
     missing_values
         Numbers that count as an empty cell in every column, such as -9999.
     """
@@ -152,14 +153,22 @@ class Filled(NamedTuple):
 
 
 def whole_table(
-    table: Rows, how: str, *, columns: list[str], frequency: str, source: str, codes: Sequence[int] = ()
+    table: Rows,
+    how: str,
+    *,
+    columns: list[str],
+    frequency: str,
+    source: str,
+    codes: Sequence[int] = (),
+    kept_rows: int = 0,
 ) -> Filled:
     """Return the table with a row for every time of the grid and a value in every cell.
 
     The input is sorted by unique times, NaN in empty cells. Leading rows are left out until every column has had a
-    value, since only later values could fill them. `how` is "ffill" or "mask" (the last value), "interpolate" (linear
-    in time, the last value at the end) or "error" (refuses gaps; the input must have no empty cell). The columns at the
-    places `codes` are labels: an empty cell repeats the last one.
+    value, since only later values could fill them. The last `kept_rows` rows stay: a column has its first value before
+    it. `how` is "ffill" or "mask" (the last value), "interpolate" (linear in time, the last value at the end) or
+    "error" (refuses gaps; the input must have no empty cell). The columns at the places `codes` are labels: an empty
+    cell repeats the last one.
     """
     times, values, rows = table
     places = grid_places(times, frequency, rows, source)
@@ -174,7 +183,7 @@ def whole_table(
         values = np.full((len(absent), len(columns)), np.nan)
         values[places] = present
     observed = ~np.isnan(values)
-    start, notes = _start(times, observed, columns, source)
+    start, notes = _start(times, observed, columns, source, kept_rows)
     for place in np.flatnonzero(~observed.all(0)):
         fill = _line if how == "interpolate" and place not in codes else _last
         values[:, place] = fill(values[:, place], observed[:, place], times)
@@ -207,9 +216,9 @@ def _refuse_mostly_missing(
 
 
 def _start(
-    times: pd.DatetimeIndex, observed: np.ndarray, columns: list[str], source: str
+    times: pd.DatetimeIndex, observed: np.ndarray, columns: list[str], source: str, kept_rows: int
 ) -> tuple[int, tuple[str, ...]]:
-    """Return the first row at which every column has had a value, with a note unless it is row 0."""
+    """Return the first row at which every column has had a value, or of the last `kept_rows`, with a note if not 0."""
     some = observed.any(0)
     if not some.all():
         name = columns[int(np.argmin(some))]
@@ -217,16 +226,16 @@ def _start(
             f"{source}, column {name!r}: has no value in any row: leave it out of data.targets or the covariates"
         )
     first = observed.argmax(0)
-    start = int(first.max())
+    start = min(int(first.max()), max(0, len(times) - kept_rows))
     if not start:
         return 0, ()
     name = columns[int(first.argmax())]
-    return start, (f"the first {start} rows were left out: {name!r} has no value before {times[start]}",)
+    return start, (f"the first {start} rows were left out: {name!r} has no value before {times[int(first.max())]}",)
 
 
 def _last(column: np.ndarray, seen: np.ndarray, times: pd.DatetimeIndex) -> np.ndarray:
-    """Return the last value at or before each time; NaN before the first."""
-    return np.asarray(column[np.maximum.accumulate(np.where(seen, np.arange(len(seen)), 0))])
+    """Return the last value at or before each time, and the first value before that."""
+    return np.asarray(column[np.maximum.accumulate(np.where(seen, np.arange(len(seen)), seen.argmax()))])
 
 
 def _line(column: np.ndarray, seen: np.ndarray, times: pd.DatetimeIndex) -> np.ndarray:

@@ -138,6 +138,7 @@ def series_from_frame(
     merges_series: bool = False,
     time_format: TimeFormat = PLAIN,
     last_rows: int | None = None,
+    kept_rows: int = 0,
 ) -> Series:
     """Return the checked series of a frame, which is not changed.
 
@@ -171,6 +172,8 @@ def series_from_frame(
         Layout and format of the times; its columns take the place of `time_column`.
     last_rows
         Number of rows to keep, the last by time; None keeps all.
+    kept_rows
+        Number of last rows that stay although a column has no value yet; its first value fills them.
 
     Raises
     ------
@@ -235,7 +238,15 @@ def series_from_frame(
     shown = None if frequency is None else shown_frequency(unique[0])
     try:
         step = resolve_frequency(unique[0], frequency, source)
-        filled = whole_table(unique, policies.missing, columns=chosen, frequency=step, source=source, codes=codes)
+        filled = whole_table(
+            unique,
+            policies.missing,
+            columns=chosen,
+            frequency=step,
+            source=source,
+            codes=codes,
+            kept_rows=kept_rows,
+        )
     except Flaw as flaw:
         flaws.append(flaw)
     except InputError:

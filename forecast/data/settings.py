@@ -79,7 +79,9 @@ class DataSettings:
     )
     frequency: str | None = option("Time between two rows, such as h, 15min or D; null: inferred from the dates.")
     duplicates: str = option("Treatment of rows with the same time: error, mean, first or last.")
-    missing: str = option("Treatment of empty cells and absent rows: error, ffill, interpolate or mask.")
+    missing: str = option(
+        "Treatment of empty cells and absent rows: error, ffill, interpolate, or mask, where the model knows the gaps."
+    )
     missing_values: list[Any] = option(
         "Numbers that count as an empty cell, such as -9999.", default=(), items="numbers", only=FILE
     )

@@ -4,13 +4,17 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from forecast.attention.base import Mask
 from forecast.model.encoder import FeedForward, Residual, run_layer, transform_with_kernel
 from forecast.model.kernels import use_cpu_kernels
 from forecast.model.multi_head import MultiHeadAttention
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention, cross-attention, feed-forward. Maps tokens (B, M, D) and memory (B, L, D) to (B, M, D)."""
+    """Self-attention, cross-attention, feed-forward. Maps tokens (B, M, D) and memory (B, L, D) to (B, M, D).
+
+    A token that its mask, (B, M) or (B, L), hides is neither key nor query of the attention.
+    """
 
     def __init__(
         self,
@@ -30,12 +34,13 @@ class DecoderLayer(nn.Module):
         self.look_back = Residual(d_model, dropout, norm_first=norm_first)
         self.transform = Residual(d_model, 0.0, norm_first=norm_first)
 
-    def forward(self, tokens: Tensor, memory: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, memory: Tensor, mask: Mask = None, memory_mask: Mask = None) -> Tensor:
         def cross_attend(tokens: Tensor) -> Tensor:
-            attended: Tensor = self.cross_attention(tokens, memory, memory)
+            attended: Tensor = self.cross_attention(tokens, memory, memory, memory_mask, mask)
             return attended
 
-        tokens = self.attend(tokens, lambda x: self.self_attention(x, x, x))  # norm(tokens + self_attention(tokens))
+        # norm(tokens + self_attention(tokens))
+        tokens = self.attend(tokens, lambda x: self.self_attention(x, x, x, mask, mask))
         if use_cpu_kernels(tokens):
             summed = self.look_back.add(tokens, cross_attend)
             return transform_with_kernel(summed, self.look_back, self.transform, self.feed_forward)
@@ -53,8 +58,8 @@ class Decoder(nn.Module):
         self.norm = nn.LayerNorm(d_model)
         self.activation_checkpointing = False
 
-    def forward(self, tokens: Tensor, memory: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, memory: Tensor, mask: Mask = None, memory_mask: Mask = None) -> Tensor:
         for layer in self.layers:
-            tokens = run_layer(layer, tokens, memory, checkpointing=self.activation_checkpointing)
+            tokens = run_layer(layer, tokens, memory, mask, memory_mask, checkpointing=self.activation_checkpointing)
         normed: Tensor = self.norm(tokens)
         return normed

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from forecast.attention._masks import Mask, zero_masked
 from forecast.model.kernels import feed_forward as kernel
 from forecast.model.kernels import use_cpu_kernels
 from forecast.model.kernels.batch_norm import BatchNorm
@@ -19,6 +20,8 @@ class Distilling(nn.Module):
 
     Source: Zhou et al. 2021, arXiv:2012.07436, section "Encoder: self-attention distilling". Differs from the paper in:
     replicate padding, not circular, so that the newest step does not see the oldest.
+
+    With a mask, a hidden token is zero for the convolution, and neither batch norm nor pooling reads it.
     """
 
     def __init__(self, d_model: int) -> None:
@@ -33,10 +36,17 @@ class Distilling(nn.Module):
         """Return the number of tokens after distilling `length` tokens."""
         return (length + 1) // 2
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def output_mask(self, mask: Mask) -> Mask:
+        """Return the mask (B, ceil(L / 2)) after distilling: a token is visible if its pooling reads a visible one."""
+        return None if mask is None else self.pool(mask[:, None].float())[:, 0] > 0
+
+    def forward(self, tokens: Tensor, mask: Mask = None) -> Tensor:
+        tokens = zero_masked(tokens, mask)
         if use_cpu_kernels(tokens):
-            return distil(tokens, self.convolution.weight, self.convolution.bias, self.norm)
-        features = self.activation(self.norm(self.convolution(tokens.transpose(1, 2))))  # (B, D, L)
+            return distil(tokens, self.convolution.weight, self.convolution.bias, self.norm, mask)
+        features = self.activation(self.norm(self.convolution(tokens.transpose(1, 2)), mask))  # (B, D, L)
+        if mask is not None:
+            features = features.masked_fill(~mask[:, None], -1)  # the lower limit of the ELU
         halved: Tensor = self.pool(features).transpose(1, 2)  # (B, ceil(L / 2), D)
         return halved
 
@@ -94,20 +104,23 @@ def transform_with_kernel(summed: Tensor, before: Residual, residual: Residual, 
     return normed
 
 
-def run_layer(layer: nn.Module, *tokens: Tensor, checkpointing: bool) -> Tensor:
+def run_layer(layer: nn.Module, *inputs: Tensor | None, checkpointing: bool) -> Tensor:
     """Return the output of `layer`; with `checkpointing`, the backward pass recomputes it with the same random numbers.
 
     Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, arXiv:1604.06174.
     """
     if checkpointing and torch.is_grad_enabled():
-        recomputable: Tensor = checkpoint(layer, *tokens, use_reentrant=False)
+        recomputable: Tensor = checkpoint(layer, *inputs, use_reentrant=False)
         return recomputable
-    output: Tensor = layer(*tokens)
+    output: Tensor = layer(*inputs)
     return output
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward: (B, L, D) to (B, L, D)."""
+    """Self-attention, then feed-forward: (B, L, D) to (B, L, D).
+
+    A token that the mask (B, L) hides is neither key nor query of the attention.
+    """
 
     def __init__(
         self, attention: MultiHeadAttention, d_model: int, d_ff: int, dropout: float, *, norm_first: bool
@@ -118,21 +131,24 @@ class EncoderLayer(nn.Module):
         self.attend = Residual(d_model, dropout, norm_first=norm_first)
         self.transform = Residual(d_model, 0.0, norm_first=norm_first)
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, mask: Mask = None) -> Tensor:
+        def attend(tokens: Tensor) -> Tensor:
+            attended: Tensor = self.attention(tokens, tokens, tokens, mask, mask)
+            return attended
+
         if use_cpu_kernels(tokens):
-            summed = self.attend.add(tokens, self._attend)
+            summed = self.attend.add(tokens, attend)
             return transform_with_kernel(summed, self.attend, self.transform, self.feed_forward)
-        tokens = self.attend(tokens, self._attend)  # norm(tokens + attention(tokens))
+        tokens = self.attend(tokens, attend)  # norm(tokens + attention(tokens))
         tokens = self.transform(tokens, self.feed_forward)  # norm(tokens + feed_forward(tokens))
         return tokens
 
-    def _attend(self, tokens: Tensor) -> Tensor:
-        attended: Tensor = self.attention(tokens, tokens, tokens)
-        return attended
-
 
 class Encoder(nn.Module):
-    """Encoder layers in sequence with `distilling` between them, then a LayerNorm."""
+    """Encoder layers in sequence with `distilling` between them, then a LayerNorm.
+
+    Tokens that the mask (B, L) hides do not change the visible ones.
+    """
 
     def __init__(self, layers: Sequence[EncoderLayer], distilling: Sequence[Distilling], d_model: int) -> None:
         super().__init__()
@@ -141,10 +157,19 @@ class Encoder(nn.Module):
         self.norm = nn.LayerNorm(d_model)
         self.activation_checkpointing = False
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def output_mask(self, mask: Mask) -> Mask:
+        """Return which tokens of the output are visible; None if all are."""
+        for distilling in self.distilling:
+            assert isinstance(distilling, Distilling)
+            mask = distilling.output_mask(mask)
+        return mask
+
+    def forward(self, tokens: Tensor, mask: Mask = None) -> Tensor:
         for number, layer in enumerate(self.layers):
-            tokens = run_layer(layer, tokens, checkpointing=self.activation_checkpointing)
+            tokens = run_layer(layer, tokens, mask, checkpointing=self.activation_checkpointing)
             if number < len(self.distilling):
-                tokens = self.distilling[number](tokens)
+                distilling = self.distilling[number]
+                assert isinstance(distilling, Distilling)
+                tokens, mask = distilling(tokens, mask), distilling.output_mask(mask)
         normed: Tensor = self.norm(tokens)
         return normed

@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from forecast.attention.base import Mask
 from forecast.model.decoder import Decoder
 from forecast.model.encoder import Encoder
 from forecast.model.linear_path import LinearPath, Sum, WeightedMean
@@ -22,6 +23,9 @@ class Tokens(Protocol):
 
     def queries(self, past: Tensor, past_known: Tensor, future_known: Tensor) -> Tensor:
         """Return the decoder's tokens."""
+
+    def masks(self, observed: Tensor | None) -> tuple[Mask, Mask]:
+        """Return which tokens of encoder and decoder are visible, (B, L) and (B, M); None: all are."""
 
     def read_out(self, decoded: Tensor) -> Tensor:
         """Return the forecast (B, h, C_out), or K numbers for each (B, h, C_out, K), from the decoder's output."""
@@ -88,13 +92,15 @@ class Informer(nn.Module):
             `forecast.data.known.KnownLayout`.
         past_observed
             Boolean, shape (B, T, C_in), False where a value is missing; None if no value is missing. A missing value
-            is the window's mean for the encoder-decoder, and the last value before it for the linear path.
+            is the window's mean for the encoder-decoder, and the last value before it for the linear path. With one
+            token per step, a step without any value is hidden from attention.
         """
         if self.rising is not None:
             quantiles = self.forward_quantiles(past, past_known, future_known, past_observed)
             return quantiles[..., quantiles.shape[3] // 2]
         normalized, statistics = self.normalization.normalize(past, past_observed)
-        decoded = self.normalization.restore(self._decode(normalized, past_known, future_known), statistics)
+        decoded = self._decode(normalized, past_known, future_known, past_observed)
+        decoded = self.normalization.restore(decoded, statistics)
         if self.linear_path is None:
             return decoded
         linear = self.forward_linear_path(past, past_known, future_known, past_observed)
@@ -112,7 +118,8 @@ class Informer(nn.Module):
         if isinstance(self.combination, WeightedMean):
             return self.combination.quantiles(*self.forward_apart(*inputs))
         normalized, statistics = self.normalization.normalize(past, past_observed)
-        decoded = self.normalization.restore(self._decode(normalized, past_known, future_known), statistics)
+        decoded = self._decode(normalized, past_known, future_known, past_observed)
+        decoded = self.normalization.restore(decoded, statistics)
         if self.linear_path is None:
             return decoded
         linear = self.forward_linear_path(*inputs)
@@ -136,7 +143,7 @@ class Informer(nn.Module):
         Each is (B, h, C_out), or (B, h, C_out, K) in a model of quantiles.
         """
         normalized, statistics = self.normalization.normalize(past, past_observed)
-        decoded = self._decode(normalized, past_known, future_known)
+        decoded = self._decode(normalized, past_known, future_known, past_observed)
         linear = self.forward_linear_path(past, past_known, future_known, past_observed)
         if self.rising is not None:
             assert self.linear_path is not None
@@ -159,10 +166,11 @@ class Informer(nn.Module):
         both = self.forward_apart(past, past_known, future_known, past_observed)
         return both if self.linear_path.weight.requires_grad else both[:1]
 
-    def _decode(self, past: Tensor, past_known: Tensor, future_known: Tensor) -> Tensor:
-        memory = self.encoder(self.tokens.source(past, past_known))
+    def _decode(self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None) -> Tensor:
+        mask, query_mask = self.tokens.masks(past_observed)
+        memory = self.encoder(self.tokens.source(past, past_known), mask)
         queries = self.tokens.queries(past, past_known, future_known)
-        decoded = self.tokens.read_out(self.decoder(queries, memory))
+        decoded = self.tokens.read_out(self.decoder(queries, memory, query_mask, self.encoder.output_mask(mask)))
         return decoded if self.rising is None else self.rising(decoded)
 
     @torch.no_grad()

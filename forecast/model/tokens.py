@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from forecast.attention.base import Mask
 from forecast.data.known import KnownLayout
 from forecast.model.kernels.dropout import Dropout
 from forecast.model.quantiles import levels_error
@@ -169,6 +170,17 @@ class StepTokens(nn.Module):
         tokens: Tensor = self.future(values, self.known(torch.cat([past_known[:, first:], future_known], 1)))
         return tokens
 
+    def masks(self, observed: Tensor | None) -> tuple[Mask, Mask]:
+        """Return which tokens of encoder and decoder are visible, (B, T) and (B, start_length + h); None: all are.
+
+        A step is hidden if `observed` (B, T, C_in) has no measured value there. The steps of the horizon are visible.
+        """
+        if observed is None:
+            return None, None
+        steps = observed.any(2)
+        start = steps[:, steps.shape[1] - self.start_length :]
+        return steps, torch.cat([start, steps.new_ones(steps.shape[0], self.horizon)], 1)
+
     def read_out(self, decoded: Tensor) -> Tensor:
         """Return the forecast (B, h, C_out), or (B, h, C_out, K), from the decoder's last h tokens."""
         forecast: Tensor = self.head(decoded[:, -self.horizon :])
@@ -276,6 +288,10 @@ class PatchTokens(nn.Module):
             assert self.channel is not None
             return (tokens + self.channel[: self.num_targets, None]).flatten(1, 2)
         return tokens.flatten(0, 1)
+
+    def masks(self, observed: Tensor | None) -> tuple[Mask, Mask]:
+        """Return None twice: every patch is visible, since the normalization fills its missing values."""
+        return None, None
 
     def read_out(self, decoded: Tensor) -> Tensor:
         """Return the forecast (B, h, C_out), or (B, h, C_out, K)."""

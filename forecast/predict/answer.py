@@ -103,7 +103,7 @@ def warnings_of(forecaster: "Forecaster", series: Series) -> list[str]:
         return []
     warnings = facts.warnings()
     if facts.training_range is not None:
-        rows = slice(len(series.frame) - forecaster.context_length, None)
+        rows = slice(max(0, len(series.frame) - forecaster.context_length), None)
         context = series.frame[names].iloc[rows].to_numpy(np.float64)
         measured = series.observed_of(names)
         warnings += facts.training_range.warnings(context, None if measured is None else np.asarray(measured)[rows])

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from forecast.common.errors import InputError
 from forecast.common.text import is_plain
-from forecast.data.calendar import calendar_features, future_index
+from forecast.data.calendar import calendar_features, earlier_index, future_index
 from forecast.data.clock import Clock
 from forecast.data.holidays import Holidays
 from forecast.data.known import UNSEEN, KnownEncoder, known_inputs
@@ -61,7 +61,7 @@ class Forecaster:
     frequency
         Step of the series, as a pandas frequency such as "h" or "15min".
     context_length
-        Look-back in steps: rows that a forecast needs at least.
+        Look-back in steps: rows that a forecast needs at least. A run of data.missing=mask needs half of them.
     horizon
         Number of steps of a forecast.
     path
@@ -251,9 +251,9 @@ class Forecaster:
         Parameters
         ----------
         frame
-            Table with at least `context_length` rows, in original units. It has the columns of training, and the time
-            as index or column; other columns are ignored. A pandas Series works if the model has one column. Known
-            covariates of the horizon are read from rows after the last target value.
+            Table with at least `context_length` rows, in original units; half of them after data.missing=mask. It has
+            the columns of training, and the time as index or column; other columns are ignored. A pandas Series works
+            if the model has one column. Known covariates of the horizon are read from rows after the last target value.
         known
             Table with the known covariates of the horizon, if `frame` does not have them; its values count first.
         levels
@@ -274,7 +274,7 @@ class Forecaster:
         ------
         InputError
             If columns, frequency or time zone differ from training, values are invalid or far outside the range of
-            training, `frame` has fewer than `context_length` rows, or the run cannot give a level.
+            training, `frame` has too few rows, or the run cannot give a level.
         UserWarning
             A warning, not an error: if labels of a category do not occur in training and count as unknown.
         MissingKnown
@@ -319,24 +319,39 @@ class Forecaster:
     def context(self, series: Series, stop: int | None = None) -> tuple[Context, pd.DatetimeIndex]:
         """Return the model's input for a forecast that starts at row `stop` of `series`, and the dates of the forecast.
 
-        `stop` is at least `context_length`; None: the end of `series`.
+        `stop` is at least `context_length`; None: the end of `series`. The steps before the first row of a shorter
+        series are masked; their known covariates repeat the first row.
         """
         end = len(series.frame) if stop is None else stop
-        rows = slice(end - self.context_length, end)
-        context = series.frame.iloc[rows]
-        past = self.clock.to_training_clock(pd.DatetimeIndex(context.index))
+        places = np.arange(end - self.context_length, end)
+        context = series.frame.iloc[places.clip(min=0)]
+        absent = int((places < 0).sum())
+        past = self.clock.to_training_clock(pd.DatetimeIndex(context.index[absent:]))
+        if absent:
+            past = pd.DatetimeIndex(earlier_index(past, self.frequency, absent).append(past))
         ahead = future_index(past, self.frequency, self.horizon)  # calendar features follow the clock of training
         zone = pd.DatetimeIndex(context.index).tz
         dates = (ahead if zone is None else ahead.tz_convert(zone)).rename(self.time_column)
         past_known = known_inputs(past, self.cycles, self.encoder, context, series.labels, self.holidays)
-        observed = series.observed_of(self.channels) if self.policies.masks_past else None
+        observed = self._observed(series, places)
         window = Context(
             past=torch.tensor(context[self.channels].to_numpy(np.float64))[None],
             past_known=torch.from_numpy(past_known)[None],
             future_known=torch.from_numpy(self._future_known(series, end, ahead, dates))[None],
-            past_observed=None if observed is None else torch.tensor(observed[rows])[None],
+            past_observed=None if observed is None else torch.tensor(observed)[None],
         )
         return window, dates
+
+    def _observed(self, series: Series, places: np.ndarray) -> np.ndarray | None:
+        """Return which values of the rows at `places` were measured, (T, C_in); None without a mask, or if all were.
+
+        A negative place is before the first row.
+        """
+        observed = series.observed_of(self.channels) if self.policies.masks_past else None
+        if observed is None:
+            before = np.repeat(places[:, None] >= 0, len(self.channels), 1)
+            return None if before.all() else before
+        return np.asarray(observed[places.clip(min=0)] & (places >= 0)[:, None])
 
     def _future_known(self, series: Series, end: int, times: pd.DatetimeIndex, dates: pd.DatetimeIndex) -> np.ndarray:
         """Return the known inputs (h, F) of the steps from row `end` of `series` on."""

@@ -58,13 +58,20 @@ class Expected:
                 f"{', '.join(present[:12])}: use the columns of training"
             )
         series = self._at_frequency(frame, source, self.time_column if self.time_column in present else None)
-        if len(series.frame) < self.context_length:
+        rows, least = len(series.frame), self.least_rows
+        if rows < least:
             raise InputError(
-                f"{source}: it has {len(series.frame)} rows, the look-back of the model is {self.context_length}: "
-                f"give at least {self.context_length} rows"
+                f"{source}: it has {rows} rows, the look-back of the model is {self.context_length}: "
+                f"give at least {least} rows"
             )
         self._check_measured(series, source)
-        return replace(series, notes=(*notes, *series.notes, *self._ends_in_gap(series)))
+        gaps = [*self._begins_in_gap(series), *self._ends_in_gap(series)]
+        return replace(series, notes=(*notes, *series.notes, *gaps))
+
+    @property
+    def least_rows(self) -> int:
+        """Number of rows that a table must have: the look-back, or half of it if the model masks missing steps."""
+        return -(-self.context_length // 2) if self.policies.masks_past else self.context_length
 
     def _check_measured(self, series: Series, source: str) -> None:
         """Raise InputError if a target has no value in the look-back and the model does not see filled values."""
@@ -76,6 +83,23 @@ class Expected:
                 f"{source}: {missing[0]!r} has no value in the last {self.context_length} rows, the look-back of the "
                 "model: give rows with values"
             )
+
+    def _begins_in_gap(self, series: Series) -> list[str]:
+        """Return a note if a column of numbers has no value in the first steps of the look-back."""
+        if not self.policies.masks_past:
+            return []
+        length, shape = self.context_length, series.frame.shape
+        absent = max(0, length - len(series.frame))
+        observed = np.ones(shape, bool) if series.observed is None else series.observed[-length:]
+        starts = [absent + (int(np.argmax(seen)) if seen.any() else len(seen)) for seen in observed.T]
+        unmasked = (*self.known_covariates, *self.categorical)
+        gaps = {name: start for name, start in zip(self.columns, starts, strict=True) if name not in unmasked and start}
+        if not gaps:
+            return []
+        name, most = max(gaps.items(), key=lambda pair: pair[1])
+        others = f" ({len(gaps) - 1} more begin in a gap)" if len(gaps) > 1 else ""
+        steps = f"the first {most} of the {length} steps of the look-back"
+        return [f"begins in a gap: {name!r} has no value in {steps}{others}: they are masked"]
 
     def _ends_in_gap(self, series: Series) -> list[str]:
         """Return a note if a column has no value in the last row."""
@@ -107,6 +131,7 @@ class Expected:
             policies=self.policies,
             merges_series=self.merges_series,
             time_format=self.time_format.fitting(frame, time_column),
+            kept_rows=self.context_length if self.policies.masks_past else 0,
         )
         if len(frame) <= 2:
             return read(frequency=self.frequency)

@@ -7,6 +7,7 @@ from forecast.data.calendar import (
     calendar_cycles,
     calendar_features,
     check_cycles,
+    earlier_index,
     future_index,
     season_name,
     seasonal_period,
@@ -91,6 +92,24 @@ def test_the_future_goes_on_one_step_after_the_last_row(frequency: str, zone: st
     future = future_index(index[99], frequency, 20)
     assert future.tolist() == index[100:].tolist()
     assert future_index(index[99].as_unit("s"), frequency, 1).tolist() == [index[100]]
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+@pytest.mark.parametrize("frequency", FREQUENCIES)
+def test_earlier_times_end_one_step_before_the_first_row(frequency: str, zone: str | None) -> None:
+    index = pd.date_range("2023-01-01", periods=120, freq=frequency, tz=zone).as_unit("ns")
+    for count in (1, 20):
+        assert earlier_index(index[20:], frequency, count).tolist() == index[20 - count : 20].tolist()
+
+
+def test_a_first_row_off_the_grid_is_preceded_by_a_time_on_it() -> None:
+    earlier = earlier_index(pd.DatetimeIndex(["2024-03-15"]), "MS", 2)
+    assert earlier.tolist() == [pd.Timestamp("2024-02-01"), pd.Timestamp("2024-03-01")]
+
+
+def test_earlier_times_beyond_the_range_of_times_are_an_error_of_one_line() -> None:
+    with pytest.raises(InputError, match=r"^96 steps of YS-JAN before 1700-01-01 00:00:00 begin before 1678"):
+        earlier_index(pd.DatetimeIndex(["1700-01-01"]), "YS-JAN", 96)
 
 
 def test_a_horizon_below_one_is_refused() -> None:

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from forecast.data.calendar import future_index
+from forecast.data.calendar import earlier_index, future_index
 from forecast.data.frequency import day_begins, from_wall_time, grid_places, to_wall_time
 
 CASES = [
@@ -38,3 +38,10 @@ def test_the_future_goes_on_whatever_day_is_the_last(zone: str, hour: str) -> No
     _, instants = days(zone, hour)
     for last in range(9, 360):
         assert future_index(instants[last - 9 : last + 1], "D", 5).equals(instants[last + 1 : last + 6])
+
+
+@pytest.mark.parametrize(("zone", "hour"), CASES)
+def test_earlier_days_are_found_whatever_day_is_the_first(zone: str, hour: str) -> None:
+    _, instants = days(zone, hour)
+    for first in range(5, 355):
+        assert earlier_index(instants[first : first + 10], "D", 5).equals(instants[first - 5 : first])

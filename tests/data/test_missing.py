@@ -81,6 +81,19 @@ def test_the_rows_that_were_changed_are_counted(missing: str) -> None:
     assert series.measured["b"].isna().tolist() == [False, False, True, True, False, False, False, False, False]
 
 
+@pytest.mark.parametrize(("kept", "left_out"), [(0, 3), (7, 3), (8, 2), (10, 0), (99, 0)])
+def test_the_last_rows_stay_although_a_column_has_no_value_yet(kept: int, left_out: int) -> None:
+    index = pd.date_range("2024-01-01", periods=10, freq="h", name="date")
+    table = pd.DataFrame({"a": np.arange(10.0), "b": np.arange(10.0) * 2}, index=index)
+    table.iloc[0, 0] = table.iloc[:3, 1] = np.nan
+    series = read(table, "mask", kept_rows=kept)
+    assert len(series.frame) == 10 - left_out
+    assert series.frame["b"].tolist() == [6.0] * (3 - left_out) + [6, 8, 10, 12, 14, 16, 18]
+    assert series.measured["b"].isna().sum() == 3 - left_out
+    text = f"the first {left_out} rows were left out: 'b' has no value before 2024-01-01 03:00:00"
+    assert [note for note in series.notes if "left out" in note] == ([text] if left_out else [])
+
+
 @pytest.mark.parametrize("missing", FILLS)
 @pytest.mark.parametrize("duplicates", DUPLICATES)
 def test_a_complete_table_is_not_changed(missing: str, duplicates: str) -> None:

@@ -66,6 +66,28 @@ def test_a_masked_model_accepts_past_observed_or_reads_everything(preset: str) -
     check_all(captured, ".pt2", model, architecture, contexts)
 
 
+@pytest.mark.parametrize("suffix", formats())
+@pytest.mark.parametrize("name", sorted(ARGUMENTS))
+def test_every_mechanism_is_exported_with_hidden_steps(name: str, suffix: str) -> None:
+    """Windows without gaps and a window without any value use the same graph."""
+    if suffix == ".onnx":
+        pytest.importorskip("onnxscript")
+        pytest.importorskip("onnxruntime")
+    model, architecture = make_model("informer", ARGUMENTS[name], **({} if name == "full" else {"encoder_layers": 1}))
+    captured = capture(model, architecture, masked=True)
+    assert captured.batch is None
+    contexts = [windows(architecture, count, masked=True) for count in (1, 4)]
+    for context in contexts:
+        assert context.past_observed is not None
+        context.past_observed[-1, :9] = context.past_observed[0, 20:23] = context.past_observed[0, -2:] = False
+        context.past_observed[1:2] = False
+    changed = contexts[1].past_known.where(contexts[1].past_observed.any(2, keepdim=True), 1e3)
+    contexts.append(contexts[1]._replace(past_known=changed))
+    check_all(captured, suffix, model, architecture, [*contexts, windows(architecture, 3)])
+    with torch.inference_mode():
+        assert torch.equal(model(*contexts[2]), model(*contexts[1]))  # known inputs of hidden steps do not count
+
+
 Attend = Callable[[FullAttention, Tensor, Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
 ATTEND: Attend = FullAttention.attend
 

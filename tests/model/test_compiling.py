@@ -20,7 +20,7 @@ from forecast.common.group import Group
 from forecast.common.place import Place
 from forecast.model import build
 from forecast.model.compiling import CompiledForward
-from forecast.model.encoder import Encoder, EncoderLayer
+from forecast.model.encoder import Distilling, Encoder, EncoderLayer
 from forecast.model.multi_head import MultiHeadAttention
 from forecast.model.presets import Mechanisms, Sizes
 from forecast.runs.settings import Settings
@@ -41,7 +41,7 @@ def arguments() -> dict[str, dict[str, Any]]:
     return attention_arguments(attention.available())
 
 
-def step(call: Callable[..., Tensor], model: nn.Module, *inputs: Tensor) -> list[Tensor]:
+def step(call: Callable[..., Tensor], model: nn.Module, *inputs: Tensor | None) -> list[Tensor]:
     """Return loss and gradients of a step whose randomness is that of seed 3."""
     torch.manual_seed(3)
     model.zero_grad()
@@ -61,11 +61,12 @@ def rotated(preset: str, step: int) -> list[Any]:
 
 
 @pytest.mark.usefixtures("traced")
+@pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(
     ("preset", "encoder", "decoder", "cross"), [*rotated("patch_informer", 3), *rotated("informer", 3)]
 )
 def test_each_mechanism_compiles_to_one_graph_in_each_preset(
-    preset: str, encoder: str, decoder: str, cross: str, arguments: dict[str, dict[str, Any]]
+    preset: str, encoder: str, decoder: str, cross: str, masked: bool, arguments: dict[str, dict[str, Any]]
 ) -> None:
     built = attention.build(**arguments[decoder], num_heads=1, head_dim=4, max_key_length=8)
     if preset == "informer" and built.causal_ability == "no":
@@ -75,14 +76,29 @@ def test_each_mechanism_compiles_to_one_graph_in_each_preset(
     mechanisms = Mechanisms(arguments[encoder], arguments[decoder], arguments[cross])
     model = build(preset, SIZES, mechanisms, **{**OPTIONS[preset], "dropout": 0.2, "encoder_layers": 1}).train()
     compiled = CompiledForward(model, CPU)
-    results = []
+    inputs, results = make_inputs(SIZES), []
+    observed = torch.ones_like(inputs[0], dtype=torch.bool)
+    observed[0, :9] = observed[1, -2:] = False
     # Causal efficient has another form when it is not compiled, whose rounding bfloat16 would magnify.
     half = preset == "informer" and decoder != "efficient"
     for call in (model, compiled):
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
-            results.append(step(call, model, *make_inputs(SIZES)))
+            results.append(step(call, model, *inputs, observed if masked else None))
     assert compiled.recompiles == 1  # of the whole: in more than one piece it would have been refused
     torch.testing.assert_close(results[1], results[0])
+
+
+@pytest.mark.usefixtures("traced")
+def test_distilling_compiles_to_one_graph_with_hidden_tokens() -> None:
+    layer = Distilling(8).train()
+    compiled = CompiledForward(layer, CPU)
+    tokens, mask = torch.randn(4, 9, 8), torch.rand(4, 9) > 0.3
+    start, results = {name: each.clone() for name, each in layer.state_dict().items()}, []
+    for call in (layer, compiled):
+        layer.load_state_dict(start)
+        results.append([*step(call, layer, tokens, mask), *(each.clone() for each in layer.buffers())])
+    assert compiled.recompiles == 1
+    torch.testing.assert_close(results[1], results[0], atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.slow

@@ -34,3 +34,39 @@ def test_rows_at_the_step_of_training_rows_are_accepted(trained: str, shown: str
 def test_rows_at_another_step_are_refused(trained: str, shown: str | None, step: str, missing: str) -> None:
     with pytest.raises(InputError, match=rf"^mine: its frequency is {step}, the model was trained at {trained}"):
         expected(trained, shown, missing).check(table(step), "mine")
+
+
+@pytest.mark.parametrize(
+    ("rows", "empty", "note"),
+    [
+        (20, 0, None),
+        (30, 4, None),
+        (
+            20,
+            4,
+            "begins in a gap: 'load' has no value in the first 4 of the 20 steps of the look-back: they are masked",
+        ),
+        (
+            17,
+            0,
+            "begins in a gap: 'load' has no value in the first 3 of the 20 steps of the look-back: they are masked",
+        ),
+        (
+            17,
+            2,
+            "begins in a gap: 'load' has no value in the first 5 of the 20 steps of the look-back: they are masked",
+        ),
+    ],
+)
+def test_a_note_counts_the_steps_before_the_first_value(rows: int, empty: int, note: str | None) -> None:
+    given = table("h", rows)
+    given.iloc[:empty] = np.nan
+    notes = expected("h", None, "mask").check(given, "mine").notes
+    assert [each for each in notes if "begins" in each] == ([] if note is None else [note])
+
+
+@pytest.mark.parametrize(("missing", "least"), [("mask", 10), ("ffill", 20), ("interpolate", 20), ("error", 20)])
+def test_a_masked_look_back_needs_half_of_its_rows(missing: str, least: int) -> None:
+    assert len(expected("h", None, missing).check(table("h", least), "mine").frame) == least
+    with pytest.raises(InputError, match=rf"it has {least - 1} rows, .* is 20: give at least {least} rows"):
+        expected("h", None, missing).check(table("h", least - 1), "mine")

@@ -88,6 +88,7 @@ def make_model(
     sizes: Sizes,
     attention: dict[str, object] | None = None,
     *,
+    cross: dict[str, object] = FULL,
     seed: int = 0,
     **changes: object,
 ) -> Informer:
@@ -96,7 +97,7 @@ def make_model(
     chosen = FULL if attention is None else attention
     never_causal = find(str(chosen["name"])).causal_ability == "no"
     causal = FULL if preset == "informer" and never_causal else chosen
-    mechanisms = Mechanisms(encoder=chosen, decoder=causal, cross=FULL)
+    mechanisms = Mechanisms(encoder=chosen, decoder=causal, cross=cross)
     model = build(preset, sizes, mechanisms, **{**OPTIONS[preset], **changes})
     with torch.no_grad():
         for parameter in model.parameters():

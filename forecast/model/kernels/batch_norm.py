@@ -6,26 +6,30 @@ import torch
 import torch.distributed as distributed
 from torch import Tensor, nn
 
+from forecast.attention.base import Mask, at_least_float32, full_precision
+
 
 class BatchNorm(nn.BatchNorm1d):
     """Batch normalization of (B, D, L) over batch and time, per channel; statistics cover all processes.
 
-    The number of processes does not change the result if all have equally many windows. torch's `SyncBatchNorm` works
-    on GPUs only. Source: Ioffe and Szegedy, ICML 2015, arXiv:1502.03167.
+    The number of processes does not change the result if all have equally many windows. Tokens that a mask (B, L) hides
+    do not count in the statistics. torch's `SyncBatchNorm` works on GPUs only. Source: Ioffe and Szegedy, ICML 2015,
+    arXiv:1502.03167.
     """
 
-    def forward(self, features: Tensor) -> Tensor:
+    def forward(self, features: Tensor, mask: Mask = None) -> Tensor:
         """Return the normalized features (B, D, L)."""
-        if not (self.training and _is_distributed()):
+        if not self._computes_statistics(mask):
             normed: Tensor = super().forward(features)
             return normed
-        with torch.autocast(features.device.type, enabled=False):
-            return self._synchronized(features.float()).to(features.dtype)
+        with full_precision(features):
+            precise = features.to(at_least_float32(features))
+            return self._normalized(precise, mask).to(features.dtype)
 
-    def over_tokens(self, tokens: Tensor) -> Tensor:
+    def over_tokens(self, tokens: Tensor, mask: Mask = None) -> Tensor:
         """Return the normalized tokens (B, L, D)."""
-        if self.training and _is_distributed():
-            channels_first: Tensor = self(tokens.transpose(1, 2))
+        if self._computes_statistics(mask):
+            channels_first: Tensor = self(tokens.transpose(1, 2), mask)
             return channels_first.transpose(1, 2)
         # (B, L, 1, D) as a channels-last image (B, D, L, 1): torch has a fast kernel for that layout
         image = tokens.unsqueeze(2).permute(0, 3, 1, 2)
@@ -35,22 +39,26 @@ class BatchNorm(nn.BatchNorm1d):
     def _check_input_dim(self, input: Tensor) -> None:
         assert input.ndim in (3, 4)
 
-    def _synchronized(self, features: Tensor) -> Tensor:
-        processes = distributed.get_world_size()
-        mean = _sum_over_processes(features.mean((0, 2), keepdim=True)) / processes  # (1, D, 1)
+    def _computes_statistics(self, mask: Mask) -> bool:
+        """Return whether torch's batch norm has other statistics: of this process only, and of hidden tokens too."""
+        return self.training and (mask is not None or _is_distributed())
+
+    def _normalized(self, features: Tensor, mask: Mask) -> Tensor:
+        mean, count = _mean_over_processes(features, mask)  # (1, D, 1)
         centered = features - mean
-        variance = _sum_over_processes(centered.square().mean((0, 2), keepdim=True)) / processes
-        self._track(mean, variance, processes * features.shape[0] * features.shape[2])
+        variance, _ = _mean_over_processes(centered.square(), mask)
+        self._track(mean, variance, count)
         scaled: Tensor = centered * (variance + self.eps).rsqrt()
         return scaled * self.weight[:, None] + self.bias[:, None]
 
     @torch.no_grad()
-    def _track(self, mean: Tensor, variance: Tensor, count: int) -> None:
+    def _track(self, mean: Tensor, variance: Tensor, count: int | Tensor) -> None:
         """Update the running statistics, as torch does."""
         assert self.momentum is not None
         assert self.num_batches_tracked is not None
         self.num_batches_tracked += 1
-        unbiased = variance * count / max(1, count - 1)
+        others = max(1, count - 1) if isinstance(count, int) else (count - 1).clamp(min=1)
+        unbiased = variance * count / others
         for running, new in ((self.running_mean, mean), (self.running_var, unbiased)):
             assert running is not None
             running.lerp_(new.flatten(), self.momentum)
@@ -74,6 +82,19 @@ def _is_distributed() -> bool:
     return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
 
 
+def _mean_over_processes(features: Tensor, mask: Mask) -> tuple[Tensor, int | Tensor]:
+    """Return the mean (1, D, 1) over the tokens of all processes that `mask` does not hide, and their number."""
+    if mask is None:
+        processes = distributed.get_world_size()
+        mean = _sum_over_processes(features.mean((0, 2), keepdim=True)) / processes
+        return mean, processes * features.shape[0] * features.shape[2]
+    visible = mask[:, None].to(features.dtype)  # (B, 1, L)
+    count = _sum_over_processes(visible.sum()).clamp(min=1)
+    return _sum_over_processes((features * visible).sum((0, 2), keepdim=True)) / count, count
+
+
 def _sum_over_processes(tensor: Tensor) -> Tensor:
+    if not _is_distributed():
+        return tensor
     total: Tensor = _Sum.apply(tensor)  # type: ignore[no-untyped-call]
     return total

@@ -6,17 +6,21 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from forecast.attention.base import Mask
 from forecast.model.kernels.batch_norm import BatchNorm
 
 
-def distil(tokens: Tensor, weight: Tensor, bias: Tensor | None, norm: BatchNorm) -> Tensor:
-    """Return the output of `Distilling`: (B, L, D) to (B, ceil(L / 2), D).
+def distil(tokens: Tensor, weight: Tensor, bias: Tensor | None, norm: BatchNorm, mask: Mask = None) -> Tensor:
+    """Return the output of `Distilling`: (B, L, D) to (B, ceil(L / 2), D). Tokens that `mask` (B, L) hides are zero.
 
     The ELU is monotonic, so it may follow the pooling, on half the elements. The backward pass stores the output and
     one byte per element.
     """
     convolved: Tensor = _Convolution.apply(tokens, weight, bias)  # type: ignore[no-untyped-call]
-    halved: Tensor = _Pooling.apply(norm.over_tokens(convolved))  # type: ignore[no-untyped-call]
+    normed = norm.over_tokens(convolved, mask)
+    if mask is not None:
+        normed = normed.masked_fill(~mask[..., None], torch.finfo(normed.dtype).min)
+    halved: Tensor = _Pooling.apply(normed)  # type: ignore[no-untyped-call]
     return halved
 
 

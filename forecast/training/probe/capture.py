@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
-from forecast.attention.base import Attention
+from forecast.attention.base import Attention, Mask
 from forecast.data.windows import Batch, evenly_spaced
 from forecast.model.decoder import DecoderLayer
 from forecast.model.encoder import EncoderLayer
@@ -19,12 +19,25 @@ from forecast.model.informer import Informer, in_evaluation
 
 
 class Captured(NamedTuple):
-    """One call of a mechanism: query and output (B, H, L, ·), key and value (B, H, S, ·)."""
+    """One call of a mechanism: query and output (B, H, L, ·), key and value (B, H, S, ·), masks (B, S) and (B, L)."""
 
     query: Tensor
     key: Tensor
     value: Tensor
     output: Tensor
+    mask: Mask = None
+    query_mask: Mask = None
+
+    def rows(self, chosen: slice | Tensor) -> "Captured":
+        """Return the call restricted to the chosen sequences."""
+        mask, query_mask = (None if mask is None else mask[chosen] for mask in (self.mask, self.query_mask))
+        query, key, value, output = (tensor[chosen] for tensor in self[:4])
+        return Captured(query, key, value, output, mask, query_mask)
+
+    def head(self, number: int) -> "Captured":
+        """Return the call restricted to one head."""
+        query, key, value, output = (tensor[:, number : number + 1] for tensor in self[:4])
+        return Captured(query, key, value, output, self.mask, self.query_mask)
 
 
 OnCall = Callable[[str, Attention, Captured], None]
@@ -65,9 +78,8 @@ def _pass_on(
     output: Tensor,
 ) -> None:
     query, key, value, mask, query_mask = arguments
-    assert mask is None, "the networks of this program pass no masks"
-    assert query_mask is None
-    on_call(place, mechanism, Captured(query, key, value, output))
+    assert mask is None or mask.ndim == 2, "the networks of this program pass no mask per query"
+    on_call(place, mechanism, Captured(query, key, value, output, mask, query_mask))
 
 
 @torch.inference_mode()
@@ -117,4 +129,4 @@ class Sample:
 
     def calls(self, call: Captured) -> Captured:
         """Return the call restricted to the sampled sequences, with all queries."""
-        return Captured(*(tensor[self.sequences] for tensor in call))
+        return call.rows(self.sequences)

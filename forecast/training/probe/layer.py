@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from forecast.attention.base import Attention, sparse_queries
@@ -16,6 +15,7 @@ from forecast.training.probe.capture import Captured, Sample, capture_calls
 from forecast.training.probe.measures import (
     entropy,
     implied_rows,
+    key_counts,
     mean_rows,
     query_recall,
     relative_distance,
@@ -75,9 +75,9 @@ def compare_with_softmax(mechanism: Attention, call: Captured) -> Findings:
     seen, queries, causal = sample.calls(call), sample.queries, mechanism.causal
     exact = softmax_rows(seen, queries, causal)
     values = seen.value.to(exact.dtype)
-    output, mean = exact @ values, mean_rows(exact, queries, causal) @ values
+    output, mean = exact @ values, mean_rows(seen, queries, causal) @ values
     rows = implied_rows(mechanism, seen, queries, exact)
-    num_keys = queries + 1 if causal else torch.full_like(queries, values.shape[2])
+    num_keys = key_counts(seen, queries, causal)
     sparse = sparse_queries(mechanism)
     recall = None if sparse is None else query_recall(sparse, call)
     return Findings(

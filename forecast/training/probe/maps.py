@@ -12,7 +12,7 @@ from forecast.data.windows import Batch, evenly_spaced
 from forecast.model.informer import Informer
 from forecast.model.tokens import PatchTokens
 from forecast.training.probe.capture import Captured, capture_calls, places
-from forecast.training.probe.measures import chosen_queries, implied_rows, mean_rows, softmax_rows
+from forecast.training.probe.measures import implied_rows, mean_rows, softmax_rows
 
 MAX_PIXELS, MAX_HEADS = 112, 4
 """Maximum rows and columns of a map (the pixels of a quarter picture), and maximum number of heads drawn."""
@@ -70,7 +70,7 @@ def attention_maps(network: Informer, batch: Batch) -> dict[str, AttentionMap]:
 @torch.no_grad()
 def attention_map(mechanism: Attention, call: Captured) -> AttentionMap | None:
     """Return the map of the first sequence of a call; None if it cannot be derived."""
-    call = Captured(*(tensor[:1] for tensor in call))
+    call = call.rows(slice(1))
     _, num_heads, num_queries, _ = call.query.shape
     queries, keys = num_queries, call.key.shape[2]
     if mechanism.causal:
@@ -103,14 +103,14 @@ def _rows(mechanism: Attention, call: Captured, queries: int, step: int) -> tupl
     middles = (torch.arange(0, queries, step, device=device) + step // 2).clamp(max=queries - 1)
     if (sparse := sparse_queries(mechanism)) is None:
         return implied_rows(mechanism, call, middles, softmax_rows(call, middles, mechanism.causal)), None
-    chosen = chosen_queries(sparse, call)[:, :, :queries]  # (1, H, L)
+    chosen = sparse.active_queries(call.query, call.key, call.mask, call.query_mask)[:, :, :queries]  # (1, H, L)
     rows, marks = [], []
     for head in range(chosen.shape[1]):  # the first chosen query of each chunk, else the middle one
-        one = Captured(*(tensor[:, head : head + 1] for tensor in call))
+        one = call.head(head)
         marked = torch.nn.functional.pad(chosen[0, head], (0, -queries % step)).view(-1, step)
         positions = torch.where(marked.any(1), middles - middles % step + marked.int().argmax(1), middles)
         exact = softmax_rows(one, positions, mechanism.causal)
-        mean = mean_rows(exact, positions, mechanism.causal)
+        mean = mean_rows(one, positions, mechanism.causal)
         rows.append(torch.where(marked.any(1)[:, None], exact, mean))
         marks.append(marked.any(1))
     return torch.cat(rows, 1), torch.stack(marks)[None]

@@ -133,6 +133,21 @@ def test_a_context_of_gaps_only_is_refused_or_gives_a_finite_forecast(repaired: 
     assert np.isfinite(load(repaired.path).predict(table).to_numpy()).all()
 
 
+def test_only_a_masked_look_back_may_begin_before_the_first_value(repaired: TinyRun) -> None:
+    forecaster, table = load(repaired.path), hourly().iloc[700 - CONTEXT :].reset_index(drop=True)
+    table.loc[:9, ["load", "oil", "air"]] = np.nan
+    if repaired.config["data"]["missing"] != "mask":
+        for given in (table, table.loc[10:]):
+            with pytest.raises(InputError, match=f"it has {CONTEXT - 10} rows, .*: give at least {CONTEXT} rows"):
+                forecaster.predict(given)
+        return
+    expected = forecaster.predict(table)
+    pd.testing.assert_frame_equal(forecaster.predict(table.loc[10:]), expected, check_exact=True)
+    series = forecaster.read(write(repaired.path.parent / "late.csv", table))
+    other = series.frame.where(np.asarray(series.observed), 1e3)  # the linear path reads the window's mean there
+    np.testing.assert_allclose(forecaster.predict(replace(series, frame=other)), expected, rtol=1e-4)
+
+
 @pytest.mark.parametrize("step", ["D", "30min", "2h", "3h"])
 def test_another_frequency_is_not_a_gap(
     step: str, repaired: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -37,3 +37,19 @@ def test_over_two_processes_batch_norm_equals_torch_on_the_joint_batch(monkeypat
     (expected * torch.cat([weights, weights])).sum().backward()
     torch.testing.assert_close(mine.grad, whole.grad[:5])
     torch.testing.assert_close(2 * ours.weight.grad, torchs.weight.grad)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_hidden_tokens_do_not_count_in_the_statistics(processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each process has the same tokens; torch's batch norm gets the visible ones of all processes."""
+    torch.manual_seed(0)
+    tokens, mask = torch.randn(5, 9, 4), torch.rand(5, 9) > 0.4
+    ours, torchs = BatchNorm(4), nn.BatchNorm1d(4)
+    monkeypatch.setattr("forecast.model.kernels.batch_norm._is_distributed", lambda: processes > 1)
+    monkeypatch.setattr("torch.distributed.get_world_size", lambda: processes)
+    monkeypatch.setattr("torch.distributed.all_reduce", lambda tensor: tensor.mul_(processes))
+    expected = torchs(torch.cat([tokens[mask]] * processes))[: int(mask.sum())]
+    torch.testing.assert_close(ours.over_tokens(tokens, mask)[mask], expected)
+    for name, tensor in ours.state_dict().items():
+        torch.testing.assert_close(tensor, torchs.state_dict()[name])
+    torch.testing.assert_close(ours.eval().over_tokens(tokens, mask), ours.over_tokens(tokens))

@@ -27,11 +27,15 @@ def cases(folder: Path) -> dict[str, dict[str, Any]]:
     for first in range(60, 640, 47):  # each batch has gaps, and its two halves have different numbers of them
         table.loc[first : first + first % 17, ["load", "oil"]] = None
     gaps = ["data=csv", f"data.path={write(folder / 'gaps.csv', table)}", "data.missing=mask"]
+    for first in range(60, 640, 47):  # steps without any value, for the tokens of the informer
+        table.loc[first : first + first % 13, ["load", "oil", "air"]] = None
+    hidden = ["data=csv", f"data.path={write(folder / 'hidden.csv', table)}", "data.missing=mask"]
     still = ["model.dropout=0", "training.max_grad_norm=null", "training.max_steps=1", "scheduler=cosine"]
     made = {
         "gaps": quick(folder, *gaps, *still, "model.linear_path=zero", "loss=mse"),
         "unused": quick(folder, *still, "attention=mean", "model.linear_path=zero", "training.max_steps=3"),
         "informer": quick(folder, *still, "loss=mse", model="informer"),
+        "hidden": quick(folder, *hidden, *still, "loss=mse", model="informer"),
     }
     descent = {"_target_": "torch.optim.SGD", "lr": 1.0, "weight_decay": 0.01}
     level = {"_target_": "forecast.training.schedule.cosine", "warmup_steps": 0, "final_factor": 1.0}

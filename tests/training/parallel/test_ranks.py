@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated"),
 ]
 
-NAMES = ("gaps", "unused", "informer", "compiled", "adam")
+NAMES = ("gaps", "unused", "informer", "hidden", "compiled", "adam")
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[s
     return {name: (one[name], torch.load(folder / f"{name}.pt", weights_only=True)) for name in NAMES}
 
 
-@pytest.mark.parametrize("name", NAMES[:4])
+@pytest.mark.parametrize("name", NAMES[:5])
 def test_two_processes_take_the_same_step_as_one(name: str, outcomes: Any) -> None:
     one, two = outcomes[name]
     moved = []

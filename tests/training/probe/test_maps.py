@@ -9,7 +9,6 @@ from forecast.model.presets import Sizes
 from forecast.training.probe import maps
 from forecast.training.probe.capture import Captured
 from forecast.training.probe.maps import attention_map, attention_maps
-from forecast.training.probe.measures import chosen_queries
 from tests.attention.cases import CASES, FOLDER, Case, load, tensors
 from tests.support.examples import make_model, make_windows
 
@@ -49,7 +48,7 @@ def test_a_probsparse_row_shows_its_chosen_query(causal: bool) -> None:
     call, whole = called(case, length=300)
     mechanism = case.build()
     assert isinstance(mechanism, ProbSparseAttention)
-    chosen = chosen_queries(mechanism, call)[0]
+    chosen = mechanism.active_queries(call.query, call.key)[0]
     shown = attention_map(mechanism, call)
     assert shown is not None
     assert shown.chosen is not None

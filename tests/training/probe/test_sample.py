@@ -57,7 +57,7 @@ def test_beyond_the_budget_every_kth_query_of_the_first_sequence_is_ranked(monke
     assert isinstance(mechanism, ProbSparseAttention)
     monkeypatch.setattr(informative, "CHUNK", 7 * 2 * 60)  # seven queries at a time
     shares, chance = query_recall(mechanism, call, budget=2 * 60 * 60 // 3)
-    first = Captured(*(tensor[:1] for tensor in call))
+    first = call.rows(slice(1))
     rows = by_hand.weights(mechanism, case.arguments, first.query, first.key)
     wanted = by_hand.recalls(first.query, first.key, rows, False, list(range(0, 60, 3)), round(10 / 3))
     assert shares.tolist() == pytest.approx(wanted)
