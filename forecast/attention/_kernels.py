@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from forecast.common.devices import has_bfloat16_units
+
 _LOCAL = threading.local()  # backward passes may run in several threads
 
 
@@ -29,6 +31,24 @@ def is_recomputing() -> bool:
     return getattr(_LOCAL, "active", False)
 
 
+def product(left: Tensor, right: Tensor) -> Tensor:
+    """Return `left` @ `right`; of two dtypes, or of bfloat16, in float32: float32 sums of bfloat16 products."""
+    if torch.bfloat16 in (left.dtype, right.dtype):
+        return (left.to(torch.bfloat16) @ right.to(torch.bfloat16)).to(torch.float32)
+    return left @ right
+
+
+def for_products(features: Tensor, source: Tensor) -> Tensor:
+    """Return the features in bfloat16 if their source is, and if the device multiplies bfloat16 faster."""
+    half = source.dtype == torch.bfloat16 and has_bfloat16_units(source.device)
+    return features.to(torch.bfloat16) if half else features
+
+
+def precise_product(left: Tensor, right: Tensor) -> Tensor:
+    """Return `left` @ `right` in the dtype of `right`, for divisors."""
+    return left.to(right.dtype) @ right
+
+
 def causal_products(queries: Tensor, keys: Tensor, values: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
     """Return outputs (B, H, blocks, n, V), and the state after the last block.
 
@@ -38,8 +58,8 @@ def causal_products(queries: Tensor, keys: Tensor, values: Tensor, state: Tensor
     if is_recomputing():
         output, after, *_ = _CausalProducts.apply(queries, keys, values, state, None)  # type: ignore[no-untyped-call]
         return output, after
-    states, after = _before(state, keys.mT @ values)
-    return (queries @ keys.mT).tril_() @ values + queries @ states, after
+    states, after = _before(state, product(keys.mT, values))
+    return product(product(queries, keys.mT).tril_(), values) + product(queries, states), after
 
 
 def weighted_causal_products(
@@ -52,11 +72,16 @@ def weighted_causal_products(
     if is_recomputing():
         results: tuple[Tensor, Tensor, Tensor, Tensor] = _CausalProducts.apply(queries, keys, values, state, total)  # type: ignore[no-untyped-call]
         return results
-    products = (queries @ keys.mT).tril_()  # (B, H, blocks, n, n)
-    states, state = _before(state, keys.mT @ values)
-    totals, total = _before(total, keys.sum(dim=3).unsqueeze(-1))
-    weights = products.sum(dim=-1, keepdim=True) + queries @ totals
-    return products @ values + queries @ states, state, weights, total
+    products = product(queries, keys.mT).tril_()  # (B, H, blocks, n, n)
+    states, state = _before(state, product(keys.mT, values))
+    totals, total = _before(total, _sum_of(keys))
+    weights = products.sum(dim=-1, keepdim=True) + precise_product(queries, totals)
+    return product(products, values) + product(queries, states), state, weights, total
+
+
+def _sum_of(keys: Tensor) -> Tensor:
+    """Return the sum of each block of keys, (B, H, blocks, E, 1), in at least float32."""
+    return keys.sum(dim=3, dtype=torch.promote_types(keys.dtype, torch.float32)).unsqueeze(-1)
 
 
 def _before(carried: Tensor, added: Tensor) -> tuple[Tensor, Tensor]:
@@ -70,31 +95,33 @@ class _CausalProducts(torch.autograd.Function):
     def forward(
         context: Any, queries: Tensor, keys: Tensor, values: Tensor, state: Tensor, total: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        products = (queries @ keys.mT).tril_()
-        states, state = _before(state, keys.mT @ values)
+        products = product(queries, keys.mT).tril_()
+        states, state = _before(state, product(keys.mT, values))
         weights = totals = None
         if total is not None:
-            totals, total = _before(total, keys.sum(dim=3).unsqueeze(-1))
-            weights, total = products.sum(dim=-1, keepdim=True) + queries @ totals, total.clone()
+            totals, total = _before(total, _sum_of(keys))
+            weights, total = products.sum(dim=-1, keepdim=True) + precise_product(queries, totals), total.clone()
         context.save_for_backward(queries, keys, values, products, states, totals)
-        return _add_product(products @ values, queries, states), state.clone(), weights, total
+        return _add_product(product(products, values), queries, states), state.clone(), weights, total
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         queries, keys, values, products, states, totals = context.saved_tensors
         output, state, weight, total = gradients
-        by_product = output @ values.mT
+        by_product = product(output, values.mT)
         if totals is not None:
             by_product.add_(weight)
         by_product.tril_()
-        grad_queries = _add_product(by_product @ keys, output, states.mT)
-        grad_keys = by_product.mT @ queries
-        added, grad_state = _after(state, queries.mT @ output)
-        grad_values = _add_product(products.mT @ output, keys, added)
+        half = queries.dtype == torch.bfloat16
+        above = output.to(torch.bfloat16) if half else output
+        grad_queries = _add_product(product(by_product, keys), above, states.mT)
+        grad_keys = product(by_product.mT, queries)
+        added, grad_state = _after(state, product(queries.mT, above))
+        grad_values = _add_product(product(products.mT, above), keys, added)
         _add_product(grad_keys, values, added.mT)
         if totals is None:
             return grad_queries, grad_keys, grad_values, grad_state, None
-        added_totals, grad_total = _after(total, queries.mT @ weight)
+        added_totals, grad_total = _after(total, precise_product(queries.mT, weight))
         grad_keys.add_(added_totals.mT)
         return _add_product(grad_queries, weight, totals.mT), grad_keys, grad_values, grad_state, grad_total
 
@@ -112,7 +139,9 @@ def _after(carried: Tensor, added: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _add_product(tensor: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """Add `left` @ `right` to `tensor` (B, H, blocks, ·, ·) in place."""
+    """Add `product(left, right)` to `tensor` (B, H, blocks, ·, ·) in place."""
+    if torch.bfloat16 in (left.dtype, right.dtype):
+        return tensor.add_(product(left, right))
     tensor.flatten(0, 2).baddbmm_(left.flatten(0, 2), right.flatten(0, 2))
     return tensor
 
@@ -122,19 +151,20 @@ def last_product(left: Tensor, right: Tensor) -> Tensor:
     if is_recomputing():
         result: Tensor = _LastProduct.apply(left, right)  # type: ignore[no-untyped-call]
         return result
-    return left @ right
+    return product(left, right)
 
 
 class _LastProduct(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, left: Tensor, right: Tensor) -> Tensor:
         context.save_for_backward(left, right)
-        return left.new_zeros(()).expand(*left.shape[:-1], right.shape[-1])  # never read
+        dtype = torch.promote_types(left.dtype, torch.float32)
+        return left.new_zeros((), dtype=dtype).expand(*left.shape[:-1], right.shape[-1])  # never read
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
         left, right = context.saved_tensors
-        return gradients[0] @ right.mT, left.mT @ gradients[0]
+        return product(gradients[0], right.mT), product(left.mT, gradients[0])
 
 
 def divide(output: Tensor, total: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from forecast.attention._chunks import block_length, in_blocks, out_of_blocks, scan_chunks, split_axis
+from forecast.attention._kernels import for_products
 from forecast.attention._masks import Mask, masked_keys
 from forecast.attention._recompute import State, is_transformed
 from forecast.attention._sums import causal_sums, sum_keys
@@ -108,7 +109,8 @@ def exponential_step(
     norms = exponentials.cumsum(dim=2) + norm
     divisors = norms.where(norms > 0, 1)  # 0 before the first key
     weights = features(queries, divisors, torch.zeros_like(top)) / divisors
-    output, sums = causal_sums(weights, exponentials, values.to(top.dtype), sums)
+    weights, exponentials = for_products(weights, queries), for_products(exponentials, keys)
+    output, sums = causal_sums(weights, exponentials, values.to(exponentials.dtype), sums)
     norm = norms[:, :, -1:]
     return (torch.zeros_like(top).where(norm > 0, _lowest(top.dtype)), norm, sums), output
 

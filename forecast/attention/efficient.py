@@ -7,6 +7,7 @@ from torch import Tensor
 
 from forecast.attention._chunks import map_chunks
 from forecast.attention._costs import Cost, Costs, Head
+from forecast.attention._kernels import for_products, product
 from forecast.attention._masks import Mask, allowed_pairs, zero_masked
 from forecast.attention._recompute import State
 from forecast.attention._recurrent import RecurrentAttention
@@ -118,7 +119,7 @@ class EfficientAttention(RecurrentAttention):
         return features * self.head_dim**-0.5 if self.scale_query else features
 
     def _mix(self, queries: Tensor, context: Tensor) -> Tensor:
-        return self._over_features(queries) @ context
+        return product(for_products(self._over_features(queries), queries), context)
 
     def _features_of_step(self, queries: Tensor, norms: Tensor, tops: Tensor) -> Tensor:
         return self._over_features(queries)

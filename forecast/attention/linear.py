@@ -8,7 +8,7 @@ from torch import Tensor
 from forecast.attention._chunks import map_chunks
 from forecast.attention._costs import Cost, Costs, Head
 from forecast.attention._features import MAPS, key_features, plain_features, query_features
-from forecast.attention._kernels import divide
+from forecast.attention._kernels import divide, for_products, precise_product, product
 from forecast.attention._masks import Mask, allowed_pairs, hidden_from_all, zero_pairs
 from forecast.attention._recompute import State
 from forecast.attention._recurrent import RecurrentAttention
@@ -86,8 +86,9 @@ class LinearAttention(RecurrentAttention):
     ) -> tuple[State, Tensor]:
         if self.feature_map == "exp":
             return softmax_step(self._exponential_features, state, queries, keys, values, hidden)
-        features, key_features = self._query_features(queries), self._key_features(keys, hidden)
-        values = values.to(features.dtype)
+        features = for_products(self._query_features(queries), queries)
+        key_features = for_products(self._key_features(keys, hidden), keys)
+        values = values.to(key_features.dtype)
         if not self.normalize:
             output, *sums = causal_sums(features, key_features, values, *state)
             return tuple(sums), output
@@ -119,11 +120,12 @@ class LinearAttention(RecurrentAttention):
         return (key_features if self.normalize else plain_features)(self.feature_map, key, hidden)
 
     def _mix(self, queries: Tensor, state: Tensor, total: Tensor) -> Tensor:
-        features = self._query_features(queries)
-        return divide(features @ state, features @ total) if self.normalize else features @ state
+        features = for_products(self._query_features(queries), queries)
+        output = product(features, state)
+        return divide(output, precise_product(features, total)) if self.normalize else output
 
     def _mix_means(self, queries: Tensor, means: Tensor, logarithms: Tensor) -> Tensor:
-        return self._exponential_weights(queries, logarithms) @ means
+        return product(for_products(self._exponential_weights(queries, logarithms), queries), means)
 
     def _exponential_features(self, queries: Tensor, norms: Tensor, tops: Tensor) -> Tensor:
         return self._exponential_weights(queries, norms.log() + tops)

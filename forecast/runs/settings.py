@@ -4,12 +4,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from forecast.common.conf_files import about_option
+from forecast.common.devices import has_bfloat16_units
 from forecast.common.errors import InputError
 from forecast.common.settings import option, options_of, read_options, settings
 from forecast.data.settings import LARGEST_SEED, DataSettings, named
@@ -308,7 +308,7 @@ Time of a bf16 step over a float32 step: 2.1, 1.4 and 0.9 at widths 64, 128 and 
 def choose_precision(wanted: str, device: torch.device, width: object) -> str:
     """Return Lightning's name of the precision; "auto" is bf16 if a model of this width gains from it."""
     if wanted == "auto":
-        fast = _cuda_bf16(device) if device.type == "cuda" else device.type == "cpu" and _is_wide(width) and _amx_bf16()
+        fast = has_bfloat16_units(device) and (device.type == "cuda" or _is_wide(width))
         return "bf16-mixed" if fast else "32-true"
     if wanted not in PRECISIONS:
         raise InputError(f"training.precision {wanted!r}: choose auto, {' or '.join(PRECISIONS)}")
@@ -322,11 +322,3 @@ def exact_convolutions() -> None:
 
 def _is_wide(width: object) -> bool:
     return isinstance(width, int) and width >= WIDE  # the model refuses other values
-
-
-def _cuda_bf16(device: torch.device) -> bool:
-    return torch.cuda.get_device_capability(device) >= (8, 0)
-
-
-def _amx_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    return cpuinfo.is_file() and " amx_bf16" in cpuinfo.read_text(encoding="ascii", errors="ignore")

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from forecast.common.devices import has_amx
 from forecast.common.errors import InputError
 from forecast.runs import settings as precision
 from forecast.runs.settings import choose_precision
@@ -28,11 +29,11 @@ def test_an_unknown_precision_is_refused_with_the_choices(wanted: str) -> None:
 def test_only_a_cpu_with_matrix_units_is_fast_in_bf16(tmp_path: Path, flags: str, fast: bool) -> None:
     file = tmp_path / "cpuinfo"
     file.write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
-    assert precision._amx_bf16(file) is fast
+    assert has_amx(file) is fast
 
 
 def test_a_cpu_without_known_flags_is_not_fast_in_bf16(tmp_path: Path) -> None:
-    assert precision._amx_bf16(tmp_path / "none") is False
+    assert has_amx(tmp_path / "none") is False
 
 
 def test_auto_always_chooses_the_same_valid_precision() -> None:
@@ -55,10 +56,10 @@ def test_auto_always_chooses_the_same_valid_precision() -> None:
 def test_on_a_cpu_a_narrow_model_does_not_gain_from_bf16(
     width: object, units: bool, chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(precision, "_amx_bf16", lambda: units)
+    monkeypatch.setattr(precision, "has_bfloat16_units", lambda _: units)
     assert choose_precision("auto", CPU, width) == chosen
 
 
 def test_a_gpu_with_bf16_uses_it_at_any_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "_cuda_bf16", lambda _: True)
+    monkeypatch.setattr(precision, "has_bfloat16_units", lambda _: True)
     assert choose_precision("auto", torch.device("cuda"), 16) == "bf16-mixed"

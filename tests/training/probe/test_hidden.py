@@ -30,7 +30,7 @@ def called(mechanism: Attention, visible: Tensor | None, *tokens: Tensor) -> Cap
 
 def shown(case: Case) -> Tensor:
     """Return the visible positions; those of a mechanism whose weights depend on the position are the first."""
-    if case.name == "linformer" or case.arguments.get("sampling") == "per_query":
+    if case.name == "linformer" or case.arguments.get("sampling") == "per_query" or case.build().local:
         return torch.arange(LENGTH) < 27
     return torch.rand(LENGTH, generator=torch.Generator().manual_seed(0)) > 0.3
 
@@ -87,6 +87,8 @@ def test_hidden_keys_and_queries_have_no_weight_in_a_map(file: Path) -> None:
         weights = torch.from_numpy(maps[place].weights)  # (H', n, m)
         assert not weights[:, ~rows].any(), place
         assert not weights[:, :, ~columns].any(), place
+        if find(maps[place].mechanism).weights_may_vanish:
+            continue
         assert weights[:, rows].abs().sum(2).min() > 1e-3, place
         if maps[place].mechanism != "linformer":
             torch.testing.assert_close(weights[:, rows].sum(2), torch.ones(2, int(rows.sum())).double())

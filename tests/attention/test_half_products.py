@@ -1,0 +1,72 @@
+"""Products of the linear family in bfloat16, on devices that multiply it faster."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from forecast.attention import _chunks, _kernels, build
+from tests.attention.cases import gradients, tensors
+
+KINDS: list[dict[str, Any]] = [
+    {"name": "linear"},
+    {"name": "linear", "feature_map": "exp"},
+    {"name": "linear", "normalize": False},
+    {"name": "efficient"},
+]
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
+both_forms = pytest.mark.parametrize("causal", [False, True])
+
+
+def results(kind: dict[str, Any], causal: bool, inputs: tuple[Tensor, ...]) -> list[Tensor]:
+    output = build(**kind, num_heads=2, head_dim=8, causal=causal)(*inputs)
+    return [output, *gradients(output, *inputs)]
+
+
+@pytest.mark.parametrize("chunk", [1, 2**17])
+@both_forms
+@every_kind
+def test_output_and_gradients_are_those_of_float64_within_the_rounding_of_bfloat16(
+    kind: dict[str, Any], causal: bool, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_chunks, "CHUNK_ELEMENTS_CPU", chunk)
+    monkeypatch.setattr(_kernels, "has_bfloat16_units", lambda _: True)
+    inputs = tensors(length=300, value_width=5, dtype=torch.bfloat16)
+    exact = tuple(x.detach().double().requires_grad_() for x in inputs)
+    for half, expected in zip(results(kind, causal, inputs), results(kind, causal, exact), strict=True):
+        assert half.dtype == torch.bfloat16
+        assert (half.double() - expected).abs().max() <= 2**-5 * expected.abs().max()
+
+
+@both_forms
+@every_kind
+def test_only_bfloat16_on_such_a_device_is_multiplied_so(
+    kind: dict[str, Any], causal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = tensors(length=100)
+    for dtype, differs in ((torch.bfloat16, True), (torch.float16, False), (torch.float32, False)):
+        cast = tuple(x.detach().to(dtype).requires_grad_() for x in inputs)
+        outputs = []
+        for units in (False, True):
+            monkeypatch.setattr(_kernels, "has_bfloat16_units", lambda _, units=units: units)
+            outputs.append(results(kind, causal, cast)[0])
+        assert torch.equal(*outputs) is not differs, dtype
+
+
+@both_forms
+def test_sums_over_the_sequence_stay_in_float32(causal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_kernels, "has_bfloat16_units", lambda _: True)
+    query, key, value = (x.detach() for x in tensors(length=5000, dtype=torch.bfloat16))
+    value = torch.full_like(value, 30.0)
+    output = build("linear", num_heads=2, head_dim=8, causal=causal)(query, key, value)
+    torch.testing.assert_close(output, value, rtol=2**-7, atol=0)
+
+
+def test_a_compiled_form_is_one_graph_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forecast.common.devices.has_amx", lambda: True)
+    torch.compiler.reset()
+    attention = build("linear", num_heads=2, head_dim=8, causal=True)
+    inputs = [x.detach() for x in tensors(length=100, dtype=torch.bfloat16)]
+    compiled = torch.compile(attention, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(*inputs), attention(*inputs), rtol=2**-6, atol=2**-6)
