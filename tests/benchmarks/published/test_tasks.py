@@ -80,6 +80,7 @@ def test_missing_values_are_left_out_of_the_scale() -> None:
     np.testing.assert_array_equal(seasonal_naive(past, 5, 2)[:, 0], [4, 6, 4, 6, 4])
 
 
+@pytest.mark.filterwarnings("ignore:A future version of pandas:Warning")  # within fev
 def test_the_judge_agrees_with_a_sum_of_all_terms(tmp_path: Path) -> None:
     pytest.importorskip("fev")
     table, random = days(), np.random.default_rng(1)
