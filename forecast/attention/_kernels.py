@@ -32,7 +32,10 @@ def is_recomputing() -> bool:
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
-    """Return `left` @ `right`; of two dtypes, or of bfloat16, in float32: float32 sums of bfloat16 products."""
+    """Return `left` @ `right`; in float32 if an operand is bfloat16.
+
+    Products of bfloat16 have float32 sums, each rounded once to bfloat16.
+    """
     if torch.bfloat16 in (left.dtype, right.dtype):
         return (left.to(torch.bfloat16) @ right.to(torch.bfloat16)).to(torch.float32)
     return left @ right

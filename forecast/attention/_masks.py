@@ -120,11 +120,16 @@ def mask_from_lengths(lengths: Tensor, num_keys: int) -> Tensor:
     ValueError
         If `lengths` has another dtype or shape.
     """
+    check_lengths(lengths)
+    return torch.arange(num_keys, device=lengths.device) < lengths[..., None]
+
+
+def check_lengths(lengths: Tensor) -> None:
+    """Raise ValueError if the lengths are not integers of one or two axes."""
     if lengths.dtype == torch.bool or lengths.is_floating_point() or lengths.is_complex():
         raise ValueError(f"lengths must be integers, not {lengths.dtype}")
     if lengths.ndim not in (1, 2):
         raise ValueError(f"lengths must have shape (B,) or (B, L), not {tuple(lengths.shape)}")
-    return torch.arange(num_keys, device=lengths.device) < lengths[..., None]
 
 
 def check_mask(owner: str, name: str, mask: Tensor, shapes: list[tuple[int, ...]]) -> None:

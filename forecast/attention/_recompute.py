@@ -52,9 +52,19 @@ class Scan:
             yield start, [None if x is None else x[:, :, start : start + self.size] for x in sequences]
 
 
+def compact(state: State) -> State:
+    """Return the state with copies of parts of larger tensors, so that it does not keep those in memory."""
+    return tuple(x if x.nbytes == x.untyped_storage().nbytes() else x.clone() for x in state)
+
+
 def is_transformed() -> bool:
     """Return whether torch.func or forward-mode differentiation is active, which hand-written passes do not support."""
     return bool(torch._C._are_functorch_transforms_active()) or torch.autograd.forward_ad._current_level >= 0
+
+
+def is_vectorized(gradients: Sequences) -> bool:
+    """Return whether `torch.vmap`, or `is_grads_batched=True`, computes several backward passes at once."""
+    return is_transformed() or any(x is not None and torch._C._functorch.is_legacy_batchedtensor(x) for x in gradients)
 
 
 def length_of(sequences: Sequences) -> int:
@@ -102,7 +112,7 @@ class _Recomputed(torch.autograd.Function):
         for start, chunk in scan.chunks(sequences):
             stored.append(state)
             state, output = scan.step(state, *chunk)
-            state = tuple(map(_compact, state))
+            state = compact(state)
             outputs.add(start, output)
         joined = outputs.joined()
         context.scan, context.has_output, context.counts = scan, joined is not None, [*map(len, stored)]
@@ -113,30 +123,29 @@ class _Recomputed(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         scan, needed = context.scan, context.needs_input_grad[1:]
-        tensors, stored = context.saved_tensors[: len(needed)], iter(context.saved_tensors[len(needed) :])
-        given = next(gradient for gradient in gradients if gradient is not None)
+        saved = context.saved_tensors  # read once: activation checkpointing allows no second time
+        tensors, stored = saved[: len(needed)], iter(saved[len(needed) :])
+        given = next((gradient for gradient in gradients if gradient is not None), None)
+        if given is None:
+            return None, *[None] * len(needed)
         with full_precision(given):
-            if torch.is_grad_enabled() or is_transformed():  # create_graph=True, or vmap
+            if torch.is_grad_enabled() or is_vectorized(gradients):
                 return None, *_differentiable_gradients(scan, tensors, needed, gradients)
             states = [tensors[: scan.count], *([next(stored) for _ in range(n)] for n in context.counts[1:])]
             after, above = (None, gradients[0]) if context.has_output else (gradients, None)
             return None, *_gradients(scan, states, tensors[scan.count :], needed, after, above)
 
 
-def _compact(tensor: Tensor) -> Tensor:
-    """Return a copy of a part of a larger tensor, so that the state does not keep all of it in memory."""
-    return tensor if tensor.nbytes == tensor.untyped_storage().nbytes() else tensor.clone()
-
-
 def _differentiable_gradients(
     scan: Scan, tensors: Sequences, needed: Sequence[bool], gradients: Sequences
 ) -> list[Tensor | None]:
     """Return gradients that can be differentiated again. All chunks are stored."""
-    # views, since two inputs may be the same tensor and need separate gradients
-    inputs: list[Any] = [None if x is None else x.view_as(x) for x in tensors]
-    results = scan.run(tuple(inputs[: scan.count]), inputs[scan.count :])
+    with torch.enable_grad():
+        # views, since two inputs may be the same tensor and need separate gradients
+        inputs: list[Any] = [None if x is None else x.view_as(x) for x in tensors]
+        results = scan.run(tuple(inputs[: scan.count]), inputs[scan.count :])
     leaves = [x for x, is_needed in zip(inputs, needed, strict=True) if is_needed]
-    found = iter(_grad(results, leaves, gradients, create_graph=True))
+    found = iter(_grad(results, leaves, gradients, create_graph=torch.is_grad_enabled()))
     return [next(found) if is_needed else None for is_needed in needed]
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from forecast.attention._chunks import scan_chunks
 from forecast.attention._masks import Mask, masked_keys
-from forecast.attention._recompute import State
+from forecast.attention._recompute import State, compact
 from forecast.attention.base import Attention, full_precision
 
 
@@ -68,7 +68,7 @@ class RecurrentAttention(Attention):
             return value.clone(), state
         with full_precision(query):
             state, output = self.causal_step(state, query, key, value, None)
-        return output.to(value.dtype), state
+        return output.to(value.dtype), compact(state)
 
     def attend_prefixes(self, query: Tensor, key: Tensor, value: Tensor, lengths: Tensor, mask: Mask) -> Tensor:
         """Return the output where query i attends to its first `lengths[:, i]` keys, shape (B, H, L, V).

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from forecast.attention._chunks import chunk_length
 from forecast.attention._masks import Mask
-from forecast.attention._recompute import State, is_transformed
+from forecast.attention._recompute import State, is_transformed, is_vectorized
 from forecast.attention.base import at_least_float32, full_precision
 
 
@@ -43,7 +43,7 @@ class _RunningMean(torch.autograd.Function):
         rows = None if index is None else gradient.gather(2, index)
         if not context.needs_input_grad[0]:
             return None, None, rows, None
-        if torch.is_grad_enabled() or is_transformed():  # create_graph=True, or vmap
+        if torch.is_grad_enabled() or is_vectorized(gradients):
             kept = gradient if index is None else gradient.scatter(2, index, 0)
             kept = kept.to(at_least_float32(kept)) / counts
             return kept.flip(2).cumsum(dim=2).flip(2).to(gradient.dtype), None, rows, None

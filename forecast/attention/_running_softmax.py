@@ -5,6 +5,7 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from forecast.attention._chunks import block_length, in_blocks, out_of_blocks, scan_chunks, split_axis
 from forecast.attention._kernels import for_products
@@ -34,7 +35,7 @@ def softmax_means(key: Tensor, value: Tensor, mask: Mask) -> tuple[Tensor, Tenso
 
     def exponentials(keys: Tensor, hidden: Tensor | None) -> Tensor:
         features = (keys.to(dtype) - top).exp_()
-        return features if hidden is None else features.masked_fill(hidden, 0)
+        return for_products(features if hidden is None else features.masked_fill(hidden, 0), keys)
 
     state, total = sum_keys(exponentials, key, value, mask, recompute=False)  # exp takes longer than all the rest
     total = total.where(total > 0, 1)
@@ -60,8 +61,7 @@ def scan_softmax(features: QueryFeatures, query: Tensor, key: Tensor, value: Ten
     So a later key never changes an earlier row. A compiled graph has one form for all keys.
     """
     state, sequences = first_state(key, value), (query, key, value, masked_keys(mask))
-    unknown = torch.compiler.is_compiling() or is_transformed() or key.is_meta
-    first = 0 if unknown else _first_beyond(key.detach())
+    first = _first_beyond(key.detach()) if _has_readable_values(key) else 0
     if first == 0:
         return scan_chunks(partial(softmax_step, features), state, *sequences)
     beyond = None
@@ -70,10 +70,17 @@ def scan_softmax(features: QueryFeatures, query: Tensor, key: Tensor, value: Ten
     return scan_chunks(partial(_either_step, features), state, *sequences, beyond)
 
 
+def _has_readable_values(key: Tensor) -> bool:
+    """Return whether Python may branch on the values: not in graphs, transforms, and tensors without data."""
+    if torch.compiler.is_compiling() or is_transformed() or key.is_meta or isinstance(key, FakeTensor):
+        return False
+    return not (key.is_cuda and torch.cuda.is_current_stream_capturing())
+
+
 def _first_beyond(key: Tensor) -> int:
     """Return the first position of a key beyond `LARGEST_EXPONENT` or NaN, in any row; the length if there is none."""
     lowest, highest = key.aminmax()
-    if lowest >= -LARGEST_EXPONENT and highest <= LARGEST_EXPONENT:
+    if torch.maximum(-lowest, highest) <= LARGEST_EXPONENT:  # one transfer from a GPU
         return key.shape[2]
     beyond = ~(key.abs() <= LARGEST_EXPONENT)
     return int(beyond.any(dim=3).flatten(0, 1).any(dim=0).to(torch.uint8).argmax())

@@ -13,6 +13,7 @@ from forecast.attention._masks import (
     Mask,
     allowed_pairs,
     check_heads,
+    check_lengths,
     check_mask,
     mask_from_lengths,
     without_padded_queries,
@@ -229,6 +230,8 @@ class Attention(nn.Module, ABC):
         """Return the mask with `lengths` (B,) or pairs applied, and `lengths` (B, L), clamped, else None."""
         if lengths is None:
             return mask, None
+        check_lengths(lengths)
+        lengths = lengths.long()  # small integers would overflow
         batch, num_keys = key.shape[0], key.shape[2]
         allowed = mask_from_lengths(lengths, num_keys) if lengths.ndim == 1 else None
         if tuple(lengths.shape) not in ((batch,), (batch, query.shape[2])):

@@ -78,7 +78,7 @@ class LinearAttention(RecurrentAttention):
     def first_state(self, key: Tensor, value: Tensor) -> State:
         if self.feature_map == "exp":
             return first_state(key, value)
-        sums, total = zero_sums(key, value, at_least_float32(value))  # φ(K)ᵀV and Σφ(K)
+        sums, total = zero_sums(key, value, at_least_float32(key))  # φ(K)ᵀV and Σφ(K)
         return (sums, total) if self.normalize else (sums,)
 
     def causal_step(
@@ -86,8 +86,7 @@ class LinearAttention(RecurrentAttention):
     ) -> tuple[State, Tensor]:
         if self.feature_map == "exp":
             return softmax_step(self._exponential_features, state, queries, keys, values, hidden)
-        features = for_products(self._query_features(queries), queries)
-        key_features = for_products(self._key_features(keys, hidden), keys)
+        features, key_features = self._query_features(queries), self._key_features(keys, hidden)
         values = values.to(key_features.dtype)
         if not self.normalize:
             output, *sums = causal_sums(features, key_features, values, *state)
@@ -101,7 +100,7 @@ class LinearAttention(RecurrentAttention):
             if self.feature_map == "exp":
                 return self._exponentials_of_pairs(query, key, allowed)
             features = self._key_features(key, hidden_from_all(mask))
-            weights = zero_pairs(self._query_features(query) @ features.transpose(-1, -2), allowed)
+            weights = zero_pairs(product(self._query_features(query), features.transpose(-1, -2)), allowed)
             return divide(weights, weights.sum(dim=-1, keepdim=True)) if self.normalize else weights
 
     @classmethod
@@ -114,13 +113,19 @@ class LinearAttention(RecurrentAttention):
         return f"{super().extra_repr()}, feature_map={self.feature_map}, normalize={self.normalize}"
 
     def _query_features(self, query: Tensor) -> Tensor:
-        return query_features(self.feature_map, query) if self.normalize else plain_features(self.feature_map, query)
+        features = (query_features if self.normalize else plain_features)(self.feature_map, query)
+        return self._for_products(features, query)
 
     def _key_features(self, key: Tensor, hidden: Tensor | None) -> Tensor:
-        return (key_features if self.normalize else plain_features)(self.feature_map, key, hidden)
+        features = (key_features if self.normalize else plain_features)(self.feature_map, key, hidden)
+        return self._for_products(features, key)
+
+    def _for_products(self, features: Tensor, source: Tensor) -> Tensor:
+        # relu in float32: its sums of weights may be small, and rounding would dominate their gradients
+        return features if self.feature_map == "relu" else for_products(features, source)
 
     def _mix(self, queries: Tensor, state: Tensor, total: Tensor) -> Tensor:
-        features = for_products(self._query_features(queries), queries)
+        features = self._query_features(queries)
         output = product(features, state)
         return divide(output, precise_product(features, total)) if self.normalize else output
 

@@ -66,16 +66,16 @@ class TaylorAttention(RecurrentAttention):
 
     def first_state(self, key: Tensor, value: Tensor) -> State:
         # K'ᵀV and ΣK', ΣV (B, H, 1, V), and the count of allowed keys (B, 1, 1, 1)
-        return *zero_sums(key, value, at_least_float32(value)), *first_sums(value)
+        return *zero_sums(key, value, at_least_float32(key)), *first_sums(value)
 
     def causal_step(
         self, state: State, queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None
     ) -> tuple[State, Tensor]:
         sums, total, value_sum, count = state
-        units, values = _unit(queries), values.to(value_sum.dtype)
+        units = _unit(queries)
         value_sums, counts = running_sums(values, hidden, value_sum, count)
         mean = value_sums / counts.clamp_min(1)
-        output, sums, weight, total = weighted_causal_sums(units, _unit(keys), values, sums, total)
+        output, sums, weight, total = weighted_causal_sums(units, _unit(keys), values.to(units.dtype), sums, total)
         after = (sums, total, value_sums[:, :, -1:], counts[:, :, -1:])
         return after, mean + _divide(output - weight * mean, weight, counts)
 

@@ -12,6 +12,7 @@ from tests.attention.cases import gradients, tensors
 KINDS: list[dict[str, Any]] = [
     {"name": "linear"},
     {"name": "linear", "feature_map": "exp"},
+    {"name": "linear", "feature_map": "softplus"},
     {"name": "linear", "normalize": False},
     {"name": "efficient"},
 ]
@@ -52,6 +53,16 @@ def test_only_bfloat16_on_such_a_device_is_multiplied_so(
             monkeypatch.setattr(_kernels, "has_bfloat16_units", lambda _, units=units: units)
             outputs.append(results(kind, causal, cast)[0])
         assert torch.equal(*outputs) is not differs, dtype
+
+
+@both_forms
+def test_relu_stays_in_float32(causal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = tensors(length=100, dtype=torch.bfloat16)
+    plain = results({"name": "linear", "feature_map": "relu"}, causal, inputs)
+    monkeypatch.setattr(_kernels, "has_bfloat16_units", lambda _: True)
+    torch.testing.assert_close(
+        results({"name": "linear", "feature_map": "relu"}, causal, inputs), plain, rtol=0, atol=0
+    )
 
 
 @both_forms
