@@ -1,6 +1,5 @@
 """One task from its data to its row: train and forecast with the public commands, and have `fev` score the windows."""
 
-import resource
 import shlex
 import subprocess
 import sys
@@ -15,8 +14,9 @@ import pandas as pd
 import torch
 
 from benchmarks.published.judge import Judge
-from benchmarks.published.tasks import LEVELS, Floats, Task, check_data
+from benchmarks.published.tasks import LEVELS, Floats, Task
 from forecast.common.errors import InputError
+from forecast.common.files import look_up, read_json, write_json
 from forecast.common.processes import environment
 from forecast.common.tables import Row
 from forecast.runs.results import commit, device_name
@@ -27,6 +27,9 @@ RECIPES: dict[str, tuple[str, ...]] = {"defaults": ()}
 
 INTERVALS = (20, 40, 60, 80)
 """Central intervals whose ends are the quantiles 0.1 to 0.9 without the median."""
+
+
+MINUTES = "minutes.json"
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,13 @@ class Entry:
     def _past(self) -> Path:
         return self.folder / "past.csv"
 
-    def train(self) -> float:
-        """Train on the rows before the first window, unless that was done; return the minutes taken.
+    @property
+    def minutes(self) -> dict[str, float]:
+        """Minutes of each finished command by name, `train` and `window_0` on; interrupted ones are not counted."""
+        return read_json(self.folder / MINUTES) or {}
+
+    def train(self) -> None:
+        """Train on the rows before the first window, unless that was done.
 
         Raises
         ------
@@ -66,23 +74,23 @@ class Entry:
             If the training fails.
         """
         if self.run is not None:
-            return 0.0
+            return
         self.folder.mkdir(parents=True, exist_ok=True)
         _write(self._past, self.table.iloc[: self.task.cutoffs(self.table)[0]])
         words = [*self.words, f"output_dir={self.folder / 'runs'}", "resume=auto", "training.progress=false"]
-        return _timed(["-m", "forecast.training", *words])
+        self._call("train", ["-m", "forecast.training", *words])
 
-    def forecast(self) -> tuple[list[Floats], float]:
-        """Return the quantiles (h, C, 9) of each window, and the minutes taken for those not yet forecast."""
-        minutes, quantiles = 0.0, []
+    def forecast(self) -> list[Floats]:
+        """Return the quantiles (h, C, 9) of each window; make the forecasts that are not there yet."""
+        quantiles = []
         for number, cutoff in enumerate(self.task.cutoffs(self.table)):
             output = self.folder / f"window_{number}.csv"
             if not output.is_file():
-                minutes += self._forecast_window(cutoff, output)
+                self._forecast_window(cutoff, output)
             quantiles.append(quantiles_of(pd.read_csv(output), self.task.targets(self.table)))
-        return quantiles, minutes
+        return quantiles
 
-    def _forecast_window(self, cutoff: int, output: Path) -> float:
+    def _forecast_window(self, cutoff: int, output: Path) -> None:
         """Forecast from the rows before `cutoff`; of the horizon, the input has the columns that are known ahead."""
         rows = self.table.iloc[: cutoff + self.task.horizon].copy()
         rows.loc[rows.index[cutoff:], self.task.targets(rows)] = np.nan
@@ -90,7 +98,11 @@ class Entry:
         _write(given, rows if self.task.known else rows.iloc[:cutoff])
         assert self.run is not None
         words = ["--run", str(self.run), "--input", str(given), "--output", str(output), "--quantile", "0.5"]
-        return _timed(["-m", "forecast.predict", *words, "--levels", *map(str, INTERVALS)])
+        self._call(output.stem, ["-m", "forecast.predict", *words, "--levels", *map(str, INTERVALS)])
+
+    def _call(self, name: str, words: Sequence[str]) -> None:
+        minutes = _timed(words)
+        write_json(self.folder / MINUTES, self.minutes | {name: minutes})
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -124,19 +136,18 @@ def quantiles_of(forecast: pd.DataFrame, targets: Sequence[str]) -> Floats:
 
 
 def row_of(entry: Entry, scored_before: int) -> Row:
-    """Check the data, train, forecast and score; return the row of the record."""
-    naive = check_data(entry.task, entry.table)
-    training = entry.train()
-    quantiles, forecasting = entry.forecast()
-    scores = Judge(entry.task, entry.table, entry.folder).scores(quantiles)
+    """Train, forecast and score; return the row of the record."""
+    entry.train()
+    scores = Judge(entry.task, entry.table, entry.folder).scores(entry.forecast())
+    minutes = entry.minutes
+    assert entry.run is not None
     return {
         "task": entry.task.name,
         "recipe": entry.recipe,
         **{name: round(score, 5) for name, score in scores.items()},
-        "naive_mase": round(naive, 6),
-        "training_minutes": round(training, 2),
-        "forecast_minutes": round(forecasting, 2),
-        "peak_mib": round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**10),
+        "training_minutes": round(minutes["train"], 2),
+        "forecast_minutes": round(sum(minutes.values()) - minutes["train"], 2),
+        "peak_mib": look_up(read_json(entry.run / RESULT), "speed.peak_memory_mib"),
         "times_scored": scored_before + 1,
         "command": shlex.join(["python", "train.py", *entry.words]),
         "commit": commit(),

@@ -1,6 +1,6 @@
 """Long sequences in chunks: their size, and sums, maps and scans over them."""
 
-# No function here defines another one: torch 2.11 to 2.13 cannot trace annotations of an inner function.
+# No function here defines another one: torch.compile (2.13) cannot trace `tuple[…]` in an inner function's annotations.
 
 from collections.abc import Callable
 from functools import partial

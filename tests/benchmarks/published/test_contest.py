@@ -27,19 +27,23 @@ def table() -> pd.DataFrame:
 def test_a_window_is_forecast_from_its_past_and_what_is_known_ahead(tmp_path: Path) -> None:
     rows = table()
     entry = Entry(TASK, rows, "quick", tmp_path)
-    assert entry.train() > 0
-    (quantiles,), _ = entry.forecast()
+    entry.train()
+    (quantiles,) = entry.forecast()
+    minutes = entry.minutes
+    assert sorted(minutes) == ["train", "window_0"]
+    assert min(minutes.values()) > 0
     assert quantiles.shape == (24, 2, 9)
     assert (np.diff(quantiles, axis=2) >= 0).all()
     assert len(pd.read_csv(tmp_path / "past.csv")) == len(rows) - 24
-    assert entry.train() == 0  # the same command again continues, here with nothing to do
-    assert entry.forecast()[1] == 0
+    entry.train()  # the same command again continues, here with nothing to do
+    np.testing.assert_array_equal(entry.forecast()[0], quantiles)
+    assert entry.minutes == minutes
 
     def changed(column: str, value: float) -> np.ndarray:
         (tmp_path / "window_0.csv").unlink()
         other = rows.copy()
         other.loc[rows.index[-24:], column] = value
-        return Entry(TASK, other, "quick", tmp_path).forecast()[0][0]
+        return Entry(TASK, other, "quick", tmp_path).forecast()[0]
 
     np.testing.assert_array_equal(changed("second", 1e9), quantiles)  # the future is not in the input
     assert (changed("known", 5.0) != quantiles).any()  # what is known ahead is
