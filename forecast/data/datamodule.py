@@ -217,10 +217,13 @@ class ForecastData(lightning.LightningDataModule):
         )
 
     def _cut_parts(self, table: Windows, targets: Mapping[str, range]) -> None:
-        """Choose the windows of each split by its target rows."""
+        """Choose the windows of each split by its target rows. Without a test split, those of validation are scored."""
         self.parts: dict[str, Windows] = {}
         self.left_out: dict[str, int] = {}
         for part, rows in targets.items():
+            if part == "test" and not rows:
+                self.parts[part], self.left_out[part] = self.parts["validation"], self.left_out["validation"]
+                continue
             self.parts[part], self.left_out[part] = self._cut(table, rows, part)
 
     def _recipes(self, raw: np.ndarray) -> list[Recipe]:

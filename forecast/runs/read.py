@@ -18,7 +18,7 @@ from forecast.runs.labels import data_key, unique_labels
 from forecast.runs.results import wrong_kind
 from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
 from forecast.runs.run import CONFIG, FAILED, JOB, RESULT, damage_of_finished, finished_result
-from forecast.runs.summary import NAMES, STRETCHES
+from forecast.runs.summary import NAMES, STRETCHES, scored_split
 from forecast.runs.turns import TIMING, Stretch, Turns, cost_key, read_turns
 
 SCORES = {
@@ -353,4 +353,6 @@ def _damage(folder: Path) -> str | None:
         for path in NEEDED:
             if look_up(result, path) is None:
                 return f"{RESULT} has no {path}: it is of another version, or the score is not a number"
+        if scored_split(result) != "test":
+            return "has no test split: its scores are of the validation split, which selected its weights"
     return None

@@ -43,17 +43,28 @@ ENDS = {
 """Addition to the best step, by the status of the run."""
 
 
+NO_TEST = "no test split: these windows selected the weights, so new data will have larger errors"
+"""Note below scores of the validation split."""
+
+
 def title(result: Mapping[str, Any]) -> str:
     """Return the line above the table: the data and the scored windows."""
     windows, stride = result["data"]["windows"]["test"], result["data"].get("evaluation_stride", 1)
-    scored = f"all {windows:,} test windows" if stride == 1 else f"{windows:,} test windows, 1 in {stride}"
+    split = scored_split(result)
+    scored = f"all {windows:,} {split} windows" if stride == 1 else f"{windows:,} {split} windows, 1 in {stride}"
     return f"{result['data']['name']}: {scored}, horizon {result['config']['horizon']}"
+
+
+def scored_split(result: Mapping[str, Any]) -> str:
+    """Return the split whose scores are shown: test, or validation if `data.split.test` is 0."""
+    return str(result["data"].get("scored_split", "test"))
 
 
 def notes(result: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the lines below the table: what the scores mean, the skill, and what was known ahead."""
     foresight = foresight_note(result)
-    return (*_score_notes(result), *([] if foresight is None else [foresight]))
+    no_test = [] if scored_split(result) == "test" else [NO_TEST]
+    return (*no_test, *_score_notes(result), *([] if foresight is None else [foresight]))
 
 
 def foresight_note(result: Mapping[str, Any]) -> str | None:
@@ -160,7 +171,7 @@ def best_line(result: Mapping[str, Any]) -> str:
 
 
 def interval_line(result: Mapping[str, Any]) -> str | None:
-    """Return what the intervals cover on the test split, and what may be wrong with them; None without any."""
+    """Return what the intervals cover on the scored split, and what may be wrong with them; None without any."""
     scores = result["test"].get("intervals") or {}
     texts = []
     for percent in LEVELS:
@@ -175,7 +186,7 @@ def interval_line(result: Mapping[str, Any]) -> str | None:
         return None
     in_sample = result.get("calibration", {}).get("method") == IN_SAMPLE
     note = "; perhaps too narrow: validation is too short to hold windows out" if in_sample else ""
-    return f"On the test split, {', '.join(texts)}{note}."
+    return f"On the {scored_split(result)} split, {', '.join(texts)}{note}."
 
 
 def warnings(result: Mapping[str, Any]) -> list[str]:

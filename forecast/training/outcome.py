@@ -105,6 +105,7 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "first_train_target": str(data.index[int(train.starts[0]) + train.context_length]),
         "first_test_target": str(data.index[int(test.starts[0]) + test.context_length]),
         "windows": {part: len(windows) for part, windows in data.parts.items()},
+        "scored_split": data.split.scored,
         "evaluation_stride": data.evaluation_stride,
         "windows_left_out": data.left_out,
         "placement": data.placement.facts(),
@@ -126,7 +127,7 @@ def _write_last_forecast(run: Run, name: str, network: Informer, data: ForecastD
     with replacing(run.path / FORECAST) as file:
         write_frame(file, frame)
     table = data.source.series.measured[targets]
-    title = f"{name}: forecast of the last test window, {windows.horizon} steps from {index[0]}"
+    title = f"{name}: forecast of the last {data.split.scored} window, {windows.horizon} steps from {index[0]}"
     draw_forecast(run.path / PICTURE, table.iloc[:origin], frame, table.loc[index], title)
     if data.source.path is None:  # generated data: save an input file for `predict`
         _write_input(run.path / INPUT, data, windows.context_length)

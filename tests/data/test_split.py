@@ -13,6 +13,14 @@ def test_the_standard_borders_of_ett() -> None:
     assert split_rows(17420, 8640, 2880, 2880) == Split(range(8640), range(8640, 11520), range(11520, 14400))
 
 
+@pytest.mark.parametrize("sizes", [(0.8, 0.2, 0), (0.8, 0.2, 0.0), (80, 20, 0)])
+def test_without_a_test_split_the_other_two_have_all_rows(sizes: tuple[float, float, float]) -> None:
+    split = split_rows(100, *sizes)
+    assert split == Split(range(80), range(80, 100), range(100, 100))
+    assert split.scored == "validation"
+    assert split_rows(100, 0.7, 0.1, 0.2).scored == "test"
+
+
 @pytest.mark.parametrize("num_rows", [10, 11, 99, 1001, 17520])
 def test_fractions_use_every_row_once_in_order(num_rows: int) -> None:
     split = split_rows(num_rows, 0.6, 0.2, 0.2)

@@ -16,6 +16,7 @@ from forecast.data.settings import DataSettings
 from forecast.evaluation.evaluate import evaluate
 from forecast.model.informer import Informer
 from forecast.runs.checkpoint import read_checkpoint
+from forecast.runs.read import read_runs
 from forecast.runs.run import Run
 from forecast.runs.summary import print_table, summary, title
 from forecast.training.task import ForecastTask
@@ -167,6 +168,18 @@ def test_an_evaluation_stride_is_reported_everywhere(tmp_path: Path) -> None:
     assert "all" not in title(result)
     hours = pd.Timestamp(data["first_test_target"]) - pd.Timestamp(data["first_train_target"])
     assert hours == pd.Timedelta(hours=560 + (140 - HORIZON) % 5 - 60)  # the last window is kept
+
+
+def test_without_a_test_split_validation_is_scored_under_its_name(tmp_path: Path) -> None:
+    words = ["data.split={train: 0.8, validation: 0.2, test: 0}", "training.max_steps=1"]
+    run, result = train(quick(tmp_path, *words))
+    assert result["data"]["scored_split"] == "validation"
+    assert result["test"]["scaled"] == result["validation"]["scaled"]
+    assert f"all {result['data']['windows']['validation']:,} validation windows" in title(result)
+    assert "no test split: these windows selected the weights" in summary(result)
+    assert "On the validation split" in summary(result)
+    with pytest.raises(InputError, match="no test split"):
+        read_runs([run.path])
 
 
 def test_scores_do_not_depend_on_the_evaluation_batch_size(tiny_run: TinyRun) -> None:
