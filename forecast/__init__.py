@@ -4,18 +4,28 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from forecast.common.errors import InputError, NotFiniteError
-    from forecast.predict.forecaster import Forecaster, load
+    from forecast.predict.ensemble import Ensemble
+    from forecast.predict.forecaster import Forecaster
     from forecast.predict.known import MissingKnown
+    from forecast.predict.load import load
 
-__all__ = ["Forecaster", "InputError", "MissingKnown", "NotFiniteError", "load"]
+__all__ = ["Ensemble", "Forecaster", "InputError", "MissingKnown", "NotFiniteError", "load"]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use, since importing torch takes seconds."""
-    if name in ("Forecaster", "load"):
-        from forecast.predict import forecaster
+    if name == "load":
+        from forecast.predict.load import load
 
-        return getattr(forecaster, name)
+        return load
+    if name == "Forecaster":
+        from forecast.predict.forecaster import Forecaster
+
+        return Forecaster
+    if name == "Ensemble":
+        from forecast.predict.ensemble import Ensemble
+
+        return Ensemble
     if name == "MissingKnown":
         from forecast.predict.known import MissingKnown
 

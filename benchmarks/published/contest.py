@@ -4,8 +4,9 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,93 +17,170 @@ import torch
 from benchmarks.published.judge import Judge
 from benchmarks.published.tasks import LEVELS, Floats, Task
 from forecast.common.errors import InputError
-from forecast.common.files import look_up, read_json, write_json
+from forecast.common.files import look_up, read_json, replacing, write_json
 from forecast.common.processes import environment
+from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import Row
+from forecast.predict.ensemble import Ensemble
+from forecast.predict.forecaster import Forecaster
+from forecast.predict.load import load
 from forecast.runs.results import commit, device_name
 from forecast.runs.run import RESULT
 
-RECIPES: dict[str, tuple[str, ...]] = {"defaults": ()}
-"""Words of each recipe, beside those of the task. A recipe is committed before its first scoring."""
+
+@dataclass(frozen=True)
+class Recipe:
+    """Words of the training command beside those of the task; the forecasts of `seeds` trainings are averaged.
+
+    `fits_lengths` sets look-back, patch and split by the task's season, horizon and rows (`lengths`). `retrains` trains
+    again before each window where a task has fewer than `FEW_ROWS` rows. `of_tasks` are words for single tasks.
+    """
+
+    words: tuple[str, ...] = ()
+    seeds: int = 1
+    fits_lengths: bool = False
+    retrains: bool = False
+    of_tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+RECIPES: dict[str, Recipe] = {"defaults": Recipe()}
+"""The recipes by name. A recipe is committed before its first scoring."""
+
+FEW_ROWS = 1000
+"""Rows before the first window below which a training takes seconds."""
+
+LANES = 2
+"""Trainings at once, each on one core."""
 
 INTERVALS = (20, 40, 60, 80)
 """Central intervals whose ends are the quantiles 0.1 to 0.9 without the median."""
 
-
 MINUTES = "minutes.json"
+
+
+def lengths(task: Task, rows: int) -> tuple[str, ...]:
+    """Return the words for look-back, patch, split and stride of a task with `rows` rows to train on.
+
+    The look-back is 672 steps, or a fifth of the rows. A patch is a quarter of a season, at least four steps. The
+    newest tenth of the rows, or five quarters of a horizon, is for validation; there is no test split. About 24 windows
+    in each horizon are validated.
+    """
+    validation = max(rows // 10, 5 * task.horizon // 4)
+    return (
+        f"context_length={min(672, rows // 5)}",
+        f"model.patch_length={max(4, task.season // 4)}",
+        f"data.split={{train: {rows - validation}, validation: {validation}, test: 0}}",
+        f"training.evaluation_stride={max(1, task.horizon // 24)}",
+    )
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A task with a recipe; `folder` holds its files, the run and the forecasts."""
+    """A task with a recipe; `folder` holds its files, the runs and the forecasts."""
 
     task: Task
     table: pd.DataFrame
-    recipe: str
+    name: str
     folder: Path
 
     @property
-    def words(self) -> list[str]:
-        """The overrides of the training command."""
-        task = self.task
+    def recipe(self) -> Recipe:
+        """The recipe of this entry."""
+        return RECIPES[self.name]
+
+    @property
+    def trainings(self) -> dict[int, int]:
+        """The row before which the data of a training end, for the first row of each window."""
+        cutoffs = self.task.cutoffs(self.table)
+        again = self.recipe.retrains and cutoffs[0] < FEW_ROWS
+        return {cutoff: cutoff if again else cutoffs[0] for cutoff in cutoffs}
+
+    def words(self, end: int, seed: int) -> list[str]:
+        """Return the overrides of the training on the rows before `end`."""
+        task, recipe = self.task, self.recipe
         columns = [f"data.targets=[{_listed(task.targets(self.table))}]"]
         columns += [f"data.known_covariates=[{_listed(task.known)}]"] if task.known else []
         gaps = ["data.missing=ffill"] if self.table.isna().to_numpy().any() else []
-        data = ["data=csv", f"data.path={self._past}", f"data.name={task.name}", *columns, *gaps]
-        return [*data, f"horizon={task.horizon}", *RECIPES[self.recipe]]
+        data = ["data=csv", f"data.path={self._past(end)}", f"data.name={task.name}", *columns, *gaps]
+        fitted = lengths(task, end) if recipe.fits_lengths else ()
+        seeds = [f"seed={seed}"] if recipe.seeds > 1 else []
+        return [*data, f"horizon={task.horizon}", *recipe.words, *fitted, *recipe.of_tasks.get(task.name, ()), *seeds]
 
-    @property
-    def run(self) -> Path | None:
-        """The folder of its finished run."""
-        return next((path.parent for path in self.folder.glob(f"runs/*/*/{RESULT}")), None)
-
-    @property
-    def _past(self) -> Path:
-        return self.folder / "past.csv"
+    def runs(self, end: int) -> list[Path]:
+        """Return the folders of the finished runs on the rows before `end`, one for each seed."""
+        folders = [self._runs(end, seed) for seed in self._seeds]
+        return [path.parent for folder in folders for path in sorted(folder.glob(f"*/*/{RESULT}"))[:1]]
 
     @property
     def minutes(self) -> dict[str, float]:
-        """Minutes of each finished command by name, `train` and `window_0` on; interrupted ones are not counted."""
+        """Minutes of each finished training and forecast by name; interrupted ones are not counted."""
         return read_json(self.folder / MINUTES) or {}
 
     def train(self) -> None:
-        """Train on the rows before the first window, unless that was done.
+        """Train on the rows before each end, unless that was done.
 
         Raises
         ------
         InputError
-            If the training fails.
+            If a training fails.
         """
-        if self.run is not None:
-            return
         self.folder.mkdir(parents=True, exist_ok=True)
-        _write(self._past, self.table.iloc[: self.task.cutoffs(self.table)[0]])
-        words = [*self.words, f"output_dir={self.folder / 'runs'}", "resume=auto", "training.progress=false"]
-        self._call("train", ["-m", "forecast.training", *words])
+        jobs = [(end, seed) for end in dict.fromkeys(self.trainings.values()) for seed in self._seeds]
+        for end in dict.fromkeys(self.trainings.values()):
+            _write(self._past(end), self.table.iloc[:end])
+        lanes = [jobs[lane::LANES] for lane in range(LANES)] if len(jobs) > 1 else [jobs]
+        with ThreadPoolExecutor(len(lanes)) as pool:
+            for taken in pool.map(self._train_in_turn, lanes, range(len(lanes)), [len(lanes)] * len(lanes)):
+                del taken
+
+    def _train_in_turn(self, jobs: Sequence[tuple[int, int]], lane: int, lanes: int) -> None:
+        for end, seed in jobs:
+            folder = self._runs(end, seed)
+            if any(folder.glob(f"*/*/{RESULT}")):
+                continue
+            words = [*self.words(end, seed), f"output_dir={folder}", "resume=auto", "training.progress=false"]
+            minutes = _timed(["-m", "forecast.training", *words], 1 if lanes > 1 else None)
+            write_json(folder / MINUTES, {"lane": lane, "minutes": minutes})
+
+    @property
+    def training_minutes(self) -> float:
+        """Minutes of the lane that took longest, the time of all trainings on two cores."""
+        taken = [read_json(path) for path in self.folder.glob(f"runs/*/{MINUTES}")]
+        return max(sum(float(one["minutes"]) for one in taken if one["lane"] == lane) for lane in range(LANES))
 
     def forecast(self) -> list[Floats]:
         """Return the quantiles (h, C, 9) of each window; make the forecasts that are not there yet."""
-        quantiles = []
-        for number, cutoff in enumerate(self.task.cutoffs(self.table)):
+        quantiles, loaded = [], dict[int, Forecaster | Ensemble]()
+        for number, (cutoff, end) in enumerate(self.trainings.items()):
             output = self.folder / f"window_{number}.csv"
             if not output.is_file():
-                self._forecast_window(cutoff, output)
+                started = time.monotonic()
+                if end not in loaded:
+                    loaded = {end: load(*self.runs(end))}
+                self._forecast_window(loaded[end], cutoff, output)
+                minutes = (time.monotonic() - started) / 60
+                write_json(self.folder / MINUTES, self.minutes | {output.stem: minutes})
             quantiles.append(quantiles_of(pd.read_csv(output), self.task.targets(self.table)))
         return quantiles
 
-    def _forecast_window(self, cutoff: int, output: Path) -> None:
-        """Forecast from the rows before `cutoff`; of the horizon, the input has the columns that are known ahead."""
-        rows = self.table.iloc[: cutoff + self.task.horizon].copy()
-        rows.loc[rows.index[cutoff:], self.task.targets(rows)] = np.nan
-        given = self.folder / "input.csv"
-        _write(given, rows if self.task.known else rows.iloc[:cutoff])
-        assert self.run is not None
-        words = ["--run", str(self.run), "--input", str(given), "--output", str(output), "--quantile", "0.5"]
-        self._call(output.stem, ["-m", "forecast.predict", *words, "--levels", *map(str, INTERVALS)])
+    def _forecast_window(self, model: Forecaster | Ensemble, cutoff: int, output: Path) -> None:
+        """Forecast from the rows before `cutoff`; of the horizon, the model gets the columns known ahead."""
+        known = self.table[list(self.task.known)].iloc[cutoff : cutoff + self.task.horizon]
+        values = model.predict(
+            self.table.iloc[:cutoff], known if self.task.known else None, levels=INTERVALS, quantile=0.5
+        )
+        with replacing(output) as file:
+            write_frame(file, values)
 
-    def _call(self, name: str, words: Sequence[str]) -> None:
-        minutes = _timed(words)
-        write_json(self.folder / MINUTES, self.minutes | {name: minutes})
+    @property
+    def _seeds(self) -> range:
+        return range(1, self.recipe.seeds + 1)
+
+    def _past(self, end: int) -> Path:
+        return self.folder / f"past_{end}.csv"
+
+    def _runs(self, end: int, seed: int) -> Path:
+        return self.folder / "runs" / f"{end}_{seed}"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -113,10 +191,10 @@ def _write(path: Path, rows: pd.DataFrame) -> None:
     rows.to_csv(path, index_label="date")
 
 
-def _timed(words: Sequence[str]) -> float:
+def _timed(words: Sequence[str], threads: int | None) -> float:
     """Run a command of the program; return the minutes."""
     started = time.monotonic()
-    done = subprocess.run([sys.executable, *words], env=environment(), capture_output=True, text=True)
+    done = subprocess.run([sys.executable, *words], env=environment(threads), capture_output=True, text=True)
     if done.returncode != 0:
         raise InputError(
             f"{shlex.join(['python', *words])} ended with exit code {done.returncode}:\n{done.stderr[-2000:]}"
@@ -139,17 +217,18 @@ def row_of(entry: Entry, scored_before: int) -> Row:
     """Train, forecast and score; return the row of the record."""
     entry.train()
     scores = Judge(entry.task, entry.table, entry.folder).scores(entry.forecast())
-    minutes = entry.minutes
-    assert entry.run is not None
+    ends = list(dict.fromkeys(entry.trainings.values()))
+    results = [read_json(run / RESULT) for end in ends for run in entry.runs(end)]
     return {
         "task": entry.task.name,
-        "recipe": entry.recipe,
+        "recipe": entry.name,
         **{name: round(score, 5) for name, score in scores.items()},
-        "training_minutes": round(minutes["train"], 2),
-        "forecast_minutes": round(sum(minutes.values()) - minutes["train"], 2),
-        "peak_mib": look_up(read_json(entry.run / RESULT), "speed.peak_memory_mib"),
+        "trainings": len(results),
+        "training_minutes": round(entry.training_minutes, 2),
+        "forecast_minutes": round(sum(entry.minutes.values()), 2),
+        "peak_mib": max(look_up(result, "speed.peak_memory_mib") for result in results),
         "times_scored": scored_before + 1,
-        "command": shlex.join(["python", "train.py", *entry.words]),
+        "command": shlex.join(["python", "train.py", *entry.words(ends[0], 1)]),
         "commit": commit(),
         "machine": device_name(torch.device("cpu")),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

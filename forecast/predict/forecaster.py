@@ -30,7 +30,7 @@ from forecast.model.informer import Informer
 from forecast.model.original_units import Context, OriginalUnits
 from forecast.model.presets import Sizes
 from forecast.predict.answer import answer, warnings_of
-from forecast.predict.exported import FORMATS, Exported, open_exported
+from forecast.predict.exported import Exported, open_exported
 from forecast.predict.facts import ModelFacts, calibration_of_run, calibration_of_text
 from forecast.predict.input import Expected
 from forecast.predict.intervals import Forecast, Question
@@ -450,28 +450,3 @@ def _transplanted(run: Run, attention: str) -> Informer:
     from forecast.predict.transplanted import attention_named, transplant
 
     return transplant(run, attention_named(attention))
-
-
-def load(path: str | os.PathLike[str]) -> Forecaster:
-    """Load a trained model for forecasting.
-
-    Parameters
-    ----------
-    path
-        Folder of a finished run; "latest" for the finished run under outputs/ that started last; or an .onnx or .pt2
-        file written by `python -m forecast.export`.
-
-    Returns
-    -------
-    Forecaster
-        The model. Its `path` is the folder or file that was loaded.
-
-    Raises
-    ------
-    InputError
-        If there is no finished run or exported model at `path`, or it is damaged.
-    """
-    if str(path) == "latest":
-        return Forecaster.load("latest")
-    place = Path(path)
-    return Forecaster.load_exported(place) if place.suffix in FORMATS and not place.is_dir() else Forecaster.load(place)

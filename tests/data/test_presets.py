@@ -15,7 +15,7 @@ from forecast.data.sources import load_source
 from forecast.data.split import split_rows
 from forecast.data.synthetic import simulate_transformer
 from forecast.data.unpacking import find_file
-from forecast.predict.forecaster import load
+from forecast.predict.load import load
 from forecast.training.command_line import help_text
 from forecast.training.sweep.overrides import check_choices
 from forecast.training.train import train

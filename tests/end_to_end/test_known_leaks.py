@@ -15,7 +15,8 @@ from forecast.data.series import Series, series_from_frame
 from forecast.data.settings import DataSettings
 from forecast.data.sources import Source, load_source
 from forecast.evaluation.ridge import fit_ridge
-from forecast.predict.forecaster import Forecaster, load
+from forecast.predict.forecaster import Forecaster
+from forecast.predict.load import load
 from forecast.training.train import train
 from tests.support.covariates import KNOWN, PAST, ROLES, TARGETS, table
 from tests.support.small import CONTEXT, HORIZON, compose, quick, write

@@ -15,7 +15,7 @@ from forecast.data.windows import Batch, Windows
 from forecast.evaluation.evaluate import spread_of
 from forecast.evaluation.ridge import fit_ridge
 from forecast.evaluation.scoring import SeasonalNaive, last_value
-from forecast.predict.forecaster import load
+from forecast.predict.load import load
 from forecast.runs.run import Run
 from forecast.training.train import train
 from tests.conftest import TinyRun

@@ -11,7 +11,8 @@ import pytest
 from forecast.common.errors import InputError
 from forecast.predict.__main__ import main as predict
 from forecast.predict.ensemble import Ensemble
-from forecast.predict.forecaster import Forecaster, load
+from forecast.predict.forecaster import Forecaster
+from forecast.predict.load import load
 from tests.conftest import TinyRun
 from tests.support.forecasts import dated
 from tests.support.small import rewrite
@@ -106,3 +107,11 @@ def test_every_member_checks_the_file_and_the_longest_look_back_is_returned() ->
     assert cast(Any, Ensemble(cast(list[Forecaster], members)).read("file")) == "file for 60"
     with pytest.raises(InputError, match="too short"):
         Ensemble(cast(list[Forecaster], [*members, Reader(30, rows=20)])).read("file")
+
+
+def test_load_returns_a_forecaster_or_an_ensemble(tiny_run: TinyRun, second_run: Path) -> None:
+    one, both = load(tiny_run.path), load(tiny_run.path, second_run)
+    assert isinstance(one, Forecaster)
+    assert isinstance(both, Ensemble)
+    mean = (one.predict(tiny_run.table) + load(second_run).predict(tiny_run.table)) / 2
+    np.testing.assert_allclose(both.predict(tiny_run.table), mean)

@@ -10,7 +10,8 @@ import pytest
 
 from forecast.common.files import read_json
 from forecast.predict.__main__ import main as predict
-from forecast.predict.forecaster import Forecaster, load
+from forecast.predict.forecaster import Forecaster
+from forecast.predict.load import load
 from forecast.predict.transplant import main as transplant
 from forecast.predict.transplanted import Scored, table_of, trained_attention
 from forecast.runs.run import Run

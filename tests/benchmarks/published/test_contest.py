@@ -4,18 +4,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import forecast
 from benchmarks.published import contest
-from benchmarks.published.contest import Entry, quantiles_of
-from benchmarks.published.tasks import Task
+from benchmarks.published.contest import Entry, Recipe, lengths, quantiles_of
+from benchmarks.published.tasks import TASKS, Task
 from tests.support.small import CONTEXT, QUICK, SMALL, hourly
 
-TASK = Task("small", (), horizon=24, windows=1, season=24, naive_mase=1.0, read=pd.DataFrame, known=("known",))
+TASK = Task("small", (), horizon=24, windows=2, season=24, naive_mase=1.0, read=pd.DataFrame, known=("known",))
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = [word for word in QUICK if not word.startswith("horizon=")]
-    monkeypatch.setitem(contest.RECIPES, "quick", (*SMALL["patch_informer"], *words))
+    words = tuple(word for word in QUICK if not word.startswith("horizon="))
+    monkeypatch.setitem(contest.RECIPES, "quick", Recipe((*SMALL["patch_informer"], *words), seeds=2))
 
 
 def table() -> pd.DataFrame:
@@ -26,27 +27,57 @@ def table() -> pd.DataFrame:
 
 def test_a_window_is_forecast_from_its_past_and_what_is_known_ahead(tmp_path: Path) -> None:
     rows = table()
+    end = len(rows) - 48
     entry = Entry(TASK, rows, "quick", tmp_path)
     entry.train()
-    (quantiles,) = entry.forecast()
-    minutes = entry.minutes
-    assert sorted(minutes) == ["train", "window_0"]
-    assert min(minutes.values()) > 0
-    assert quantiles.shape == (24, 2, 9)
-    assert (np.diff(quantiles, axis=2) >= 0).all()
-    assert len(pd.read_csv(tmp_path / "past.csv")) == len(rows) - 24
+    first, second = entry.forecast()
+    minutes = entry.minutes, entry.training_minutes
+    assert sorted(minutes[0]) == ["window_0", "window_1"]
+    assert min(*minutes[0].values(), minutes[1]) > 0
+    assert first.shape == second.shape == (24, 2, 9)
+    assert (np.diff(first, axis=2) >= 0).all()
+    assert len(pd.read_csv(tmp_path / f"past_{end}.csv")) == end
+    members = [
+        forecast.load(run).predict(rows[:end], rows[["known"]][end:], levels=[20], quantile=0.5)
+        for run in entry.runs(end)
+    ]
+    assert len(members) == 2
+    np.testing.assert_allclose(first[:, 1, 4], np.mean([one["second"] for one in members], 0))
     entry.train()  # the same command again continues, here with nothing to do
-    np.testing.assert_array_equal(entry.forecast()[0], quantiles)
-    assert entry.minutes == minutes
+    np.testing.assert_array_equal(entry.forecast(), [first, second])
+    assert (entry.minutes, entry.training_minutes) == minutes
 
     def changed(column: str, value: float) -> np.ndarray:
-        (tmp_path / "window_0.csv").unlink()
+        (tmp_path / "window_1.csv").unlink()
         other = rows.copy()
         other.loc[rows.index[-24:], column] = value
-        return Entry(TASK, other, "quick", tmp_path).forecast()[0]
+        return Entry(TASK, other, "quick", tmp_path).forecast()[1]
 
-    np.testing.assert_array_equal(changed("second", 1e9), quantiles)  # the future is not in the input
-    assert (changed("known", 5.0) != quantiles).any()  # what is known ahead is
+    np.testing.assert_array_equal(changed("second", 1e9), second)  # the future is not in the input
+    assert (changed("known", 5.0) != second).any()  # what is known ahead is
+
+
+def test_a_recipe_trains_again_before_each_window_where_rows_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(contest.RECIPES, "again", Recipe(retrains=True))
+    rows = table()
+    end = len(rows) - 48
+    assert Entry(TASK, rows, "quick", Path()).trainings == {end: end, end + 24: end}
+    assert Entry(TASK, rows, "again", Path()).trainings == {end: end, end + 24: end + 24}
+    many = pd.concat([rows, rows])
+    assert set(Entry(TASK, many, "again", Path()).trainings.values()) == {len(many) - 48}
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "look_back", "patch", "validation"),
+    [("epf_np", 51_936, 672, 6, 5_193), ("ETT_1W", 38, 7, 4, 16), ("jena_weather_10T", 49_824, 672, 36, 4_982)],
+)
+def test_the_lengths_follow_season_horizon_and_rows(
+    name: str, rows: int, look_back: int, patch: int, validation: int
+) -> None:
+    context, patches, split, _ = lengths(TASKS[name], rows)
+    assert context == f"context_length={look_back}"
+    assert patches == f"model.patch_length={patch}"
+    assert split == f"data.split={{train: {rows - validation}, validation: {validation}, test: 0}}"
 
 
 def test_the_levels_of_a_file_are_in_rising_order() -> None:

@@ -16,7 +16,8 @@ from forecast.data.repair import Policies
 from forecast.data.scaler import Scaler
 from forecast.data.series import Series
 from forecast.data.settings import DataSettings
-from forecast.predict.forecaster import Forecaster, load
+from forecast.predict.forecaster import Forecaster
+from forecast.predict.load import load
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.forecasts import dated, edit, expect_one_line, forecast, put

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.predict.forecaster import load
+from forecast.predict.load import load
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.forecasts import dated, forecast

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.predict.forecaster import Forecaster, load
+from forecast.predict.forecaster import Forecaster
+from forecast.predict.load import load
 from tests.support.forecasts import edit, put
 from tests.support.known import (
     DATES,
