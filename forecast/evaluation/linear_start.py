@@ -1,4 +1,4 @@
-"""The start of the model's linear path: a naive forecast, unless a fitted linear map is significantly better."""
+"""The start of the model's linear path: a naive forecast, unless ridge or smoothing is significantly better."""
 
 import math
 from collections.abc import Sequence
@@ -7,12 +7,16 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from forecast.common.text import counted
 from forecast.data.windows import Windows
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.ridge import LinearMap, Ridge, fit_ridge, refit
 from forecast.evaluation.significance import block_means, surely_below_zero
 
 MEAN, LAST, SEASON = "the window's mean", "the last value", "the last season"
+
+HALF_LIVES = (1, 2, 4)
+"""Half-lives, in steps, of the candidates of exponential smoothing."""
 
 ENOUGH = 8
 """Horizons that a validation split must span to be used alone."""
@@ -112,6 +116,19 @@ def naive_maps(look_back: int, horizon: int, period: int) -> list[LinearMap]:
     return maps
 
 
+def smoothing_maps(look_back: int, horizon: int) -> list[LinearMap]:
+    """Return simple exponential smoothing as maps (look_back, horizon), if the look-back spans four half-lives.
+
+    Source: Hyndman and Athanasopoulos, "Forecasting: Principles and Practice", 2021, section 8.1.
+    """
+    age = torch.arange(look_back - 1, -1, -1, dtype=torch.float32)
+    weights = {life: torch.softmax(-math.log(2) / life * age, 0) for life in HALF_LIVES if 4 * life <= look_back}
+    return [
+        LinearMap(weight[:, None].repeat(1, horizon), f"exponential smoothing, half-life {counted(life, 'step')}")
+        for life, weight in weights.items()
+    ]
+
+
 def choose_start(
     ridge: Ridge,
     train: Windows,
@@ -122,10 +139,11 @@ def choose_start(
     stride: int = 1,
     batch_size: int = 256,
 ) -> LinearMap:
-    """Return the start of the linear path: the best naive forecast, or `ridge` if that is significantly better.
+    """Return the start of the linear path: the best naive forecast, or a challenger if that is significantly better.
 
-    All are scored on `validation`. If that is shorter than `ENOUGH` horizons, the last windows of `train` are added and
-    score a map fitted on earlier targets: on a short split, above all of a random walk, a map may fit by chance.
+    The challengers are `ridge` and simple exponential smoothing. All are scored on `validation`. If that is shorter
+    than `ENOUGH` horizons, the last windows of `train` are added and score a map fitted on earlier targets: on a short
+    split, above all of a random walk, a map may fit by chance.
 
     Parameters
     ----------
@@ -145,21 +163,27 @@ def choose_start(
     trials = [_Trial(validation, ridge, stride)]
     if int(validation.starts[-1] - validation.starts[0]) + validation.horizon < ENOUGH * validation.horizon:
         trials += _late_trial(train, ridge)
-    naive = naive_maps(ridge.look_back, train.horizon, period)
-    errors = [_errors(trial, naive, batch_size) for trial in trials]
-    ridge_mse, *naive_mse = torch.cat(errors, 1).nanmean(1).tolist()
-    best = naive_mse.index(min(naive_mse))
-    if not ridge_mse < naive_mse[best]:
-        return naive[best]
+    naive, smoothing = (
+        naive_maps(ridge.look_back, train.horizon, period),
+        smoothing_maps(ridge.look_back, train.horizon),
+    )
+    maps = [ridge, *smoothing, *naive]
+    errors = [_errors(trial, maps[1:], batch_size) for trial in trials]
+    scores = torch.cat(errors, 1).nanmean(1).tolist()
+    first = len(maps) - len(naive)
+    best, challenger = (min(places, key=scores.__getitem__) for places in (range(first, len(maps)), range(first)))
+    if not scores[challenger] < scores[best]:
+        return maps[best]
     if confidence is None:
-        return ridge
-    blocks = [block_means(mse[0] - mse[1 + best], trial.overlap) for mse, trial in zip(errors, trials, strict=True)]
-    return ridge if surely_below_zero(torch.cat(blocks), confidence, FEWEST) else naive[best]
+        return maps[challenger]
+    gains = [mse[challenger] - mse[best] for mse in errors]
+    blocks = [block_means(gain, trial.overlap) for gain, trial in zip(gains, trials, strict=True)]
+    return maps[challenger if surely_below_zero(torch.cat(blocks), confidence, FEWEST) else best]
 
 
-def _errors(trial: _Trial, naive: list[LinearMap], batch_size: int) -> Tensor:
-    """Return each window's MSE of the ridge and of each naive map, shape (1 + maps, windows), NaN without a target."""
-    scores = [evaluate(linear_map, trial.windows, batch_size).mse for linear_map in (trial.ridge, *naive)]
+def _errors(trial: _Trial, others: list[LinearMap], batch_size: int) -> Tensor:
+    """Return each window's MSE of the ridge and of the `others`, shape (1 + others, windows), NaN without a target."""
+    scores = [evaluate(linear_map, trial.windows, batch_size).mse for linear_map in (trial.ridge, *others)]
     return torch.stack([torch.from_numpy(mse) for mse in scores])
 
 

@@ -7,7 +7,16 @@ import torch
 
 from forecast.data.windows import Windows
 from forecast.evaluation.evaluate import evaluate
-from forecast.evaluation.linear_start import LAST, MEAN, SEASON, choose_start, fit_maps, naive_maps, split_in_time
+from forecast.evaluation.linear_start import (
+    LAST,
+    MEAN,
+    SEASON,
+    choose_start,
+    fit_maps,
+    naive_maps,
+    smoothing_maps,
+    split_in_time,
+)
 from forecast.evaluation.ridge import fit_ridge, refit
 from forecast.evaluation.scoring import SeasonalNaive, last_value
 from tests.support.examples import make_windows, split_windows
@@ -130,7 +139,26 @@ def test_a_ridge_that_is_worse_on_all_windows_is_not_chosen() -> None:
     few = replace(validation, starts=validation.starts[:11])  # fewer than a block
     validation.values[:] = 40.0 * torch.arange(300)[:, None] % 1000 - 500.0
     start = choose_start(ridge, train, few, period=1, confidence=0.9)
-    assert start.name == choose_start(ridge, train, few, period=1, confidence=None).name != "ridge"
+    assert start.name in (LAST, MEAN)
+    assert choose_start(ridge, train, few, period=1, confidence=None).name != "ridge"
+
+
+def test_smoothing_wins_on_a_level_with_noise() -> None:
+    train, validation = split_windows()
+    random = torch.Generator().manual_seed(3)
+    level = torch.randn(300, 1, generator=random).cumsum(0)
+    noise = 1.2 * torch.randn(300, validation.values.shape[1], generator=random)
+    train.values[:], validation.values[:] = level + noise, level + noise
+    start = choose_start(fit_ridge(train, validation), train, validation, period=1, confidence=None)
+    assert start.name.startswith(("exponential smoothing", "ridge"))
+    for smoothing in smoothing_maps(8, 3):
+        torch.testing.assert_close(smoothing.weight.sum(0), torch.ones(3))
+    batch = validation.batch(torch.tensor([0]))
+    constant = batch._replace(past=torch.full_like(batch.past, 5.0))
+    assert torch.allclose(smoothing_maps(8, 3)[0](constant), torch.tensor(5.0))
+    half, quarter = smoothing_maps(400, 3)[0].weight[-2:, 0].flip(0).tolist()
+    assert (half, quarter) == pytest.approx((0.5, 0.25))
+    assert [one.name for one in smoothing_maps(8, 3)][1:] == ["exponential smoothing, half-life 2 steps"]
 
 
 def test_late_training_windows_are_scored_by_a_map_fitted_on_earlier_ones(monkeypatch: pytest.MonkeyPatch) -> None:
