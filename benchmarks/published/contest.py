@@ -32,13 +32,14 @@ from forecast.runs.run import RESULT
 class Recipe:
     """Words of the training command beside those of the task; the forecasts of `seeds` trainings are averaged.
 
-    `fits_lengths` sets look-back, patch and split by the task's season, horizon and rows (`lengths`). `retrains` trains
-    again before each window where a task has fewer than `FEW_ROWS` rows. `of_tasks` are words for single tasks.
+    `steps`, if not 0, is the length of a training whose look-back, patch, split and batch follow from the task
+    (`lengths`). `retrains` trains again before each window where a task has fewer than `FEW_ROWS` rows. `of_tasks` are
+    words for single tasks.
     """
 
     words: tuple[str, ...] = ()
     seeds: int = 1
-    fits_lengths: bool = False
+    steps: int = 0
     retrains: bool = False
     of_tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -58,19 +59,25 @@ INTERVALS = (20, 40, 60, 80)
 MINUTES = "minutes.json"
 
 
-def lengths(task: Task, rows: int) -> tuple[str, ...]:
-    """Return the words for look-back, patch, split and stride of a task with `rows` rows to train on.
+def lengths(task: Task, rows: int, series: int, steps: int) -> tuple[str, ...]:
+    """Return the words for look-back, patch, split and batch of a task with `series` targets, trained on `rows` rows.
 
-    The look-back is 672 steps, or a fifth of the rows. A patch is a quarter of a season, at least four steps. The
-    newest tenth of the rows, or five quarters of a horizon, is for validation; there is no test split. About 24 windows
-    in each horizon are validated.
+    The look-back is three weeks of hours, or a week of shorter steps, or a twelfth of the rows if that is less. A patch
+    is half a season, from 4 to 24 steps. The newest tenth of the rows is for validation, or two and a half horizons if
+    that is more; there is no test split. A training step has about 128 windows of single series. About 600 windows are
+    validated, ten times in a run of `steps`.
     """
-    validation = max(rows // 10, 5 * task.horizon // 4)
+    validation = max(rows // 10, 5 * task.horizon // 2)
+    look_back = min(504 if task.season == 24 else 672, max(4, rows // 12))
+    windows = max(1, rows - validation - look_back - task.horizon + 1)
+    batch = max(8, 128 // series)
     return (
-        f"context_length={min(672, rows // 5)}",
-        f"model.patch_length={max(4, task.season // 4)}",
+        f"context_length={look_back}",
+        f"model.patch_length={min(24, max(4, task.season // 2))}",
         f"data.split={{train: {rows - validation}, validation: {validation}, test: 0}}",
-        f"training.evaluation_stride={max(1, task.horizon // 24)}",
+        f"training.batch_size={batch}",
+        f"training.evaluation_stride={min(task.horizon, max(1, validation // 600))}",
+        f"training.validations_per_epoch={10 * windows / batch / steps:.4g}",
     )
 
 
@@ -102,7 +109,8 @@ class Entry:
         columns += [f"data.known_covariates=[{_listed(task.known)}]"] if task.known else []
         gaps = ["data.missing=ffill"] if self.table.isna().to_numpy().any() else []
         data = ["data=csv", f"data.path={self._past(end)}", f"data.name={task.name}", *columns, *gaps]
-        fitted = lengths(task, end) if recipe.fits_lengths else ()
+        series = len(task.targets(self.table))
+        fitted = lengths(task, end, series, recipe.steps) if recipe.steps else ()
         seeds = [f"seed={seed}"] if recipe.seeds > 1 else []
         return [*data, f"horizon={task.horizon}", *recipe.words, *fitted, *recipe.of_tasks.get(task.name, ()), *seeds]
 

@@ -137,6 +137,17 @@ class Windows:
         offset = (len(self) - 1) % step
         return replace(self, starts=self.starts[offset::step])
 
+    def of_series(self, place: int) -> "Windows":
+        """Return the windows of the target at `place` alone, with the same known inputs."""
+        columns = slice(place, place + 1)
+        observed = None if self.observed is None else self.observed[:, columns]
+        return replace(self, values=self.values[:, columns], observed=observed, num_targets=1)
+
+    def newest(self, context_length: int) -> "Windows":
+        """Return the same windows with a shorter context, its newest steps."""
+        later = self.context_length - context_length
+        return replace(self, starts=self.starts + later, context_length=context_length)
+
     def values_at(self, rows: Tensor) -> Tensor:
         """Return the z-scores (…, C_in) of `rows` (…,), numbers of rows of the table, on `device`."""
         return self.values[rows.to(self.values.device)].to(self.device)

@@ -11,6 +11,7 @@ from forecast.common.text import counted
 from forecast.data.windows import Windows
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.ridge import LinearMap, Ridge, fit_ridge, refit
+from forecast.evaluation.series_maps import fit_series
 from forecast.evaluation.significance import block_means, surely_below_zero
 
 MEAN, LAST, SEASON = "the window's mean", "the last value", "the last season"
@@ -50,10 +51,13 @@ class LinearMaps:
 
 @dataclass(frozen=True)
 class _Trial:
-    """Windows to score, `every` rows apart, and a ridge fitted on windows that share no target with them."""
+    """Windows to score, `every` rows apart, and maps fitted on windows that share no target with them.
+
+    `fitted` are the ridge and, if each series may have a map, those maps.
+    """
 
     windows: Windows
-    ridge: Ridge
+    fitted: list[LinearMap]
     every: int
 
     @property
@@ -72,16 +76,24 @@ def fit_maps(
     stride: int,
     batch_size: int,
     quantiles: Sequence[float] = (),
+    each_series: bool = False,
 ) -> LinearMaps:
     """Fit the baseline and, if a linear path `starts` from a map, choose that map (`choose_start`).
 
-    `quantiles` are the levels whose offsets are fitted too.
+    `quantiles` are the levels whose offsets are fitted too. `each_series` adds a map of each series to the candidates.
     """
     ridge = fit_ridge(train, validation)
     if not starts:
         return LinearMaps(ridge, None)
     start = choose_start(
-        ridge, train, validation, period=period, confidence=confidence, stride=stride, batch_size=batch_size
+        ridge,
+        train,
+        validation,
+        period=period,
+        confidence=confidence,
+        stride=stride,
+        batch_size=batch_size,
+        each_series=each_series,
     )
     return LinearMaps(ridge, start, fit_offsets(start, train, quantiles, batch_size) if quantiles else None)
 
@@ -138,12 +150,13 @@ def choose_start(
     confidence: float | None,
     stride: int = 1,
     batch_size: int = 256,
+    each_series: bool = False,
 ) -> LinearMap:
     """Return the start of the linear path: the best naive forecast, or a challenger if that is significantly better.
 
-    The challengers are `ridge` and simple exponential smoothing. All are scored on `validation`. If that is shorter
-    than `ENOUGH` horizons, the last windows of `train` are added and score a map fitted on earlier targets: on a short
-    split, above all of a random walk, a map may fit by chance.
+    The challengers are `ridge`, simple exponential smoothing and, with `each_series`, a map of each series. All are
+    scored on `validation`. If that is shorter than `ENOUGH` horizons, the last windows of `train` are added and score
+    maps fitted on earlier targets: on a short split, above all of a random walk, a map may fit by chance.
 
     Parameters
     ----------
@@ -159,16 +172,24 @@ def choose_start(
         Rows between the starts of consecutive windows of `validation`.
     batch_size
         Windows per batch.
+    each_series
+        Whether a map of each series is a challenger (`forecast.evaluation.series_maps`).
     """
-    trials = [_Trial(validation, ridge, stride)]
+
+    def fitted(windows: Windows, shared: Ridge) -> list[LinearMap]:
+        own = each_series and train.num_targets > 1
+        return [shared, *([fit_series(windows, validation, shared)] if own else [])]
+
+    trials = [_Trial(validation, fitted(train, ridge), stride)]
     if int(validation.starts[-1] - validation.starts[0]) + validation.horizon < ENOUGH * validation.horizon:
-        trials += _late_trial(train, ridge)
+        early, late = split_in_time(train, ridge.every)
+        trials += [_Trial(late, fitted(early, refit(early, ridge)), ridge.every)] if len(early) else []
     naive, smoothing = (
         naive_maps(ridge.look_back, train.horizon, period),
         smoothing_maps(ridge.look_back, train.horizon),
     )
-    maps = [ridge, *smoothing, *naive]
-    errors = [_errors(trial, maps[1:], batch_size) for trial in trials]
+    maps = [*trials[0].fitted, *smoothing, *naive]
+    errors = [_errors(trial, [*smoothing, *naive], batch_size) for trial in trials]
     scores = torch.cat(errors, 1).nanmean(1).tolist()
     first = len(maps) - len(naive)
     best, challenger = (min(places, key=scores.__getitem__) for places in (range(first, len(maps)), range(first)))
@@ -182,15 +203,9 @@ def choose_start(
 
 
 def _errors(trial: _Trial, others: list[LinearMap], batch_size: int) -> Tensor:
-    """Return each window's MSE of the ridge and of the `others`, shape (1 + others, windows), NaN without a target."""
-    scores = [evaluate(linear_map, trial.windows, batch_size).mse for linear_map in (trial.ridge, *others)]
+    """Return each window's MSE of the fitted maps and the `others`, shape (maps, windows), NaN without a target."""
+    scores = [evaluate(linear_map, trial.windows, batch_size).mse for linear_map in (*trial.fitted, *others)]
     return torch.stack([torch.from_numpy(mse) for mse in scores])
-
-
-def _late_trial(train: Windows, ridge: Ridge) -> list[_Trial]:
-    """Return the trial on the late training windows; an empty list if there are no early windows."""
-    early, late = split_in_time(train, ridge.every)
-    return [_Trial(late, refit(early, ridge), ridge.every)] if len(early) else []
 
 
 def split_in_time(train: Windows, every: int) -> tuple[Windows, Windows]:

@@ -23,10 +23,10 @@ FIT_OPERATIONS = 2e11
 
 @dataclass(frozen=True)
 class LinearMap:
-    """A linear map from context to horizon, both minus the context's mean; the same for all series.
+    """A linear map from context to horizon, both minus the context's mean.
 
-    `weight` has shape (look_back, h), the oldest step first. `known` has each series' weights of the M known inputs
-    that `layout` reads, shape (C, M, h); None: none are read.
+    `weight` has shape (look_back, h), the oldest step first; (C, look_back, h) if each series has its own. `known` has
+    each series' weights of the M known inputs that `layout` reads, shape (C, M, h); None: none are read.
     """
 
     weight: Tensor
@@ -37,7 +37,7 @@ class LinearMap:
     @property
     def look_back(self) -> int:
         """The number of context steps that the map reads."""
-        return self.weight.shape[0]
+        return self.weight.shape[-2]
 
     def to(self, device: torch.device | str) -> Self:
         """Return the map on another device."""
@@ -48,7 +48,7 @@ class LinearMap:
         past = batch.past[:, -self.look_back :, : batch.future.shape[2]]
         mean = past.mean(1, keepdim=True)
         weight = self.weight.to(past)
-        forecast = torch.einsum("btc,th->bhc", past - mean, weight) + mean
+        forecast = torch.einsum("btc,th->bhc" if weight.dim() == 2 else "btc,cth->bhc", past - mean, weight) + mean
         if self.known is None:
             return forecast
         features = self.layout.features(batch.past_known, batch.future_known)
@@ -179,7 +179,6 @@ class _Solutions:
         return LinearMap(weight, "ridge", known, self.fitted.layout)
 
 
-@torch.inference_mode()
 def fit_ridge(train: Windows, validation: Windows) -> Ridge:
     """Fit a linear map in closed form on `train`, with the penalty in `PENALTIES` that is best on `validation`.
 
@@ -192,7 +191,16 @@ def fit_ridge(train: Windows, validation: Windows) -> Ridge:
     ----------
     Hoerl and Kennard, "Ridge regression", Technometrics 12 (1970).
     """
-    every, look_back = _thinning(train), _look_back(train)
+    return fit_and_score(train, validation)[0]
+
+
+@torch.inference_mode()
+def fit_and_score(train: Windows, validation: Windows, operations: float | None = None) -> tuple[Ridge, float]:
+    """Return the ridge of `fit_ridge`, and the sum of its squared errors on `validation`.
+
+    `operations` bounds the multiplications of the normal equations; None: `FIT_OPERATIONS`.
+    """
+    every, look_back = _thinning(train, FIT_OPERATIONS if operations is None else operations), _look_back(train)
     fitted = _NormalEquations.of(train.every(every), look_back)
     maps = [_Solutions(fitted), *([_Solutions(fitted.without_known())] if len(fitted.known) else [])]
     whole, partial = _split_by_gaps(validation)
@@ -206,7 +214,10 @@ def fit_ridge(train: Windows, validation: Windows) -> Ridge:
             squares += float(evaluate(fitted, partial, 512).sums.squared.sum())
         return squares
 
-    return _ridge(*min(product(maps, PENALTIES.tolist()), key=error), every)
+    candidates = list(product(maps, PENALTIES.tolist()))
+    errors = [error(candidate) for candidate in candidates]
+    best = errors.index(min(errors))
+    return _ridge(*candidates[best], every), errors[best]
 
 
 def _split_by_gaps(windows: Windows) -> tuple[Windows, Windows]:
@@ -229,13 +240,13 @@ def refit(train: Windows, ridge: Ridge) -> Ridge:
     return _ridge(_Solutions(fitted if ridge.known is not None else fitted.without_known()), ridge.penalty, ridge.every)
 
 
-def _thinning(train: Windows) -> int:
+def _thinning(train: Windows, most: float) -> int:
     """Return k such that the map is fitted on every k-th window."""
     look_back, layout = _look_back(train), train.layout
     inputs = layout.num_features(train.horizon)
     columns = look_back + inputs
     operations = len(train) * (train.num_targets * look_back * (columns + train.horizon) + inputs * columns)
-    return max(1, round(operations / FIT_OPERATIONS))
+    return max(1, round(operations / most))
 
 
 def _look_back(windows: Windows) -> int:

@@ -7,9 +7,10 @@ from forecast.data.known import KnownLayout
 
 
 class LinearPath(nn.Module):
-    """Linear map from the centered context (B, T, C) to the horizon (B, h, C), plus the mean; shared by all series.
+    """Linear map from the centered context (B, T, C) to the horizon (B, h, C), plus the mean.
 
-    With known covariates, each series also has a linear map of the M known inputs that `KnownLayout.features` reads.
+    All series share the map (T, h), or each has its own, (C, T, h), if it is `per_series`. With known covariates, each
+    series also has a linear map of the M known inputs that `KnownLayout.features` reads.
 
     With K = `num_quantiles`, its quantiles are the forecast plus the window's spread times rising `offsets` (h, C, K).
 
@@ -26,9 +27,12 @@ class LinearPath(nn.Module):
         num_targets: int = 1,
         layout: KnownLayout | None = None,
         num_quantiles: int = 0,
+        *,
+        per_series: bool = False,
     ) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(context_length, horizon))
+        maps = (num_targets,) if per_series else ()
+        self.weight = nn.Parameter(torch.zeros(*maps, context_length, horizon))
         self.layout = layout if layout is not None and layout.num_features(horizon) else None
         known = None if self.layout is None else torch.zeros(num_targets, self.layout.num_features(horizon), horizon)
         self.known_weight = None if known is None else nn.Parameter(known)
@@ -42,7 +46,8 @@ class LinearPath(nn.Module):
 
     def forward(self, past: Tensor, past_known: Tensor, future_known: Tensor) -> Tensor:
         mean = past.mean(1, keepdim=True)
-        forecast = torch.einsum("btc,th->bhc", past - mean, self.weight) + mean
+        product = "btc,th->bhc" if self.weight.dim() == 2 else "btc,cth->bhc"
+        forecast = torch.einsum(product, past - mean, self.weight) + mean
         if self.layout is None or self.known_weight is None:
             return forecast
         features = self.layout.features(past_known, future_known)  # (B, M)
@@ -52,9 +57,10 @@ class LinearPath(nn.Module):
     def start_from(self, weight: Tensor, known: Tensor | None = None, offsets: Tensor | None = None) -> None:
         """Copy `weight` (look_back, h) to the newest steps of the context; older steps get weight 0.
 
-        The context is centered by the mean of all its steps. For a shorter `weight`, a correction makes the result that
-        of centering by the mean of its own steps. `known` (C, M, h) are the weights of the known inputs; None: 0.
-        `offsets` (h, C, K) are those of the quantiles; None: they stay.
+        A path with a map of each series takes (C, look_back, h), or (look_back, h) for all of them. The context is
+        centered by the mean of all its steps. For a shorter `weight`, a correction makes the result that of centering
+        by the mean of its own steps. `known` (C, M, h) are the weights of the known inputs; None: 0. `offsets`
+        (h, C, K) are those of the quantiles; None: they stay.
         """
         if offsets is not None:
             assert self.offsets is not None
@@ -64,11 +70,11 @@ class LinearPath(nn.Module):
             if known is not None:
                 self.known_weight.copy_(known)
         weight = weight.to(self.weight)
-        look_back = weight.shape[0]
+        look_back = weight.shape[-2]
         self.weight.zero_()
-        self.weight[-look_back:] = weight
-        if look_back < self.weight.shape[0]:
-            self.weight[-look_back:] += (1 - weight.sum(0)) / look_back
+        self.weight[..., -look_back:, :] = weight
+        if look_back < self.weight.shape[-2]:
+            self.weight[..., -look_back:, :] += ((1 - weight.sum(-2)) / look_back)[..., None, :]
 
 
 class Sum(nn.Module):

@@ -66,6 +66,8 @@ class PatchInformerOptions(Options):
     linear_path
         "weighted": weighted mean with a closed-form linear path. "ridge": sum with a linear path that starts in closed
         form. "zero": sum with one that starts at zero. False: no linear path.
+    path_weights
+        Linear maps of the linear path: "shared" by all series, or one for each ("series").
     """
 
     patch_length: int
@@ -74,6 +76,7 @@ class PatchInformerOptions(Options):
     level: str
     queries: str
     linear_path: str | bool
+    path_weights: str
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,7 @@ OPTIONS: dict[str, type[PatchInformerOptions | InformerOptions]] = {
 CHOICES = {
     "channels": ("independent", "mixed"),
     "level": ("last_patch", "window"),
+    "path_weights": ("shared", "series"),
     "queries": ("last_patch", "learned"),
 }
 
@@ -137,7 +141,8 @@ def patch_informer(sizes: Sizes, mechanisms: Mechanisms, options: PatchInformerO
     if options.linear_path:
         weighted = options.linear_path == "weighted"
         quantiles = len(sizes.quantiles) if weighted else 0  # a sum takes the spread from the encoder-decoder alone
-        path = LinearPath(sizes.context_length, sizes.horizon, sizes.num_targets, sizes.layout, quantiles)
+        lengths_and_series = (sizes.context_length, sizes.horizon, sizes.num_targets)
+        path = LinearPath(*lengths_and_series, sizes.layout, quantiles, per_series=options.path_weights == "series")
     weighted = options.linear_path == "weighted"
     if path is not None and not weighted:  # training starts at the forecast of the linear path
         nn.init.zeros_(tokens.head.weight)

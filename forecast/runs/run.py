@@ -104,7 +104,7 @@ class Architecture:
         check_options(Sizes, values["sizes"], "sizes")
         return cls(
             preset=values["preset"],
-            options=values["options"],
+            options=({"path_weights": "shared"} if values["preset"] == "patch_informer" else {}) | values["options"],
             mechanisms=Mechanisms(**values["mechanisms"]),
             sizes=Sizes(**values["sizes"]),
         )

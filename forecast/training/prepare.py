@@ -160,6 +160,7 @@ def _fit_linear(settings: Settings, data: ForecastData, architecture: Architectu
         stride=training.evaluation_stride,
         batch_size=training.evaluation_batch_size,
         quantiles=network.levels if network.is_weighted else (),
+        each_series=architecture.options.get("path_weights") == "series",
     )
 
 

@@ -30,3 +30,20 @@ def test_a_path_maps_every_series_with_the_same_weights_oldest_step_first() -> N
     path.start_from(torch.tensor([[1.0, 0], [0, 0], [0, 0], [0, 2.0]]))
     past = torch.arange(8.0).view(1, 4, 2)  # series 0: 0 2 4 6, a mean of 3; series 1: 1 3 5 7, of 4
     assert path(past, past, past).tolist() == [[[0, 1], [9, 10]]]
+
+
+def test_a_path_with_a_map_of_each_series_applies_each_to_its_series() -> None:
+    torch.manual_seed(3)
+    past, weight = torch.randn(2, 8, 3), torch.randn(3, 5, 4)
+    path = LinearPath(8, 4, 3, per_series=True)
+    path.start_from(weight)
+    forecast = path(past, past, past)
+    for series in range(3):
+        alone = LinearPath(8, 4)
+        alone.start_from(weight[series])
+        one = past[..., series : series + 1]
+        torch.testing.assert_close(forecast[..., series : series + 1], alone(one, one, one))
+    path.start_from(weight[0])  # one map for all of them
+    shared = LinearPath(8, 4)
+    shared.start_from(weight[0])
+    torch.testing.assert_close(path(past, past, past), shared(past, past, past))

@@ -42,6 +42,7 @@ PATCH = {
     "level": "last_patch",
     "queries": "last_patch",
     "linear_path": False,
+    "path_weights": "shared",
 }
 STEP = {
     "d_model": 16,
