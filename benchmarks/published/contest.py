@@ -1,5 +1,6 @@
 """One task from its data to its row: train and forecast with the public commands, and have `fev` score the windows."""
 
+import math
 import shlex
 import subprocess
 import sys
@@ -50,6 +51,9 @@ RECIPES: dict[str, Recipe] = {"defaults": Recipe()}
 FEW_ROWS = 1000
 """Rows before the first window below which a training takes seconds."""
 
+EPOCHS = 30
+"""Most passes over the training windows, where rows are few."""
+
 LANES = 2
 """Trainings at once, each on one core."""
 
@@ -62,18 +66,23 @@ MINUTES = "minutes.json"
 def lengths(task: Task, rows: int, series: int, steps: int) -> tuple[str, ...]:
     """Return the words for look-back, patch, split and batch of a task with `series` targets, trained on `rows` rows.
 
-    The look-back is three weeks of hours, or a week of shorter steps, or a twelfth of the rows if that is less. A patch
-    is half a season, from 4 to 24 steps. The newest tenth of the rows is for validation, or two and a half horizons if
-    that is more; there is no test split. A training step has about 128 windows of single series. About 600 windows are
-    validated, ten times in a run of `steps`.
+    The look-back is 336 steps, or 672 of steps below an hour, or a twelfth of the rows if that is less. A patch is half
+    a season, from 4 to 24 steps; a quarter with columns known ahead, so that the decoder sees them in finer steps. The
+    newest tenth of the rows is for validation, or two and a half horizons, if training keeps three windows; there is no
+    test split. A training step has about 180 windows of single series, 32 of a single one. About 600 windows are
+    validated, ten times in a run. It has `steps` steps, or as many as 30 passes over the training windows.
     """
-    validation = max(rows // 10, 5 * task.horizon // 2)
-    look_back = min(504 if task.season == 24 else 672, max(4, rows // 12))
-    windows = max(1, rows - validation - look_back - task.horizon + 1)
-    batch = max(8, 128 // series)
+    look_back = min(672 if task.season > 24 else 336, max(4, rows // 12))
+    most = rows - look_back - task.horizon - 2
+    validation = min(most, max(rows // 10, 5 * task.horizon // 2))
+    windows = rows - validation - look_back - task.horizon + 1
+    batch = min(32, max(8, 180 // series))
+    patch = task.season // (4 if task.known else 2)
+    steps = min(steps, math.ceil(EPOCHS * windows / batch))
     return (
+        f"training.max_steps={steps}",
         f"context_length={look_back}",
-        f"model.patch_length={min(24, max(4, task.season // 2))}",
+        f"model.patch_length={min(24, max(4, patch))}",
         f"data.split={{train: {rows - validation}, validation: {validation}, test: 0}}",
         f"training.batch_size={batch}",
         f"training.evaluation_stride={min(task.horizon, max(1, validation // 600))}",

@@ -178,7 +178,7 @@ def choose_start(
 
     def fitted(windows: Windows, shared: Ridge) -> list[LinearMap]:
         own = each_series and train.num_targets > 1
-        return [shared, *([fit_series(windows, validation, shared)] if own else [])]
+        return [shared, *([fit_series(windows, validation, shared, stride)] if own else [])]
 
     trials = [_Trial(validation, fitted(train, ridge), stride)]
     if int(validation.starts[-1] - validation.starts[0]) + validation.horizon < ENOUGH * validation.horizon:

@@ -1,3 +1,4 @@
+import math
 from pathlib import Path
 
 import numpy as np
@@ -68,16 +69,31 @@ def test_a_recipe_trains_again_before_each_window_where_rows_are_few(monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("name", "rows", "look_back", "patch", "validation"),
-    [("epf_np", 51_936, 672, 6, 5_193), ("ETT_1W", 38, 7, 4, 16), ("jena_weather_10T", 49_824, 672, 36, 4_982)],
+    ("name", "rows", "series", "look_back", "patch", "validation", "batch"),
+    [
+        ("epf_np", 51_936, 1, 336, 6, 5_193, 32),
+        ("ETT_1D", 164, 14, 13, 4, 70, 12),
+        ("ETT_1W", 38, 14, 4, 4, 19, 12),
+        ("jena_weather_10T", 49_824, 21, 672, 24, 4_982, 8),
+    ],
 )
 def test_the_lengths_follow_season_horizon_and_rows(
-    name: str, rows: int, look_back: int, patch: int, validation: int
+    name: str, rows: int, series: int, look_back: int, patch: int, validation: int, batch: int
 ) -> None:
-    context, patches, split, _ = lengths(TASKS[name], rows)
-    assert context == f"context_length={look_back}"
-    assert patches == f"model.patch_length={patch}"
-    assert split == f"data.split={{train: {rows - validation}, validation: {validation}, test: 0}}"
+    steps, *words = lengths(TASKS[name], rows, series, 1000)
+    split = f"{{train: {rows - validation}, validation: {validation}, test: 0}}"
+    assert words[:4] == [
+        f"context_length={look_back}",
+        f"model.patch_length={patch}",
+        f"data.split={split}",
+        f"training.batch_size={batch}",
+    ]
+    windows = rows - validation - look_back - TASKS[name].horizon + 1
+    assert windows >= 3
+    most = min(1000, math.ceil(30 * windows / batch))
+    assert steps == f"training.max_steps={most}"
+    per_epoch = float(words[5].partition("=")[2])
+    assert windows / batch / per_epoch == pytest.approx(most / 10, rel=1e-3)  # steps between validations
 
 
 def test_the_levels_of_a_file_are_in_rising_order() -> None:
