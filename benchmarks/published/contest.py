@@ -5,9 +5,9 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,18 +34,19 @@ class Recipe:
     """Words of the training command beside those of the task; the forecasts of `seeds` trainings are averaged.
 
     `steps`, if not 0, is the length of a training whose look-back, patch, split and batch follow from the task
-    (`lengths`). `retrains` trains again before each window where a task has fewer than `FEW_ROWS` rows. `of_tasks` are
-    words for single tasks.
+    (`lengths`). `retrains` trains again before each window where a task has fewer than `FEW_ROWS` rows.
     """
 
     words: tuple[str, ...] = ()
     seeds: int = 1
     steps: int = 0
     retrains: bool = False
-    of_tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-RECIPES: dict[str, Recipe] = {"defaults": Recipe()}
+RECIPES: dict[str, Recipe] = {
+    "defaults": Recipe(),
+    "general": Recipe(("experiment=general",), seeds=2, steps=2500, retrains=True),
+}
 """The recipes by name. A recipe is committed before its first scoring."""
 
 FEW_ROWS = 1000
@@ -69,8 +70,8 @@ def lengths(task: Task, rows: int, series: int, steps: int) -> tuple[str, ...]:
     The look-back is 336 steps, or 672 of steps below an hour, or a twelfth of the rows if that is less. A patch is half
     a season, from 4 to 24 steps; a quarter with columns known ahead, so that the decoder sees them in finer steps. The
     newest tenth of the rows is for validation, or two and a half horizons, if training keeps three windows; there is no
-    test split. A training step has about 180 windows of single series, 32 of a single one. About 600 windows are
-    validated, ten times in a run. It has `steps` steps, or as many as 30 passes over the training windows.
+    test split. A training step has about 180 windows of single series, or 32 windows. Up to 600 windows are validated,
+    from each step of a season, ten times in a run of `steps` steps, or of `EPOCHS` passes if that is less.
     """
     look_back = min(672 if task.season > 24 else 336, max(4, rows // 12))
     most = rows - look_back - task.horizon - 2
@@ -78,6 +79,8 @@ def lengths(task: Task, rows: int, series: int, steps: int) -> tuple[str, ...]:
     windows = rows - validation - look_back - task.horizon + 1
     batch = min(32, max(8, 180 // series))
     patch = task.season // (4 if task.known else 2)
+    least = max(1, validation // 600)
+    stride = next(rows for rows in range(least, least + task.season + 1) if math.gcd(rows, task.season) == 1)
     steps = min(steps, math.ceil(EPOCHS * windows / batch))
     return (
         f"training.max_steps={steps}",
@@ -85,7 +88,7 @@ def lengths(task: Task, rows: int, series: int, steps: int) -> tuple[str, ...]:
         f"model.patch_length={min(24, max(4, patch))}",
         f"data.split={{train: {rows - validation}, validation: {validation}, test: 0}}",
         f"training.batch_size={batch}",
-        f"training.evaluation_stride={min(task.horizon, max(1, validation // 600))}",
+        f"training.evaluation_stride={stride}",
         f"training.validations_per_epoch={10 * windows / batch / steps:.4g}",
     )
 
@@ -117,11 +120,13 @@ class Entry:
         columns = [f"data.targets=[{_listed(task.targets(self.table))}]"]
         columns += [f"data.known_covariates=[{_listed(task.known)}]"] if task.known else []
         gaps = ["data.missing=ffill"] if self.table.isna().to_numpy().any() else []
+        marks = task.marks(self.table.iloc[:end])
+        gaps += [f"data.missing_values={marks}"] if marks else []
         data = ["data=csv", f"data.path={self._past(end)}", f"data.name={task.name}", *columns, *gaps]
         series = len(task.targets(self.table))
         fitted = lengths(task, end, series, recipe.steps) if recipe.steps else ()
         seeds = [f"seed={seed}"] if recipe.seeds > 1 else []
-        return [*data, f"horizon={task.horizon}", *recipe.words, *fitted, *recipe.of_tasks.get(task.name, ()), *seeds]
+        return [*data, f"horizon={task.horizon}", *recipe.words, *fitted, *seeds]
 
     def runs(self, end: int) -> list[Path]:
         """Return the folders of the finished runs on the rows before `end`, one for each seed."""

@@ -3,6 +3,7 @@
 Source: fev-bench, github.com/autogluon/fev, `benchmarks/fev_bench/tasks.yaml` (Apache-2.0).
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ class Task:
 
     `season` is the lag of the seasonal naive forecast and of the scale of the scores. `known` are the columns that are
     known ahead; all others are targets. `naive_mase` is the published MASE of the seasonal naive forecast.
+    Numbers below `floor` stand for a missing value, or are the mean of some; the scores take them as they are.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Task:
     naive_mase: float
     read: Callable[..., pd.DataFrame] = field(repr=False)
     known: tuple[str, ...] = ()
+    floor: float = -math.inf
 
     def table(self, folder: Path) -> pd.DataFrame:
         """Return the table, indexed by date: targets, then the columns known ahead.
@@ -52,6 +55,11 @@ class Task:
     def targets(self, table: pd.DataFrame) -> list[str]:
         """Return the columns to forecast."""
         return [str(name) for name in table.columns if name not in self.known]
+
+    def marks(self, table: pd.DataFrame) -> list[float]:
+        """Return the numbers of the targets that stand for a missing value, in order."""
+        values = table[self.targets(table)].to_numpy(dtype=np.float64)
+        return sorted(set(values[values < self.floor].tolist()))
 
     def cutoffs(self, table: pd.DataFrame) -> list[int]:
         """Return the first row of each window, the oldest first."""
@@ -176,8 +184,8 @@ TASKS: Mapping[str, Task] = {
         Task("ETT_1D", _HOURLY, 28, 20, 7, 1.491547, _transformers_by("D")),
         Task("ETT_1W", _HOURLY, 13, 5, 1, 2.620119, _transformers_by("W-SUN")),
         Task("proenfo_gfc14", ("GEFCom2014-E.csv",), 168, 20, 24, 1.198854, _loads, ("T",)),
-        Task("jena_weather_10T", ("weather.csv.gz",), 144, 20, 144, 0.730024, _weather),
-        Task("jena_weather_1H", ("weather.csv.gz",), 24, 20, 24, 0.739900, _hourly_weather),
+        Task("jena_weather_10T", ("weather.csv.gz",), 144, 20, 144, 0.730024, _weather, floor=-500),
+        Task("jena_weather_1H", ("weather.csv.gz",), 24, 20, 24, 0.739900, _hourly_weather, floor=-500),
     )
 }
 """The tasks by name."""

@@ -74,6 +74,14 @@ def test_the_windows_are_the_last_steps_and_do_not_overlap() -> None:
     assert [len(past) for past, _ in windows] == [28, 31, 34, 37]
 
 
+def test_numbers_below_the_floor_are_marks_of_a_missing_value() -> None:
+    table = days().mask(days() < -1.5, -9999.0)
+    assert replace(DAYS, floor=-500).marks(table.assign(sun=-9999.0)) == [-9999.0]
+    assert DAYS.marks(table) == []
+    table.iloc[3, 0] = (-9999 + 5 * 1.5) / 6
+    assert replace(DAYS, floor=-500).marks(table) == [-9999.0, -1665.25]
+
+
 def test_missing_values_are_left_out_of_the_scale() -> None:
     past = np.array([[1.0], [np.nan], [4.0], [6.0]])
     np.testing.assert_allclose(seasonal_error(past, 1), [2.0])
