@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 
 from benchmarks.published.judge import Judge
-from benchmarks.published.tasks import LEVELS, Floats, Task
+from benchmarks.published.tasks import LEVELS, Floats, Task, listed
 from forecast.common.errors import InputError
 from forecast.common.files import look_up, read_json, replacing, write_json
 from forecast.common.processes import environment
@@ -34,7 +34,8 @@ class Recipe:
     """Words of the training command beside those of the task; the forecasts of `seeds` trainings are averaged.
 
     `steps`, if not 0, is the length of a training whose look-back, patch, split and batch follow from the task
-    (`lengths`). `retrains` trains again before each window where a task has fewer than `FEW_ROWS` rows.
+    (`lengths`). `retrains` trains again before each window of a task with fewer than `FEW_ROWS` rows, with the default
+    loss and its caution instead of `words`: so few rows select no quantiles.
     """
 
     words: tuple[str, ...] = ()
@@ -52,7 +53,7 @@ RECIPES: dict[str, Recipe] = {
 FEW_ROWS = 1000
 """Rows before the first window below which a training takes seconds."""
 
-EPOCHS = 30
+EPOCHS = 10
 """Most passes over the training windows, where rows are few."""
 
 LANES = 2
@@ -67,13 +68,15 @@ MINUTES = "minutes.json"
 def lengths(task: Task, rows: int, series: int, steps: int) -> tuple[str, ...]:
     """Return the words for look-back, patch, split and batch of a task with `series` targets, trained on `rows` rows.
 
-    The look-back is 336 steps, or 672 of steps below an hour, or a twelfth of the rows if that is less. A patch is half
-    a season, from 4 to 24 steps; a quarter with columns known ahead, so that the decoder sees them in finer steps. The
+    The look-back is 336 steps, 672 of steps below an hour, or two seasons if rows are few. A patch is half a season,
+    from 4 to 24 steps; a quarter with columns known ahead, so that the decoder sees them in finer steps. The
     newest tenth of the rows is for validation, or two and a half horizons, if training keeps three windows; there is no
     test split. A training step has about 180 windows of single series, or 32 windows. Up to 600 windows are validated,
     from each step of a season, ten times in a run of `steps` steps, or of `EPOCHS` passes if that is less.
     """
-    look_back = min(672 if task.season > 24 else 336, max(4, rows // 12))
+    look_back = 672 if task.season > 24 else 336
+    if rows < FEW_ROWS:
+        look_back = max(4, 2 * task.season)
     most = rows - look_back - task.horizon - 2
     validation = min(most, max(rows // 10, 5 * task.horizon // 2))
     windows = rows - validation - look_back - task.horizon + 1
@@ -117,8 +120,8 @@ class Entry:
     def words(self, end: int, seed: int) -> list[str]:
         """Return the overrides of the training on the rows before `end`."""
         task, recipe = self.task, self.recipe
-        columns = [f"data.targets=[{_listed(task.targets(self.table))}]"]
-        columns += [f"data.known_covariates=[{_listed(task.known)}]"] if task.known else []
+        columns = [f"data.targets=[{listed(task.targets(self.table))}]"]
+        columns += [f"data.known_covariates=[{listed(task.known)}]"] if task.known else []
         gaps = ["data.missing=ffill"] if self.table.isna().to_numpy().any() else []
         marks = task.marks(self.table.iloc[:end])
         gaps += [f"data.missing_values={marks}"] if marks else []
@@ -126,7 +129,8 @@ class Entry:
         series = len(task.targets(self.table))
         fitted = lengths(task, end, series, recipe.steps) if recipe.steps else ()
         seeds = [f"seed={seed}"] if recipe.seeds > 1 else []
-        return [*data, f"horizon={task.horizon}", *recipe.words, *fitted, *seeds]
+        words = () if recipe.retrains and end < FEW_ROWS else recipe.words
+        return [*data, f"horizon={task.horizon}", *words, *fitted, *seeds]
 
     def runs(self, end: int) -> list[Path]:
         """Return the folders of the finished runs on the rows before `end`, one for each seed."""
@@ -203,10 +207,6 @@ class Entry:
 
     def _runs(self, end: int, seed: int) -> Path:
         return self.folder / "runs" / f"{end}_{seed}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ",".join(f'"{name}"' for name in names)
 
 
 def _write(path: Path, rows: pd.DataFrame) -> None:

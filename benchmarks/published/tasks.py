@@ -4,7 +4,7 @@ Source: fev-bench, github.com/autogluon/fev, `benchmarks/fev_bench/tasks.yaml` (
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,6 +64,11 @@ class Task:
     def cutoffs(self, table: pd.DataFrame) -> list[int]:
         """Return the first row of each window, the oldest first."""
         return [len(table) - self.horizon * number for number in range(self.windows, 0, -1)]
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as the elements of a list on the command line."""
+    return ",".join(f'"{name}"' for name in names)
 
 
 def seasonal_naive(past: Floats, horizon: int, season: int) -> Floats:

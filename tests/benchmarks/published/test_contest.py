@@ -59,11 +59,13 @@ def test_a_window_is_forecast_from_its_past_and_what_is_known_ahead(tmp_path: Pa
 
 
 def test_a_recipe_trains_again_before_each_window_where_rows_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(contest.RECIPES, "again", Recipe(retrains=True))
+    monkeypatch.setitem(contest.RECIPES, "again", Recipe(("loss=quantile",), retrains=True))
     rows = table()
     end = len(rows) - 48
     assert Entry(TASK, rows, "quick", Path()).trainings == {end: end, end + 24: end}
     assert Entry(TASK, rows, "again", Path()).trainings == {end: end, end + 24: end + 24}
+    assert "loss=quantile" not in Entry(TASK, rows, "again", Path()).words(end, 1)
+    assert "loss=quantile" in Entry(TASK, rows, "again", Path()).words(2000, 1)
     many = pd.concat([rows, rows])
     assert set(Entry(TASK, many, "again", Path()).trainings.values()) == {len(many) - 48}
 
@@ -72,7 +74,7 @@ def test_a_recipe_trains_again_before_each_window_where_rows_are_few(monkeypatch
     ("name", "rows", "series", "look_back", "patch", "validation", "batch"),
     [
         ("epf_np", 51_936, 1, 336, 6, 5_193, 32),
-        ("ETT_1D", 164, 14, 13, 4, 70, 12),
+        ("ETT_1D", 164, 14, 14, 4, 70, 12),
         ("ETT_1W", 38, 14, 4, 4, 19, 12),
         ("jena_weather_10T", 49_824, 21, 672, 24, 4_982, 8),
     ],
@@ -90,7 +92,7 @@ def test_the_lengths_follow_season_horizon_and_rows(
     ]
     windows = rows - validation - look_back - TASKS[name].horizon + 1
     assert windows >= 3
-    most = min(1000, math.ceil(30 * windows / batch))
+    most = min(1000, math.ceil(10 * windows / batch))
     assert steps == f"training.max_steps={most}"
     per_epoch = float(words[5].partition("=")[2])
     assert windows / batch / per_epoch == pytest.approx(most / 10, rel=1e-3)  # steps between validations

@@ -1,0 +1,167 @@
+"""Score settings on rows before the published windows, where they may be chosen.
+
+`python -m benchmarks.published.choices --tasks epf_de --name small --words "model.patch_length=6"`. Each task's table
+ends before its windows; ETT and Weather end before the test rows of the standard tables too. The newest part of what is
+left takes the place of the test split.
+"""
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from benchmarks.published.tasks import TASKS, Task, listed
+from forecast.common.cli import finish
+from forecast.common.errors import InputError
+from forecast.common.files import look_up, read_json, replacing
+from forecast.common.processes import environment
+from forecast.common.spreadsheet import write_frame
+from forecast.common.tables import table
+from forecast.runs.results import commit, device_name
+from forecast.runs.run import RESULT
+
+RECORD = Path("benchmarks/records/published/choices.csv")
+FOLDER = Path("outputs/choices")
+
+
+@dataclass(frozen=True)
+class Part:
+    """The rows of a task on which settings are chosen: how many, and their split."""
+
+    rows: int
+    split: str
+    stride: int = 1
+
+
+YEAR = "{train: 41600, validation: 1600, test: 8736}"
+SHARES = "{train: 0.7, validation: 0.1, test: 0.2}"
+
+PARTS: Mapping[str, Part] = {
+    "epf_np": Part(51_936, YEAR),
+    "epf_de": Part(51_936, YEAR),
+    "proenfo_gfc14": Part(14_160, SHARES, 5),
+    "ETT_15T": Part(46_080, SHARES, 11),
+    "ETT_1H": Part(11_520, SHARES, 5),
+    "jena_weather_10T": Part(42_157, SHARES, 11),
+    "jena_weather_1H": Part(7_026, SHARES),
+}
+"""The parts by task. The two tasks with few rows have none: a training there has no rows left to choose on."""
+
+SCORES = {
+    "SQL": "test.intervals.sql",
+    "MASE": "test.original.mase",
+    "validation_SQL": "validation.intervals.sql",
+    "path_SQL": "linear_path.test.intervals.sql",
+    "ridge_SQL": "baselines.linear.test.intervals.sql",
+    "naive_SQL": "baselines.seasonal_naive.test.intervals.sql",
+    "share": "model.share",
+    "best_step": "model.best_step",
+    "steps": "model.steps",
+    "seconds": "speed.fit_seconds",
+}
+"""Columns of the record and their paths in `result.json`."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.published.choices",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--tasks", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--name", required=True, help="name of the settings in the record")
+    parser.add_argument("--words", default="", help="overrides of the training command, as one text")
+    parser.add_argument("--record", type=Path, default=RECORD, help="file of the rows (default: %(default)s)")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the runs (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    return finish(lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> None:
+    folder = os.environ.get("FORECAST_DATA_DIR")
+    if not folder:
+        raise InputError("set FORECAST_DATA_DIR to the folder of the data files")
+    for name in options.tasks:
+        rows = read(options.record)
+        if ((rows["task"] == name) & (rows["name"] == options.name)).any():
+            print(f"{name}: the record has {options.name}")
+            continue
+        row = score(TASKS[name], Path(folder), options.name, shlex.split(options.words), options.folder)
+        options.record.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(options.record) as file:
+            write_frame(file, pd.concat([rows, pd.DataFrame([row])], ignore_index=True), index=False)
+        print(f"{name}: SQL {row['SQL']:.3f}, seasonal naive {row['naive_SQL']:.3f}", flush=True)
+    print(summary(read(options.record)))
+
+
+def read(path: Path) -> pd.DataFrame:
+    """Return the rows of the record; none if there is no file."""
+    return pd.read_csv(path) if path.is_file() else pd.DataFrame(columns=["task", "name"])
+
+
+def words_of(task: Task, frame: pd.DataFrame, path: Path, chosen: Sequence[str]) -> list[str]:
+    """Return the overrides of the training on the rows of `PARTS`; a `chosen` word replaces one of the same key."""
+    part = PARTS[task.name]
+    words = ["data=csv", f"data.path={path}", f"data.name={task.name}", f"horizon={task.horizon}"]
+    words += [f"data.targets=[{listed(task.targets(frame))}]"]
+    words += [f"data.known_covariates=[{listed(task.known)}]"] if task.known else []
+    words += ["data.missing=ffill"] if frame.isna().to_numpy().any() else []
+    words += [f"data.missing_values={marks}"] if (marks := task.marks(frame)) else []
+    words += [f"data.split={part.split}", f"training.evaluation_stride={part.stride}"]
+    keys = {word.partition("=")[0] for word in chosen}
+    return [*(word for word in words if word.partition("=")[0] not in keys), *chosen]
+
+
+def score(task: Task, data: Path, name: str, chosen: Sequence[str], folder: Path) -> dict[str, Any]:
+    """Train with the public command and return the row of the record.
+
+    Raises
+    ------
+    InputError
+        If the training fails.
+    """
+    frame = task.table(data).iloc[: PARTS[task.name].rows]
+    place = folder / f"{task.name}_{name}"
+    place.mkdir(parents=True, exist_ok=True)
+    path = place / "past.csv"
+    frame.to_csv(path, index_label="date")
+    words = words_of(task, frame, path, chosen)
+    command = [*words, f"output_dir={place / 'runs'}", "resume=auto", "training.progress=false"]
+    done = subprocess.run(
+        [sys.executable, "-m", "forecast.training", *command], env=environment(), capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        raise InputError(f"{shlex.join(['python', 'train.py', *words])} failed:\n{done.stderr[-2000:]}")
+    result = read_json(next(place.glob(f"runs/*/*/{RESULT}")))
+    numbers = {column: look_up(result, key) for column, key in SCORES.items()}
+    return {
+        "task": task.name,
+        "name": name,
+        **{column: round(value, 5) if isinstance(value, float) else value for column, value in numbers.items()},
+        "command": shlex.join(["python", "train.py", *words]),
+        "commit": commit(),
+        "machine": device_name(torch.device("cpu")),
+    }
+
+
+def summary(rows: pd.DataFrame) -> str:
+    """Return the table of the scores relative to the seasonal naive forecast, the best settings of a task first."""
+    cells = []
+    for task, own in rows.groupby("task", sort=False):
+        for row in own.sort_values("SQL").to_dict("records"):
+            relative = [f"{row[key] / row['naive_SQL']:.3f}" for key in ("SQL", "path_SQL", "ridge_SQL")]
+            cells.append([str(task), row["name"], f"{row['SQL']:.3f}", *relative, f"{row['seconds'] / 60:.1f}"])
+    return table(("task", "settings", "SQL", "to naive", "path to naive", "ridge to naive", "minutes"), cells)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
