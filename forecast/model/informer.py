@@ -13,6 +13,7 @@ from forecast.model.encoder import Encoder
 from forecast.model.linear_path import LinearPath, Sum, WeightedMean
 from forecast.model.normalization import Statistics, forward_fill, window_spread
 from forecast.model.quantiles import Quantiles
+from forecast.model.response import Response
 
 
 class Tokens(Protocol):
@@ -45,7 +46,8 @@ class Informer(nn.Module):
     """Encoder-decoder that maps a context to a forecast. The future values are not an argument, so they cannot leak.
 
     `tokens` embeds the input of `encoder` and `decoder` and reads out the forecast. `combination` combines it with the
-    forecast of `linear_path`, if there is one. `num_targets` is C_out. `quantiles` are the K levels of a model of
+    forecast of `linear_path`, if there is one. `response` explains the targets by the known inputs of their own step;
+    the encoder-decoder forecasts the rest. `num_targets` is C_out. `quantiles` are the K levels of a model of
     quantiles; empty for a point model.
 
     Source: Zhou et al., "Informer: Beyond Efficient Transformer for Long Sequence Time-Series Forecasting", AAAI 2021,
@@ -66,8 +68,10 @@ class Informer(nn.Module):
         combination: Sum | WeightedMean,
         num_targets: int,
         quantiles: Sequence[float] = (),
+        response: Response | None = None,
     ) -> None:
         super().__init__()
+        self.response = response
         self.add_module("tokens", tokens)
         self.encoder = encoder
         self.decoder = decoder
@@ -98,13 +102,11 @@ class Informer(nn.Module):
         if self.rising is not None:
             quantiles = self.forward_quantiles(past, past_known, future_known, past_observed)
             return quantiles[..., quantiles.shape[3] // 2]
-        normalized, statistics = self.normalization.normalize(past, past_observed)
-        decoded = self._decode(normalized, past_known, future_known, past_observed)
-        decoded = self.normalization.restore(decoded, statistics)
+        decoded, level = self._decode(past, past_known, future_known, past_observed)
         if self.linear_path is None:
             return decoded
         linear = self.forward_linear_path(past, past_known, future_known, past_observed)
-        forecast: Tensor = self.combination(decoded, linear, statistics.level[..., : self.num_targets])
+        forecast: Tensor = self.combination(decoded, linear, level)
         return forecast
 
     def forward_quantiles(
@@ -117,13 +119,10 @@ class Informer(nn.Module):
             return point[..., None]
         if isinstance(self.combination, WeightedMean):
             return self.combination.quantiles(*self.forward_apart(*inputs))
-        normalized, statistics = self.normalization.normalize(past, past_observed)
-        decoded = self._decode(normalized, past_known, future_known, past_observed)
-        decoded = self.normalization.restore(decoded, statistics)
+        decoded, level = self._decode(*inputs)
         if self.linear_path is None:
             return decoded
-        linear = self.forward_linear_path(*inputs)
-        return self.combination.quantiles(decoded, linear, statistics.level[..., : self.num_targets])
+        return self.combination.quantiles(decoded, self.forward_linear_path(*inputs), level)
 
     @property
     def is_weighted(self) -> bool:
@@ -142,15 +141,14 @@ class Informer(nn.Module):
 
         Each is (B, h, C_out), or (B, h, C_out, K) in a model of quantiles.
         """
-        normalized, statistics = self.normalization.normalize(past, past_observed)
-        decoded = self._decode(normalized, past_known, future_known, past_observed)
+        decoded, _ = self._decode(past, past_known, future_known, past_observed)
         linear = self.forward_linear_path(past, past_known, future_known, past_observed)
         if self.rising is not None:
             assert self.linear_path is not None
             count = self.num_targets
             observed = None if past_observed is None else past_observed[..., :count]
             linear = self.linear_path.quantiles(linear, window_spread(past[..., :count], observed))
-        return self.normalization.restore(decoded, statistics), linear
+        return decoded, linear
 
     def learners(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
@@ -166,12 +164,23 @@ class Informer(nn.Module):
         both = self.forward_apart(past, past_known, future_known, past_observed)
         return both if self.linear_path.weight.requires_grad else both[:1]
 
-    def _decode(self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None) -> Tensor:
+    def _decode(
+        self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the forecast of the encoder-decoder, z-scores of the training split, and the windows' level."""
+        count = self.num_targets
+        if self.response is not None:
+            past = torch.cat([past[..., :count] - self.response(past_known), past[..., count:]], 2)
+        normalized, statistics = self.normalization.normalize(past, past_observed)
         mask, query_mask = self.tokens.masks(past_observed)
-        memory = self.encoder(self.tokens.source(past, past_known), mask)
-        queries = self.tokens.queries(past, past_known, future_known)
+        memory = self.encoder(self.tokens.source(normalized, past_known), mask)
+        queries = self.tokens.queries(normalized, past_known, future_known)
         decoded = self.tokens.read_out(self.decoder(queries, memory, query_mask, self.encoder.output_mask(mask)))
-        return decoded if self.rising is None else self.rising(decoded)
+        decoded = self.normalization.restore(decoded if self.rising is None else self.rising(decoded), statistics)
+        if self.response is not None:
+            answer = self.response(future_known)
+            decoded = decoded + (answer if self.rising is None else answer[..., None])
+        return decoded, statistics.level[..., :count]
 
     @torch.no_grad()
     def set_static(self, values: Tensor) -> None:

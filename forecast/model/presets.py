@@ -17,6 +17,7 @@ from forecast.model.informer import Informer
 from forecast.model.linear_path import LinearPath, Sum, WeightedMean
 from forecast.model.multi_head import MultiHeadAttention
 from forecast.model.normalization import NoNormalization, WindowNormalization
+from forecast.model.response import Response
 from forecast.model.tokens import PatchTokens, Sizes, StepTokens
 
 __all__ = ["Mechanisms", "Sizes", "build"]
@@ -68,6 +69,8 @@ class PatchInformerOptions(Options):
         form. "zero": sum with one that starts at zero. False: no linear path.
     path_weights
         Linear maps of the linear path: "shared" by all series, or one for each ("series").
+    response_width
+        Width of the network that explains the targets by the known inputs of a step; 0: none.
     """
 
     patch_length: int
@@ -77,6 +80,7 @@ class PatchInformerOptions(Options):
     queries: str
     linear_path: str | bool
     path_weights: str
+    response_width: int
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,11 @@ def build(name: str, sizes: Sizes, mechanisms: Mechanisms, **options: Any) -> In
         raise InputError(f"model={name}: {wrong} missing or unknown: the options are {', '.join(known)}")
     check_options(OPTIONS[name], options, "model")
     for key, value in options.items():
-        if isinstance(value, int) and not isinstance(value, bool) and key not in ("start_length", "dropout"):
+        if (
+            isinstance(value, int)
+            and not isinstance(value, bool)
+            and key not in ("start_length", "dropout", "response_width")
+        ):
             check_least(value, 1, f"model.{key}")
     try:
         check_sizes(options, "model")
@@ -147,6 +155,9 @@ def patch_informer(sizes: Sizes, mechanisms: Mechanisms, options: PatchInformerO
     if path is not None and not weighted:  # training starts at the forecast of the linear path
         nn.init.zeros_(tokens.head.weight)
         nn.init.zeros_(tokens.head.bias)
+    response = None
+    if options.response_width and sizes.num_known:
+        response = Response(sizes.layout, sizes.num_targets, options.response_width)
     lengths = [tokens.source_length] * options.encoder_layers
     encoder, decoder = _layers(options, mechanisms, lengths, tokens.query_length, norm_first=True)
     return Informer(
@@ -158,6 +169,7 @@ def patch_informer(sizes: Sizes, mechanisms: Mechanisms, options: PatchInformerO
         combination=WeightedMean() if weighted else Sum(),
         num_targets=sizes.num_targets,
         quantiles=sizes.quantiles,
+        response=response,
     )
 
 

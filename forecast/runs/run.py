@@ -104,7 +104,8 @@ class Architecture:
         check_options(Sizes, values["sizes"], "sizes")
         return cls(
             preset=values["preset"],
-            options=({"path_weights": "shared"} if values["preset"] == "patch_informer" else {}) | values["options"],
+            options=({"path_weights": "shared", "response_width": 0} if values["preset"] == "patch_informer" else {})
+            | values["options"],
             mechanisms=Mechanisms(**values["mechanisms"]),
             sizes=Sizes(**values["sizes"]),
         )

@@ -43,6 +43,7 @@ PATCH = {
     "queries": "last_patch",
     "linear_path": False,
     "path_weights": "shared",
+    "response_width": 0,
 }
 STEP = {
     "d_model": 16,
