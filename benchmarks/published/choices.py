@@ -24,7 +24,7 @@ from forecast.common.errors import InputError
 from forecast.common.files import look_up, read_json, replacing
 from forecast.common.processes import environment
 from forecast.common.spreadsheet import write_frame
-from forecast.common.tables import table
+from forecast.common.tables import table, write_between
 from forecast.runs.results import commit, device_name
 from forecast.runs.run import RESULT
 
@@ -78,15 +78,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--tasks", nargs="+", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("--name", required=True, help="name of the settings in the record")
+    parser.add_argument("--name", help="name of the settings in the record")
     parser.add_argument("--words", default="", help="overrides of the training command, as one text")
     parser.add_argument("--record", type=Path, default=RECORD, help="file of the rows (default: %(default)s)")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the runs (default: %(default)s)")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the table between its marks in this file")
     options = parser.parse_args(arguments)
     return finish(lambda: _run(options))
 
 
+BEGIN = "<!-- choices: written by python -m benchmarks.published.choices --write docs/explanation/results.md -->"
+END = "<!-- /choices -->"
+
+
 def _run(options: argparse.Namespace) -> None:
+    if options.write is not None:
+        write_between(options.write, BEGIN, END, summary(read(options.record)))
+        return
+    if options.name is None:
+        raise InputError("--name is missing: name the settings")
     folder = os.environ.get("FORECAST_DATA_DIR")
     if not folder:
         raise InputError("set FORECAST_DATA_DIR to the folder of the data files")
@@ -159,8 +169,8 @@ def summary(rows: pd.DataFrame) -> str:
     for task, own in rows.groupby("task", sort=False):
         for row in own.sort_values("SQL").to_dict("records"):
             relative = [f"{row[key] / row['naive_SQL']:.3f}" for key in ("SQL", "path_SQL", "ridge_SQL")]
-            cells.append([str(task), row["name"], f"{row['SQL']:.3f}", *relative, f"{row['seconds'] / 60:.1f}"])
-    return table(("task", "settings", "SQL", "to naive", "path to naive", "ridge to naive", "minutes"), cells)
+            cells.append([str(task), row["name"], *relative, f"{row['seconds'] / 60:.1f}"])
+    return table(("task", "settings", "model", "its linear path", "ridge", "minutes"), cells)
 
 
 if __name__ == "__main__":

@@ -52,4 +52,8 @@ def test_a_row_has_the_scores_of_the_newest_rows_alone(tmp_path: Path, monkeypat
     assert lines.index(next(line for line in lines if "worse" in line)) > lines.index(
         next(line for line in lines if "mine" in line)
     )
-    assert choices.read(tmp_path / "none.csv").empty
+    assert read(tmp_path / "none.csv").empty
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{choices.BEGIN}\n{choices.END}\nafter\n")
+    assert choices.main(["--write", str(page), "--record", str(record)]) == 0
+    assert "| mine |" in page.read_text()
