@@ -164,10 +164,10 @@ def score(task: Task, data: Path, name: str, chosen: Sequence[str], folder: Path
 
 
 def summary(rows: pd.DataFrame) -> str:
-    """Return the table of the scores relative to the seasonal naive forecast, the best settings of a task first."""
+    """Return the table of the scores relative to the seasonal naive forecast, in the order of the record."""
     cells = []
     for task, own in rows.groupby("task", sort=False):
-        for row in own.sort_values("SQL").to_dict("records"):
+        for row in own.to_dict("records"):
             relative = [f"{row[key] / row['naive_SQL']:.3f}" for key in ("SQL", "path_SQL", "ridge_SQL")]
             cells.append([str(task), row["name"], *relative, f"{row['seconds'] / 60:.1f}"])
     return table(("task", "settings", "model", "its linear path", "ridge", "minutes"), cells)
