@@ -5,19 +5,15 @@ have its published MASE, to six digits. Run the same command again to continue; 
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.published.contest import RECIPES, Entry, row_of
-from benchmarks.published.tasks import TASKS, check_data
+from benchmarks.published.contest import RECIPES, Entry, add_row, row_of
+from benchmarks.published.tasks import TASKS, check_data, data_folder
 from forecast.common.cli import finish
-from forecast.common.errors import InputError
-from forecast.common.files import replacing
-from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import table
 
 RECORD = Path("benchmarks/records/published/scores.csv")
@@ -41,10 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> None:
-    folder = os.environ.get("FORECAST_DATA_DIR")
-    if not folder:
-        raise InputError("set FORECAST_DATA_DIR to the folder of the data files")
-    tables = {name: TASKS[name].table(Path(folder)) for name in options.tasks}
+    folder = data_folder()
+    tables = {name: TASKS[name].table(folder) for name in options.tasks}
     for name, data in tables.items():
         print(
             f"{name}: MASE of the seasonal naive forecast {check_data(TASKS[name], data):.6f}, as published", flush=True
@@ -59,9 +53,7 @@ def _run(options: argparse.Namespace) -> None:
             continue
         entry = Entry(TASKS[name], data, options.recipe, options.folder / f"{name}_{options.recipe}")
         row = row_of(entry, len(of_task))
-        options.record.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(options.record) as file:
-            write_frame(file, pd.concat([rows, pd.DataFrame([row])], ignore_index=True), index=False)
+        add_row(options.record, rows, row)
         print(f"{name}: SQL {row['SQL']:.3f}, place {place_of(row['SQL'], name)}", flush=True)
     print(summary(read(options.record)))
 

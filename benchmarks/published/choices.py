@@ -6,9 +6,7 @@ left takes the place of the test split.
 """
 
 import argparse
-import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,12 +16,11 @@ from typing import Any
 import pandas as pd
 import torch
 
-from benchmarks.published.tasks import TASKS, Task, listed
+from benchmarks.published.contest import add_row, run_timed
+from benchmarks.published.tasks import TASKS, Task, data_folder
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
-from forecast.common.files import look_up, read_json, replacing
-from forecast.common.processes import environment
-from forecast.common.spreadsheet import write_frame
+from forecast.common.files import look_up, read_json
 from forecast.common.tables import table, write_between
 from forecast.runs.results import commit, device_name
 from forecast.runs.run import RESULT
@@ -97,18 +94,14 @@ def _run(options: argparse.Namespace) -> None:
         return
     if options.name is None:
         raise InputError("--name is missing: name the settings")
-    folder = os.environ.get("FORECAST_DATA_DIR")
-    if not folder:
-        raise InputError("set FORECAST_DATA_DIR to the folder of the data files")
+    folder = data_folder()
     for name in options.tasks:
         rows = read(options.record)
         if ((rows["task"] == name) & (rows["name"] == options.name)).any():
             print(f"{name}: the record has {options.name}")
             continue
-        row = score(TASKS[name], Path(folder), options.name, shlex.split(options.words), options.folder)
-        options.record.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(options.record) as file:
-            write_frame(file, pd.concat([rows, pd.DataFrame([row])], ignore_index=True), index=False)
+        row = score(TASKS[name], folder, options.name, shlex.split(options.words), options.folder)
+        add_row(options.record, rows, row)
         print(f"{name}: SQL {row['SQL']:.3f}, seasonal naive {row['naive_SQL']:.3f}", flush=True)
     print(summary(read(options.record)))
 
@@ -121,11 +114,7 @@ def read(path: Path) -> pd.DataFrame:
 def words_of(task: Task, frame: pd.DataFrame, path: Path, chosen: Sequence[str]) -> list[str]:
     """Return the overrides of the training on the rows of `PARTS`; a `chosen` word replaces one of the same key."""
     part = PARTS[task.name]
-    words = ["data=csv", f"data.path={path}", f"data.name={task.name}", f"horizon={task.horizon}"]
-    words += [f"data.targets=[{listed(task.targets(frame))}]"]
-    words += [f"data.known_covariates=[{listed(task.known)}]"] if task.known else []
-    words += ["data.missing=ffill"] if frame.isna().to_numpy().any() else []
-    words += [f"data.missing_values={marks}"] if (marks := task.marks(frame)) else []
+    words = task.words(frame, path)
     words += [f"data.split={part.split}", f"training.evaluation_stride={part.stride}"]
     keys = {word.partition("=")[0] for word in chosen}
     return [*(word for word in words if word.partition("=")[0] not in keys), *chosen]
@@ -146,11 +135,7 @@ def score(task: Task, data: Path, name: str, chosen: Sequence[str], folder: Path
     frame.to_csv(path, index_label="date")
     words = words_of(task, frame, path, chosen)
     command = [*words, f"output_dir={place / 'runs'}", "resume=auto", "training.progress=false"]
-    done = subprocess.run(
-        [sys.executable, "-m", "forecast.training", *command], env=environment(), capture_output=True, text=True
-    )
-    if done.returncode != 0:
-        raise InputError(f"{shlex.join(['python', 'train.py', *words])} failed:\n{done.stderr[-2000:]}")
+    run_timed(["-m", "forecast.training", *command])
     result = read_json(next(place.glob(f"runs/*/*/{RESULT}")))
     numbers = {column: look_up(result, key) for column, key in SCORES.items()}
     return {

@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 
 from benchmarks.published.judge import Judge
-from benchmarks.published.tasks import LEVELS, Floats, Task, listed
+from benchmarks.published.tasks import LEVELS, Floats, Task
 from forecast.common.errors import InputError
 from forecast.common.files import look_up, read_json, replacing, write_json
 from forecast.common.processes import environment
@@ -120,17 +120,12 @@ class Entry:
     def words(self, end: int, seed: int) -> list[str]:
         """Return the overrides of the training on the rows before `end`."""
         task, recipe = self.task, self.recipe
-        columns = [f"data.targets=[{listed(task.targets(self.table))}]"]
-        columns += [f"data.known_covariates=[{listed(task.known)}]"] if task.known else []
-        gaps = ["data.missing=ffill"] if self.table.isna().to_numpy().any() else []
-        marks = task.marks(self.table.iloc[:end])
-        gaps += [f"data.missing_values={marks}"] if marks else []
-        data = ["data=csv", f"data.path={self._past(end)}", f"data.name={task.name}", *columns, *gaps]
+        data = task.words(self.table.iloc[:end], self._past(end))
         series = len(task.targets(self.table))
         fitted = lengths(task, end, series, recipe.steps) if recipe.steps else ()
         seeds = [f"seed={seed}"] if recipe.seeds > 1 else []
         words = () if recipe.retrains and end < FEW_ROWS else recipe.words
-        return [*data, f"horizon={task.horizon}", *words, *fitted, *seeds]
+        return [*data, *words, *fitted, *seeds]
 
     def runs(self, end: int) -> list[Path]:
         """Return the folders of the finished runs on the rows before `end`, one for each seed."""
@@ -165,7 +160,7 @@ class Entry:
             if any(folder.glob(f"*/*/{RESULT}")):
                 continue
             words = [*self.words(end, seed), f"output_dir={folder}", "resume=auto", "training.progress=false"]
-            minutes = _timed(["-m", "forecast.training", *words], 1 if lanes > 1 else None)
+            minutes = run_timed(["-m", "forecast.training", *words], 1 if lanes > 1 else None)
             write_json(folder / MINUTES, {"lane": lane, "minutes": minutes})
 
     @property
@@ -213,8 +208,8 @@ def _write(path: Path, rows: pd.DataFrame) -> None:
     rows.to_csv(path, index_label="date")
 
 
-def _timed(words: Sequence[str], threads: int | None) -> float:
-    """Run a command of the program; return the minutes."""
+def run_timed(words: Sequence[str], threads: int | None = None) -> float:
+    """Run a command of the program and return the minutes; raise InputError if it fails."""
     started = time.monotonic()
     done = subprocess.run([sys.executable, *words], env=environment(threads), capture_output=True, text=True)
     if done.returncode != 0:
@@ -233,6 +228,13 @@ def quantiles_of(forecast: pd.DataFrame, targets: Sequence[str]) -> Floats:
         columns.append(np.stack([*lower, forecast[name], *upper], axis=1))
     assert len(LEVELS) == 2 * len(INTERVALS) + 1
     return np.stack(columns, axis=1).astype(np.float64)
+
+
+def add_row(record: Path, rows: pd.DataFrame, row: Row) -> None:
+    """Write the record with one more row."""
+    record.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(record) as file:
+        write_frame(file, pd.concat([rows, pd.DataFrame([row])], ignore_index=True), index=False)
 
 
 def row_of(entry: Entry, scored_before: int) -> Row:

@@ -4,6 +4,7 @@ Source: fev-bench, github.com/autogluon/fev, `benchmarks/fev_bench/tasks.yaml` (
 """
 
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,14 +62,30 @@ class Task:
         values = table[self.targets(table)].to_numpy(dtype=np.float64)
         return sorted(set(values[values < self.floor].tolist()))
 
+    def words(self, table: pd.DataFrame, path: Path) -> list[str]:
+        """Return the overrides of a training on `table`, which is stored at `path`."""
+        words = ["data=csv", f"data.path={path}", f"data.name={self.name}", f"horizon={self.horizon}"]
+        words += [f"data.targets=[{_listed(self.targets(table))}]"]
+        words += [f"data.known_covariates=[{_listed(self.known)}]"] if self.known else []
+        words += ["data.missing=ffill"] if table.isna().to_numpy().any() else []
+        marks = self.marks(table)
+        return [*words, *([f"data.missing_values={marks}"] if marks else [])]
+
     def cutoffs(self, table: pd.DataFrame) -> list[int]:
         """Return the first row of each window, the oldest first."""
         return [len(table) - self.horizon * number for number in range(self.windows, 0, -1)]
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return names as the elements of a list on the command line."""
+def _listed(names: Sequence[str]) -> str:
     return ",".join(f'"{name}"' for name in names)
+
+
+def data_folder() -> Path:
+    """Return the folder of the data files; raise InputError if `FORECAST_DATA_DIR` is not set."""
+    folder = os.environ.get("FORECAST_DATA_DIR")
+    if not folder:
+        raise InputError("set FORECAST_DATA_DIR to the folder of the data files")
+    return Path(folder)
 
 
 def seasonal_naive(past: Floats, horizon: int, season: int) -> Floats:
