@@ -3,12 +3,12 @@
 import math
 
 import torch
-from torch import Tensor
 
 from forecast.data.windows import Windows
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.ridge import FIT_OPERATIONS, LinearMap, Ridge, fit_and_score
 from forecast.evaluation.significance import block_means, surely_below_zero
+from forecast.model.linear_path import extended
 
 NAME = "a ridge of each series"
 
@@ -77,16 +77,3 @@ def _is_better(own: LinearMap, common: LinearMap, validation: Windows, stride: i
     errors = [torch.from_numpy(evaluate(one, validation, 512).mse) for one in (own, common)]
     blocks = block_means(errors[0] - errors[1], math.ceil(validation.horizon / stride))
     return surely_below_zero(blocks, CONFIDENCE, FEWEST) is True
-
-
-def extended(weight: Tensor, look_back: int) -> Tensor:
-    """Return weights (look_back, h) that forecast the same as `weight` (newest steps, h), centered by another mean.
-
-    `weight` belongs to a context that is centered by the mean of its own steps, the result to one of `look_back` steps.
-    """
-    newest = weight.shape[0]
-    if newest == look_back:
-        return weight
-    longer = weight.new_zeros(look_back, weight.shape[1])
-    longer[-newest:] = weight + (1 - weight.sum(0)) / newest
-    return longer

@@ -69,12 +69,20 @@ class LinearPath(nn.Module):
             self.known_weight.zero_()
             if known is not None:
                 self.known_weight.copy_(known)
-        weight = weight.to(self.weight)
-        look_back = weight.shape[-2]
-        self.weight.zero_()
-        self.weight[..., -look_back:, :] = weight
-        if look_back < self.weight.shape[-2]:
-            self.weight[..., -look_back:, :] += ((1 - weight.sum(-2)) / look_back)[..., None, :]
+        self.weight.copy_(extended(weight.to(self.weight), self.weight.shape[-2]))
+
+
+def extended(weight: Tensor, look_back: int) -> Tensor:
+    """Return weights (..., look_back, h) that forecast the same as `weight` (..., newest steps, h).
+
+    `weight` belongs to a context that is centered by the mean of its own steps, the result to one of `look_back` steps.
+    """
+    newest = weight.shape[-2]
+    if newest == look_back:
+        return weight
+    longer = weight.new_zeros(*weight.shape[:-2], look_back, weight.shape[-1])
+    longer[..., -newest:, :] = weight + (1 - weight.sum(-2, keepdim=True)) / newest
+    return longer
 
 
 class Sum(nn.Module):

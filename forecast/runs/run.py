@@ -20,7 +20,7 @@ from forecast.common.errors import InputError
 from forecast.common.files import folder_lock, read_json, read_with_digest, replacing, sha256, write_sealed
 from forecast.common.settings import check_options
 from forecast.model.informer import Informer
-from forecast.model.presets import Mechanisms, Sizes
+from forecast.model.presets import LATER, Mechanisms, Sizes
 from forecast.runs.integrity import CURE, check_files, check_links, describe_files
 
 FORMAT = 2
@@ -104,8 +104,7 @@ class Architecture:
         check_options(Sizes, values["sizes"], "sizes")
         return cls(
             preset=values["preset"],
-            options=({"path_weights": "shared", "response_width": 0} if values["preset"] == "patch_informer" else {})
-            | values["options"],
+            options=LATER.get(values["preset"], {}) | values["options"],
             mechanisms=Mechanisms(**values["mechanisms"]),
             sizes=Sizes(**values["sizes"]),
         )

@@ -10,7 +10,8 @@ from forecast.data.windows import Windows
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.linear_start import choose_start
 from forecast.evaluation.ridge import LinearMap, fit_ridge
-from forecast.evaluation.series_maps import NAME, extended, fit_series
+from forecast.evaluation.series_maps import NAME, fit_series
+from forecast.model.linear_path import extended
 from tests.support.examples import split_windows
 
 
