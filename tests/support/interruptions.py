@@ -3,14 +3,18 @@
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from forecast.common.errors import Interrupted
 from forecast.common.files import sha256
 from forecast.runs.run import Run
 from forecast.training.task import ForecastTask
+from forecast.training.train import train
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, method: str, when: Callable[[ForecastTask, int], bool]) -> None:
@@ -25,6 +29,19 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, method: str, when: Callable[[Fore
         return original(self, batch, batch_idx)
 
     monkeypatch.setattr(ForecastTask, method, sending)
+
+
+def train_in_two_parts(
+    config: dict[str, Any], folder: Path, step: int, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Run, dict[str, Any]]:
+    """Train in `folder`, interrupted at `step` and resumed in another random state; return the run and its result."""
+    config = {**config, "output_dir": str(folder), "resume": "auto"}
+    interrupt(monkeypatch, "training_step", lambda task, _: task.global_step == step)
+    with pytest.raises(Interrupted):
+        train(config)
+    next_second()
+    torch.manual_seed(99)
+    return train(config)
 
 
 def assert_same(run: Run, result: dict[str, Any], whole: tuple[Run, dict[str, Any]]) -> None:

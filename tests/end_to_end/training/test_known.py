@@ -4,14 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from forecast.common.errors import Interrupted
 from forecast.predict.transplanted import score_all
 from forecast.runs.run import Run
 from forecast.training.train import train
 from tests.support.covariates import KNOWN, PAST, ROLES, table
-from tests.support.interruptions import assert_same, interrupt, next_second
+from tests.support.interruptions import assert_same, train_in_two_parts
 from tests.support.small import changed, quick, write
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -47,13 +45,7 @@ def test_the_result_names_the_roles(whole: tuple[Run, dict[str, Any]], capsys: p
 def test_a_resumed_run_has_the_results_of_a_complete_run(
     config: dict[str, Any], whole: tuple[Run, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = {**config, "output_dir": str(tmp_path), "resume": "auto"}
-    interrupt(monkeypatch, "training_step", lambda task, _: task.global_step == 7)
-    with pytest.raises(Interrupted):
-        train(config)
-    next_second()
-    torch.manual_seed(99)
-    assert_same(*train(config), whole)
+    assert_same(*train_in_two_parts(config, tmp_path, 7, monkeypatch), whole)
 
 
 def test_a_mapped_table_gives_identical_scores(

@@ -6,15 +6,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 import forecast
-from forecast.common.errors import InputError, Interrupted
+from forecast.common.errors import InputError
 from forecast.export.__main__ import main as export
 from forecast.runs.run import Run
 from forecast.training.train import train
 from tests.support.boards import events
-from tests.support.interruptions import assert_same, interrupt, next_second
+from tests.support.interruptions import assert_same, train_in_two_parts
 from tests.support.small import HORIZON, hourly, quick, write
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -50,13 +49,7 @@ def test_the_result_has_the_levels_and_scores_of_its_quantiles(whole: tuple[Run,
 def test_a_resumed_run_has_the_results_of_a_complete_run(
     config: dict[str, Any], whole: tuple[Run, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = {**config, "output_dir": str(tmp_path), "resume": "auto"}
-    interrupt(monkeypatch, "training_step", lambda task, _: task.global_step == 17)
-    with pytest.raises(Interrupted):
-        train(config)
-    next_second()
-    torch.manual_seed(99)
-    run, result = train(config)
+    run, result = train_in_two_parts(config, tmp_path, 17, monkeypatch)
     assert_same(run, result, whole)
     assert (run.path / "calibration.safetensors").read_bytes() == (
         whole[0].path / "calibration.safetensors"

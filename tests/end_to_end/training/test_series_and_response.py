@@ -8,12 +8,11 @@ import pandas as pd
 import pytest
 
 import forecast
-from forecast.common.errors import Interrupted
 from forecast.evaluation.series_maps import NAME
 from forecast.export.__main__ import main as export
 from forecast.runs.run import Architecture, Run
 from forecast.training.train import train
-from tests.support.interruptions import assert_same, interrupt, next_second
+from tests.support.interruptions import assert_same, train_in_two_parts
 from tests.support.small import HORIZON, quick, write
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -54,12 +53,7 @@ def test_the_result_names_the_maps_of_the_series(whole: tuple[Run, dict[str, Any
 def test_a_resumed_run_has_the_results_of_a_complete_run(
     config: dict[str, Any], whole: tuple[Run, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = {**config, "output_dir": str(tmp_path), "resume": "auto"}
-    interrupt(monkeypatch, "training_step", lambda task, _: task.global_step == 17)
-    with pytest.raises(Interrupted):
-        train(config)
-    next_second()
-    assert_same(*train(config), whole)
+    assert_same(*train_in_two_parts(config, tmp_path, 17, monkeypatch), whole)
 
 
 def test_an_exported_file_forecasts_the_same(whole: tuple[Run, dict[str, Any]], tmp_path: Path) -> None:
