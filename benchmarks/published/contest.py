@@ -33,6 +33,7 @@ from forecast.runs.run import RESULT
 class Recipe:
     """Words of the training command beside those of the task; the forecasts of `seeds` trainings are averaged.
 
+    Where columns are known ahead, each of the `variants` is trained with `seeds` seeds, and all are averaged.
     `steps`, if not 0, is the length of a training whose look-back, patch, split and batch follow from the task
     (`lengths`). `retrains` trains again before each window of a task with fewer than `FEW_ROWS` rows, with the default
     loss and its caution instead of `words`: so few rows select no quantiles.
@@ -40,13 +41,20 @@ class Recipe:
 
     words: tuple[str, ...] = ()
     seeds: int = 1
+    variants: tuple[str, ...] = ()
     steps: int = 0
     retrains: bool = False
 
 
 RECIPES: dict[str, Recipe] = {
     "defaults": Recipe(),
-    "general": Recipe(("experiment=general",), seeds=2, steps=2500, retrains=True),
+    "general": Recipe(
+        ("experiment=general",),
+        seeds=2,
+        variants=("model.response_width=64", "model.response_width=0"),
+        steps=2000,
+        retrains=True,
+    ),
 }
 """The recipes by name. A recipe is committed before its first scoring."""
 
@@ -117,19 +125,26 @@ class Entry:
         again = self.recipe.retrains and cutoffs[0] < FEW_ROWS
         return {cutoff: cutoff if again else cutoffs[0] for cutoff in cutoffs}
 
+    @property
+    def members(self) -> dict[int, tuple[str, ...]]:
+        """The words of each averaged training, by the number that is its seed."""
+        variants = [(word,) for word in self.recipe.variants] if self.task.known and self.recipe.variants else [()]
+        each = [variant for variant in variants for _ in range(self.recipe.seeds)]
+        return dict(enumerate(each, start=1))
+
     def words(self, end: int, seed: int) -> list[str]:
-        """Return the overrides of the training on the rows before `end`."""
+        """Return the overrides of the training with this seed on the rows before `end`."""
         task, recipe = self.task, self.recipe
         data = task.words(self.table.iloc[:end], self._past(end))
         series = len(task.targets(self.table))
         fitted = lengths(task, end, series, recipe.steps) if recipe.steps else ()
-        seeds = [f"seed={seed}"] if recipe.seeds > 1 else []
-        words = () if recipe.retrains and end < FEW_ROWS else recipe.words
+        seeds = [f"seed={seed}"] if len(self.members) > 1 else []
+        words = () if recipe.retrains and end < FEW_ROWS else (*recipe.words, *self.members[seed])
         return [*data, *words, *fitted, *seeds]
 
     def runs(self, end: int) -> list[Path]:
         """Return the folders of the finished runs on the rows before `end`, one for each seed."""
-        folders = [self._runs(end, seed) for seed in self._seeds]
+        folders = [self._runs(end, seed) for seed in self.members]
         return [path.parent for folder in folders for path in sorted(folder.glob(f"*/*/{RESULT}"))[:1]]
 
     @property
@@ -146,7 +161,7 @@ class Entry:
             If a training fails.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        jobs = [(end, seed) for end in dict.fromkeys(self.trainings.values()) for seed in self._seeds]
+        jobs = [(end, seed) for end in dict.fromkeys(self.trainings.values()) for seed in self.members]
         for end in dict.fromkeys(self.trainings.values()):
             _write(self._past(end), self.table.iloc[:end])
         lanes = [jobs[lane::LANES] for lane in range(LANES)] if len(jobs) > 1 else [jobs]
@@ -192,10 +207,6 @@ class Entry:
         )
         with replacing(output) as file:
             write_frame(file, values)
-
-    @property
-    def _seeds(self) -> range:
-        return range(1, self.recipe.seeds + 1)
 
     def _past(self, end: int) -> Path:
         return self.folder / f"past_{end}.csv"

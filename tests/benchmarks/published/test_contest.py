@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,20 @@ def test_a_recipe_trains_again_before_each_window_where_rows_are_few(monkeypatch
     assert "loss=quantile" in Entry(TASK, rows, "again", Path()).words(2000, 1)
     many = pd.concat([rows, rows])
     assert set(Entry(TASK, many, "again", Path()).trainings.values()) == {len(many) - 48}
+
+
+def test_variants_are_trained_where_columns_are_known_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = Recipe(("loss=quantile",), seeds=2, variants=("model.response_width=64", "model.response_width=0"))
+    monkeypatch.setitem(contest.RECIPES, "variants", recipe)
+    rows = table()
+    entry = Entry(TASK, rows, "variants", Path())
+    assert [entry.words(400, seed)[-2:] for seed in entry.members] == [
+        [f"model.response_width={width}", f"seed={seed}"] for seed, width in enumerate((64, 64, 0, 0), start=1)
+    ]
+    nothing_ahead = Entry(replace(TASK, known=()), rows, "variants", Path())
+    assert [nothing_ahead.words(400, seed)[-2:] for seed in nothing_ahead.members] == [
+        ["loss=quantile", f"seed={seed}"] for seed in (1, 2)
+    ]
 
 
 @pytest.mark.parametrize(
