@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.accuracy.recipes import Cell, sweep_name, sweep_words, sweeps
+from benchmarks.accuracy.recipes import AS_PUBLISHED, REGULAR_FILE, Cell, sweep_name, sweep_words, sweeps
 from benchmarks.accuracy.record import Record, add, key_of, read_record, row_of
+from benchmarks.accuracy.regular import write_regular
+from benchmarks.published.tasks import data_folder
 from forecast.common.files import read_json
 from forecast.common.processes import environment
 from forecast.runs.read import read_jobs
@@ -63,6 +65,8 @@ def fill(cells: Sequence[Cell], filling: Filling) -> bool:
 
 def _run(group: list[Cell], filling: Filling, minutes: float | None) -> int:
     """Run the sweep of a group and return its exit code; on an interrupt, end it after it has saved its step."""
+    if group[0].dataset == AS_PUBLISHED and not Path(REGULAR_FILE).is_file():
+        write_regular(data_folder() / "weather.csv.gz", Path(REGULAR_FILE))
     fixed = ["sweep.isolate=true", "sweep.repeat_timing=0", f'output_dir="{filling.folder}"']
     words = [*sweep_words(group), *fixed, *([] if minutes is None else [f"sweep.minutes={minutes:.4f}"])]
     print(shlex.join(["python", "train.py", "-m", *words]), flush=True)

@@ -8,15 +8,27 @@ from math import prod
 
 from forecast.attention import available
 
-HORIZONS: dict[str, tuple[int, ...]] = {
-    "etth1": (96, 192, 336, 720),
-    "etth2": (96, 192, 336, 720),
-    "pjme": (96, 336),
-}
+FOUR = (96, 192, 336, 720)
+AS_PUBLISHED = "weather_as_published"
+"""Weather as the published tables read it (`benchmarks.accuracy.regular`), with the recipe of `weather`."""
+
+HOURLY: dict[str, tuple[int, ...]] = {"etth1": FOUR, "etth2": FOUR, "pjme": (96, 336)}
+FINE: dict[str, tuple[int, ...]] = dict.fromkeys(("ettm1", "ettm2", "weather", AS_PUBLISHED), FOUR)
+"""Steps of 10 or 15 minutes: many rows, so few mechanisms and one seed."""
+
+HORIZONS = HOURLY | FINE
 """Horizons by data set; each data set has a recipe, `conf/experiment/<name>.yaml`."""
+
+REGULAR_FILE = f"outputs/{AS_PUBLISHED}.csv"
+STARTS = {AS_PUBLISHED: f"experiment=weather data=csv data.path={REGULAR_FILE} data.name={AS_PUBLISHED}"}
+"""First overrides of data sets without a recipe of their own."""
+
+FEW = ("full", "linear", "mean", "probsparse", "taylor")
+"""Mechanisms at both end horizons of the data sets with many rows; between them `full` alone."""
 
 ENDS = {name: (horizons[0], horizons[-1]) for name, horizons in HORIZONS.items()}
 ETTH = {name: ENDS[name] for name in ("etth1", "etth2")}
+FINE_ENDS = {name: ENDS[name] for name in FINE if name != AS_PUBLISHED}
 FREE = {"etth2": (96,)}
 LADDER = {"etth1": (96,)}
 TOKENS = {"etth1": (96,)}  # one token a step: the longest runs
@@ -42,9 +54,9 @@ class Recipe:
     horizons
         By data set.
     attentions
-        Mechanisms; all of them if empty.
+        Mechanisms; those of `mechanisms` if empty.
     seeds
-        By mechanism; seed 1 alone for the others.
+        By mechanism; seed 1 alone for the others, and for data sets with many rows.
     """
 
     name: str
@@ -61,9 +73,16 @@ class Recipe:
             Cell(dataset, horizon, attention, seed, self.name)
             for dataset, horizons in self.horizons.items()
             for horizon in horizons
-            for attention in self.attentions or available()
-            for seed in self.seeds.get(attention, ("1",))
+            for attention in self.attentions or mechanisms(dataset, horizon)
+            for seed in (self.seeds.get(attention, ("1",)) if dataset in HOURLY else ("1",))
         ]
+
+
+def mechanisms(dataset: str, horizon: int) -> tuple[str, ...]:
+    """Return the mechanisms that are compared on a data set at a horizon."""
+    if dataset in HOURLY:
+        return tuple(available())
+    return FEW if horizon in ENDS[dataset] and dataset != AS_PUBLISHED else ("full",)
 
 
 def _step(name: str, label: str, *words: str, start: str = "data={dataset}") -> Recipe:
@@ -83,7 +102,7 @@ MEAN = ("mean",)
 
 RECIPES: tuple[Recipe, ...] = (
     Recipe(MAIN, "the data set's recipe", seeds={"full": ("1", "2", "3")}),
-    Recipe(EVERYWHERE, "mean in cross-attention too", (CROSS,), attentions=MEAN),
+    Recipe(EVERYWHERE, "mean in cross-attention too", (CROSS,), horizons=HOURLY | FINE_ENDS, attentions=MEAN),
     Recipe("no_linear_path", "without the linear path", (ALONE,), horizons=ETTH),
     Recipe(f"no_linear_path_{EVERYWHERE}", "without the linear path", (ALONE, CROSS), horizons=ETTH, attentions=MEAN),
     Recipe("no_linear_path_fitted", "without it, six passes", FITTED, horizons=FREE, attentions=("full", "linear")),
@@ -116,7 +135,13 @@ RECIPES: tuple[Recipe, ...] = (
     _step("linear_path", "a linear path, added, that starts in closed form", "loss=mse", "model.linear_path=ridge"),
     _step("weighted", "the weighted mean of both in place of the sum", "loss=mse"),
     _step("mae", "MAE as the loss: the defaults"),
-    Recipe(ENSEMBLE, "the forecasts of three seeds averaged", attentions=("full",), seeds={"full": ("1+2+3",)}),
+    Recipe(
+        ENSEMBLE,
+        "the forecasts of three seeds averaged",
+        horizons=HOURLY,
+        attentions=("full",),
+        seeds={"full": ("1+2+3",)},
+    ),
 )
 """All recipes, in the order of the tables."""
 
@@ -157,7 +182,7 @@ class Cell:
         """The overrides of the training."""
         recipe = BY_NAME[self.recipe]
         own = [f"horizon={self.horizon}", f"attention={self.attention}", f"seed={self.seed}"]
-        return [*recipe.start.format(dataset=self.dataset).split(), *own, *recipe.words]
+        return [*_start(recipe, self.dataset), *own, *recipe.words]
 
     @property
     def command(self) -> str:
@@ -175,6 +200,10 @@ class Cell:
         if self.attention == "full":
             return 0 if self.seed == "1" else 2
         return 1 if self.horizon in ENDS[self.dataset] else 3
+
+
+def _start(recipe: Recipe, dataset: str) -> list[str]:
+    return STARTS.get(dataset, recipe.start.format(dataset=dataset)).split()
 
 
 def all_cells() -> list[Cell]:
@@ -209,5 +238,4 @@ def sweep_words(group: list[Cell]) -> list[str]:
     for name in ("horizon", "attention", "seed"):
         values = list(dict.fromkeys(str(getattr(cell, name)) for cell in cells))
         words.append(f"{name}={','.join(values)}" if len(values) > 1 else f"{name}=choice({values[0]})")
-    start = recipe.start.format(dataset=cells[0].dataset).split()
-    return [*start, *words, *recipe.words, f"sweep.name={sweep_name(group)}"]
+    return [*_start(recipe, cells[0].dataset), *words, *recipe.words, f"sweep.name={sweep_name(group)}"]

@@ -1,4 +1,4 @@
-"""Score this program on tasks of fev-bench: `python -m benchmarks.published --tasks epf_np --recipe defaults`.
+"""Score this program on tasks of fev-bench: `python -m benchmarks.published --tasks epf_np`.
 
 Every training and forecast is one public command. The check of the data runs first: the seasonal naive forecast must
 have its published MASE, to six digits. Run the same command again to continue; `--again` scores once more.
@@ -12,12 +12,22 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.published.contest import RECIPES, Entry, add_row, row_of
+from benchmarks.published.tables import (
+    HEADLINE_BEGIN,
+    HEADLINE_END,
+    RECORD,
+    SCORES_BEGIN,
+    SCORES_END,
+    place_of,
+    read,
+    standing,
+    summary,
+)
 from benchmarks.published.tasks import TASKS, check_data, data_folder
 from forecast.common.cli import finish
-from forecast.common.tables import table
+from forecast.common.errors import InputError
+from forecast.common.tables import write_between
 
-RECORD = Path("benchmarks/records/published/scores.csv")
-PUBLISHED = RECORD.with_name("fev_bench.csv")
 FOLDER = Path("outputs/published")
 
 
@@ -27,16 +37,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m benchmarks.published", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
-    parser.add_argument("--recipe", choices=list(RECIPES), default="defaults")
+    parser.add_argument("--recipe", choices=list(RECIPES), default="general", help="(default: %(default)s)")
     parser.add_argument("--check", action="store_true", help="check the data only; train and score nothing")
     parser.add_argument("--again", action="store_true", help="score a task again although it has a row")
     parser.add_argument("--record", type=Path, default=RECORD, help="file of the rows (default: %(default)s)")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the runs (default: %(default)s)")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the tables between their marks in this file")
     options = parser.parse_args(arguments)
     return finish(lambda: _run(options))
 
 
 def _run(options: argparse.Namespace) -> None:
+    if options.write is not None:
+        rows = read(options.record)
+        if not (rows["recipe"] == options.recipe).any():
+            raise InputError(f"{options.record} has no row of {options.recipe}: name another --recipe")
+        _write(options.write, rows, options.recipe)
+        return
     folder = data_folder()
     tables = {name: TASKS[name].table(folder) for name in options.tasks}
     for name, data in tables.items():
@@ -58,32 +75,12 @@ def _run(options: argparse.Namespace) -> None:
     print(summary(read(options.record)))
 
 
-def read(path: Path) -> pd.DataFrame:
-    """Return the rows of the record; none if there is no file."""
-    return pd.read_csv(path) if path.is_file() else pd.DataFrame(columns=["task", "recipe", "SQL"])
-
-
-def place_of(score: float, task: str) -> str:
-    """Return the place of a scaled quantile loss among the published models that had not seen the data."""
-    published = pd.read_csv(PUBLISHED)
-    fair = published[(published["task_name"] == task) & ~published["trained_on_this_dataset"].astype(bool)]
-    return f"{1 + int((fair['SQL'] < score).sum())} of {1 + len(fair)}"
-
-
-def summary(rows: pd.DataFrame) -> str:
-    """Return the table of the first scorings: our loss beside the best published one and the seasonal naive one."""
-    published = pd.read_csv(PUBLISHED).set_index("task_name")
-    cells = []
-    for row in rows.drop_duplicates(["task", "recipe"]).to_dict("records"):
-        others = published.loc[[row["task"]]]
-        fair = others[~others["trained_on_this_dataset"].astype(bool)].set_index("model_name")["SQL"]
-        best = f"{fair.min():.3f} {fair.idxmin()}"
-        naive = float(fair["Seasonal Naive"])
-        values = [f"{row['SQL']:.3f}", place_of(row["SQL"], row["task"]), best, f"{naive:.3f}"]
-        minutes = row["training_minutes"] + row["forecast_minutes"]
-        cells.append([row["task"], row["recipe"], *values, f"{minutes:.1f}", str(row["times_scored"])])
-    headings = ("task", "recipe", "SQL", "place", "best published", "seasonal naive", "minutes", "times scored")
-    return table(headings, cells)
+def _write(path: Path, rows: pd.DataFrame, recipe: str) -> None:
+    """Write the tables of the recipe's scores between their marks in a file."""
+    if path.is_file() and HEADLINE_BEGIN in path.read_text(encoding="utf-8"):
+        write_between(path, HEADLINE_BEGIN, HEADLINE_END, standing(rows, recipe, short=True))
+    else:
+        write_between(path, SCORES_BEGIN, SCORES_END, f"{summary(rows)}\n\n{standing(rows, recipe)}")
 
 
 if __name__ == "__main__":

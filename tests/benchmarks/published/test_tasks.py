@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.published.__main__ import main, place_of
+from benchmarks.published.__main__ import main
 from benchmarks.published.judge import Judge, same_at_all_levels
+from benchmarks.published.tables import place_of
 from benchmarks.published.tasks import (
     LEVELS,
     TASKS,

@@ -1,0 +1,18 @@
+"""Weather as the published long-horizon tables read it: each row is a step, and -9999 is a value."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from forecast.common.files import replacing
+
+STEP = "10min"
+
+
+def write_regular(source: Path, target: Path) -> None:
+    """Write the table at `source` with the same rows and new dates, `STEP` apart from the first date on."""
+    rows = pd.read_csv(source, encoding="utf-8", encoding_errors="replace")
+    rows["date"] = pd.date_range(rows["date"].iloc[0], periods=len(rows), freq=STEP)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(target) as file:
+        file.write(rows.to_csv(index=False).encode())

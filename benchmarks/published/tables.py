@@ -1,0 +1,106 @@
+"""Our first scorings beside the published models, as Markdown for the page *Results* and for the README."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from forecast.common.tables import table
+
+RECORD = Path("benchmarks/records/published/scores.csv")
+PUBLISHED = RECORD.with_name("fev_bench.csv")
+
+NAIVE, THIS = "Seasonal Naive", "this program"
+MARK = "†"
+"""Sign of a model that had seen the data of a task in its own training."""
+
+SCORES_BEGIN = "<!-- scores: written by python -m benchmarks.published --write docs/explanation/results.md -->"
+SCORES_END = "<!-- /scores -->"
+HEADLINE_BEGIN = "<!-- published: written by python -m benchmarks.published --write README.md -->"
+HEADLINE_END = "<!-- /published -->"
+
+BEST = 3
+"""Published models at the top of the short table."""
+
+
+def read(path: Path) -> pd.DataFrame:
+    """Return the rows of the record; none if there is no file."""
+    return pd.read_csv(path) if path.is_file() else pd.DataFrame(columns=["task", "recipe", "SQL"])
+
+
+def published() -> pd.DataFrame:
+    """Return the published scores, one row for each task and model."""
+    rows = pd.read_csv(PUBLISHED).rename(columns={"task_name": "task", "model_name": "model"})
+    rows["seen"] = rows["trained_on_this_dataset"].astype(bool)
+    return rows
+
+
+def place_of(score: float, task: str) -> str:
+    """Return the place of a scaled quantile loss among the published models that had not seen the data."""
+    rows = published()
+    fair = rows[(rows["task"] == task) & ~rows["seen"]]
+    return f"{1 + int((fair['SQL'] < score).sum())} of {1 + len(fair)}"
+
+
+def summary(rows: pd.DataFrame) -> str:
+    """Return the table of the first scorings: our loss beside the best published, the trained and the naive one."""
+    others = published()
+    cells = []
+    for row in rows.drop_duplicates(["task", "recipe"]).to_dict("records"):
+        fair = others[(others["task"] == row["task"]) & ~others["seen"]].set_index("model")
+        naive = float(fair["SQL"][NAIVE])
+        best, trained = (each["SQL"] for each in (fair, fair[fair["training_time_s"] > 0]))
+        values = [f"{row['SQL']:.3f}", f"{row['SQL'] / naive:.3f}", place_of(row["SQL"], row["task"])]
+        values += [f"{each.min():.3f} {each.idxmin()}" for each in (best, trained)]
+        minutes = row["training_minutes"] + row["forecast_minutes"]
+        cells.append([row["task"], row["recipe"], *values, f"{minutes:.1f}", str(row["times_scored"])])
+    headings = ("task", "recipe", "SQL", "/ seasonal naive", "place", "best published", "best trained", "minutes")
+    return table((*headings, "times scored"), cells)
+
+
+def ranking(rows: pd.DataFrame, recipe: str) -> pd.DataFrame:
+    """Return our recipe and the published models on the tasks that the recipe has scored, the best first.
+
+    Columns: `ratio`, the geometric mean over the tasks of SQL relative to the seasonal naive forecast; `place`, the
+    mean place among the models that had not seen the data; `seen`, the number of tasks whose data it had seen; `hours`
+    of training. Models without a score on one of the tasks are left out.
+    """
+    own = rows[rows["recipe"] == recipe].drop_duplicates("task").assign(model=THIS, seen=False)
+    own["training_time_s"] = 60 * own["training_minutes"].astype(float)
+    others = published()
+    both = pd.concat([own, others[others["task"].isin(own["task"])]], ignore_index=True)[
+        ["task", "model", "SQL", "seen", "training_time_s"]
+    ]
+    naive = both[both["model"] == NAIVE].set_index("task")["SQL"]
+    both["log"] = np.log(both["SQL"].astype(float) / both["task"].map(naive))
+    both["place"] = both[~both["seen"]].groupby("task")["SQL"].rank(method="min")
+    models = both.groupby("model").agg(
+        ratio=("log", lambda logs: float(np.exp(logs.mean()))),
+        place=("place", "mean"),
+        seen=("seen", "sum"),
+        hours=("training_time_s", lambda seconds: seconds.sum() / 3600),
+        tasks=("task", "nunique"),
+    )
+    return models[models["tasks"] == own["task"].nunique()].sort_values("ratio")
+
+
+def standing(rows: pd.DataFrame, recipe: str, *, short: bool = False) -> str:
+    """Return the ranking as Markdown; `short`: the best, the trained ones, this program and the naive forecast."""
+    models = ranking(rows, recipe)
+    fair = models[models["seen"] == 0]
+    if short:
+        trained = fair[(fair["hours"] > 0) & (fair["ratio"] < 1)].index
+        keep = [*fair.index[:BEST], *trained, THIS, NAIVE]
+        models = models[models.index.isin(keep)]
+    cells = []
+    for name, row in models.iterrows():
+        title = f"**{THIS}**, two CPU cores" if name == THIS else f"{name}{f' {MARK}' if row['seen'] else ''}"
+        hours = f"{row['hours']:.1f}" if row["hours"] else "none"
+        cells.append([title, f"{row['ratio']:.3f}", f"{row['place']:.1f}", hours])
+    text = table(("model", "SQL / seasonal naive", "mean place", "hours of training"), cells)
+    count = rows[rows["recipe"] == recipe]["task"].nunique()
+    first = f"Geometric mean over {count} tasks, quantiles 0.1 to 0.9; lower is better, 1 is no gain."
+    notes = [first, "Hours of others: on their authors' machine; none: used without training on the task."]
+    if not short:
+        notes.append(f"{MARK}: it had seen the data of a task; such tasks have no place.")
+    return f"{text}\n\n{' '.join(notes)}"

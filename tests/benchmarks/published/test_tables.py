@@ -1,0 +1,73 @@
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from benchmarks.published.__main__ import main
+from benchmarks.published.tables import (
+    HEADLINE_BEGIN,
+    HEADLINE_END,
+    SCORES_BEGIN,
+    SCORES_END,
+    THIS,
+    published,
+    ranking,
+    standing,
+    summary,
+)
+
+
+def scores(model: str, recipe: str = "general") -> pd.DataFrame:
+    """Return a record whose losses are those of a published model."""
+    rows = published()
+    own = rows[rows["model"] == model][["task", "SQL"]]
+    return own.assign(recipe=recipe, training_minutes=10.0, forecast_minutes=0.5, times_scored=1)
+
+
+def test_the_same_losses_have_the_same_ratio_and_place() -> None:
+    models = ranking(scores("PatchTST"), "general")
+    assert models.loc[THIS, "ratio"] == pytest.approx(0.639, abs=5e-4)  # public_benchmarks: 0.639
+    assert models.loc[THIS, "ratio"] == pytest.approx(models.loc["PatchTST", "ratio"])
+    assert models.loc[THIS, "place"] == models.loc["PatchTST", "place"]
+    assert models.loc[THIS, "hours"] == pytest.approx(1.5)
+    assert models.loc["Seasonal Naive", "ratio"] == pytest.approx(1)
+    assert "AutoARIMA" not in models.index  # it has eight of the tasks
+
+
+def test_places_count_only_models_that_had_not_seen_the_data() -> None:
+    rows = scores("TiRex-2")
+    load = rows[rows["task"] == "proenfo_gfc14"]
+    others = published()
+    fair = others[(others["task"] == "proenfo_gfc14") & ~others["seen"]].set_index("model")["SQL"]
+    assert ranking(load, "general").loc["Chronos-2", "place"] == 1 + (fair < fair["Chronos-2"]).sum() + 1
+    assert pd.isna(ranking(load, "general").loc["Moirai-2.0", "place"])
+    assert "| 1 of 27 |" in summary(load.assign(SQL=0.1))
+
+
+def test_a_later_scoring_does_not_replace_the_first() -> None:
+    first = scores("DeepAR")
+    both = pd.concat([first, scores("TiRex-2").assign(times_scored=2)])
+    assert standing(both, "general") == standing(first, "general")
+    assert summary(both) == summary(first)
+
+
+def test_the_tables_are_written_between_their_marks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record, page, short = tmp_path / "scores.csv", tmp_path / "page.md", tmp_path / "README.md"
+    scores("PatchTST").to_csv(record, index=False)
+    page.write_text(f"before\n{SCORES_BEGIN}\nold\n{SCORES_END}\nafter\n")
+    short.write_text(f"{HEADLINE_BEGIN}\nold\n{HEADLINE_END}\n")
+    for path in (page, short):
+        assert main(["--write", str(path), "--record", str(record)]) == 0
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert "| epf_np | general | 0.635 | 0.415 |" in text
+    assert "| Moirai-2.0 † | 0.696 |" in text
+    lines = short.read_text().splitlines()
+    assert [line.split(" | ")[0] for line in lines if line.startswith("| ")][1:] == [
+        *("| TiRex-2", "| Chronos-2", "| TabPFN-TS-3", "| PatchTST", "| **this program**, two CPU cores"),
+        *("| TFT", "| DeepAR", "| CatBoost", "| LightGBM", "| Seasonal Naive"),
+    ]
+    assert main(["--write", str(page), "--record", str(record), "--recipe", "defaults"]) == 2
+    assert "has no row of defaults" in capsys.readouterr().err
