@@ -1,0 +1,67 @@
+"""Minutes until our validation error is that of a finished model of `neuralforecast`.
+
+`python -m benchmarks.time_to_quality --python peer/bin/python` trains both on the same rows, one after the other, each
+for at most 30 minutes, and scores the same windows. The peer needs an environment of its own:
+`python -m venv peer && peer/bin/pip install neuralforecast==3.3.0 torch==2.13.0`. Minutes count from the start of the
+command, imports included. Run it again to continue: a contest with a row is not held again.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from benchmarks.published.contest import add_row
+from benchmarks.time_to_quality.contests import CAP, CONTESTS, row_of
+from forecast.common.cli import finish
+from forecast.common.options import positive
+from forecast.common.tables import table
+
+RECORD = Path("benchmarks/records/peers/time_to_quality.csv")
+FOLDER = Path("outputs/time_to_quality")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.time_to_quality",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--python", required=True, help="interpreter of the peer's environment")
+    parser.add_argument("--contests", nargs="+", choices=list(CONTESTS), default=list(CONTESTS))
+    parser.add_argument("--minutes", type=positive, default=CAP, help="most minutes of a training (%(default)g)")
+    parser.add_argument("--record", type=Path, default=RECORD, help="file of the rows (default: %(default)s)")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the runs (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    return finish(lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> None:
+    for name in options.contests:
+        rows = pd.read_csv(options.record) if options.record.is_file() else pd.DataFrame(columns=["contest"])
+        if (rows["contest"] == name).any():
+            print(f"{name}: the record has it")
+            continue
+        row = row_of(name, options.python, options.folder / name, options.minutes)
+        add_row(options.record, rows, row)
+        print(f"{name}: done", flush=True)
+    print(summary(pd.read_csv(options.record)))
+
+
+def summary(rows: pd.DataFrame) -> str:
+    """Return the table of the contests: their minutes and error, and our minutes until we had it."""
+    cells = []
+    for row in rows.to_dict("records"):
+        reached = row["minutes_to_their_mae"]
+        until = "not reached" if pd.isna(reached) else f"{reached:.1f}"
+        errors = [f"{row[key]:.4f}" for key in ("their_mae", "our_mae")]
+        cells.append([row["contest"], f"{row['their_minutes']:.1f}", until, f"{row['our_minutes']:.1f}", *errors])
+    headings = ("contest", "minutes of the peer", "ours until its MAE", "our minutes in all", "MAE of the peer")
+    return table((*headings, "our MAE"), cells)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
