@@ -1,0 +1,128 @@
+"""What attention contributes to each task: `python -m benchmarks.published.attention --tasks epf_np`.
+
+The recipe `general` with one seed and another mechanism, on the rows of `benchmarks.published.choices`, so no published
+window is scored. The published minutes of each run are of one core. Run the same command again to continue.
+"""
+
+import argparse
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from benchmarks.published.choices import PARTS, score
+from benchmarks.published.contest import add_row, lengths
+from benchmarks.published.tasks import TASKS, Task, data_folder
+from forecast.common.cli import finish
+from forecast.common.tables import table, write_between
+from forecast.evaluation.significance import mean_interval
+from forecast.runs.run import ERRORS, RESULT
+
+RECORD = Path("benchmarks/records/published/attention.csv")
+FOLDER = Path("outputs/attention")
+
+FULL, PATH = "full", "linear path alone"
+ARMS: Mapping[str, tuple[str, ...]] = {
+    FULL: (),
+    "probsparse": ("attention=probsparse",),
+    "linear": ("attention=linear",),
+    "mean": ("attention=mean",),
+    "mean everywhere": ("attention=mean", "attention@cross_attention=mean"),
+    PATH: ("training.max_steps=1", "training.start_confidence=0.999"),  # a step proves nothing, so the start is kept
+}
+"""Arms, with their words beside the recipe."""
+
+STEPS = 1000
+"""Steps of a run: half of those of the recipe."""
+
+LEVEL = 0.99
+"""Confidence level of the differences."""
+
+BEGIN = "<!-- attention: written by python -m benchmarks.published.attention --write docs/explanation/results.md -->"
+END = "<!-- /attention -->"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.published.attention",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--tasks", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
+    parser.add_argument("--record", type=Path, default=RECORD, help="file of the rows (default: %(default)s)")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the runs (default: %(default)s)")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the table between its marks in this file")
+    options = parser.parse_args(arguments)
+    return finish(lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> None:
+    if options.write is not None:
+        write_between(options.write, BEGIN, END, summary(read(options.record)))
+        return
+    data = data_folder()
+    for name in options.tasks:
+        for arm in dict.fromkeys((FULL, *options.arms)):  # the others are compared with `full`
+            rows = read(options.record)
+            if ((rows["task"] == name) & (rows["arm"] == arm)).any():
+                print(f"{name}: the record has {arm}")
+                continue
+            row = row_of(TASKS[name], data, arm, options.folder)
+            add_row(options.record, rows, row)
+            print(f"{name}, {arm}: SQL {row['SQL']:.4f}", flush=True)
+    print(summary(read(options.record)))
+
+
+def read(path: Path) -> pd.DataFrame:
+    """Return the rows of the record; none if there is no file."""
+    return pd.read_csv(path) if path.is_file() else pd.DataFrame(columns=["task", "arm"])
+
+
+def words_of(task: Task, data: Path, arm: str) -> list[str]:
+    """Return the words of an arm beside those of the task's rows; the arm's own come last."""
+    frame = task.table(data).iloc[: PARTS[task.name].rows]
+    fitted = lengths(task, len(frame), len(task.targets(frame)), STEPS)
+    fixed = ("data.split", "training.evaluation_stride", *(word.partition("=")[0] for word in ARMS[arm]))
+    return ["experiment=general", *(word for word in fitted if word.partition("=")[0] not in fixed), *ARMS[arm]]
+
+
+def row_of(task: Task, data: Path, arm: str, folder: Path) -> dict[str, Any]:
+    """Train an arm and return its row: the scores, and how much higher its MAE is than that of `full`, in per cent."""
+    row = score(task, data, arm.replace(" ", "-"), words_of(task, data, arm), folder)
+    del row["name"]
+    own, full = (errors_of(task.name, each, folder) for each in (arm, FULL))
+    overlap = math.ceil(task.horizon / PARTS[task.name].stride)
+    interval = mean_interval((own - full).to_numpy(), overlap, level=LEVEL) if arm != FULL else None
+    numbers = ("mean", "low", "high")
+    share = 100 / float(full.mean())
+    more = {f"more_{name}": None if interval is None else round(share * getattr(interval, name), 3) for name in numbers}
+    return {"task": row.pop("task"), "arm": arm, "windows": len(own), **more, **row}
+
+
+def errors_of(task: str, arm: str, folder: Path) -> "pd.Series[float]":
+    """Return the MAE of each scored window of a finished run."""
+    run = next(folder.glob(f"{task}_{arm.replace(' ', '-')}/runs/*/*/{RESULT}")).parent
+    errors = pd.read_parquet(run / ERRORS)
+    return errors[errors["part"] == "test"].set_index("origin")["mae"].sort_index()
+
+
+def summary(rows: pd.DataFrame) -> str:
+    """Return the table: SQL relative to the seasonal naive forecast, and the MAE beside that of `full`."""
+    cells = []
+    for task, own in rows.groupby("task", sort=False):
+        for row in own.to_dict("records"):
+            interval = "" if pd.isna(row["more_low"]) else f"{row['more_low']:+.1f} to {row['more_high']:+.1f} %"
+            more = "" if pd.isna(row["more_mean"]) else f"{row['more_mean']:+.1f} %"
+            ratio = f"{row['SQL'] / row['naive_SQL']:.3f}"
+            cells.append([str(task), f"`{row['arm']}`", ratio, more, interval, f"{row['seconds'] / 60:.1f}"])
+    headings = ("task", "attention", "SQL / seasonal naive", "MAE beside `full`", "99 % interval", "minutes")
+    return table(headings, cells)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from benchmarks.published import attention
+from benchmarks.published.attention import ARMS, FULL, PATH, main, read, words_of
+from benchmarks.published.choices import PARTS, Part
+from benchmarks.published.tasks import TASKS
+from tests.support.small import CONTEXT, QUICK, SMALL, hourly
+
+ROWS = 1_400
+
+
+def small() -> pd.DataFrame:
+    frame = hourly(ROWS + CONTEXT).set_index("date")
+    frame.columns = ["first", "second", "known"]
+    return frame
+
+
+@pytest.fixture
+def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    task = replace(TASKS["epf_np"], name="small", files=(), read=small, known=("known",))
+    monkeypatch.setitem(TASKS, "small", task)  # type: ignore[arg-type]
+    split = "{train: 0.5, validation: 0.1, test: 0.4}"
+    monkeypatch.setitem(PARTS, "small", Part(ROWS, split, stride=4))  # type: ignore[arg-type]
+    monkeypatch.setenv("FORECAST_DATA_DIR", str(tmp_path))
+
+
+@pytest.mark.usefixtures("_small")
+def test_arms_differ_in_attention_alone(tmp_path: Path) -> None:
+    words = {arm: words_of(TASKS["small"], tmp_path, arm) for arm in ARMS}
+    assert words["mean everywhere"] == [*words[FULL], "attention=mean", "attention@cross_attention=mean"]
+    assert not any(word.startswith("data.split") for word in words[FULL])
+    assert [word for word in words[PATH] if word.startswith("training.max_steps")] == ["training.max_steps=1"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_small")
+def test_an_arm_is_compared_with_full_window_by_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = (*SMALL["patch_informer"], *(word for word in QUICK if not word.startswith("horizon=")))
+    monkeypatch.setattr(attention, "words_of", lambda task, data, arm: [*quick, *ARMS[arm]])
+    record = tmp_path / "attention.csv"
+    command = ["--tasks", "small", "--arms", PATH, "--record", str(record), "--folder", str(tmp_path / "runs")]
+    for _ in range(2):  # the second time there is nothing to do
+        assert main(command) == 0
+    full, path = read(record).to_dict("records")
+    assert (full["arm"], path["arm"], full["windows"]) == (FULL, PATH, path["windows"])
+    assert pd.isna(full["more_mean"])
+    own, other = (attention.errors_of("small", arm, tmp_path / "runs") for arm in (PATH, FULL))
+    assert path["more_mean"] == pytest.approx(100 * (own.mean() / other.mean() - 1), abs=2e-3)
+    assert path["more_low"] <= path["more_mean"] <= path["more_high"]
+    assert path["share"] == 0  # the linear path alone
+    page = tmp_path / "page.md"
+    page.write_text(f"{attention.BEGIN}\n{attention.END}\n")
+    assert main(["--write", str(page), "--record", str(record)]) == 0
+    assert f"| small | `{PATH}` |" in page.read_text()
