@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from forecast.common.files import replacing
+from forecast.common.spreadsheet import write_frame
 
 STEP = "10min"
 
@@ -15,4 +16,4 @@ def write_regular(source: Path, target: Path) -> None:
     rows["date"] = pd.date_range(rows["date"].iloc[0], periods=len(rows), freq=STEP)
     target.parent.mkdir(parents=True, exist_ok=True)
     with replacing(target) as file:
-        file.write(rows.to_csv(index=False).encode())
+        write_frame(file, rows, index=False)
