@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.published.contest import RECIPES, Entry, add_row, row_of
+from benchmarks.published.contest import RECIPES, Entry, row_of
+from benchmarks.published.record import add_row, read_rows
 from benchmarks.published.tables import (
     HEADLINE_BEGIN,
     HEADLINE_END,
@@ -19,7 +20,6 @@ from benchmarks.published.tables import (
     SCORES_BEGIN,
     SCORES_END,
     place_of,
-    read,
     standing,
     summary,
 )
@@ -29,6 +29,7 @@ from forecast.common.errors import InputError
 from forecast.common.tables import write_between
 
 FOLDER = Path("outputs/published")
+KEY = ("task", "recipe")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> None:
     if options.write is not None:
-        rows = read(options.record)
+        rows = read_rows(options.record, *KEY)
         if not (rows["recipe"] == options.recipe).any():
             raise InputError(f"{options.record} has no row of {options.recipe}: name another --recipe")
         _write(options.write, rows, options.recipe)
@@ -63,7 +64,7 @@ def _run(options: argparse.Namespace) -> None:
     if options.check:
         return
     for name, data in tables.items():
-        rows = read(options.record)
+        rows = read_rows(options.record, *KEY)
         of_task = rows[rows["task"] == name]
         if not options.again and (of_task["recipe"] == options.recipe).any():
             print(f"{name}: already scored with {options.recipe}")
@@ -72,7 +73,7 @@ def _run(options: argparse.Namespace) -> None:
         row = row_of(entry, len(of_task))
         add_row(options.record, rows, row)
         print(f"{name}: SQL {row['SQL']:.3f}, place {place_of(row['SQL'], name)}", flush=True)
-    print(summary(read(options.record)))
+    print(summary(read_rows(options.record, *KEY)))
 
 
 def _write(path: Path, rows: pd.DataFrame, recipe: str) -> None:

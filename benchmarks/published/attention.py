@@ -1,7 +1,7 @@
 """What attention contributes to each task: `python -m benchmarks.published.attention --tasks epf_np`.
 
 The recipe `general` with one seed and another mechanism, on the rows of `benchmarks.published.choices`, so no published
-window is scored. The published minutes of each run are of one core. Run the same command again to continue.
+window is scored. Run the same command again to continue.
 """
 
 import argparse
@@ -14,7 +14,8 @@ from typing import Any
 import pandas as pd
 
 from benchmarks.published.choices import PARTS, score
-from benchmarks.published.contest import add_row, lengths
+from benchmarks.published.contest import lengths
+from benchmarks.published.record import add_row, read_rows
 from benchmarks.published.tasks import TASKS, Task, data_folder
 from forecast.common.cli import finish
 from forecast.common.tables import table, write_between
@@ -63,24 +64,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> None:
     if options.write is not None:
-        write_between(options.write, BEGIN, END, summary(read(options.record)))
+        write_between(options.write, BEGIN, END, summary(read_rows(options.record, "task", "arm")))
         return
     data = data_folder()
     for name in options.tasks:
         for arm in dict.fromkeys((FULL, *options.arms)):  # the others are compared with `full`
-            rows = read(options.record)
+            rows = read_rows(options.record, "task", "arm")
             if ((rows["task"] == name) & (rows["arm"] == arm)).any():
                 print(f"{name}: the record has {arm}")
                 continue
             row = row_of(TASKS[name], data, arm, options.folder)
             add_row(options.record, rows, row)
             print(f"{name}, {arm}: SQL {row['SQL']:.4f}", flush=True)
-    print(summary(read(options.record)))
-
-
-def read(path: Path) -> pd.DataFrame:
-    """Return the rows of the record; none if there is no file."""
-    return pd.read_csv(path) if path.is_file() else pd.DataFrame(columns=["task", "arm"])
+    print(summary(read_rows(options.record, "task", "arm")))
 
 
 def words_of(task: Task, data: Path, arm: str) -> list[str]:

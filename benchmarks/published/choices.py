@@ -16,7 +16,8 @@ from typing import Any
 import pandas as pd
 import torch
 
-from benchmarks.published.contest import add_row, run_timed
+from benchmarks.published.contest import run_timed
+from benchmarks.published.record import add_row, read_rows
 from benchmarks.published.tasks import TASKS, Task, data_folder
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
@@ -90,25 +91,20 @@ END = "<!-- /choices -->"
 
 def _run(options: argparse.Namespace) -> None:
     if options.write is not None:
-        write_between(options.write, BEGIN, END, summary(read(options.record)))
+        write_between(options.write, BEGIN, END, summary(read_rows(options.record, "task", "name")))
         return
     if options.name is None:
         raise InputError("--name is missing: name the settings")
     folder = data_folder()
     for name in options.tasks:
-        rows = read(options.record)
+        rows = read_rows(options.record, "task", "name")
         if ((rows["task"] == name) & (rows["name"] == options.name)).any():
             print(f"{name}: the record has {options.name}")
             continue
         row = score(TASKS[name], folder, options.name, shlex.split(options.words), options.folder)
         add_row(options.record, rows, row)
         print(f"{name}: SQL {row['SQL']:.3f}, seasonal naive {row['naive_SQL']:.3f}", flush=True)
-    print(summary(read(options.record)))
-
-
-def read(path: Path) -> pd.DataFrame:
-    """Return the rows of the record; none if there is no file."""
-    return pd.read_csv(path) if path.is_file() else pd.DataFrame(columns=["task", "name"])
+    print(summary(read_rows(options.record, "task", "name")))
 
 
 def words_of(task: Task, frame: pd.DataFrame, path: Path, chosen: Sequence[str]) -> list[str]:

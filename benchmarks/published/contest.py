@@ -241,14 +241,6 @@ def quantiles_of(forecast: pd.DataFrame, targets: Sequence[str]) -> Floats:
     return np.stack(columns, axis=1).astype(np.float64)
 
 
-def add_row(record: Path, rows: pd.DataFrame, row: Row) -> None:
-    """Write the record with one more row."""
-    record.parent.mkdir(parents=True, exist_ok=True)
-    new = pd.DataFrame([row])
-    with replacing(record) as file:
-        write_frame(file, new if rows.empty else pd.concat([rows, new], ignore_index=True), index=False)
-
-
 def row_of(entry: Entry, scored_before: int) -> Row:
     """Train, forecast and score; return the row of the record."""
     entry.train()

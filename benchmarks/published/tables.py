@@ -23,11 +23,6 @@ BEST = 3
 """Published models at the top of the short table."""
 
 
-def read(path: Path) -> pd.DataFrame:
-    """Return the rows of the record; none if there is no file."""
-    return pd.read_csv(path) if path.is_file() else pd.DataFrame(columns=["task", "recipe", "SQL"])
-
-
 def published() -> pd.DataFrame:
     """Return the published scores, one row for each task and model."""
     rows = pd.read_csv(PUBLISHED).rename(columns={"task_name": "task", "model_name": "model"})

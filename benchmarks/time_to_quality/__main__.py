@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.published.contest import add_row
+from benchmarks.published.record import add_row, read_rows
 from benchmarks.time_to_quality.contests import CAP, CONTESTS, row_of
 from forecast.common.cli import finish
 from forecast.common.options import positive
@@ -41,14 +41,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> None:
     for name in options.contests:
-        rows = pd.read_csv(options.record) if options.record.is_file() else pd.DataFrame(columns=["contest"])
+        rows = read_rows(options.record, "contest")
         if (rows["contest"] == name).any():
             print(f"{name}: the record has it")
             continue
         row = row_of(name, options.python, options.folder / name, options.minutes)
         add_row(options.record, rows, row)
         print(f"{name}: done", flush=True)
-    print(summary(pd.read_csv(options.record)))
+    print(summary(read_rows(options.record)))
 
 
 def summary(rows: pd.DataFrame) -> str:

@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 
 from benchmarks.published import attention
-from benchmarks.published.attention import ARMS, FULL, PATH, main, read, words_of
+from benchmarks.published.attention import ARMS, FULL, PATH, main, words_of
 from benchmarks.published.choices import PARTS, Part
+from benchmarks.published.record import read_rows
 from benchmarks.published.tasks import TASKS
 from tests.support.small import CONTEXT, QUICK, SMALL, hourly
 
@@ -45,7 +46,7 @@ def test_an_arm_is_compared_with_full_window_by_window(tmp_path: Path, monkeypat
     command = ["--tasks", "small", "--arms", PATH, "--record", str(record), "--folder", str(tmp_path / "runs")]
     for _ in range(2):  # the second time there is nothing to do
         assert main(command) == 0
-    full, path = read(record).to_dict("records")
+    full, path = read_rows(record).to_dict("records")
     assert (full["arm"], path["arm"], full["windows"]) == (FULL, PATH, path["windows"])
     assert pd.isna(full["more_mean"])
     own, other = (attention.errors_of("small", arm, tmp_path / "runs") for arm in (PATH, FULL))

@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from benchmarks.published import choices
-from benchmarks.published.choices import PARTS, Part, read, score, summary, words_of
+from benchmarks.published.choices import PARTS, Part, score, summary, words_of
+from benchmarks.published.record import read_rows
 from benchmarks.published.tasks import TASKS
 from forecast.data.split import split_rows
 from tests.support.small import CONTEXT, QUICK, SMALL, hourly
@@ -47,12 +48,12 @@ def test_a_row_has_the_scores_of_the_newest_rows_alone(tmp_path: Path, monkeypat
     assert not any("0.7" in word for word in words_of(task, small(), tmp_path, ["data.split=other"]))
     record = tmp_path / "choices.csv"
     pd.DataFrame([row, {**row, "name": "worse", "SQL": 9.0}]).to_csv(record, index=False)
-    lines = summary(read(record)).splitlines()
+    lines = summary(read_rows(record)).splitlines()
     assert [line.index("mine") > 0 for line in lines if "mine" in line] == [True]
     assert lines.index(next(line for line in lines if "worse" in line)) > lines.index(
         next(line for line in lines if "mine" in line)
     )
-    assert read(tmp_path / "none.csv").empty
+    assert read_rows(tmp_path / "none.csv").empty
     page = tmp_path / "page.md"
     page.write_text(f"before\n{choices.BEGIN}\n{choices.END}\nafter\n")
     assert choices.main(["--write", str(page), "--record", str(record)]) == 0
