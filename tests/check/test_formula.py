@@ -25,6 +25,8 @@ from tests.check.wrong import ForgetsTheScale, formula
 
 CONSTANT = 2.0
 
+pytestmark = pytest.mark.usefixtures("short_sums")
+
 
 def calls_the_program(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor, **_: Any) -> Tensor:
     return softmax_weights(query, key, allowed) @ value

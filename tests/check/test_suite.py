@@ -24,6 +24,8 @@ from tests.check.broken import (
 )
 from tests.check.wrong import WRONG
 
+LONG_SUMS = "long sums, half"
+
 
 def replace_mean(
     monkeypatch: pytest.MonkeyPatch, kind: type[Attention], formula: Callable[..., Tensor] | None = None
@@ -40,9 +42,15 @@ def replace_mean(
 
 @pytest.mark.parametrize(("check", "kind"), FAULTS, ids=lambda part: part if isinstance(part, str) else part.__name__)
 def test_a_fault_fails_its_own_check_and_no_other(
-    check: str, kind: type[Attention], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    check: str,
+    kind: type[Attention],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
     replace_mean(monkeypatch, kind, mean_formula if kind in WITH_FORMULA else None)
+    if check != LONG_SUMS:
+        request.getfixturevalue("short_sums")
     code = main(["mean", "--quiet"])
     assert (failed_checks(capsys), code) == ([check], 1)
 
@@ -54,9 +62,14 @@ def failed_checks(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 @pytest.mark.parametrize("kind", WRONG, ids=lambda kind: kind.__name__)
 def test_a_wrong_mechanism_beside_the_right_formula_fails_the_checks_that_say_why(
-    kind: type[Attention], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    kind: type[Attention],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
     replace_mean(monkeypatch, kind, wrong.formula)
+    if LONG_SUMS not in WRONG[kind]:
+        request.getfixturevalue("short_sums")
     assert main(["mean", "--quiet"]) == 1
     failed = failed_checks(capsys)
     assert WRONG[kind] <= set(failed)
@@ -79,6 +92,7 @@ def test_the_map_of_a_wrong_mechanism_agrees_with_its_output(kind: type[Attentio
     torch.testing.assert_close(attention(query, key, value), attention.attention_map(query, key) @ value)
 
 
+@pytest.mark.usefixtures("short_sums")
 @pytest.mark.parametrize("kind", [Softmax, ByFeatures, ChoosesByAllKeys, HeadsDifferAsDeclared])
 def test_mechanisms_without_a_fault_pass(
     kind: type[Attention], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
