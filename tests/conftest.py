@@ -1,6 +1,7 @@
 """Shared fixtures: one small finished run, and the real data if they are available."""
 
 import gc
+import os
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from hypothesis import HealthCheck, settings
 
 from forecast.common.processes import SIGNALS
 from tests.support.small import ROOT, hourly, quick, write
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the processes that tests start: threads mostly wait there, too
 
 LIGHTNING = [
     "ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated",
@@ -31,6 +34,9 @@ settings.register_profile(
 )
 settings.load_profile("suite")
 
+
+BY_HAND = ("record", "exhaustive")
+"""Markers of tests that run only if `-m` names them."""
 
 MANY_OBJECTS = 50_000
 """Objects for which garbage collection takes 0.01 s; with all imports of a training it takes 0.2 s."""
@@ -49,11 +55,11 @@ class TinyRun:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Ignore Lightning's warnings, run slow tests first, and deselect `record` tests unless `-m` selects them."""
-    if "record" not in config.option.markexpr:  # another -m would override an option in pyproject.toml
-        by_hand = [item for item in items if item.get_closest_marker("record")]
-        config.hook.pytest_deselected(items=by_hand)
-        items[:] = [item for item in items if item not in by_hand]
+    """Ignore Lightning's warnings, run slow tests first, and deselect tests by hand unless `-m` selects them."""
+    left_out = [name for name in BY_HAND if name not in config.option.markexpr]  # -m would override pyproject.toml
+    by_hand = {item for item in items if any(map(item.get_closest_marker, left_out))}
+    config.hook.pytest_deselected(items=list(by_hand))
+    items[:] = [item for item in items if item not in by_hand]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # so that no worker ends with a slow test
     for item in items:
         for text in LIGHTNING:

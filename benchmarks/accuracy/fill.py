@@ -87,7 +87,7 @@ def _run(group: list[Cell], filling: Filling, minutes: float | None) -> int:
 
 def _rows(group: list[Cell], folder: Path) -> Iterator[Record]:
     """Yield the row of each cell whose runs are finished in the sweep's folder."""
-    from benchmarks.accuracy.ensemble import score_ensemble  # imports Lightning
+    from benchmarks.accuracy.ensemble import score_runs  # imports Lightning
 
     runs = _finished(folder / "sweeps" / sweep_name(group))
     for cell in group:
@@ -95,7 +95,7 @@ def _rows(group: list[Cell], folder: Path) -> Iterator[Record]:
         finished = [run for run in members if run is not None]
         if len(finished) < len(members):
             continue
-        yield row_of(cell, score_ensemble(finished) if cell.members else read_json(finished[0].path / RESULT))
+        yield row_of(cell, score_runs(finished) if cell.members else read_json(finished[0].path / RESULT))
 
 
 def _finished(sweep: Path) -> dict[Place, Run]:

@@ -106,6 +106,15 @@ class Calibration:
             values = torch.maximum(-values[..., :pairs], values.flip(-1)[..., :pairs])  # low - future, future - high
         return cls((values if trained else values.abs()).div(spread[kept, ..., None]).sort(0).values, tuple(trained))
 
+    @classmethod
+    def unchanged(cls, levels: Sequence[float], horizon: int, series: int) -> "Calibration":
+        """Return a calibration that changes no quantile, for forecasts whose K quantiles are calibrated already.
+
+        `levels` are their K levels, rising and symmetric about 0.5.
+        """
+        count = max(fewest_windows(coverage_of(level)) for level in levels)
+        return cls(torch.zeros(count, horizon, series, max(1, len(levels) // 2)), tuple(levels))
+
     @property
     def shape(self) -> tuple[int, int, int]:
         """Horizon, number of series and number of pairs."""

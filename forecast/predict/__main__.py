@@ -154,6 +154,9 @@ def predict(
 
     asked = Asked() if asked is None else asked
     question = asked.question()
+    from forecast.runs.ensemble import with_members
+
+    runs = [str(path) for path in with_members(runs)]
     if not runs and model is None:
         runs = ["latest"]
     forecaster = _load(runs, model, attention)

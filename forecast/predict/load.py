@@ -2,17 +2,11 @@
 
 import os
 from pathlib import Path
-from typing import overload
 
 from forecast.predict.ensemble import Ensemble
 from forecast.predict.exported import FORMATS
 from forecast.predict.forecaster import Forecaster
-
-
-@overload
-def load(path: str | os.PathLike[str]) -> Forecaster: ...
-@overload
-def load(path: str | os.PathLike[str], *others: str | os.PathLike[str]) -> Forecaster | Ensemble: ...
+from forecast.runs.ensemble import with_members
 
 
 def load(path: str | os.PathLike[str], *others: str | os.PathLike[str]) -> Forecaster | Ensemble:
@@ -21,8 +15,8 @@ def load(path: str | os.PathLike[str], *others: str | os.PathLike[str]) -> Forec
     Parameters
     ----------
     path
-        Folder of a finished run; "latest" for the finished run under outputs/ that started last; or an .onnx or .pt2
-        file written by `python -m forecast.export`.
+        Folder of a finished run, or of an ensemble (ensemble=5); "latest" for the finished run under outputs/ that
+        started last; or an .onnx or .pt2 file written by `python -m forecast.export`.
     others
         Folders of further runs on the same data, such as other seeds. The result then forecasts the mean of all.
 
@@ -37,8 +31,9 @@ def load(path: str | os.PathLike[str], *others: str | os.PathLike[str]) -> Forec
     InputError
         If there is no finished run or exported model at `path`, or it is damaged, or the runs cannot be averaged.
     """
-    if others:
-        return Ensemble.load([path, *others])
+    paths = with_members([path, *others])
+    if len(paths) > 1:
+        return Ensemble.load(paths)
     if str(path) == "latest":
         return Forecaster.load("latest")
     place = Path(path)

@@ -27,7 +27,7 @@ DATA_PATH = "data.path"
 FREE_GROUPS = ("trainer", "logger")
 """Groups that may differ within one run."""
 
-FREE = (*FREE_GROUPS, "resume", "output_dir", "sweep")
+FREE = (*FREE_GROUPS, "resume", "output_dir", "sweep", "ensemble")
 FREE_TRAINING = (*BUDGET, "progress", "checkpoint_minutes", "profile", "activation_checkpointing", "data_placement")
 
 RESTART_HINT, RESTART_JOB_HINT = "start a new run with resume=false", "remove that folder, or choose another sweep.name"

@@ -234,8 +234,12 @@ class Settings:
         config = named(config)
         known = options_of(cls)
         for key in config:
-            if key not in (*known, *GROUPS, "decoder_attention", "sweep"):
+            if key not in (*known, *GROUPS, "decoder_attention", "sweep", "ensemble"):
                 raise InputError(f"{key}: {about_option(str(key))}")
+        if (members := config.get("ensemble", 1)) != 1:
+            raise InputError(
+                f"ensemble={members}: only the command line trains several: train each seed, load all runs"
+            )
         decoder = config.get("decoder_attention")
         for key in (*GROUPS, *(["decoder_attention"] if decoder is not None else [])):
             if not isinstance(config.get(key), Mapping):

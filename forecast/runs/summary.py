@@ -3,6 +3,7 @@
 import math
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -89,7 +90,9 @@ def _score_notes(result: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def row_name(row: str, result: Mapping[str, Any]) -> str:
-    """Return a row's name in the table; the seasonal naive forecast's has the length of its season."""
+    """Return a row's name in the table: with the length of the season, and with the number of an ensemble's models."""
+    if row == "model" and "alone" in result:
+        return f"mean of {len(result['alone'])} models"
     data = result["data"]
     if row != "seasonal_naive" or data.get("season") is None or data.get("frequency") is None:
         return NAMES[row]
@@ -226,7 +229,6 @@ def print_closing_lines(run: Run, result: Mapping[str, Any]) -> None:
     from forecast.common.pictures import not_drawn  # here, since it imports what draws
 
     folder, parent = shlex.quote(str(run.path)), shlex.quote(str(run.path.parent))
-    source = shlex.quote(shown(result["data"]["path"] or str(run.path / INPUT)))
     print(f"Speed: {speed_line(result['speed'])}.")
     print(best_line(result))
     if intervals := interval_line(result):
@@ -236,7 +238,16 @@ def print_closing_lines(run: Run, result: Mapping[str, Any]) -> None:
     if note := not_drawn(run.path / PICTURE, result["data"].get("targets", [])):
         print(note)
     print(f"Run folder: {folder} (TensorBoard: tensorboard --logdir {parent})")
-    print(f"Next: python -m forecast.predict --run {folder} --input {source} --output forecast.csv --levels 80 95")
+    print(next_line(run.path, result, run.path / INPUT))
+
+
+def next_line(folder: Path, result: Mapping[str, Any], table: Path) -> str:
+    """Return the command that forecasts with the model in `folder`; its input is `table` if training read no file."""
+    scores = result["test"].get("intervals") or {}
+    levels = [str(percent) for percent in LEVELS if scores.get(f"coverage_{percent}") is not None]
+    options = ["--run", str(folder), "--input", shown(result["data"]["path"] or str(table)), "--output", "forecast.csv"]
+    options += ["--levels", *levels] if levels else []
+    return f"Next: {shlex.join(['python', '-m', 'forecast.predict', *options])}"
 
 
 def summary(result: Mapping[str, Any]) -> str:

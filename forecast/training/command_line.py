@@ -40,10 +40,11 @@ def _run() -> None:
     if arguments.help:
         print(_help(arguments))
         return
-    if (config := sweep_configuration(arguments)) is not None:
+    if (requested := sweep_configuration(arguments)) is not None:
         from forecast.training.sweep.sweep import run_sweep
 
-        run_sweep(arguments, config, call=_compose_and_call)
+        config, seeds = requested
+        run_sweep(arguments, config, call=_compose_and_call, ensemble=seeds)
         return
     composed: list[DictConfig] = []
     typed = [word for word in arguments.overrides if not word.lstrip("+~").startswith(("hydra.", "hydra/"))]
@@ -97,7 +98,7 @@ EXAMPLES = {
 COMMON = {
     "data/csv.yaml": "path",
     "data/_file.yaml": "targets known_covariates",
-    "config.yaml": "context_length horizon seed output_dir resume",
+    "config.yaml": "context_length horizon seed ensemble output_dir resume",
     "training/default.yaml": "max_epochs batch_size",
     "optimizer/adamw.yaml": "lr",
 }

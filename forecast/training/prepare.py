@@ -80,7 +80,7 @@ def prepare(
     check_target(settings.scheduler, "scheduler", LRScheduler, functions=SCHEDULES)
     lightning.seed_everything(settings.seed, verbose=False)
     exact_convolutions()
-    data = _make_data(settings, device, group, table)
+    data = make_data(settings, device, group, table)
     architecture, network = _make_network(settings, data, device, group)
     data.to(device)
     task = _make_task(settings, data, network)
@@ -95,7 +95,10 @@ def prepare(
     return Preparation(settings, device, data, architecture, network, linear_maps, task, callbacks)
 
 
-def _make_data(settings: Settings, device: torch.device, group: Group, table: Address | None) -> ForecastData:
+def make_data(
+    settings: Settings, device: torch.device, group: Group = ALONE, table: Address | None = None
+) -> ForecastData:
+    """Return the windows of all splits, on the CPU; `device` is where they will be moved to."""
     training = settings.training
     placing = Placing(training.data_placement, device, group.place.local_size, Path(settings.output_dir), table)
     data = ForecastData(

@@ -17,7 +17,7 @@ from tests.export.made import ARGUMENTS
 from tests.support.examples import make_inputs, make_model
 
 DECILES = tuple(tenths / 10 for tenths in range(1, 10))
-INPUTS, BATCH = 10_000, 2_500
+INPUTS, BATCH = 2_000, 1_000
 
 
 def sizes(levels: tuple[float, ...] = DECILES) -> Sizes:

@@ -100,7 +100,7 @@ def _predicted(made: Preparation, length: int, batch: int, evaluation_batch: int
     return Footprint(look_back, 0.0, 1.0, levels).peak(length, batch, evaluation_batch)
 
 
-@pytest.mark.parametrize("attention", ["mean", "full"])
+@pytest.mark.parametrize("attention", ["mean", pytest.param("full", marks=pytest.mark.exhaustive)])
 def test_a_much_longer_look_back_is_predicted_although_the_decoder_dominates_short_ones(
     tmp_path: Path, attention: str
 ) -> None:

@@ -32,6 +32,12 @@ LONGEST = 100
 NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST - 1}}}")
 """Pattern of a name."""
 
+NO_TRAINING = ("help", "hydra_help", "cfg", "shell_completion", "info")
+"""Flags of commands that only print."""
+
+SEEDS = ("seed", "ensemble")
+"""Options that set the seeds of an ensemble."""
+
 LAUNCHER = ("hydra/launcher", "hydra.launcher.")
 """Prefixes of overrides that change how jobs are run, not their results."""
 
@@ -178,13 +184,20 @@ def allow_data_path_on_resume(arguments: Namespace) -> Iterator[None]:
         sys.argv[:], arguments.overrides = typed, words
 
 
-def sweep_configuration(arguments: Namespace) -> DictConfig | None:
-    """Return the configuration of `compose_first` if -m or the configuration requests several jobs, else None."""
-    if any(getattr(arguments, name) for name in ("help", "hydra_help", "cfg", "shell_completion", "info")):
+def sweep_configuration(arguments: Namespace) -> tuple[DictConfig, range] | None:
+    """Return the configuration of `compose_first` if several jobs are requested, else None.
+
+    -m, the configuration or an ensemble requests them. The command line of an ensemble becomes that of a sweep over
+    seeds: the second value, empty if it is none.
+    """
+    if any(getattr(arguments, name) for name in NO_TRAINING):
         return None
     try:
         check_choices(arguments.overrides)
         config = compose_first(arguments, arguments.overrides)
+        seeds = _spread_over_seeds(arguments, config)
+        if seeds:
+            config = compose_first(arguments, arguments.overrides)
     except COMPLAINTS as error:
         line = one_line(error)  # raises if a signal was the cause
         if arguments.multirun:
@@ -199,7 +212,34 @@ def sweep_configuration(arguments: Namespace) -> DictConfig | None:
         name = str(OmegaConf.select(config, f"hydra.{part}._target_"))
         if not Plugins.is_in_toplevel_plugins_module(name):
             raise InputError(f"hydra.{part}._target_={name}: is not a Hydra {part}: choose one with hydra/{part}")
-    return config
+    return config, seeds
+
+
+def _spread_over_seeds(arguments: Namespace, config: DictConfig) -> range:
+    """Turn the command line of an ensemble, such as ensemble=5, into that of a sweep over seeds.
+
+    Return the seeds, none if it is not one. `config` is composed from the command line.
+    """
+    members, seed = config.ensemble, config.seed
+    if isinstance(members, bool) or not isinstance(members, int) or members < 1:
+        raise InputError(f"ensemble={members}: must be a whole number of at least 1, the number of trainings")
+    if members == 1 or not isinstance(seed, int):  # the settings of a run refuse such a seed
+        return range(0)
+    overrides = parse(arguments.overrides)
+    swept = [override.input_line for override in overrides if override.is_sweep_override()]
+    if arguments.multirun or swept:
+        raise InputError(f"{(*swept, '-m')[0]}: an ensemble is itself a sweep: leave it out, or ensemble={members}")
+    if config.sweep.search:
+        raise InputError(f"sweep.search=true: an ensemble is not a search: leave it out, or ensemble={members}")
+    kept = [word for word, own in zip(arguments.overrides, overrides, strict=True) if own.key_or_group not in SEEDS]
+    seeds = range(seed, seed + members)
+    words = [*kept, "ensemble=1", f"seed={','.join(map(str, seeds))}"]
+    if not config.sweep.name:
+        words.append(f"sweep.name={sweep_name(words).replace('sweep', 'ensemble', 1)}")
+    put_overrides(arguments, words)
+    arguments.multirun = True
+    sys.argv.append("-m")
+    return seeds
 
 
 def check_choices(words: Sequence[str]) -> None:

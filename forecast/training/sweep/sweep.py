@@ -19,6 +19,7 @@ from forecast.common.errors import InputError, Interrupted
 from forecast.common.place import started_place
 from forecast.report.__main__ import report_sweep
 from forecast.training.start import signal_of
+from forecast.training.sweep.ensemble import finish_ensemble
 from forecast.training.sweep.job import Reporter, Sweep, failures, left, run_job
 from forecast.training.sweep.overrides import canonical, count_jobs, for_multirun, parse, put_overrides, sweep_name
 from forecast.training.sweep.reporters import OF_A_SEARCH, SHOWN, LineReporter, LiveTable
@@ -34,12 +35,19 @@ JOBS_LEFT = 5
 """Exit code of a sweep that reached its time limit before it started all jobs, if no job failed."""
 
 
-def run_sweep(arguments: Namespace, config: DictConfig, call: Callable[[Callable[[DictConfig], Any]], None]) -> None:
+def run_sweep(
+    arguments: Namespace,
+    config: DictConfig,
+    call: Callable[[Callable[[DictConfig], Any]], None],
+    *,
+    ensemble: Sequence[int] = (),
+) -> None:
     """Run the jobs of the command line, then print and write the table and the report of all jobs in the folder.
 
     `config` is composed from `arguments`, each swept override at its first value. `call` lets Hydra call a function
     with each job's configuration; the jobs may run in other processes. `InputError` is raised before the first job.
-    The exit code is 1 if a job failed, else 5 if the time limit `sweep.minutes` left jobs not started.
+    The exit code is 1 if a job failed, else 5 if the time limit `sweep.minutes` left jobs not started. In place of the
+    report an `ensemble` of these seeds has the scores of the mean forecast, once all of its members are trained.
     """
     sweep, display = _prepare(arguments, config)
     print_table = report_search if sweep.search else report
@@ -61,7 +69,10 @@ def run_sweep(arguments: Namespace, config: DictConfig, call: Callable[[Callable
         raise
     print_table(sweep.folder)
     jobs = left(sweep)
-    if not sweep.search:
+    if ensemble:
+        if not jobs and not failures(sweep):
+            finish_ensemble(sweep.folder, ensemble)
+    elif not sweep.search:
         _time_and_report(sweep, again=bool(jobs))
     if jobs:
         reached = f"time limit sweep.minutes reached, {len(jobs)} job{'s' * (len(jobs) > 1)} not started"

@@ -77,7 +77,7 @@ def test_an_average_uses_the_runs_of_its_seeds(
         averaged.append(len(runs))
         return FINISHED
 
-    monkeypatch.setattr(ensemble, "score_ensemble", score)
+    monkeypatch.setattr(ensemble, "score_runs", score)
     filling = Filling(tmp_path / "results.csv", tmp_path)
     add(filling.record, [row(0.3, seed="2")])
     assert fill([Cell("etth1", 96, "full", "1+2+3", "ensemble")], filling)

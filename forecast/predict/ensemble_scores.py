@@ -1,0 +1,106 @@
+"""Scores of an ensemble: the mean forecast of several runs on every window, like those of one run."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from forecast.common.errors import InputError
+from forecast.common.files import read_json
+from forecast.data.datamodule import ForecastData
+from forecast.data.windows import Batch
+from forecast.evaluation.evaluate import Row, evaluate, spread_of
+from forecast.evaluation.interval_scores import SCORED
+from forecast.evaluation.intervals import Calibration, middle
+from forecast.evaluation.metrics import skill
+from forecast.evaluation.scoring import network_forecaster, units_of
+from forecast.predict.facts import calibration_of_run
+from forecast.runs.resume import differences, read_config
+from forecast.runs.run import RESULT, Run
+
+
+def score_ensemble(runs: Sequence[Run], data: ForecastData) -> dict[str, Any]:
+    """Return a result like a single run's: scores of the mean forecast, summed sizes and seconds.
+
+    The mean is that of `forecast.predict`: of the values and of the calibrated quantiles. The calibrations come from
+    the validation split, so the scores of quantiles are those of the test split.
+
+    Parameters
+    ----------
+    runs
+        Finished runs that differ only in their seed.
+    data
+        Their data, on the device that is to compute.
+
+    Raises
+    ------
+    InputError
+        If the runs differ in more than their seed.
+    """
+    _check_alike(runs)
+    members = _Members(runs, data)
+    units, size, scale = units_of(data), data.evaluation_batch_size, data.target_scale
+    row = Row(
+        evaluate(members, data.parts["validation"], size, units=units),
+        evaluate(members, data.parts["test"], size, units=units, calibration=members.calibration),
+    )
+    results = [read_json(run.path / RESULT) for run in runs]
+    first, scores = results[0], row.scores(scale)
+    scores["test"]["by_step"] = row.test.by_step(scale)
+    for part, values in scores.items():
+        if (naive := first["baselines"]["seasonal_naive"]) is not None:
+            values["skill"] = skill(values["scaled"]["mse"], naive[part]["scaled"]["mse"])
+    return {
+        **first,
+        **scores,
+        "seed": [result["seed"] for result in results],
+        "linear_path": None,
+        "model": {key: sum(result["model"][key] for result in results) for key in ("parameters", "steps")},
+        "speed": {"fit_seconds": sum(result["speed"]["fit_seconds"] for result in results)},
+        "alone": [{part: result[part]["scaled"] for part in scores} for result in results],
+        "status": "finished",
+    }
+
+
+def _check_alike(runs: Sequence[Run]) -> None:
+    """Raise InputError if runs differ in more than their seed."""
+    config = read_config(runs[0].path)
+    for run in runs[1:]:
+        lines = differences(config, read_config(run.path), budget=True)
+        if apart := [line for line in lines if not line.startswith("seed is ")]:
+            raise InputError(f"{run.path}: differs from {runs[0].path} in more than the seed: {'; '.join(apart[:3])}")
+
+
+class _Members:
+    """The mean of the calibrated quantiles of several runs, or of their point forecasts if none can be had.
+
+    `calibration` fits these quantiles, which it leaves unchanged; None for point forecasts.
+    """
+
+    def __init__(self, runs: Sequence[Run], data: ForecastData) -> None:
+        windows = data.parts["test"]
+        horizon, series, device = windows.horizon, windows.num_targets, windows.device
+        self.forecasters = [network_forecaster(run.load_model().to(device)) for run in runs]
+        stored = [calibration_of_run(run.path, horizon, series) for run in runs]
+        self.calibrations = [Calibration(one.scores.to(device), one.trained) for one in stored]
+        self.levels = [level for level in SCORED if all(one.supports(level) for one in stored)]
+        self.calibration = Calibration.unchanged(self.levels, horizon, series) if self.levels else None
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """Return the forecast (B, h, C_out, K), or (B, h, C_out) without levels."""
+        forecasts = [forecaster(batch) for forecaster in self.forecasters]
+        if not self.levels:
+            return torch.stack([middle(forecast) for forecast in forecasts]).mean(0)
+        spread, pairs = spread_of(batch), zip(self.calibrations, forecasts, strict=True)
+        return torch.stack([own.quantiles(forecast, spread, self.levels) for own, forecast in pairs]).mean(0)
+
+
+def member_line(result: Mapping[str, Any]) -> str:
+    """Return the test errors of the members alone beside that of their mean."""
+    alone = [scores["test"]["mse"] for scores in result["alone"]]
+    mean, own = sum(alone) / len(alone), result["test"]["scaled"]["mse"]
+    return (
+        f"Its {len(alone)} members alone: test MSE {min(alone):.4f} to {max(alone):.4f}, on average {mean:.4f}; "
+        f"averaging them changes that by {own / mean - 1:+.1%}."
+    )
