@@ -64,6 +64,15 @@ def test_intervals_equal_those_of_crepes(percent: float) -> None:
             np.testing.assert_allclose(found[:, step, series], expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("levels", [(0.5,), DECILES, (0.025, 0.1, 0.5, 0.9, 0.975)])
+def test_an_unchanged_calibration_returns_the_quantiles_that_it_is_given(levels: tuple[float, ...]) -> None:
+    calibration = Calibration.unchanged(levels, HORIZON, SERIES)
+    quantiles = torch.randn(5, HORIZON, SERIES, len(levels)).sort(-1).values
+    spread = torch.rand(5, 1, SERIES) + 0.2
+    assert calibration.shape[:2] == (HORIZON, SERIES)
+    assert torch.equal(calibration.quantiles(quantiles, spread, levels), quantiles)
+
+
 def test_quantile_runs_move_both_ends_of_a_pair_by_the_same_distance() -> None:
     levels = (0.1, 0.3, 0.5, 0.7, 0.9)
     residuals, spread = residuals_of(200, levels=5)

@@ -14,6 +14,7 @@ from forecast.runs.summary import (
     best_line,
     busy_warning,
     interval_line,
+    next_line,
     print_closing_lines,
     result_table,
     speed_details,
@@ -124,8 +125,21 @@ def test_five_lines_end_a_run_and_names_are_printed_as_they_are(capsys: pytest.C
         "On the test split, 80 % intervals cover 81.2 % (75 to 83 % by step).",
         f"Run folder: '{run.path}' (TensorBoard: tensorboard --logdir 'outputs/[red]x')",
         f"Next: python -m forecast.predict --run '{run.path}' --input '{run.path}/input.csv' --output forecast.csv "
-        "--levels 80 95",
+        "--levels 80",
     ]
+
+
+@pytest.mark.parametrize(
+    ("scores", "end"),
+    [
+        ({"coverage_80": 0.8, "coverage_95": 0.95}, "--output forecast.csv --levels 80 95"),
+        ({"coverage_80": 0.8, "coverage_95": None}, "--output forecast.csv --levels 80"),
+        ({}, "--output forecast.csv"),
+    ],
+)
+def test_the_next_command_asks_for_the_intervals_that_the_run_has(scores: dict[str, Any], end: str) -> None:
+    result = {**ended(), "test": {"intervals": scores}}
+    assert next_line(Path("outputs/a"), result, Path("outputs/a/input.csv")).endswith(end)
 
 
 def test_intervals_of_the_windows_that_selected_the_model_are_perhaps_too_narrow() -> None:
