@@ -41,49 +41,13 @@ chose its look-back and scored every test window; of xPatch this is the table wi
 Rows = Sequence[Record]
 
 
-class Block(NamedTuple):
-    """A part of a Markdown file that is written from the record: its first and last line, and what makes the rest."""
-
-    begin: str
-    end: str
-    make: Callable[[Rows], str]
-
-
 def write_tables(path: Path, rows: Rows) -> None:
-    """Write each of `BLOCKS` whose marks are in the file; raise InputError if there is none."""
+    """Write the tables between the marks of a Markdown file; raise InputError if it has none."""
     if not path.is_file():
         raise InputError(f"{path}: no such file")
-    text = path.read_text(encoding="utf-8")
-    if not (present := [block for block in BLOCKS if block.begin in text]):
-        marks = " or ".join(f"{block.begin} and {block.end}" for block in BLOCKS)
-        raise InputError(f"{path}: has no place for a table: add the lines {marks}")
-    for block in present:
-        write_between(path, block.begin, block.end, block.make(rows))
-
-
-def headline(rows: Rows) -> str:
-    """Return a table of test MSE: one row per data set and horizon, and a line about seeds and look-backs."""
-    lines: list[list[str]] = []
-    seeds: set[int] = set()
-    look_backs: dict[str, str] = {}
-    main = where(rows, recipe=MAIN)
-    for dataset, horizons in HORIZONS.items():
-        for horizon in horizons:
-            cell = where(main, dataset=dataset, horizon=horizon)
-            if not (full := where(cell, attention="full")):
-                continue
-            best, name = PUBLISHED.get(dataset, {}).get(horizon, (None, ""))
-            ours = [shown(_ridge(cell), "linear_mse"), f"{mean_of(full, 'test_mse'):.3f}"]
-            ours.append(shown(where(cell, attention="mean", seed=1)))
-            lines.append([f"{TITLES[dataset]}, {horizon}", *ours, "" if best is None else f"{best:.3f} ({name})"])
-            seeds.add(len(full))
-            look_backs[TITLES[dataset]] = f"{int(full[0]['context_length']):,}"
-    if not lines:
-        return EMPTY
-    text = table(["data, horizon", "linear (ridge)", "`full`", "`mean`, the control", "best published"], lines)
-    number = " or ".join(map(str, sorted(seeds)))
-    look_back = ", ".join(f"{title} {length}" for title, length in look_backs.items())
-    return f"{text}\n\nTest MSE on z-scores. `full`: mean of {number} seeds. `mean`: one seed. Look-back: {look_back}."
+    if BEGIN not in path.read_text(encoding="utf-8"):
+        raise InputError(f"{path}: has no place for the tables: add the lines {BEGIN} and {END}")
+    write_between(path, BEGIN, END, tables(rows))
 
 
 def tables(rows: Rows) -> str:
@@ -236,8 +200,3 @@ def _step_line(label: str, rows: Rows) -> list[list[str]]:
 
 BEGIN = "<!-- results: written by python -m benchmarks.accuracy --write docs/explanation/results.md -->"
 END = "<!-- /results -->"
-RESULTS = Block(BEGIN, END, tables)
-HEADLINE = Block(
-    "<!-- headline: written by python -m benchmarks.accuracy --write README.md -->", "<!-- /headline -->", headline
-)
-BLOCKS = (RESULTS, HEADLINE)

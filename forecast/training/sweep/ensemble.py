@@ -19,7 +19,7 @@ from forecast.training.prepare import make_data
 
 
 def finish_ensemble(folder: Path, seeds: Sequence[int]) -> None:
-    """Score the mean forecast of the finished runs of these seeds in `folder`, write it there, and print what is next."""
+    """Score the mean forecast of the finished runs of these seeds, write it into `folder`, and print what is next."""
     jobs = read_jobs(folder)
     members = jobs[jobs["of"].notna() & jobs["seed"].isin(seeds)].sort_values("seed")
     runs = [Run(Path(path)) for path in members["folder"]]

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.accuracy.record import Record
-from benchmarks.accuracy.tables import EMPTY, HEADLINE, RESULTS, Block, headline, tables, write_tables
+from benchmarks.accuracy.tables import BEGIN, EMPTY, END, tables, write_tables
 from forecast.common.errors import InputError
 from tests.benchmarks.accuracy.made import row
 
@@ -21,7 +21,7 @@ def cells(text: list[str], label: str) -> list[str]:
 
 
 def test_an_empty_record_is_one_sentence() -> None:
-    assert tables([]) == headline([]) == EMPTY
+    assert tables([]) == EMPTY
 
 
 def test_a_cell_has_mean_spread_and_number_of_seeds_and_is_empty_without_runs() -> None:
@@ -100,24 +100,11 @@ def test_the_ladder_has_the_steps_that_were_run_and_ends_at_the_recipe() -> None
     assert ["in bf16" in line for line in ladder] == [False, True, False, False]
 
 
-def test_the_headline_has_a_row_per_cell_without_spread() -> None:
-    rows = [*SEEDS, row(0.4, attention="mean"), row(0.2, dataset="pjme", context_length=2016)]
-    assert headline(rows).splitlines() == [
-        "| data, horizon | linear (ridge) | `full` | `mean`, the control | best published |",
-        "|---|---|---|---|---|",
-        "| ETTh1, 96 | 0.500 | 0.370 | 0.400 | 0.351 (SegRNN) |",
-        "| PJM East, 96 | 0.500 | 0.200 |  |  |",
-        "",
-        "Test MSE on z-scores. `full`: mean of 1 or 3 seeds. `mean`: one seed. Look-back: ETTh1 512, PJM East 2,016.",
-    ]
-
-
-@pytest.mark.parametrize("block", [RESULTS, HEADLINE])
-def test_a_file_gets_the_tables_between_its_marks(block: Block, tmp_path: Path) -> None:
+def test_a_file_gets_the_tables_between_its_marks(tmp_path: Path) -> None:
     file = tmp_path / "notes.md"
-    file.write_text(f"before\n{block.begin}\nold\n{block.end}\nafter\n", encoding="utf-8")
+    file.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
     write_tables(file, SEEDS)
-    assert file.read_text(encoding="utf-8") == f"before\n{block.begin}\n{block.make(SEEDS)}\n{block.end}\nafter\n"
+    assert file.read_text(encoding="utf-8") == f"before\n{BEGIN}\n{tables(SEEDS)}\n{END}\nafter\n"
 
 
 def test_a_file_without_marks_is_refused(tmp_path: Path) -> None:
