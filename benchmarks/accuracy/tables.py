@@ -1,9 +1,8 @@
-"""The record as Markdown: the tables of `docs/explanation/results.md`, and the short one of the README."""
+"""The record as Markdown: the tables of `docs/explanation/results.md`."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import NamedTuple
 
 from benchmarks.accuracy.recipes import (
     AS_PUBLISHED,

@@ -111,5 +111,5 @@ def test_a_file_without_marks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         write_tables(tmp_path / "none.md", SEEDS)
     (tmp_path / "notes.md").write_text("no marks\n", encoding="utf-8")
-    with pytest.raises(InputError, match="has no place for a table"):
+    with pytest.raises(InputError, match="has no place for the tables"):
         write_tables(tmp_path / "notes.md", SEEDS)
