@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.accuracy.ensemble import score_ensemble
+from benchmarks.accuracy.ensemble import score_runs
 from benchmarks.accuracy.recipes import Cell
 from benchmarks.accuracy.record import row_of
 from forecast.common.errors import InputError
@@ -29,7 +29,7 @@ def pair(tiny_run: TinyRun, second_run: Path) -> list[Run]:
 
 
 def test_the_score_is_that_of_the_mean_forecast_on_every_window(pair: list[Run], tiny_run: TinyRun) -> None:
-    result = score_ensemble(pair)
+    result = score_runs(pair)
     run = Run(tiny_run.path)
     windows = data_at(run, same_source(run), None, torch.device("cpu")).parts["test"]
     batch = windows.batch(torch.arange(len(windows)))
@@ -45,7 +45,7 @@ def test_the_score_is_that_of_the_mean_forecast_on_every_window(pair: list[Run],
 
 
 def test_a_run_averaged_with_itself_scores_as_it_does_alone(tiny_run: TinyRun) -> None:
-    result = score_ensemble([Run(tiny_run.path)] * 2)
+    result = score_runs([Run(tiny_run.path)] * 2)
     for part in ("validation", "test"):
         for unit in ("scaled", "original"):
             assert result[part][unit] == pytest.approx(tiny_run.result[part][unit], rel=1e-5)
@@ -57,12 +57,12 @@ def test_runs_that_differ_in_more_than_their_seed_are_not_averaged(tiny_run: Tin
     config = {**tiny_run.config, "seed": 2, "context_length": 60}
     rewrite(other / "config.json", config)
     with pytest.raises(InputError, match=r"other: differs from .* in more than the seed: context_length is 60 there"):
-        score_ensemble([Run(tiny_run.path), Run(other)])
+        score_runs([Run(tiny_run.path), Run(other)])
 
 
 def test_a_real_result_fills_every_column_but_the_step_of_a_single_run(pair: list[Run], tiny_run: TinyRun) -> None:
     single = row_of(Cell("etth1", 96, "full", "1", "main"), tiny_run.result)
     assert [column for column, text in single.items() if not text] == []
-    together = row_of(Cell("etth1", 96, "full", "1+2", "ensemble"), score_ensemble(pair))
+    together = row_of(Cell("etth1", 96, "full", "1+2", "ensemble"), score_runs(pair))
     assert [column for column, text in together.items() if not text] == ["best_step"]
     assert together["command"].startswith("python -m benchmarks.accuracy --recipe ensemble")
