@@ -275,6 +275,7 @@ def test_max_context_writes_each_trial_and_each_largest_look_back(
     assert capsys.readouterr().out.splitlines()[-1] == f"{tmp_path}: cases.csv, summary.csv, tables.md"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_max_context_searches_with_real_steps(tmp_path: Path) -> None:
     words = ["--mechanisms", "mean", "--memory-gib", "4", "--shortest", "64", "--longest", "128", "--batch", "1"]

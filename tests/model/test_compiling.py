@@ -61,7 +61,7 @@ def rotated(preset: str, step: int) -> list[Any]:
 
 
 @pytest.mark.usefixtures("traced")
-@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("masked", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize(
     ("preset", "encoder", "decoder", "cross"), [*rotated("patch_informer", 3), *rotated("informer", 3)]
 )

@@ -86,6 +86,7 @@ def test_an_average_uses_the_runs_of_its_seeds(
     assert [each["seed"] for each in read_record(filling.record)] == ["2", "1+2+3"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_real_sweep_fills_the_record_and_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [word for word in (*SIMULATED, *SMALL["patch_informer"], *QUICK) if not word.startswith("horizon=")]

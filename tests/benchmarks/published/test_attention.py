@@ -37,6 +37,7 @@ def test_arms_differ_in_attention_alone(tmp_path: Path) -> None:
     assert [word for word in words[PATH] if word.startswith("training.max_steps")] == ["training.max_steps=1"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.usefixtures("_small")
 def test_an_arm_is_compared_with_full_window_by_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,7 @@ def test_the_first_validation_that_is_as_good_counts() -> None:
     assert minutes_until(curve, "mse", 0.05) is None
 
 
+@pytest.mark.exhaustive
 def test_a_contest_becomes_a_row_and_is_not_held_twice(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -155,6 +155,7 @@ def test_intervals_of_a_short_file_have_the_spread_of_its_values(
     assert "adaptive: needs 60 rows" in capsys.readouterr().err
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_an_exported_model_forecasts_a_short_file(run: TinyRun, forecaster: Forecaster, tmp_path: Path) -> None:
     assert export(["--run", str(run.path), "--output", str(tmp_path / "model.pt2")]) == 0

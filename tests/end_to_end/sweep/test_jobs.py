@@ -203,6 +203,7 @@ def joblib() -> Iterator[None]:
     get_reusable_executor().shutdown(wait=True)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.usefixtures("joblib")
 def test_parallel_jobs_have_identical_scores_and_independent_failures(six: tuple[Path, Ended], tmp_path: Path) -> None:

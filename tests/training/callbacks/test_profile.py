@@ -50,6 +50,7 @@ def test_a_short_run_is_recorded(config: dict[str, Any], tmp_path: Path) -> None
     assert 1 <= len(recorded_steps(run.path)) <= 3
 
 
+@pytest.mark.exhaustive
 def test_a_run_resumed_for_a_few_steps_is_recorded(config: dict[str, Any], tmp_path: Path) -> None:
     plain = changed(config, training__profile=False, output_dir=str(tmp_path))
     run, _ = train({**plain, "training": {**plain["training"], "max_steps": 14}})

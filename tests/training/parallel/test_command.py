@@ -185,6 +185,7 @@ def test_an_error_in_a_worker_is_shown_and_ends_the_run(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob(MANIFEST))
 
 
+@pytest.mark.exhaustive
 def test_no_worker_outlives_the_leading_process(tmp_path: Path) -> None:
     with running(tmp_path) as process:
         others = children_of(process.pid)
@@ -193,6 +194,7 @@ def test_no_worker_outlives_the_leading_process(tmp_path: Path) -> None:
         wait_for(lambda: not any(map(alive, others)), 10)
 
 
+@pytest.mark.exhaustive
 def test_processes_that_torchrun_started_make_one_run(tmp_path: Path) -> None:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     mapped = "training.data_placement=mapped"
