@@ -31,7 +31,11 @@ def _members(folder: Path) -> list[str | os.PathLike[str]]:
         return []
     content, is_sealed = read_with_digest(file)
     names = content.get(MEMBERS) if isinstance(content, dict) else None
-    plain = isinstance(names, list) and all(isinstance(name, str) and Path(name).name == name for name in names)
-    if not (is_sealed and names and plain):
+    if not (is_sealed and isinstance(names, list) and names and all(map(_is_within, names))):
         raise InputError(f"{file}: damaged: run the command of the ensemble again")
     return [folder / name for name in names]
+
+
+def _is_within(name: Any) -> bool:
+    """Return whether a name can only be that of an entry of the folder."""
+    return isinstance(name, str) and name not in ("", ".", "..") and Path(name).name == name

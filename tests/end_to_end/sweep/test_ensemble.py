@@ -119,9 +119,10 @@ def test_a_damaged_file_is_an_error_of_one_line(
     assert predict(words) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert str(copy / "ensemble.json") in line
-    rewrite(copy / "ensemble.json", {**json.loads(content), "members": ["../other"]})
-    with pytest.raises(InputError, match=r"ensemble\.json: damaged: run the command of the ensemble again"):
-        load(copy)
+    for names in (["../other"], [".."], ["seed-5", ""], [], "seed-5", [3]):
+        rewrite(copy / "ensemble.json", {**json.loads(content), "members": names})
+        with pytest.raises(InputError, match=r"ensemble\.json: damaged: run the command of the ensemble again"):
+            load(copy)
 
 
 def test_a_smaller_ensemble_of_the_same_name_has_its_own_members_alone(tmp_path: Path) -> None:
