@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from forecast.common.errors import InputError
@@ -18,13 +17,17 @@ from forecast.evaluation.scoring import network_forecaster, units_of
 from forecast.predict.facts import calibration_of_run
 from forecast.runs.resume import differences, read_config
 from forecast.runs.run import RESULT, Run
+from forecast.runs.summary import scored_split
+
+OF_THE_DATA = ("config", "device", "versions", "commit", "data", "baselines", "calibration", "precision")
+"""Entries of a member's result that the ensemble shares."""
 
 
 def score_ensemble(runs: Sequence[Run], data: ForecastData) -> dict[str, Any]:
     """Return a result like a single run's: scores of the mean forecast, summed sizes and seconds.
 
     The mean is that of `forecast.predict`: of the values and of the calibrated quantiles. The calibrations come from
-    the validation split, so the scores of quantiles are those of the test split.
+    the validation split, whose quantiles are therefore not scored.
 
     Parameters
     ----------
@@ -52,14 +55,14 @@ def score_ensemble(runs: Sequence[Run], data: ForecastData) -> dict[str, Any]:
         if (naive := first["baselines"]["seasonal_naive"]) is not None:
             values["skill"] = skill(values["scaled"]["mse"], naive[part]["scaled"]["mse"])
     return {
-        **first,
+        **{key: first[key] for key in OF_THE_DATA},
         **scores,
-        "seed": [result["seed"] for result in results],
+        "seeds": [result["seed"] for result in results],
         "linear_path": None,
         "model": {key: sum(result["model"][key] for result in results) for key in ("parameters", "steps")},
         "speed": {"fit_seconds": sum(result["speed"]["fit_seconds"] for result in results)},
         "alone": [{part: result[part]["scaled"] for part in scores} for result in results],
-        "status": "finished",
+        "status": "; ".join(dict.fromkeys(str(result["status"]) for result in results)),
     }
 
 
@@ -68,7 +71,7 @@ def _check_alike(runs: Sequence[Run]) -> None:
     config = read_config(runs[0].path)
     for run in runs[1:]:
         lines = differences(config, read_config(run.path), budget=True)
-        if apart := [line for line in lines if not line.startswith("seed is ")]:
+        if apart := [line for line in lines if not line.startswith(("seed is ", "training.precision is "))]:
             raise InputError(f"{run.path}: differs from {runs[0].path} in more than the seed: {'; '.join(apart[:3])}")
 
 
@@ -89,18 +92,27 @@ class _Members:
 
     def __call__(self, batch: Batch) -> Tensor:
         """Return the forecast (B, h, C_out, K), or (B, h, C_out) without levels."""
-        forecasts = [forecaster(batch) for forecaster in self.forecasters]
-        if not self.levels:
-            return torch.stack([middle(forecast) for forecast in forecasts]).mean(0)
-        spread, pairs = spread_of(batch), zip(self.calibrations, forecasts, strict=True)
-        return torch.stack([own.quantiles(forecast, spread, self.levels) for own, forecast in pairs]).mean(0)
+        point, ends, spread = None, None, spread_of(batch)
+        for forecaster, calibration in zip(self.forecasters, self.calibrations, strict=True):
+            forecast = forecaster(batch)
+            middles = middle(forecast)
+            point = middles if point is None else point + middles
+            if self.levels:
+                quantiles = calibration.quantiles(forecast, spread, self.levels)
+                ends = quantiles if ends is None else ends + quantiles
+        assert point is not None
+        if ends is None:
+            return point / len(self.forecasters)
+        ends[..., len(self.levels) // 2] = point  # a calibration may move the median, and `predict` does not
+        return ends / len(self.forecasters)
 
 
 def member_line(result: Mapping[str, Any]) -> str:
-    """Return the test errors of the members alone beside that of their mean."""
+    """Return the errors of the members alone beside that of their mean, on the scored split."""
     alone = [scores["test"]["mse"] for scores in result["alone"]]
     mean, own = sum(alone) / len(alone), result["test"]["scaled"]["mse"]
+    change = f"; averaging them changes that by {own / mean - 1:+.1%}" if mean else ""
     return (
-        f"Its {len(alone)} members alone: test MSE {min(alone):.4f} to {max(alone):.4f}, on average {mean:.4f}; "
-        f"averaging them changes that by {own / mean - 1:+.1%}."
+        f"Its {len(alone)} members alone: {scored_split(result)} MSE {min(alone):.4f} to {max(alone):.4f}, on average "
+        f"{mean:.4f}{change}."
     )

@@ -13,6 +13,9 @@ ENSEMBLE = "ensemble.json"
 
 MEMBERS = "members"
 
+MOST = 1000
+"""Largest number of members that a file may name."""
+
 
 def write_ensemble(folder: Path, members: Sequence[str], content: dict[str, Any]) -> None:
     """Write the file of an ensemble whose members are folders in `folder`."""
@@ -31,11 +34,17 @@ def _members(folder: Path) -> list[str | os.PathLike[str]]:
         return []
     content, is_sealed = read_with_digest(file)
     names = content.get(MEMBERS) if isinstance(content, dict) else None
-    if not (is_sealed and isinstance(names, list) and names and all(map(_is_within, names))):
+    if not (
+        is_sealed
+        and isinstance(names, list)
+        and 0 < len(names) <= MOST
+        and all(_is_within(folder, name) for name in names)
+    ):
         raise InputError(f"{file}: damaged: run the command of the ensemble again")
     return [folder / name for name in names]
 
 
-def _is_within(name: Any) -> bool:
-    """Return whether a name can only be that of an entry of the folder."""
-    return isinstance(name, str) and name not in ("", ".", "..") and Path(name).name == name
+def _is_within(folder: Path, name: Any) -> bool:
+    """Return whether a name can only be that of an entry of the folder that is no link."""
+    plain = isinstance(name, str) and name not in ("", ".", "..") and Path(name).name == name
+    return plain and not (folder / name).is_symlink()

@@ -237,9 +237,7 @@ class Settings:
             if key not in (*known, *GROUPS, "decoder_attention", "sweep", "ensemble"):
                 raise InputError(f"{key}: {about_option(str(key))}")
         if (members := config.get("ensemble", 1)) != 1:
-            raise InputError(
-                f"ensemble={members}: only the command line trains several: train each seed, load all runs"
-            )
+            raise InputError(f"ensemble={members}: this is about one training: leave it out")
         decoder = config.get("decoder_attention")
         for key in (*GROUPS, *(["decoder_attention"] if decoder is not None else [])):
             if not isinstance(config.get(key), Mapping):

@@ -4,32 +4,38 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
 from rich.console import Console
 from rich.text import Text
 
+from forecast.common.errors import InputError
 from forecast.common.text import duration
 from forecast.predict.ensemble_scores import member_line, score_ensemble
 from forecast.runs.ensemble import write_ensemble
 from forecast.runs.read import read_jobs
-from forecast.runs.resume import read_config
+from forecast.runs.results import command_line
+from forecast.runs.resume import differences, read_config
 from forecast.runs.run import INPUT, Run
 from forecast.runs.settings import Settings, exact_convolutions
 from forecast.runs.summary import baseline_warning, interval_line, next_line, print_table
 from forecast.training.prepare import make_data
 
 
-def finish_ensemble(folder: Path, seeds: Sequence[int]) -> None:
-    """Score the mean forecast of the finished runs of these seeds, write it into `folder`, and print what is next."""
-    jobs = read_jobs(folder)
-    members = jobs[jobs["of"].notna() & jobs["seed"].isin(seeds)].sort_values("seed")
-    runs = [Run(Path(path)) for path in members["folder"]]
-    settings = Settings.parse(read_config(runs[0].path))
-    device = settings.trainer.device()
+def finish_ensemble(folder: Path, settings: Settings, seeds: Sequence[int]) -> None:
+    """Score the mean forecast of the finished runs of these seeds, write it into `folder`, and print what is next.
+
+    `settings` are those of the command: the folder may hold other runs, and its files choose neither data nor device.
+    """
+    runs = _members(folder, settings, seeds)
+    on_cpu = settings.trainer.accelerator == "cpu" or not torch.cuda.is_available()
+    device = torch.device("cpu" if on_cpu else "cuda")
     exact_convolutions()
-    data = make_data(settings.settled(), device)
+    print(f"scoring the mean forecast of {len(runs)} models", flush=True)
+    data = make_data(settings, device)
     data.to(device)
     result = score_ensemble(runs, data)
-    write_ensemble(folder, [run.path.name for run in runs], result)
+    content = {"command": command_line(), **result, "config": {**settings.plain, "ensemble": len(runs)}}
+    write_ensemble(folder, [run.path.name for run in runs], content)
     print_table(result)
     print(member_line(result))
     print(
@@ -43,3 +49,16 @@ def finish_ensemble(folder: Path, seeds: Sequence[int]) -> None:
     place = shlex.quote(str(folder))
     print(f"Ensemble folder: {place} (ensemble.json; TensorBoard: tensorboard --logdir {place})")
     print(next_line(folder, result, runs[0].path / INPUT))
+
+
+def _members(folder: Path, settings: Settings, seeds: Sequence[int]) -> list[Run]:
+    """Return the finished runs of the seeds in `folder` that differ from `settings` in their seed alone."""
+    jobs = read_jobs(folder)
+    members = []
+    for row in jobs[jobs["of"].notna() & jobs["seed"].isin(seeds)].sort_values("seed").to_dict("records"):
+        lines = differences(settings.plain, read_config(Path(row["folder"])), budget=True)
+        if all(line.startswith("seed is ") for line in lines):
+            members.append(Run(Path(row["folder"])))
+    if len(members) != len(seeds):
+        raise InputError(f"{folder}: has {len(members)} of {len(seeds)} members: choose another sweep.name")
+    return members

@@ -223,12 +223,20 @@ def _spread_over_seeds(arguments: Namespace, config: DictConfig) -> range:
     members, seed = config.ensemble, config.seed
     if isinstance(members, bool) or not isinstance(members, int) or members < 1:
         raise InputError(f"ensemble={members}: must be a whole number of at least 1, the number of trainings")
-    if members == 1 or not isinstance(seed, int):  # the settings of a run refuse such a seed
+    if members == 1:
         return range(0)
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise InputError(f"seed={seed}: must be a whole number, the first of ensemble={members}")
     overrides = parse(arguments.overrides)
     swept = [override.input_line for override in overrides if override.is_sweep_override()]
     if arguments.multirun or swept:
         raise InputError(f"{(*swept, '-m')[0]}: an ensemble is itself a sweep: leave it out, or ensemble={members}")
+    if not str(config.hydra.sweeper.get("_target_", "")).endswith(".BasicSweeper") or config.hydra.sweeper.get(
+        "params"
+    ):
+        raise InputError(
+            f"ensemble={members}: an experiment or sweeper that varies options has no one mean: leave it out"
+        )
     if config.sweep.search:
         raise InputError(f"sweep.search=true: an ensemble is not a search: leave it out, or ensemble={members}")
     kept = [word for word, own in zip(arguments.overrides, overrides, strict=True) if own.key_or_group not in SEEDS]

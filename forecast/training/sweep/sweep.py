@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.types import Override
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
-from forecast.common.configuration import COMPLAINTS, one_line
+from forecast.common.configuration import COMPLAINTS, one_line, plain_values
 from forecast.common.errors import InputError, Interrupted
 from forecast.common.place import started_place
 from forecast.report.__main__ import report_sweep
+from forecast.runs.settings import Settings
 from forecast.training.start import signal_of
 from forecast.training.sweep.ensemble import finish_ensemble
 from forecast.training.sweep.job import Reporter, Sweep, failures, left, run_job
@@ -71,7 +72,7 @@ def run_sweep(
     jobs = left(sweep)
     if ensemble:
         if not jobs and not failures(sweep):
-            finish_ensemble(sweep.folder, ensemble)
+            finish_ensemble(sweep.folder, _one_run(config), ensemble)
     elif not sweep.search:
         _time_and_report(sweep, again=bool(jobs))
     if jobs:
@@ -81,6 +82,12 @@ def run_sweep(
         sys.exit(1)
     if jobs:
         sys.exit(JOBS_LEFT)
+
+
+def _one_run(config: DictConfig) -> Settings:
+    """Return the settings of the first job of a sweep."""
+    kept = [str(key) for key in config if key != "hydra"]
+    return Settings.parse(plain_values(OmegaConf.masked_copy(config, kept)))
 
 
 def _time_and_report(sweep: Sweep, *, again: bool) -> None:

@@ -19,7 +19,7 @@ from forecast.training.train import train
 from tests.conftest import leave_blank
 from tests.support.forecasts import dated
 from tests.support.small import HORIZON, changed, quick, rewrite
-from tests.support.sweeps import Ended, command, read
+from tests.support.sweeps import Ended, command, read, typed
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -123,10 +123,15 @@ def test_a_damaged_file_is_an_error_of_one_line(
         rewrite(copy / "ensemble.json", {**json.loads(content), "members": names})
         with pytest.raises(InputError, match=r"ensemble\.json: damaged: run the command of the ensemble again"):
             load(copy)
+    (copy / "seed-5").symlink_to(folder / "seed-5")
+    rewrite(copy / "ensemble.json", {**json.loads(content), "members": ["seed-5"]})
+    with pytest.raises(InputError, match=r"ensemble\.json: damaged: run the command of the ensemble again"):
+        load(copy)
 
 
-def test_a_smaller_ensemble_of_the_same_name_has_its_own_members_alone(tmp_path: Path) -> None:
+def test_other_runs_in_the_folder_are_no_members(tmp_path: Path) -> None:
     words = ["sweep.name=same", "training.max_steps=2"]
+    assert command(tmp_path, "attention=linear,mean", *words).code == 0
     for members in (3, 2):
         assert command(tmp_path, f"ensemble={members}", *words, multirun=False).code == 0
     assert read(tmp_path / "sweeps" / "same" / "ensemble.json")["members"] == ["seed-1", "seed-2"]
@@ -154,6 +159,7 @@ def test_an_ensemble_with_a_failed_member_is_not_scored(fake: Any, tmp_path: Pat
         (["ensemble=2", "-m"], "-m: an ensemble is itself a sweep: leave it out, or ensemble=2"),
         (["ensemble=2", "seed=1,2"], "seed=1,2: an ensemble is itself a sweep: leave it out, or ensemble=2"),
         (["ensemble=2", "sweep.search=true"], "sweep.search=true: an ensemble is not a search"),
+        (["ensemble=2", "seed=abc"], "seed=abc: must be a whole number, the first of ensemble=2"),
         (["ensemble=2", "resume=some"], "resume=some: the jobs of a sweep resume automatically: leave it out"),
     ],
 )
@@ -165,6 +171,12 @@ def test_what_an_ensemble_cannot_do_is_refused_in_a_line(words: list[str], messa
     assert not any(tmp_path.iterdir())
 
 
+def test_an_experiment_that_varies_options_has_no_mean(tmp_path: Path) -> None:
+    ended = typed("ensemble=2", "experiment=tradeoff", "data=synthetic", f"output_dir={tmp_path}")
+    assert ended.code == 2
+    assert ended.errors[0].startswith("error: ensemble=2: an experiment or sweeper that varies options has no one mean")
+
+
 def test_a_single_training_refuses_an_ensemble(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="ensemble=2: only the command line trains several"):
+    with pytest.raises(InputError, match="ensemble=2: this is about one training: leave it out"):
         Settings.parse(changed(quick(tmp_path), ensemble=2))
