@@ -279,11 +279,10 @@ def test_the_attention_table_is_what_the_classes_declare() -> None:
 
 def test_the_tables_of_accuracy_are_the_record() -> None:
     record = read_record(RECORD_FOLDER / "accuracy" / "results.csv")
-    for block in tables.BLOCKS:
-        found = marked(block.begin, block.end)
-        assert found
-        for page, written in found.items():
-            assert written == block.make(record), f"run: python -m benchmarks.accuracy --write {page}"
+    found = marked(tables.BEGIN, tables.END)
+    assert found
+    for page, written in found.items():
+        assert written == tables.tables(record), f"run: python -m benchmarks.accuracy --write {page}"
 
 
 def test_the_tables_of_what_is_known_ahead_are_the_record() -> None:

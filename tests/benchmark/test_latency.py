@@ -42,6 +42,7 @@ def test_each_form_is_timed_for_one_window_and_a_batch_with_the_same_forecasts(
     assert printed.splitlines()[-1] == f"{tmp_path}: latency.csv, latency.md"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_compiled_and_onnx_forecast_the_same_if_available(tiny_run: TinyRun, tmp_path: Path) -> None:

@@ -101,6 +101,7 @@ def test_distilling_compiles_to_one_graph_with_hidden_tokens() -> None:
     torch.testing.assert_close(results[1], results[0], atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
