@@ -151,11 +151,10 @@ def predict(
             raise InputError(f"{output}: --output and {option} are the same file: choose another output")
     from forecast.predict.known import MissingKnown
     from forecast.predict.output import Outcome
+    from forecast.runs.ensemble import with_members
 
     asked = Asked() if asked is None else asked
     question = asked.question()
-    from forecast.runs.ensemble import with_members
-
     runs = [str(path) for path in with_members(runs)]
     if not runs and model is None:
         runs = ["latest"]

@@ -60,7 +60,9 @@ def test_the_page_shows_two_files_and_two_commands(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mine", pytest.param("recency", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.exhaustive if place else ()) for place, name in enumerate(PAGES)]
+)
 def test_two_files_are_all_it_takes_to_check_and_train_an_attention(name: str, tmp_path: Path) -> None:
     folder = copied(tmp_path, name)
     check, train = commands_of(name)

@@ -37,7 +37,7 @@ def formats() -> list[Any]:
 
 
 def mechanisms(names: Iterable[str]) -> list[Any]:
-    """Return a mechanism of one product and one that samples, and the others by hand."""
+    """Return all names; those beside full and probsparse run by hand."""
     return [
         name if name in ("full", "probsparse") else pytest.param(name, marks=pytest.mark.exhaustive)
         for name in sorted(names)

@@ -231,9 +231,7 @@ def _spread_over_seeds(arguments: Namespace, config: DictConfig) -> range:
     swept = [override.input_line for override in overrides if override.is_sweep_override()]
     if arguments.multirun or swept:
         raise InputError(f"{(*swept, '-m')[0]}: an ensemble is itself a sweep: leave it out, or ensemble={members}")
-    if not str(config.hydra.sweeper.get("_target_", "")).endswith(".BasicSweeper") or config.hydra.sweeper.get(
-        "params"
-    ):
+    if not _is_grid(config) or config.hydra.sweeper.get("params"):
         raise InputError(
             f"ensemble={members}: an experiment or sweeper that varies options has no one mean: leave it out"
         )
@@ -322,15 +320,19 @@ def _first(override: Override) -> str | None:
     return None if first is None else f"{override.get_key_element()}={first}"
 
 
+def _is_grid(config: DictConfig) -> bool:
+    """Return whether Hydra's basic sweeper chooses the jobs: every combination of the values."""
+    return str(config.hydra.sweeper.get("_target_", "")).endswith(".BasicSweeper")
+
+
 def count_jobs(config: DictConfig, words: Sequence[str]) -> int | None:
     """Return the number of jobs of a grid sweep, None if it is unknown before the sweep.
 
     `config`, from `compose_first`, may itself sweep values. The last override of a key wins.
     """
-    sweeper = config.hydra.sweeper
-    if not str(sweeper.get("_target_", "")).endswith(".BasicSweeper"):
+    if not _is_grid(config):
         return None
-    params = [f"{key}={value}" for key, value in (sweeper.get("params") or {}).items()]
+    params = [f"{key}={value}" for key, value in (config.hydra.sweeper.get("params") or {}).items()]
     last = {override.get_key_element(): override for override in parse([*params, *words])}.values()
     if any(override.value_type == ValueType.GLOB_CHOICE_SWEEP for override in last):  # its values are files of conf/
         return None
