@@ -95,6 +95,7 @@ def test_an_unfinished_training_ends_the_check_in_one_line(
     assert error.count("\n") == 1
 
 
+@pytest.mark.exhaustive
 def test_a_real_plan_and_a_real_training_have_similar_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def answer_here(request: Request, label: str, limit: float) -> Answer:
         return Answer.of(json.loads(json.dumps(worker.answer_request(**json.loads(json.dumps(asdict(request)))))))

@@ -84,7 +84,7 @@ def test_the_record_keeps_a_command_that_a_spreadsheet_would_run(tmp_path: Path)
     assert read_record(tmp_path / "record.csv") == [row]
 
 
-def test_a_run_and_a_forecast_write_no_formula_and_read_their_own_files(tmp_path: Path, undrawn: None) -> None:
+def test_a_run_and_a_forecast_write_no_formula_and_read_their_own_files(tmp_path: Path) -> None:
     names = ["=cmd|' /C calc'!A0", "@SUM(1)"]
     table = hourly(300).set_axis(["-2+3", *names, "air"], axis=1)
     words = ["data=csv", f"data.path={write(tmp_path / 'my.csv', table)}", "training.max_steps=1"]

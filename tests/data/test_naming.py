@@ -45,7 +45,7 @@ def test_own_data_are_named_and_data_name_overrides() -> None:
 
 
 def test_the_folder_is_called_by_the_file_and_auto_finds_it_again(
-    tiny_run: TinyRun, tmp_path: Path, undrawn: None, capsys: pytest.CaptureFixture[str]
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert tiny_run.path.parent.name == "hours"
     source = write(tmp_path / "aep_hourly.csv", hourly(300))

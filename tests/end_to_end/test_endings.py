@@ -34,7 +34,7 @@ from tests.conftest import LIGHTNING, TinyRun
 from tests.support.small import QUICK, SIMULATED, SMALL, changed, quick
 
 pytestmark = [
-    pytest.mark.usefixtures("undrawn", "signals_and_threads"),
+    pytest.mark.usefixtures("signals_and_threads"),
     *map(pytest.mark.filterwarnings, LIGHTNING),
 ]
 

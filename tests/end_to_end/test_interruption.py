@@ -17,7 +17,7 @@ from tests.support.small import ROOT, quick
 
 
 @pytest.fixture
-def config(tmp_path: Path, undrawn: None) -> dict[str, Any]:
+def config(tmp_path: Path) -> dict[str, Any]:
     return quick(tmp_path / "outputs", "training.max_steps=2")
 
 

@@ -21,8 +21,6 @@ from forecast.training.train import train
 from tests.support.covariates import KNOWN, PAST, ROLES, TARGETS, table
 from tests.support.small import CONTEXT, HORIZON, compose, quick, write
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 ROWS, FIRST_TEST = 700, 560
 PAST_ROLES = [*TARGETS, *PAST]
 

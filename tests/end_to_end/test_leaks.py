@@ -21,8 +21,6 @@ from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.small import CONTEXT, HORIZON, changed, hourly, quick, write
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 ROWS = 700
 FIRST_VALIDATION, FIRST_TEST = 489, 560
 

@@ -10,8 +10,6 @@ from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.small import changed, quick
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 SCORED = ("validation", "test", "linear_path", "baselines", "model", "linear_fit")
 
 

@@ -25,7 +25,7 @@ from forecast.training.train import train
 from tests.report.made import result_of, write_run
 from tests.support.small import changed, compose, hourly, quick, snapshot, write
 
-pytestmark = pytest.mark.usefixtures("signals_and_threads", "undrawn")
+pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
 PAYLOAD = "open({mark!r}, 'w').close()\nfrom lightning.pytorch.callbacks import Callback\n\n\nclass X(Callback): pass\n"
 

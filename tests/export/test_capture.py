@@ -37,10 +37,9 @@ def formats() -> list[Any]:
 
 
 def mechanisms(names: Iterable[str]) -> list[Any]:
-    """Return all names; those beside full and probsparse run by hand."""
+    """Return all names; those beside probsparse run by hand; most other tests export full."""
     return [
-        name if name in ("full", "probsparse") else pytest.param(name, marks=pytest.mark.exhaustive)
-        for name in sorted(names)
+        name if name == "probsparse" else pytest.param(name, marks=pytest.mark.exhaustive) for name in sorted(names)
     ]
 
 
@@ -58,6 +57,7 @@ def test_every_mechanism_is_exported_for_any_number_of_windows(name: str, preset
     check_all(captured, suffix, model, architecture, [windows(architecture, count) for count in (1, 2, 5)])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("mechanism", "changes"), VARIANTS, ids=["per_query", "explicit", "mixed", "overlap"])
 def test_other_arguments_are_exported_as_well(mechanism: dict[str, Any], changes: dict[str, Any]) -> None:
     model, architecture = make_model("patch_informer", mechanism, **changes)
@@ -66,7 +66,7 @@ def test_other_arguments_are_exported_as_well(mechanism: dict[str, Any], changes
     check_all(captured, ".pt2", model, architecture, [windows(architecture, count) for count in (1, 4)])
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", ["informer", pytest.param("patch_informer", marks=pytest.mark.exhaustive)])
 def test_a_masked_model_accepts_past_observed_or_reads_everything(preset: str) -> None:
     model, architecture = make_model(preset, FULL)
     captured = capture(model, architecture, masked=True)

@@ -12,8 +12,6 @@ from forecast.training.prepare import Preparation, prepare
 from forecast.training.train import train
 from tests.support.small import SIMULATED, hourly, quick, write
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 WEIGHTED = [*SIMULATED, "model.linear_path=weighted", "model.dropout=0"]
 
 

@@ -30,8 +30,6 @@ from tests.support.boards import curve
 from tests.support.examples import OPTIONS, make_inputs
 from tests.support.small import changed, quick, snapshot
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 CPU = torch.device("cpu")
 SIZES = Sizes(num_targets=2, num_past_covariates=1, num_known=3, context_length=24, horizon=6)
 

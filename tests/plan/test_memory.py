@@ -20,12 +20,18 @@ def made_of(folder: Path, *words: str, model: str = "patch_informer") -> Prepara
     return prepare(Settings.parse(quick(folder, *words, model=model)))
 
 
+@pytest.fixture
+def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Build each model, but run no pass, for tests of the look-backs alone."""
+    monkeypatch.setattr(memory, "peak_bytes", lambda *_: 1)
+
+
 def lengths(made: Preparation) -> list[int]:
     return [level.context_length for level in memory.measure_levels(made)]
 
 
 def test_a_short_look_back_is_multiplied_and_a_long_one_divided(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, unmeasured: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert lengths(made_of(tmp_path)) == [48, 96, 192]  # 4, 8 and 16 patches
     made = made_of(tmp_path, "context_length=80", model="informer")
@@ -35,7 +41,9 @@ def test_a_short_look_back_is_multiplied_and_a_long_one_divided(
     assert lengths(made) == [20, 40, 80]
 
 
-def test_longer_look_backs_have_batches_of_equal_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_longer_look_backs_have_batches_of_equal_tokens(
+    tmp_path: Path, unmeasured: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With whole patches, twice the look-back of 50 is 96 steps, less than a factor of 2."""
     made = made_of(tmp_path, "context_length=50", "training.batch_size=16", "training.evaluation_batch_size=8")
     seen: list[tuple[int, int]] = []
@@ -50,12 +58,14 @@ def test_longer_look_backs_have_batches_of_equal_tokens(tmp_path: Path, monkeypa
     assert {(96, 8), (96, 4), (192, 4), (192, 2)} == {sizes for sizes in seen if sizes[0] > 50 and sizes[1] > 1}
 
 
-def test_shrunken_batches_are_measured_at_shorter_look_backs(tmp_path: Path) -> None:
+def test_shrunken_batches_are_measured_at_shorter_look_backs(tmp_path: Path, unmeasured: None) -> None:
     made = made_of(tmp_path, "training.batch_size=16")
     assert [level.context_length for level in memory.measure_levels(made, 8)] == [12, 24, 48]
 
 
-def test_a_look_back_of_few_horizons_is_multiplied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_back_of_few_horizons_is_multiplied(
+    tmp_path: Path, unmeasured: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(memory, "FEW_TOKENS", 1)
     made = made_of(tmp_path, "context_length=84", "horizon=11")
     assert lengths(made) == [84, 168, 336]
@@ -63,7 +73,7 @@ def test_a_look_back_of_few_horizons_is_multiplied(tmp_path: Path, monkeypatch: 
     assert lengths(made) == [12, 36, 84]
 
 
-def test_a_look_back_that_the_model_or_the_table_refuses_is_replaced(tmp_path: Path) -> None:
+def test_a_look_back_that_the_model_or_the_table_refuses_is_replaced(tmp_path: Path, unmeasured: None) -> None:
     start = ("context_length=260", "model.start_length=100")
     assert lengths(made_of(tmp_path, *start, model="informer")) == [130, 260, 520]
     assert lengths(made_of(tmp_path, *start, "data.rows=560", model="informer")) == [130, 195, 260]
@@ -80,7 +90,12 @@ def _refused(made: Preparation) -> object:
     ("words", "model", "length"),
     [
         (("training.batch_size=32",), "patch_informer", 384),
-        (("context_length=64", "attention=full", "attention.implementation=explicit"), "informer", 192),
+        pytest.param(
+            ("context_length=64", "attention=full", "attention.implementation=explicit"),
+            "informer",
+            192,
+            marks=pytest.mark.exhaustive,
+        ),
     ],
 )
 def test_the_memory_of_a_longer_look_back_is_predicted(
@@ -117,7 +132,7 @@ def test_the_longest_look_back_leaves_a_training_window(tmp_path: Path) -> None:
     assert worker._longest(made_of(tmp_path, "training.first_origin=100")) == 100
 
 
-def test_no_look_back_exceeds_the_table_if_windows_have_gaps(tmp_path: Path) -> None:
+def test_no_look_back_exceeds_the_table_if_windows_have_gaps(tmp_path: Path, unmeasured: None) -> None:
     """Twice the look-back would fit if the windows were contiguous."""
     made = made_of(tmp_path, "context_length=240")
     windows = made.data.parts["train"]

@@ -24,7 +24,7 @@ from forecast.training.train import train
 from tests.conftest import LIGHTNING
 from tests.support.small import changed, quick
 
-pytestmark = [pytest.mark.usefixtures("undrawn"), *map(pytest.mark.filterwarnings, LIGHTNING)]
+pytestmark = [*map(pytest.mark.filterwarnings, LIGHTNING)]
 
 Spoil = Callable[[dict[str, Any]], Any]
 

@@ -9,7 +9,6 @@ import pytest
 
 from forecast.predict.__main__ import main as predict
 from forecast.training.train import train
-from tests.conftest import leave_blank
 from tests.support.forecasts import dated
 from tests.support.small import HORIZON, quick, write
 
@@ -94,10 +93,8 @@ def train_known(folder: Path, *words: str, model: str = "patch_informer") -> Pat
     if model == "patch_informer":
         roles.append("data.static_covariates={region:{load:north,oil:south}}")
     data = ["data=csv", f"data.path={source}", *roles, "data.categorical=[tariff]"]
-    with pytest.MonkeyPatch.context() as patch:
-        leave_blank(patch)
-        config = quick(folder / "outputs", *data, "training.max_steps=4", *words, model=model)
-        return Path(train(config)[0].path)
+    config = quick(folder / "outputs", *data, "training.max_steps=4", *words, model=model)
+    return Path(train(config)[0].path)
 
 
 def save(path: Path, table: pd.DataFrame) -> Path:

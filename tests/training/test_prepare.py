@@ -75,7 +75,6 @@ class Wanting(Callback):
         raise ModuleNotFoundError("nothing: `Wanting` needs it.\nHINT: pip install nothing")
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_callback_with_a_missing_package_is_refused_in_one_line(tmp_path: Path) -> None:
     config = quick(tmp_path / "outputs", f"+callbacks.mine._target_={__name__}.Wanting")
     with pytest.raises(InputError, match=r"needs a package that is not installed: nothing: `Wanting` needs it\.$"):

@@ -16,8 +16,6 @@ from forecast.training.train import train
 from tests.support.boards import curve
 from tests.support.small import quick
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 PAUSE = 1.0
 
 

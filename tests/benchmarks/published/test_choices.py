@@ -29,6 +29,7 @@ def test_the_rows_of_the_standard_test_parts_are_left_out() -> None:
     assert 6 * PARTS["jena_weather_1H"].rows <= split_rows(52_696, 0.7, 0.1, 0.2).test.start
 
 
+@pytest.mark.exhaustive
 def test_a_row_has_the_scores_of_the_newest_rows_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def small() -> pd.DataFrame:
         frame = hourly(700 + CONTEXT).set_index("date")

@@ -222,7 +222,7 @@ def test_a_long_table_is_refused_by_a_run_of_one_series(names: list[Any], policy
         assert len(replace(forecaster, merges_series=True).predict(long)) == HORIZON
 
 
-def test_a_run_that_merged_several_series_forecasts_from_a_long_table(tmp_path: Path, undrawn: None) -> None:
+def test_a_run_that_merged_several_series_forecasts_from_a_long_table(tmp_path: Path) -> None:
     long = pd.concat([hourly(500)[["date", "load"]].assign(meter=name) for name in ("A", "B")])
     source = write(tmp_path / "long.csv", long)
     words = ["data=csv", f"data.path={source}", "data.targets=[load]", "data.duplicates=mean", "training.max_steps=1"]

@@ -123,6 +123,7 @@ def test_dates_of_another_format_are_refused_by_row(
     assert "column 'Date', row 2: '2016-07-01' does not match data.date_format=%m/%d/%y" in expect_one_line(capsys)
 
 
+@pytest.mark.exhaustive
 def test_an_exported_model_reads_the_same_file(split_run: TinyRun, tmp_path: Path) -> None:
     assert export(["--run", str(split_run.path), "--output", str(tmp_path / "model.pt2")]) == 0
     exported = load(tmp_path / "model.pt2")

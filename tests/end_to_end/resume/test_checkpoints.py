@@ -16,9 +16,6 @@ from forecast.training.train import train
 from tests.support.interruptions import assert_same, curve, fail, interrupt, next_second
 from tests.support.small import changed, quick, snapshot
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
-
 STEPS = 12
 OTHERS = sorted({*range(STEPS)} - {0, 6, 11})
 
@@ -78,6 +75,7 @@ def test_a_run_can_be_resumed_several_times(
 
 
 @pytest.mark.usefixtures("traced")
+@pytest.mark.exhaustive
 def test_a_resumed_compiled_run_has_the_results_of_a_complete_run(
     config: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,8 +18,6 @@ from forecast.training.train import train
 from tests.support.interruptions import assert_same, curve, interrupt, next_second
 from tests.support.small import changed, hourly, quick, rewrite, snapshot, write
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 
 def test_a_named_folder_needs_no_other_option(stopped: Path, whole: tuple[Run, dict[str, Any]]) -> None:
     other = quick(stopped.parents[1], f"resume={stopped}", model="informer")

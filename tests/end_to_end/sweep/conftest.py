@@ -9,7 +9,6 @@ import pytest
 from forecast.runs.settings import Settings
 from forecast.training.sweep import job as sweep_job
 from forecast.training.sweep import sweep
-from tests.conftest import leave_blank
 from tests.support.sweeps import SIX, Ended, command
 
 
@@ -17,9 +16,7 @@ from tests.support.sweeps import SIX, Ended, command
 def six(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
     """Return the folder and the outcome of a sweep over three mechanisms and two seeds."""
     root = tmp_path_factory.mktemp("six")
-    with pytest.MonkeyPatch.context() as patch:
-        leave_blank(patch)
-        ended = command(root, *SIX, "sweep.repeat_timing=0.1")
+    ended = command(root, *SIX, "sweep.repeat_timing=0.1")
     (folder,) = (root / "sweeps").iterdir()
     return folder, ended
 

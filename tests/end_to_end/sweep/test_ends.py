@@ -17,9 +17,6 @@ from forecast.training.task import ForecastTask
 from tests.support.small import read_rows, seal
 from tests.support.sweeps import Ended, command, read
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
-
 # --- a sweep with a time limit
 
 

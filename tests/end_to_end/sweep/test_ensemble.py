@@ -16,12 +16,9 @@ from forecast.predict.load import load
 from forecast.runs.settings import Settings
 from forecast.training.task import ForecastTask
 from forecast.training.train import train
-from tests.conftest import leave_blank
 from tests.support.forecasts import dated
 from tests.support.small import HORIZON, changed, quick, rewrite
 from tests.support.sweeps import Ended, command, read, typed
-
-pytestmark = pytest.mark.usefixtures("undrawn")
 
 TARGET = "oil_temperature_c"
 WORDS = ["ensemble=2", "seed=5", "model.linear_path=zero", "optimizer.lr=0.01", "training.evaluation_stride=12"]
@@ -31,9 +28,7 @@ WORDS = ["ensemble=2", "seed=5", "model.linear_path=zero", "optimizer.lr=0.01", 
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
     """Return the folder and the outcome of an ensemble of two quantile models."""
     root = tmp_path_factory.mktemp("pair")
-    with pytest.MonkeyPatch.context() as patch:
-        leave_blank(patch)
-        ended = command(root, *WORDS, "loss=quantile", multirun=False)
+    ended = command(root, *WORDS, "loss=quantile", multirun=False)
     (folder,) = (root / "sweeps").iterdir()
     return folder, ended
 

@@ -14,8 +14,6 @@ from forecast.training.task import ForecastTask
 from tests.support.small import rewrite
 from tests.support.sweeps import Ended, command, read
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 
 def test_a_failed_job_is_reported_at_once_and_the_others_continue(tmp_path: Path) -> None:
     ended = command(tmp_path, "context_length=48,9000,96", "sweep.name=lengths")
@@ -88,6 +86,7 @@ def test_an_expected_error_is_one_line_without_a_traceback(
     assert not list(tmp_path.rglob("traceback.txt"))
 
 
+@pytest.mark.exhaustive
 def test_a_failure_of_an_earlier_command_is_shown_but_does_not_fail_this_one(fake: Any, tmp_path: Path) -> None:
     def fails(config: dict[str, Any]) -> float:
         raise InputError("not so")
@@ -113,6 +112,7 @@ def test_an_objective_that_is_not_a_number_is_reported_and_is_not_a_failure(
     assert not list(tmp_path.rglob("failed.json"))
 
 
+@pytest.mark.exhaustive
 def test_a_finished_run_without_the_objective_stays_unchanged(tmp_path: Path, returned: list[float]) -> None:
     words = ["sweep.name=s", "training.max_steps=2", "sweep.objective=validation.skill"]
     assert command(tmp_path, *words).code == 0

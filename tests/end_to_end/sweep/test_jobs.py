@@ -21,9 +21,6 @@ from forecast.training.train import train
 from tests.support.small import changed, quick, snapshot
 from tests.support.sweeps import NAMES, SIX, Ended, command, read, typed
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
-
 REPORT = {"report.html", "report.md", "report.csv", "report-error-memory.png"}
 
 

@@ -16,9 +16,6 @@ from forecast.training.sweep.overrides import (
 )
 from tests.support.sweeps import command, read, typed
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
-
 # --- position and composition of overrides
 
 

@@ -18,9 +18,6 @@ from forecast.training.task import ForecastTask
 from forecast.training.train import train
 from tests.support.small import HORIZON, QUICK, ROOT, SMALL, changed, quick, snapshot
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
-
 WRONG: list[dict[str, Any]] = [
     {"horizon": "abc"}, {"horizon": 0}, {"horizon": 5000}, {"context_length": 1.5}, {"context_length": True},
     {"context_length": 5000}, {"seed": -1}, {"seed": "x"}, {"seed": 2**32}, {"loss": "foo"}, {"loss": 5},

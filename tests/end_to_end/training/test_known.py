@@ -12,8 +12,6 @@ from tests.support.covariates import KNOWN, PAST, ROLES, table
 from tests.support.interruptions import assert_same, train_in_two_parts
 from tests.support.small import changed, quick, write
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:

@@ -24,9 +24,6 @@ from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.small import CONTEXT, HORIZON, QUICK, SMALL, changed, hourly, quick, write
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
-
 SCORES = {"mse", "mae"}
 
 
@@ -80,7 +77,7 @@ def can_be_causal(mechanism: dict[str, Any]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("model", ["patch_informer", "informer"])
+@pytest.mark.parametrize("model", ["patch_informer", pytest.param("informer", marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("name", attention.available())
 def test_each_mechanism_trains_in_each_preset(name: str, model: str, tmp_path: Path) -> None:
     config = quick(tmp_path, f"attention={name}", "training.max_steps=2", model=model)

@@ -16,12 +16,10 @@ from tests.support.boards import events
 from tests.support.interruptions import assert_same, train_in_two_parts
 from tests.support.small import HORIZON, hourly, quick, write
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 WORDS = ["loss=quantile", "training.validations_per_epoch=8", "training.max_steps=30", "optimizer.lr=0.01"]
 
 
-@pytest.fixture(scope="module", params=["patch_informer", "informer"])
+@pytest.fixture(scope="module", params=["patch_informer", pytest.param("informer", marks=pytest.mark.exhaustive)])
 def config(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("quantiles")
     source = write(folder / "hours.csv", hourly())

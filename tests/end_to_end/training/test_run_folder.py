@@ -17,9 +17,6 @@ from forecast.runs.run import Architecture, Run
 from tests.conftest import TinyRun
 from tests.support.small import CONTEXT, HORIZON
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
-
 SCORES = {"mse", "mae"}
 
 

@@ -15,8 +15,6 @@ from forecast.training.train import train
 from tests.support.interruptions import assert_same, train_in_two_parts
 from tests.support.small import HORIZON, quick, write
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 
 def laws(rows: int = 700) -> pd.DataFrame:
     """Return two series that follow the step before last with opposite signs, and answer to a known column."""
@@ -56,6 +54,7 @@ def test_a_resumed_run_has_the_results_of_a_complete_run(
     assert_same(*train_in_two_parts(config, tmp_path, 17, monkeypatch), whole)
 
 
+@pytest.mark.exhaustive
 def test_an_exported_file_forecasts_the_same(whole: tuple[Run, dict[str, Any]], tmp_path: Path) -> None:
     assert export(["--run", str(whole[0].path), "--output", str(tmp_path / "model.pt2")]) == 0
     table = laws()

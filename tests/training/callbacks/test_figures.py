@@ -16,7 +16,10 @@ from forecast.training.train import train
 from tests.support.boards import curve, events, images
 from tests.support.small import HORIZON, changed, hourly, quick, write
 
-pytestmark = pytest.mark.filterwarnings("ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated")
+pytestmark = [
+    pytest.mark.usefixtures("drawn"),
+    pytest.mark.filterwarnings("ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated"),
+]
 
 TAG = "1_forecasts/validation"
 
@@ -29,7 +32,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def drawn(config: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def pictured(config: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     return train(config)
 
 
@@ -37,8 +40,8 @@ def same(one: Any, other: Any) -> bool:
     return ImageChops.difference(one, other).getbbox() is None
 
 
-def test_each_validation_has_a_picture_that_changes_with_the_model(drawn: Any) -> None:
-    run, _ = drawn
+def test_each_validation_has_a_picture_that_changes_with_the_model(pictured: Any) -> None:
+    run, _ = pictured
     pictures_by_step = images(run.path, TAG)
     assert list(pictures_by_step) == list(curve(run.path, "val/mse"))
     assert len(pictures_by_step) >= 3
@@ -46,8 +49,8 @@ def test_each_validation_has_a_picture_that_changes_with_the_model(drawn: Any) -
     assert not same(pictures[0], pictures[-1])
 
 
-def test_weights_and_scores_are_identical_without_pictures(drawn: Any, config: dict[str, Any]) -> None:
-    run, result = drawn
+def test_weights_and_scores_are_identical_without_pictures(pictured: Any, config: dict[str, Any]) -> None:
+    run, result = pictured
     callbacks = {name: node for name, node in config["callbacks"].items() if name != "figures"}
     plain, without = train({**config, "callbacks": callbacks})
     assert TAG not in events(plain.path).Tags()["images"]

@@ -17,7 +17,10 @@ from forecast.training.train import train
 from tests.support.boards import curve, events, last_scalars, texts
 from tests.support.small import quick
 
-pytestmark = pytest.mark.filterwarnings("ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated")
+pytestmark = [
+    pytest.mark.usefixtures("drawn"),
+    pytest.mark.filterwarnings("ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated"),
+]
 
 PLACES = ["encoder.0.self", "encoder.1.self", "decoder.0.self", "decoder.0.cross"]
 OWN = [

@@ -169,6 +169,7 @@ def test_a_killed_worker_ends_the_run_with_one_line(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob(MANIFEST))
 
 
+@pytest.mark.exhaustive
 def test_an_error_in_a_worker_is_shown_and_ends_the_run(tmp_path: Path) -> None:
     (tmp_path / "faulty.py").write_text(
         "from lightning.pytorch.callbacks import Callback\n"

@@ -12,7 +12,7 @@ from forecast.training.sweep.search import ranking, search_cells
 from tests.conftest import LIGHTNING
 from tests.support.sweeps import command
 
-pytestmark = [pytest.mark.usefixtures("undrawn"), *(pytest.mark.filterwarnings(text) for text in LIGHTNING)]
+pytestmark = [pytest.mark.filterwarnings(text) for text in LIGHTNING]
 
 
 def jobs(*rows: tuple[str, int, float, float], device: str = "x", **other: Any) -> pd.DataFrame:
