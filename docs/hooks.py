@@ -90,13 +90,15 @@ HEADINGS = ("option", "default", "values", "meaning")
 
 def options_page() -> str:
     """Return the page of all options, from the settings classes and the files of `conf/`."""
-    from forecast.data.settings import SYNTHETIC, DataSettings
+    from forecast.data.settings import DIAGNOSTIC, SYNTHETIC, DataSettings
     from forecast.runs.settings import Settings, TrainerSettings, TrainingSettings
     from forecast.training.sweep.settings import SweepSettings
 
     root = _plain(OmegaConf.load(CONF / "config.yaml"))
-    csv, synthetic = (_values_of(CONF / "data" / f"{name}.yaml") for name in ("csv", "synthetic"))
-    csv |= {key: synthetic[key] for key, declared in options_of(DataSettings).items() if declared.only == SYNTHETIC}
+    data = _values_of(CONF / "data" / "csv.yaml")
+    for source in (DIAGNOSTIC, SYNTHETIC):
+        made = _values_of(CONF / "data" / f"{source}.yaml")
+        data |= {key: made[key] for key in options_of(DataSettings) if key in made and key not in data}
     training, trainer = (_values_of(CONF / group / "default.yaml") for group in ("training", "trainer"))
     return _page(
         "# Options",
@@ -112,8 +114,8 @@ def options_page() -> str:
         "These options hold for the jobs of `python train.py -m`.",
         _declared(SweepSettings, "sweep", root["sweep"]),
         "## `data`",
-        f"The defaults are those of `data=csv`. The rows with “`data.source={SYNTHETIC}` only” show `data=synthetic`.",
-        _declared(DataSettings, "data", csv),
+        "The defaults are those of `data=csv`. Options of another source only have the defaults of its own choice.",
+        _declared(DataSettings, "data", data),
         _described("data"),
         "## `training`",
         _declared(TrainingSettings, "training", training),
@@ -158,7 +160,8 @@ def _declared(declared: type, group: str, values: Mapping[str, Any]) -> str:
     rows = []
     for name, option in options_of(declared).items():
         key = f"{group}.{name}" if group else name
-        about = f"{option.about} `data.source={option.only}` only." if option.only else option.about
+        sources = " or ".join(f"`data.source={source}`" for source in option.sources)
+        about = f"{option.about} {sources} only." if sources else option.about
         default = values.get(name, defaults[name])
         rows.append([f"`{key}`", _code(default), _allowed(option, hints[name], _known_choices().get(key)), about])
     return table(HEADINGS, rows)

@@ -21,8 +21,8 @@ class Option:
 
     `about` says what it sets, `unit` the unit (empty for none), `null` what null means, `items` what a list's items
     are. `least`/`most` are inclusive and `above`/`below` exclusive bounds; a number without an upper bound must be
-    finite. `choices` are the only values; if not `checked`, other code refuses the rest. `only` is the one source of
-    data with this option, None for all.
+    finite. `choices` are the only values; if not `checked`, other code refuses the rest. `only` names the
+    sources of data with this option, None for all.
     """
 
     about: str
@@ -35,7 +35,16 @@ class Option:
     checked: bool = True
     null: str = "null"
     items: str = "names"
-    only: str | None = None
+    only: str | tuple[str, ...] | None = None
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The sources of data with this option; empty for all."""
+        return (self.only,) if isinstance(self.only, str) else self.only or ()
+
+    def applies_to(self, source: str) -> bool:
+        """Return whether a source of data has this option."""
+        return self.only is None or source in self.sources
 
     @property
     def has_bounds(self) -> bool:

@@ -241,6 +241,8 @@ class ForecastData(lightning.LightningDataModule):
     def _cut(self, table: Windows, targets: range, part: str) -> tuple[Windows, int]:
         """Return the windows of a split, and how many were dropped."""
         starts = start_rows(targets, table.context_length, table.horizon, part=part)
+        if self.source.origins is not None:
+            starts = starts[np.isin(starts.numpy() + table.context_length, self.source.origins)]
         step = 1 if part == "train" else self.evaluation_stride
         if table.observed is None:
             return replace(table, starts=starts).every(step), 0

@@ -8,6 +8,7 @@ from typing import Any
 from forecast.common.errors import InputError
 from forecast.common.settings import check_present, option, options_of, read_options, settings
 from forecast.common.text import is_plain
+from forecast.data.diagnostic import KINDS, Diagnostic
 from forecast.data.holidays import MOST_DAYS
 from forecast.data.repair import Policies
 from forecast.data.table import tidy_name
@@ -16,7 +17,7 @@ from forecast.data.timestamps import TimeFormat
 LARGEST_SEED = 2**32 - 1
 """Largest seed that numpy and Lightning accept."""
 
-SYNTHETIC, FILE = "synthetic", "file"
+SYNTHETIC, DIAGNOSTIC, FILE = "synthetic", "diagnostic", "file"
 
 LONGEST_NAME = 100
 """Largest number of characters of a name, which becomes part of folder and file names."""
@@ -36,14 +37,39 @@ class DataSettings:
     """The `data` group; its options depend on the source."""
 
     name: str | None = option("Name of the data in folders and titles; null: the name of the file `data.path`.")
-    source: str = option("Source of the series.", choices=(SYNTHETIC, FILE))
+    source: str = option("Source of the series.", choices=(SYNTHETIC, DIAGNOSTIC, FILE))
     path: str | None = option("Path of your table: .csv, .csv.gz or .parquet.", default=None, only=FILE)
     file_name: str | None = option("Name of a file in the data folder.", default=None, only=FILE)
     url: str | None = option("Address from which a missing file is downloaded.", default=None, only=FILE)
     sha256: str | None = option("SHA-256 of the file; null: not checked.", default=None, only=FILE)
     about: str | None = option("Instructions to get a file that cannot be downloaded.", default=None, only=FILE)
     rows: int = option("Length of the simulation.", unit="rows", default=0, least=1, only=SYNTHETIC)
-    seed: int = option("Seed of the simulation.", default=0, least=0, most=LARGEST_SEED, only=SYNTHETIC)
+    seed: int = option("Seed of the simulation.", default=0, least=0, most=LARGEST_SEED, only=(SYNTHETIC, DIAGNOSTIC))
+    kind: str = option(
+        "What a model must find in the look-back: recall, lag, selective; or a control: linear, level.",
+        default="recall",
+        choices=tuple(KINDS),
+        only=DIAGNOSTIC,
+    )
+    windows: int = option("Number of generated windows.", unit="windows", default=6000, least=3, only=DIAGNOSTIC)
+    look_back: int = option("Steps of a generated window before its origin.", default=1, least=1, only=DIAGNOSTIC)
+    horizon: int = option("Steps of a generated window after its origin.", default=1, least=1, only=DIAGNOSTIC)
+    types: int | None = option(
+        "Number of patterns (recall), of lags (lag) or of marked steps (selective); null: 8, or none of a control.",
+        default=None,
+        least=1,
+        only=DIAGNOSTIC,
+    )
+    distance: int = option(
+        "Horizons from the answer to the origin (recall); 0: another distance in each window.",
+        unit="horizons",
+        default=0,
+        least=0,
+        only=DIAGNOSTIC,
+    )
+    noise: float = option(
+        "Standard deviation of the noise; that of what is to be forecast is 1.", default=0.2, above=0, only=DIAGNOSTIC
+    )
     time_column: str | None = option("Column of the dates; null: the only column that holds dates.")
     time_columns: list[Any] | None = option(
         "A column of dates and one of hours, 0 to 23 or 1 to 24, which make the time.", default=None, only=FILE
@@ -96,7 +122,7 @@ class DataSettings:
         known = options_of(cls)
         if source not in known["source"].choices:
             raise InputError(f"data.source={source}: choose {' or '.join(known['source'].choices)}")
-        allowed = [key for key, declared in known.items() if declared.only in (None, source)]
+        allowed = [key for key, declared in known.items() if declared.applies_to(str(source))]
         for key in values:
             if key not in allowed:
                 raise InputError(f"data.{key}: not an option of data.source={source}: choose from {', '.join(allowed)}")
@@ -104,6 +130,14 @@ class DataSettings:
         result = cls(**_tidied(read_options(cls, values, "data")))
         result._check_together()
         return result
+
+    @property
+    def diagnostic(self) -> Diagnostic:
+        """The diagnostic series, of `source: diagnostic`."""
+        sizes = {"look_back": self.look_back, "horizon": self.horizon, "windows": self.windows}
+        return Diagnostic(
+            kind=self.kind, types=self.types, distance=self.distance, noise=self.noise, seed=self.seed, **sizes
+        )
 
     @property
     def policies(self) -> Policies:
@@ -130,7 +164,7 @@ class DataSettings:
         if self.targets == []:
             raise InputError("data.targets=[]: name a column to forecast, or null for all that are not covariates")
         policies = self.policies.facts()
-        if self.source == SYNTHETIC:
+        if self.source != FILE:
             for key in ("time_column", "frequency"):
                 if (value := getattr(self, key)) is not None:
                     raise InputError(f"data.{key}={value}: the simulation sets it: leave it null")

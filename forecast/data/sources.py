@@ -7,18 +7,20 @@ from itertools import combinations
 from pathlib import Path, PurePath
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from forecast.common.conf_files import choice_files, load_choice
 from forecast.common.errors import InputError
 from forecast.common.files import sha256
 from forecast.data.calendar import check_cycles
+from forecast.data.diagnostic import diagnostic_table
 from forecast.data.download import data_folders, locate
 from forecast.data.flaws import value_word
 from forecast.data.holidays import Holidays
 from forecast.data.numbers import LARGEST_NUMBER
 from forecast.data.series import Series, read_series, series_from_frame
-from forecast.data.settings import SYNTHETIC, DataSettings
+from forecast.data.settings import DIAGNOSTIC, SYNTHETIC, DataSettings
 from forecast.data.synthetic import simulate_transformer
 from forecast.data.unpacking import content_sha256
 
@@ -30,6 +32,7 @@ class Source:
     `path` and `sha256` describe its file; None: simulated. `cycles` are the calendar cycles of the model; None: those
     that the training split shows. `holidays` are inputs known ahead. `static` has one list per static covariate, with
     a value for each target. `perfect_foresight` names the known covariates that were measured.
+    `origins` are the only rows at which a forecast may begin; None: every row.
     """
 
     series: Series
@@ -42,6 +45,7 @@ class Source:
     static: dict[str, list[Any]] = field(default_factory=dict)
     holidays: Holidays | None = None
     perfect_foresight: list[str] = field(default_factory=list)
+    origins: np.ndarray | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -63,11 +67,16 @@ def load_source(config: DataSettings) -> Source:
     columns = None if wanted is None else [*wanted, *covariates]
     labelled = _named_covariates("categorical", config.categorical, covariates, "a covariate")
     foresight = _named_covariates("perfect_foresight", config.perfect_foresight, known, "a known covariate")
+    origins: np.ndarray | None = None
     roles_of_columns: dict[str, Any] = {"covariates": covariates, "known": known, "categorical": labelled}
     if config.source == SYNTHETIC:
         path = digest = None
         frame = simulate_transformer(rows=config.rows, seed=config.seed)
         series = series_from_frame(frame, source="the simulated transformer", columns=columns, **roles_of_columns)
+    elif config.source == DIAGNOSTIC:
+        path = digest = None
+        frame, origins = diagnostic_table(config.diagnostic)
+        series = series_from_frame(frame, source="the diagnostic series", columns=columns, **roles_of_columns)
     else:
         path = _path(config)
         digest = sha256(path) if path.is_file() else None  # before the file is read, since it may grow later
@@ -103,6 +112,7 @@ def load_source(config: DataSettings) -> Source:
         static_values(config.static_covariates or {}, targets),
         holidays,
         foresight,
+        origins,
     )
 
 

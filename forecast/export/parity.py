@@ -13,7 +13,7 @@ from forecast.common.errors import InputError
 from forecast.common.files import read_json
 from forecast.data.calendar import future_index
 from forecast.data.series import Series
-from forecast.data.settings import SYNTHETIC, DataSettings
+from forecast.data.settings import FILE, DataSettings
 from forecast.data.sources import lies_within, load_source
 from forecast.model.original_units import Context, stack
 from forecast.predict.forecaster import Forecaster, Model
@@ -67,7 +67,7 @@ def series_of(run: Run, forecaster: Forecaster, source: Path | None) -> tuple[Se
         if path is not None and lies_within(Path(path), run.path):
             return forecaster.read(path), path
         data = DataSettings.parse(read_config(run.path)["data"])
-        if data.source == SYNTHETIC:
+        if data.source != FILE:
             return load_source(data).series, "the simulation"
     except (OSError, LookupError, TypeError, ValueError):
         path = None

@@ -18,7 +18,7 @@ from forecast.common.progress import progress
 from forecast.common.tables import Table
 from forecast.common.text import duration
 from forecast.data.datamodule import ForecastData
-from forecast.data.settings import SYNTHETIC, DataSettings
+from forecast.data.settings import FILE, DataSettings
 from forecast.data.sources import Source, described_data, load_source
 from forecast.data.storage import Placing
 from forecast.data.windows import Batch
@@ -108,7 +108,7 @@ def same_source(run: Run, file: Path | None = None) -> Source:
     """
     config, facts = read_config(run.path)["data"], _facts(run)
     settings = DataSettings.parse(config)
-    if settings.source == SYNTHETIC:
+    if settings.source != FILE:
         if file is not None:
             raise InputError(f"--data {file}: {run.path} was trained on a simulation: leave out --data")
         return load_source(settings)

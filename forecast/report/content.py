@@ -7,6 +7,8 @@ from forecast.common.tables import Table
 from forecast.report.answer import answer
 from forecast.report.budget import DIFFERS
 from forecast.report.comparisons import Comparisons, compare_all
+from forecast.report.diagnosis import Diagnosis, answers, diagnose, diagnosis_table, is_diagnostic
+from forecast.report.diagnosis_pictures import draw_diagnosis
 from forecast.report.pictures import draw_pictures
 from forecast.report.sections import Section, sections_of
 from forecast.report.tables import (
@@ -22,7 +24,7 @@ from forecast.report.tables import (
     transplant_table,
     turns_table,
 )
-from forecast.runs.read import Found
+from forecast.runs.read import FinishedRun, Found
 
 MOST_LEFT_OUT = 3
 """Maximum number of folders that the details name; the last table has all."""
@@ -39,10 +41,9 @@ class Picture:
 
 @dataclass(frozen=True)
 class Chapter:
-    """The chapter on one section: the answer with a picture beside it, then details, tables and pictures in order."""
+    """A chapter: the answer with a picture beside it, then details, tables and pictures in order."""
 
-    section: Section
-    comparisons: Comparisons
+    title: str
     answer: list[str]
     details: list[str]
     picture: Picture | None
@@ -56,6 +57,21 @@ class Chapter:
 
 
 @dataclass(frozen=True)
+class SectionChapter(Chapter):
+    """The chapter on settings that forecast the same data."""
+
+    section: Section
+    comparisons: Comparisons
+
+
+@dataclass(frozen=True)
+class DiagnosisChapter(Chapter):
+    """The chapter on diagnostic series."""
+
+    diagnosis: Diagnosis
+
+
+@dataclass(frozen=True)
 class Content:
     """A report: its chapters, and the folders left out."""
 
@@ -66,12 +82,22 @@ class Content:
 
 def make_content(title: str, found: Found) -> Content:
     """Return the content of the report on the runs."""
-    sections = sections_of(found.runs)
-    chapters = [
-        _chapter(section, f"{place}-" if len(sections) > 1 else "", found.left_out if place == 1 else ())
-        for place, section in enumerate(sections, 1)
-    ]
+    diagnostic = [run for run in found.runs if is_diagnostic(run)]
+    sections = sections_of([run for run in found.runs if not is_diagnostic(run)])
+    chapters: list[Chapter] = [_diagnosis(diagnostic, found.left_out)] if diagnostic else []
+    for place, section in enumerate(sections, 1):
+        prefix = f"{place}-" if len(sections) > 1 else ""
+        chapters.append(_chapter(section, prefix, () if chapters else found.left_out))
     return Content(title, chapters, left_out_table(found.left_out))
+
+
+def _diagnosis(runs: Sequence[FinishedRun], left_out: Sequence[tuple[str, str]]) -> DiagnosisChapter:
+    diagnosis = diagnose(runs)
+    first, *others = [Picture(f"report-{name}.png", shows, png) for name, shows, png in draw_diagnosis(diagnosis)]
+    details = [_left_out(left_out)] if left_out else []
+    parts: list[Table | Sequence[Picture]] = [others] if others else []
+    parts.append(diagnosis_table(diagnosis))
+    return DiagnosisChapter("Diagnostic series", answers(diagnosis), details, first, parts, diagnosis)
 
 
 def _left_out(left_out: Sequence[tuple[str, str]]) -> str:
@@ -81,7 +107,7 @@ def _left_out(left_out: Sequence[tuple[str, str]]) -> str:
     return f"Not in the report: {'; '.join(names)}{f'; and {more} more' if more else ''}."
 
 
-def _chapter(section: Section, prefix: str, left_out: Sequence[tuple[str, str]]) -> Chapter:
+def _chapter(section: Section, prefix: str, left_out: Sequence[tuple[str, str]]) -> SectionChapter:
     comparisons = compare_all(section)
     equal = equal_table(section)
     pictures = [Picture(f"report-{prefix}{name}.png", shows, png) for name, shows, png in draw_pictures(section)]
@@ -106,4 +132,5 @@ def _chapter(section: Section, prefix: str, left_out: Sequence[tuple[str, str]])
     if left_out:
         details.append(_left_out(left_out))
     picture = trade_offs[0] if trade_offs else None
-    return Chapter(section, comparisons, sentences, details, picture, [part for part in parts if part is not None])
+    shown = [part for part in parts if part is not None]
+    return SectionChapter(section.title, sentences, details, picture, shown, section, comparisons)

@@ -15,8 +15,9 @@ from forecast.common.files import look_up, replacing
 from forecast.common.tables import Table, inert, to_csv
 from forecast.report.budget import passes, windows_seen
 from forecast.report.comparisons import Baseline, Comparison, baselines_of
-from forecast.report.content import Chapter, Content, Picture, make_content
+from forecast.report.content import Content, DiagnosisChapter, Picture, SectionChapter, make_content
 from forecast.report.costs import COSTS, TIMES, Cost, basis, front, rounds_cheaper, times_cheaper, verdict
+from forecast.report.diagnosis import diagnosis_rows
 from forecast.report.sections import Setting
 from forecast.report.tables import FoldingTable, number_paths
 from forecast.runs.read import Found
@@ -26,9 +27,10 @@ def text(content: Content) -> str:
     """Return the Markdown, which links the picture files beside it; folded columns are a table of their own."""
     lines = [f"# {inert(content.title)}", ""]
     for chapter in content.chapters:
-        lines += [f"## {inert(chapter.section.title)}", "", *(f"{inert(sentence)}\n" for sentence in chapter.answer)]
+        lines += [f"## {inert(chapter.title)}", "", *(f"{inert(sentence)}\n" for sentence in chapter.answer)]
         lines += [] if chapter.picture is None else [_link(chapter.picture), ""]
-        lines += ["### Details", "", *(f"- {inert(sentence)}" for sentence in chapter.details), ""]
+        if chapter.details:
+            lines += ["### Details", "", *(f"- {inert(sentence)}" for sentence in chapter.details), ""]
         for part in chapter.parts:
             if isinstance(part, FoldingTable):
                 lines += [part.narrow().to_markdown(level=3), part.rest().to_markdown(level=4)]
@@ -49,8 +51,11 @@ def rows(content: Content) -> list[dict[str, Any]]:
     """Return one row per setting and baseline: all numbers with their standard deviations, verdicts, commands."""
     uneven: list[dict[str, Any]] = []
     for chapter in content.chapters:
-        uneven += [_setting_row(chapter, setting) for setting in chapter.section.settings]
-        uneven += [_baseline_row(chapter, baseline) for baseline in baselines_of(chapter.section)]
+        if isinstance(chapter, DiagnosisChapter):
+            uneven += diagnosis_rows(chapter.diagnosis)
+        if isinstance(chapter, SectionChapter):
+            uneven += [_setting_row(chapter, setting) for setting in chapter.section.settings]
+            uneven += [_baseline_row(chapter, baseline) for baseline in baselines_of(chapter.section)]
     columns = list(dict.fromkeys(column for row in uneven for column in row))
     return [{column: _none_for_nan(row.get(column)) for column in columns} for row in uneven]
 
@@ -59,7 +64,7 @@ def _none_for_nan(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _setting_row(chapter: Chapter, setting: Setting) -> dict[str, Any]:
+def _setting_row(chapter: SectionChapter, setting: Setting) -> dict[str, Any]:
     first = setting.runs[0]
     row: dict[str, Any] = {
         "data": chapter.section.title,
@@ -114,7 +119,7 @@ def _comparison_cells(name: str, pair: Comparison | None) -> dict[str, Any]:
     return dict(zip(columns, (pair.per_cent, *pair.range_per_cent, pair.level, pair.verdict), strict=True))
 
 
-def _baseline_row(chapter: Chapter, baseline: Baseline) -> dict[str, Any]:
+def _baseline_row(chapter: SectionChapter, baseline: Baseline) -> dict[str, Any]:
     paths = number_paths(chapter.section)
     scores = {column: look_up(baseline.scores, path) for column, path in paths.items()}
     names = {"data": chapter.section.title, "row": baseline.name, "mechanism": baseline.label, "skill": baseline.skill}

@@ -189,7 +189,12 @@ def draw_pictures(section: Section) -> Iterator[tuple[str, str, bytes]]:
 
 
 def _styles(section: Section) -> Styles:
-    others = [arm for arm in section.arms if arm not in (section.reference, section.control)]
+    return styles_of(section.arms, section.reference, section.control)
+
+
+def styles_of(arms: Sequence[str], reference: str | None, control: str | None) -> Styles:
+    """Return the colour, marker and line of each arm; the reference is black, the control grey."""
+    others = [arm for arm in arms if arm not in (reference, control)]
     places = {arm: PLACES[arm] for arm in others if arm in PLACES}
     places |= {arm: place for place, arm in enumerate((arm for arm in others if arm not in PLACES), len(PLACES))}
     styles = {
@@ -200,8 +205,8 @@ def _styles(section: Section) -> Styles:
         }
         for arm, place in places.items()
     }
-    styles[section.control or ""] = {"color": "0.5", "marker": "x", "linestyle": "-."}
-    styles[section.reference or ""] = {"color": "black", "marker": "o", "linestyle": "-"}
+    styles[control or ""] = {"color": "0.5", "marker": "x", "linestyle": "-."}
+    styles[reference or ""] = {"color": "black", "marker": "o", "linestyle": "-"}
     return styles
 
 

@@ -162,7 +162,8 @@ def _data(folder: Path, stored: Mapping[str, Any], composed: Mapping[str, Any], 
 
 def _check_whole(config: Mapping[str, Any], file: Path) -> None:
     """Refuse a folder's configuration that lacks an option of this version."""
-    base = "_file" if config["data"]["source"] == "file" else "synthetic"
+    source = config["data"]["source"]
+    base = "_file" if source == "file" else source
     files = {(each.parent.name, each.stem): each for each in configuration_folder().glob("*/*.yaml")}
     for place in (("data", base), ("model", config["model"]["name"]), ("training", "default")):
         group, known = place[0], load_choice(files[place]) if place in files else ()

@@ -12,7 +12,7 @@ from forecast.common.conf_files import about_option
 from forecast.common.devices import has_bfloat16_units
 from forecast.common.errors import InputError
 from forecast.common.settings import option, options_of, read_options, settings
-from forecast.data.settings import LARGEST_SEED, DataSettings, named
+from forecast.data.settings import DIAGNOSTIC, LARGEST_SEED, DataSettings, named
 from forecast.data.storage import PLACEMENTS
 from forecast.evaluation.metrics import LOSSES, QUANTILE, loss_by_name
 from forecast.model.quantiles import levels_error
@@ -247,9 +247,11 @@ class Settings:
         root = read_options(cls, {key: value for key, value in config.items() if key in known}, "")
         loss_by_name(root["loss"])  # refuses other losses
         _check_quantiles(root)
+        data = DataSettings.parse(config["data"])
+        _check_diagnostic(data, root)
         return cls(
             **root,
-            data=DataSettings.parse(config["data"]),
+            data=data,
             training=TrainingSettings.parse(config["training"]),
             trainer=TrainerSettings.parse(config["trainer"]),
             **{key: config[key] for key in GROUPS if key not in ("data", "training", "trainer")},
@@ -266,6 +268,15 @@ class Settings:
         """Return these settings with "auto" precision replaced by the choice for this machine's device."""
         device = self.trainer.device(local_rank)
         return self.at_precision(choose_precision(self.training.precision, device, self.model.get("d_model")))
+
+
+def _check_diagnostic(data: DataSettings, root: Mapping[str, Any]) -> None:
+    """Refuse generated windows of other sizes than those of the model, since a forecast would begin elsewhere."""
+    if data.source != DIAGNOSTIC:
+        return
+    for key, wanted in (("look_back", "context_length"), ("horizon", "horizon")):
+        if (value := getattr(data, key)) != root[wanted]:
+            raise InputError(f"data.{key}={value}: follows {wanted}, here {root[wanted]}: leave it out")
 
 
 def _check_quantiles(root: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from forecast.common.tables import Table, inert
 from forecast.common.text import shown
 from forecast.common.timing import Load
 from forecast.data.calendar import season_name
+from forecast.evaluation.achievable import achieved_line
 from forecast.evaluation.holdout import IN_SAMPLE
 from forecast.evaluation.interval_scores import LEVELS
 from forecast.evaluation.metrics import PREFERRED, skill
@@ -62,10 +63,11 @@ def scored_split(result: Mapping[str, Any]) -> str:
 
 
 def notes(result: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the lines below the table: what the scores mean, the skill, and what was known ahead."""
+    """Return the lines below the table: the scores, the skill, what was known ahead, and the achievable skill."""
     foresight = foresight_note(result)
     no_test = [] if scored_split(result) == "test" else [NO_TEST]
-    return (*no_test, *_score_notes(result), *([] if foresight is None else [foresight]))
+    reached = [achieved_line(result["diagnostic"])] if "diagnostic" in result else []
+    return (*no_test, *_score_notes(result), *([] if foresight is None else [foresight]), *reached)
 
 
 def foresight_note(result: Mapping[str, Any]) -> str | None:

@@ -18,6 +18,7 @@ from forecast.common.spreadsheet import write_frame
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.data.windows import evenly_spaced
+from forecast.evaluation.achievable import achieved
 from forecast.evaluation.evaluate import Row, errors_by_part
 from forecast.evaluation.interval_scores import LEVELS
 from forecast.model.flops import flops_per_window
@@ -74,6 +75,8 @@ def write_outcome(
         "probe": fit.probe,
     }
     result = results.assemble(rows, targets=data.source.targets, scale=data.target_scale, facts=facts)
+    if (reached := achieved(prepared.settings.data, result)) is not None:
+        result["diagnostic"] = reached
     with replacing(run.path / ERRORS) as file:
         results.window_errors(model, data.index).to_parquet(file)
     assert model.calibration is not None

@@ -1,0 +1,235 @@
+"""Diagnostic series: generated windows whose best possible error is known, each for one thing that attention may do.
+
+After the recall tasks of Arora et al., "Zoology", 2023, arXiv:2312.04927, and selective copying of Gu and Dao, "Mamba",
+2023, arXiv:2312.00752, made into series. docs/explanation/diagnostic-series.md states the equations.
+
+A window has a look-back of whole *units*, stretches of `horizon` steps, and a horizon of one unit. What is to be
+forecast has mean 0 and variance 1, so that the error of the forecast 0 is 1 plus the variance of the noise.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from forecast.common.errors import InputError
+
+AMPLITUDE = 3.0
+"""Size of the steps of a pattern and of a mark, in standard deviations of what they announce."""
+
+COLUMN = "value"
+
+IN_UNITS = ("recall", "lag")
+"""Kinds whose look-back is divided into units."""
+
+DEFAULT_TYPES = 8
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """Independent windows of one kind.
+
+    Parameters
+    ----------
+    kind
+        A key of `KINDS`.
+    windows
+        Number of windows.
+    look_back, horizon
+        Steps of a window before and after its origin; the horizon divides the look-back.
+    types
+        Number of patterns of *recall*, of lags of *lag*, and of marked steps of *selective*; None: `DEFAULT_TYPES`.
+    distance
+        Units from the start of the answer to the origin, in *recall*; 0: another one in each window.
+    noise
+        Standard deviation of the noise; that of what is to be forecast is 1.
+    seed
+        Seed of the windows, and of the patterns and weights that all windows share.
+    """
+
+    kind: str
+    windows: int
+    look_back: int
+    horizon: int
+    types: int | None
+    distance: int
+    noise: float
+    seed: int
+
+    @property
+    def units(self) -> int:
+        """Units of the look-back."""
+        return self.look_back // self.horizon
+
+    def check(self) -> None:
+        """Raise InputError if no such window exists."""
+        if self.kind in IN_UNITS and self.look_back % self.horizon:
+            raise InputError(f"context_length {self.look_back}: must be a multiple of the horizon, {self.horizon}")
+        if KINDS[self.kind].is_control and self.types is not None:
+            raise InputError(f"data.types={self.types}: data.kind={self.kind} has none: leave it null")
+        if self.kind in IN_UNITS and self.number_of_types > 2**self.horizon:
+            raise InputError(
+                f"data.types={self.number_of_types}: {self.horizon} steps have only {2**self.horizon} patterns"
+            )
+        if self.distance and not (self.kind == "recall" and 2 <= self.distance < self.units):
+            farthest = self.units - 1
+            raise InputError(f"data.distance={self.distance}: must be 0, or from 2 to {farthest} with data.kind=recall")
+        if not KINDS[self.kind].is_control and not 1 <= self.number_of_types <= (most := self._most_types()):
+            raise InputError(f"data.types={self.number_of_types}: this look-back has room for 1 to {most}")
+
+    @property
+    def number_of_types(self) -> int:
+        """Patterns, lags or marked steps."""
+        return DEFAULT_TYPES if self.types is None else self.types
+
+    def _most_types(self) -> int:
+        if self.kind == "recall" and self.distance:
+            return 1 + (self.units - self.distance - 1) // 2 + (self.distance - 2) // 2
+        return {"recall": (self.units - 1) // 2, "lag": self.units - 1, "selective": self.look_back // 2}[self.kind]
+
+
+def simulate(setting: Diagnostic) -> np.ndarray:
+    """Return the windows, shape (S, T + h), float64."""
+    setting.check()
+    return KINDS[setting.kind].simulate(setting, np.random.default_rng([setting.seed, 0]))
+
+
+def diagnostic_table(setting: Diagnostic) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return the windows one after another as a table, one step a minute, and the row of each origin."""
+    values = simulate(setting)
+    windows, steps = values.shape
+    dates = pd.date_range("2000-01-01", periods=windows * steps, freq="min", name="date").as_unit("ns")
+    return pd.DataFrame({COLUMN: values.ravel()}, index=dates), np.arange(windows) * steps + setting.look_back
+
+
+def best_mse(setting: Diagnostic) -> float:
+    """Return the smallest mean squared error that a forecast can have."""
+    return KINDS[setting.kind].best_mse(setting)
+
+
+def share_of_skill(mse: float, simple: float, best: float) -> float:
+    """Return the share of the achievable skill: 0 for the error of a simple forecast, 1 for the best possible one."""
+    return (simple - mse) / (simple - best)
+
+
+def patterns(setting: Diagnostic) -> np.ndarray:
+    """Return the distinct patterns (K, h) of steps ±`AMPLITUDE`, the same in every window."""
+    random = np.random.default_rng([setting.seed, 1])
+    numbers: dict[int, None] = {}
+    while len(numbers) < setting.number_of_types:
+        numbers[int(random.integers(2**setting.horizon))] = None
+    bits = np.array(list(numbers))[:, None] >> np.arange(setting.horizon) & 1
+    return AMPLITUDE * (2.0 * bits - 1)
+
+
+def _some(random: np.random.Generator, windows: int, many: int, chosen: int) -> np.ndarray:
+    """Return `chosen` of the numbers below `many` for each window, rising, shape (S, chosen)."""
+    return np.sort(random.random((windows, many)).argsort(1)[:, :chosen], 1)
+
+
+def _pairs(random: np.random.Generator, windows: int, units: int, pairs: int) -> np.ndarray:
+    """Return the first units (S, pairs), rising, of disjoint pairs of neighbouring units."""
+    return _some(random, windows, units - pairs, pairs) + np.arange(pairs)
+
+
+def _recall(setting: Diagnostic, random: np.random.Generator) -> np.ndarray:
+    """Each pattern is followed by its own response; the last unit repeats one, and its response is the future."""
+    count, units, types = setting.windows, setting.units, setting.number_of_types
+    values = setting.noise * random.standard_normal((count, units + 1, setting.horizon))
+    rows = np.arange(count)
+    if setting.distance:
+        first, asked = _places_with_answer_at(units - setting.distance, units, types, count, random)
+    else:
+        first = _pairs(random, count, units - 1, types)
+        asked = random.integers(types, size=count)
+    order = random.random((count, types)).argsort(1)
+    responses = random.standard_normal((count, types, setting.horizon))
+    values[rows[:, None], first] = patterns(setting)[order]
+    values[rows[:, None], first + 1] += responses
+    values[:, -2] = patterns(setting)[order[rows, asked]]
+    values[:, -1] += responses[rows, asked]
+    return values.reshape(count, -1)
+
+
+def _places_with_answer_at(
+    answer: int, units: int, types: int, count: int, random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the units of the patterns (S, K) and the asked one (S,), whose response is the unit `answer`."""
+    before, after = answer - 1, units - answer - 2  # units on both sides of the asked pair, and before the last pattern
+    share = round((types - 1) * before / max(1, before + after))
+    left = min(before // 2, max(types - 1 - after // 2, share))
+    asked = np.full((count, 1), answer - 1)
+    right = answer + 1 + _pairs(random, count, after, types - 1 - left)
+    return np.hstack([_pairs(random, count, before, left), asked, right]), np.full(count, left)
+
+
+def _lag(setting: Diagnostic, random: np.random.Generator) -> np.ndarray:
+    """White noise; the pattern in the last unit says how many units back the stretch begins that the future repeats."""
+    count, units, h = setting.windows, setting.units, setting.horizon
+    values = random.standard_normal((count, units + 1, h))
+    back = random.integers(setting.number_of_types, size=count)  # 0: the unit before the pattern
+    values[:, -2] = patterns(setting)[back]
+    stretch = values[np.arange(count), units - 2 - back]
+    values[:, -1] = stretch + setting.noise * values[:, -1]
+    return values.reshape(count, -1)
+
+
+def _selective(setting: Diagnostic, random: np.random.Generator) -> np.ndarray:
+    """Noise with a few marks; the mean of the steps after the marks, times √K, is the level of the future."""
+    count = setting.windows
+    values = random.standard_normal((count, setting.look_back + setting.horizon))
+    rows, first = np.arange(count)[:, None], _pairs(random, count, setting.look_back, setting.number_of_types)
+    values[rows, first] = 2 * AMPLITUDE
+    level = values[rows, first + 1].sum(1, keepdims=True) / np.sqrt(setting.number_of_types)
+    values[:, setting.look_back :] = level + setting.noise * values[:, setting.look_back :]
+    return values
+
+
+def _linear(setting: Diagnostic, random: np.random.Generator) -> np.ndarray:
+    """White noise; each future step is the same linear map of the look-back in every window."""
+    values = random.standard_normal((setting.windows, setting.look_back + setting.horizon))
+    weights = np.random.default_rng([setting.seed, 1]).standard_normal((setting.look_back, setting.horizon))
+    past = values[:, : setting.look_back]
+    values[:, setting.look_back :] *= setting.noise
+    values[:, setting.look_back :] += past @ (weights / np.linalg.norm(weights, axis=0))
+    return values
+
+
+def _level(setting: Diagnostic, random: np.random.Generator) -> np.ndarray:
+    """Each window has a level of its own, and noise."""
+    noise = random.standard_normal((setting.windows, setting.look_back + setting.horizon))
+    return random.standard_normal((setting.windows, 1)) + setting.noise * noise
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How windows are drawn, and the least mean squared error of their forecast.
+
+    Of a control, a simple forecast is the best possible one, so that attention cannot help.
+    """
+
+    simulate: Callable[[Diagnostic, np.random.Generator], np.ndarray]
+    best_mse: Callable[[Diagnostic], float]
+    about: str
+    is_control: bool = False
+
+
+def _noise(setting: Diagnostic) -> float:
+    return setting.noise**2
+
+
+def _shrunk(variance: float, observations: int) -> float:
+    """Return the variance of a standard normal number, given `observations` of it with noise of `variance`."""
+    return variance / (variance + observations)
+
+
+KINDS = {
+    "recall": Kind(_recall, lambda s: _noise(s) + _shrunk(_noise(s), 1), "a pattern is followed by its response"),
+    "lag": Kind(_lag, _noise, "the future repeats a stretch that a pattern names"),
+    "selective": Kind(_selective, _noise, "a few marked steps decide the level of the future"),
+    "linear": Kind(_linear, _noise, "a linear map is the best forecast", True),
+    "level": Kind(
+        _level, lambda s: _noise(s) + _shrunk(_noise(s), s.look_back), "a shrunk mean is the best forecast", True
+    ),
+}

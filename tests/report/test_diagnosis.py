@@ -1,0 +1,155 @@
+"""The chapter on diagnostic series, from made-up results with known shares of skill."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from forecast.report.content import make_content
+from forecast.report.diagnosis import answers, diagnose, diagnosis_table
+from forecast.report.html import page, rows, text
+from forecast.runs.read import read_runs
+from tests.report import made
+from tests.support.small import compose
+
+CONFIG = compose("experiment=diagnostic", "data.types=4", "training.precision=32-true")
+
+
+def result_of(
+    kind: str, mechanism: str, share: float, *, seed: int = 1, types: int = 4, rate: float = 0.001,
+    validation: float | None = None, speed: float = 100.0, look_back: int = 256,
+) -> dict[str, Any]:  # fmt: skip
+    """Return a result with this share of skill; of a control, this error above the best possible one."""
+    control = kind in ("linear", "level")
+    best, simple = 0.1, 1.1
+    mse = best * (1 + share) if control else simple - share * (simple - best)
+    result = made.result_of(mechanism, look_back, seed, train=speed, memory=200.0 + speed)
+    config = {**CONFIG, "attention": {"name": mechanism}, "cross_attention": {"name": mechanism}, "seed": seed}
+    config["data"] = {**CONFIG["data"], "kind": kind, "types": None if control else types, "look_back": look_back}
+    config |= {"optimizer": {**CONFIG["optimizer"], "lr": rate}, "context_length": look_back}
+    part = {"mse": mse, "simple_mse": simple, "share": None if control else share, "excess": mse / best - 1}
+    diagnostic = {
+        **{"kind": kind, "is_control": control, "types": None if control else types, "distance": 0, "noise": 0.2},
+        **{"best_mse": best, "test": part, "validation": {**part, "mse": mse if validation is None else validation}},
+    }
+    return {**result, "config": config, "diagnostic": diagnostic}
+
+
+def write(root: Path, results: list[dict[str, Any]]) -> Path:
+    for number, result in enumerate(results):
+        made.write_run(root / f"run-{number}", result)
+    return root
+
+
+@pytest.fixture(autouse=True)
+def few_dots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forecast.report.pictures.DPI", 20)
+    monkeypatch.setattr("forecast.report.diagnosis_pictures.DPI", 20)
+
+
+def test_validation_chooses_the_learning_rate_and_only_its_test_scores_are_shown(tmp_path: Path) -> None:
+    results = [
+        result_of("recall", "full", 0.5, rate=0.001, validation=0.2),
+        result_of("recall", "full", 0.9, rate=0.003, validation=0.3),  # a better test score counts for nothing
+    ]
+    diagnosis = diagnose(read_runs([write(tmp_path, results)]).runs)
+    (cell,) = diagnosis.cells.values()
+    assert (cell.rate, cell.rates) == (0.001, (0.001, 0.003))
+    assert cell.mean == pytest.approx(0.5)
+    assert "0.90" not in str(diagnosis_table(diagnosis).cells)
+
+
+def test_a_rate_with_fewer_seeds_is_not_chosen(tmp_path: Path) -> None:
+    results = [result_of("recall", "full", 0.5, rate=0.001, seed=seed, validation=0.4) for seed in (1, 2, 3)]
+    results.append(result_of("recall", "full", 0.6, rate=0.003, validation=0.1))
+    diagnosis = diagnose(read_runs([write(tmp_path, results)]).runs)
+    (cell,) = diagnosis.cells.values()
+    assert (cell.rate, len(cell.runs)) == (0.001, 3)
+
+
+def test_the_interval_is_that_of_students_t_over_the_seeds(tmp_path: Path) -> None:
+    shares = [0.5, 0.6, 0.9]
+    results = [result_of("recall", "linear", share, seed=seed) for seed, share in enumerate(shares, 1)]
+    (cell,) = diagnose(read_runs([write(tmp_path, results)]).runs).cells.values()
+    low, high = stats.ttest_1samp(shares, 0).confidence_interval(0.95)
+    assert (cell.mean - cell.half, cell.mean + cell.half) == pytest.approx((low, high))
+
+
+def test_the_answer_names_the_mechanism_to_take_its_price_and_where_skill_is_lost(tmp_path: Path) -> None:
+    results = [
+        result_of("recall", "full", 0.99, types=4, speed=50),
+        result_of("recall", "linear", 0.97, types=4, speed=200),
+        result_of("recall", "mean", 0.01, types=4, speed=400),
+        result_of("recall", "full", 0.98, types=16, speed=50),
+        result_of("recall", "linear", 0.30, types=16, speed=200),
+        result_of("recall", "mean", 0.0, types=16, speed=400),
+        result_of("linear", "full", 0.012),
+        result_of("linear", "mean", 0.008),
+    ]
+    diagnosis = diagnose(read_runs([write(tmp_path, results)]).runs)
+    few, many, curve, control = answers(diagnosis)
+    assert few == (
+        "`recall`, 4 types: share of the achievable skill `full` 0.99, `linear` 0.97 and `mean` 0.01; take `linear`, "
+        "at 5 ms and a peak of 400 MiB in training a window, 4 times as fast as `full`."
+    )
+    assert "take `full`, at 20 ms" in many
+    assert curve == (
+        "With 4 and 16 types, `recall` loses half of the achievable skill at none `full`; at 16 `linear`; at 4 `mean`."
+    )
+    assert control == (
+        "Control `linear`: the errors lie above the best possible one by `mean` 0.8 % and `full` 1.2 %. A simple "
+        "forecast is the best here, so that no mechanism can win."
+    )
+
+
+def test_a_task_that_nobody_solves_recommends_nothing(tmp_path: Path) -> None:
+    results = [result_of("lag", name, share) for name, share in (("full", 0.02), ("mean", -0.01))]
+    (sentence,) = answers(diagnose(read_runs([write(tmp_path, results)]).runs))
+    assert sentence == ("`lag`, 4 lags: no mechanism finds it (`full` 0.02 and `mean` -0.01 of the achievable skill).")
+
+
+def test_the_report_has_the_chapter_its_pictures_and_a_row_per_cell(tmp_path: Path) -> None:
+    results = [
+        result_of("recall", name, share / types, types=types, look_back=look_back, seed=seed)
+        for name, share in (("full", 4.0), ("mean", 0.1))
+        for types in (4, 8)
+        for look_back in (256, 512)
+        for seed in (1, 2)
+    ]
+    results += [result_of("level", "full", 0.01), made.result_of("full"), made.result_of("mean")]
+    content = make_content("a report", read_runs([write(tmp_path, results)]))
+    first, second = content.chapters
+    assert [first.title, second.title] == ["Diagnostic series", "etth1, horizon 96"]
+    names = [picture.file for picture in first.pictures]
+    assert names[0] == "report-skill-map.png"
+    assert len(names) == len(set(names)) == 1 + 2 + 2 + 2  # the map, skill by types, by look-back, and times
+    assert all(picture.png.startswith(b"\x89PNG") for picture in first.pictures)
+    table = [row for row in rows(content) if row.get("kind") is not None]
+    assert len(table) == 2 * 2 * 2 + 1
+    shares = sorted({row["share_of_skill"] for row in table if row["kind"] == "recall"})
+    assert shares == pytest.approx([0.0125, 0.025, 0.5, 1.0])
+    (control,) = [row for row in table if row["kind"] == "level"]
+    assert (control["share_of_skill"], control["excess_error"]) == (None, pytest.approx(0.01))
+    assert control["half_interval"] is None
+    assert "## Diagnostic series" in text(content)
+    document = page(content)
+    assert re.search(r"<h2>Diagnostic series</h2>", document)
+    assert document.count("<img") >= len(names)
+
+
+def test_the_map_darkens_with_less_skill(tmp_path: Path) -> None:
+    import io
+
+    from PIL import Image
+
+    from forecast.report.diagnosis_pictures import draw_diagnosis
+
+    def picture(share: float, place: str) -> np.ndarray:
+        results = [result_of("recall", "full", share), result_of("recall", "mean", share)]
+        _, _, png = next(draw_diagnosis(diagnose(read_runs([write(tmp_path / place, results)]).runs)))
+        return np.asarray(Image.open(io.BytesIO(png)).convert("L"), dtype=float)
+
+    assert picture(0.95, "high").mean() > picture(0.05, "low").mean() + 10
