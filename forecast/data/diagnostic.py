@@ -96,10 +96,13 @@ def simulate(setting: Diagnostic) -> np.ndarray:
 
 
 def diagnostic_table(setting: Diagnostic) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return the windows one after another as a table, one step a minute, and the row of each origin."""
+    """Return the windows one after another as a table, and the row of each origin.
+
+    A step is a millisecond: its season is longer than the table, which has none.
+    """
     values = simulate(setting)
     windows, steps = values.shape
-    dates = pd.date_range("2000-01-01", periods=windows * steps, freq="min", name="date").as_unit("ns")
+    dates = pd.date_range("2000-01-01", periods=windows * steps, freq="ms", name="date").as_unit("ns")
     return pd.DataFrame({COLUMN: values.ravel()}, index=dates), np.arange(windows) * steps + setting.look_back
 
 
