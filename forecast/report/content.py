@@ -9,6 +9,7 @@ from forecast.report.budget import DIFFERS
 from forecast.report.comparisons import Comparisons, compare_all
 from forecast.report.diagnosis import Diagnosis, answers, diagnose, diagnosis_table, is_diagnostic
 from forecast.report.diagnosis_pictures import draw_diagnosis
+from forecast.report.equal_budget import budget_table
 from forecast.report.pictures import draw_pictures
 from forecast.report.sections import Section, sections_of
 from forecast.report.tables import (
@@ -122,6 +123,7 @@ def _chapter(section: Section, prefix: str, left_out: Sequence[tuple[str, str]])
         crossing_table(section),
         turns_table(section),
         comparison_table(comparisons),
+        budget_table(section),
         transplant_table(section),
         equal,
         command_table(section),

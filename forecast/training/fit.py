@@ -50,7 +50,7 @@ class Fit:
 
     `best_step` 0 means the weights before training. `status` says why the fit ended. `probe` has the findings of the
     last validation, if any. `folds` has the weights that were selected without each validation block, None if the
-    windows are too few for blocks.
+    windows are too few for blocks. `validations` has the step, the training seconds and the MSE of each validation.
     """
 
     steps: int
@@ -59,6 +59,7 @@ class Fit:
     status: str
     probe: dict[str, Any] | None
     folds: list[Fold] | None = None
+    validations: tuple[tuple[int, float, float], ...] = ()
 
 
 def fit(
@@ -217,13 +218,13 @@ def _is_over(resumed: dict[str, Any], total_steps: int) -> bool:
 
 
 def _callback_results(speed: Speed, probe: Probe | None) -> dict[str, Any]:
-    """Return the fields `speed` and `probe` of `Fit`; the speed includes the fraction of time that the probe took."""
-    figures = speed.figures()
+    """Return the fields `speed`, `validations` and `probe` of `Fit`; the speed has the share of time of the probe."""
+    figures, validations = speed.figures(), tuple(speed.timings.validations)
     if probe is None:
-        return {"speed": figures, "probe": None}
+        return {"speed": figures, "probe": None, "validations": validations}
     seconds = figures["fit_seconds"]
     share = probe.seconds / seconds if seconds > 0 else float("nan")
-    return {"speed": {**figures, "probe_share": share}, "probe": probe.last}
+    return {"speed": {**figures, "probe_share": share}, "probe": probe.last, "validations": validations}
 
 
 def _restore_end(

@@ -73,6 +73,7 @@ def write_outcome(
             "flops_per_window": flops_per_window(network, data.parts["test"]),
         },
         "probe": fit.probe,
+        "validations": [{"step": step, "seconds": seconds, "mse": mse} for step, seconds, mse in fit.validations],
     }
     result = results.assemble(rows, targets=data.source.targets, scale=data.target_scale, facts=facts)
     if (reached := achieved(prepared.settings.data, result)) is not None:

@@ -52,6 +52,9 @@ def assert_same(run: Run, result: dict[str, Any], whole: tuple[Run, dict[str, An
     assert result["model"] == whole[1]["model"]
     assert result["status"] == whole[1]["status"]
     assert result["probe"] == whole[1]["probe"]
+    assert [(each["step"], each["mse"]) for each in result["validations"]] == [
+        (each["step"], each["mse"]) for each in whole[1]["validations"]
+    ]
     assert not [path for path in run.path.rglob("*") if path.name.endswith(".tmp")]
 
 

@@ -37,6 +37,8 @@ class Timings:
         Compile time before the first step, and number of compilations after it; 0 without compiling.
     load
         Processor time and other processes during `training_seconds`.
+    validations
+        Step, `training_seconds` and MSE of each validation.
     """
 
     step_ms: list[float] = field(default_factory=list)
@@ -51,6 +53,7 @@ class Timings:
     compile_seconds: float = 0.0
     recompiles: int = 0
     load: Load = field(default_factory=Load)
+    validations: list[tuple[int, float, float]] = field(default_factory=list)
 
     def figures(self) -> dict[str, float]:
         """Return the speed figures by name; NaN if the run was too short to measure.
@@ -78,14 +81,17 @@ class Timings:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state as plain numbers and one float32 tensor."""
-        return {**asdict(self), "step_ms": torch.tensor(self.step_ms, dtype=torch.float32)}
+        """Return the state as plain numbers, a float32 tensor of steps and a float64 tensor of validations, (n, 3)."""
+        validations = torch.tensor(self.validations, dtype=torch.float64).reshape(-1, 3)
+        return {**asdict(self), "step_ms": torch.tensor(self.step_ms, dtype=torch.float32), "validations": validations}
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> "Timings":
         """Return the timings with this state."""
         load = Load(**state["load"]) if "load" in state else UNKNOWN
-        return cls(**{**state, "step_ms": state["step_ms"].tolist(), "load": load})
+        rows = state["validations"].tolist() if "validations" in state else []
+        validations = [(int(step), seconds, mse) for step, seconds, mse in rows]
+        return cls(**{**state, "step_ms": state["step_ms"].tolist(), "load": load, "validations": validations})
 
 
 WARM_UP_STEPS = 10
@@ -167,13 +173,15 @@ class Speed(Callback):
         self._halt()
 
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Log the training speed since the last validation."""
+        """Log the training speed since the last validation, and keep its score."""
         windows, seconds = (self.timings.windows, self.timings.training_seconds)
         since = seconds - self._logged_until[1]
         if trainer.logger is not None and since > 0:
             curve = {"speed/train_windows_per_s": (windows - self._logged_until[0]) / since}
             trainer.logger.log_metrics(curve, step=trainer.global_step - 1)
         self._logged_until = (windows, seconds)
+        if (mse := trainer.callback_metrics.get("val/mse")) is not None:
+            self.timings.validations.append((trainer.global_step, seconds, float(mse)))
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Stop all clocks."""
