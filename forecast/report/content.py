@@ -11,6 +11,7 @@ from forecast.report.diagnosis import Diagnosis, answers, diagnose, diagnosis_ta
 from forecast.report.diagnosis_pictures import draw_diagnosis
 from forecast.report.equal_budget import budget_table
 from forecast.report.pictures import draw_pictures
+from forecast.report.probe_correlations import correlation_table
 from forecast.report.sections import Section, sections_of
 from forecast.report.tables import (
     command_table,
@@ -98,6 +99,8 @@ def _diagnosis(runs: Sequence[FinishedRun], left_out: Sequence[tuple[str, str]])
     details = [_left_out(left_out)] if left_out else []
     parts: list[Table | Sequence[Picture]] = [others] if others else []
     parts.append(diagnosis_table(diagnosis))
+    if (explained := correlation_table(diagnosis)) is not None:
+        parts.append(explained)
     return DiagnosisChapter("Diagnostic series", answers(diagnosis), details, first, parts, diagnosis)
 
 

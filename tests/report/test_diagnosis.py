@@ -11,6 +11,7 @@ from scipy import stats
 from forecast.report.content import make_content
 from forecast.report.diagnosis import answers, diagnose, diagnosis_table
 from forecast.report.html import page, rows, text
+from forecast.report.probe_correlations import correlation_table, correlations
 from forecast.runs.read import read_runs
 from tests.report import made
 from tests.support.small import compose
@@ -138,6 +139,24 @@ def test_the_report_has_the_chapter_its_pictures_and_a_row_per_cell(tmp_path: Pa
     document = page(content)
     assert re.search(r"<h2>Diagnostic series</h2>", document)
     assert document.count("<img") >= len(names)
+
+
+def test_the_probe_is_compared_with_the_loss_of_skill(tmp_path: Path) -> None:
+    """The distance orders the runs as their loss does, the entropy the other way round."""
+    results = [result_of("recall", "full", 1.0)]
+    for number, (name, share) in enumerate([("linear", 0.9), ("taylor", 0.8), ("probsparse", 0.5), ("mean", 0.0)]):
+        for seed in (1, 2):
+            result = result_of("recall", name, share - 0.01 * seed, seed=seed)
+            rank = number + 0.1 * seed
+            layer = {"keys": 9, "distance": [rank, rank + 2], "entropy": [1 - rank / 10], "found": None}
+            result["probe"] = {"layers": {"encoder.0.self": layer, "decoder.0.self": {**layer, "keys": 1}}}
+            results.append(result)
+    diagnosis = diagnose(read_runs([write(tmp_path, results)]).runs)
+    found = {(each.measure, each.place): (round(each.rank, 6), each.count) for each in correlations(diagnosis)}
+    assert found == {("distance", "self"): (1.0, 8), ("entropy", "self"): (-1.0, 8)}
+    table = correlation_table(diagnosis)
+    assert table is not None
+    assert table.cells[0] == ["distance from softmax attention", "self-attention", "+1.00", "below 0.001", "8"]
 
 
 def test_the_map_darkens_with_less_skill(tmp_path: Path) -> None:
