@@ -21,6 +21,7 @@ from forecast.common.files import folder_lock, read_json, read_with_digest, repl
 from forecast.common.settings import check_options
 from forecast.model.informer import Informer
 from forecast.model.presets import LATER, Mechanisms, Sizes
+from forecast.runs.ensemble import with_members
 from forecast.runs.integrity import CURE, check_files, check_links, describe_files
 
 FORMAT = 2
@@ -172,6 +173,8 @@ class Run:
         folder = cls._latest(root) if str(path) == "latest" else Path(path)
         if not folder.is_dir():
             raise InputError(f"{folder}: no such folder: --run takes the folder of a finished run, outputs/…")
+        if (members := with_members([folder])) != [folder]:
+            raise InputError(f"{folder}: an ensemble of {len(members)} runs: choose one, such as --run {members[0]}")
         if not is_finished(folder):
             raise InputError(f"{folder}: not a finished run (it has no {MANIFEST}): choose another with --run")
         run = cls(folder)

@@ -10,6 +10,7 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.data.synthetic import simulate_transformer
+from forecast.export.__main__ import main as export
 from forecast.predict.__main__ import main as predict
 from forecast.predict.ensemble import Ensemble
 from forecast.predict.load import load
@@ -99,6 +100,17 @@ def test_predict_takes_the_folder_as_its_members(pair: tuple[Path, Ended], tmp_p
         assert predict([*options, "--input", str(source), "--output", str(tmp_path / output), "--levels", "80"]) == 0
     pd.testing.assert_frame_equal(dated(tmp_path / "one.csv"), dated(tmp_path / "two.csv"))
     assert len(json.loads((tmp_path / "one.json").read_text())["models"]) == 2
+
+
+def test_commands_for_one_run_name_a_member(
+    pair: tuple[Path, Ended], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = pair[0]
+    capsys.readouterr()
+    assert export(["--run", str(folder), "--output", str(tmp_path / "model.pt2")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    first = sorted(path.parent for path in folder.glob("*/result.json"))[0]
+    assert line == f"error: {folder}: an ensemble of 2 runs: choose one, such as --run {first}"
 
 
 def test_a_damaged_file_is_an_error_of_one_line(
