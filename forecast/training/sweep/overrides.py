@@ -205,7 +205,8 @@ def sweep_configuration(arguments: Namespace) -> tuple[DictConfig, range] | None
         return None  # Hydra repeats the error when it composes the single run
     mode = config.hydra.mode
     if arguments.multirun and mode == RunMode.RUN:
-        raise InputError("hydra.mode=RUN: is a single run, but -m requests several: leave one of them out")
+        several = f"ensemble={len(seeds)}" if seeds else "-m"
+        raise InputError(f"hydra.mode=RUN: is a single run, but {several} requests several: leave one of them out")
     if not arguments.multirun and mode != RunMode.MULTIRUN:
         return None
     for part in ("launcher", "sweeper"):
