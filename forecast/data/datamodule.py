@@ -243,6 +243,10 @@ class ForecastData(lightning.LightningDataModule):
         starts = start_rows(targets, table.context_length, table.horizon, part=part)
         if self.source.origins is not None:
             starts = starts[np.isin(starts.numpy() + table.context_length, self.source.origins)]
+            if len(starts) == 0:
+                raise InputError(
+                    f"data.windows: too few for a {part} split: raise it, or give the split a larger share"
+                )
         step = 1 if part == "train" else self.evaluation_stride
         if table.observed is None:
             return replace(table, starts=starts).every(step), 0

@@ -41,7 +41,7 @@ class Diagnostic:
     types
         Number of patterns of *recall*, of lags of *lag*, and of marked steps of *selective*; None: `DEFAULT_TYPES`.
     distance
-        Units from the start of the answer to the origin, in *recall*; 0: another one in each window.
+        In *recall*, the answer begins n to 2 n - 1 units before the origin, n the distance; 0: anywhere.
     noise
         Standard deviation of the noise; that of what is to be forecast is 1.
     seed
@@ -72,21 +72,30 @@ class Diagnostic:
             raise InputError(
                 f"data.types={self.number_of_types}: {self.horizon} steps have only {2**self.horizon} patterns"
             )
-        if self.distance and not (self.kind == "recall" and 2 <= self.distance < self.units):
-            farthest = self.units - 1
+        if self.distance and not (self.kind == "recall" and 2 <= self.distance <= self.units // 2):
+            farthest = self.units // 2
             raise InputError(f"data.distance={self.distance}: must be 0, or from 2 to {farthest} with data.kind=recall")
-        if not KINDS[self.kind].is_control and not 1 <= self.number_of_types <= (most := self._most_types()):
-            raise InputError(f"data.types={self.number_of_types}: this look-back has room for 1 to {most}")
+        if KINDS[self.kind].is_control:
+            return
+        least, most = 1 if self.kind == "recall" else 2, self._most_types()
+        if not least <= self.number_of_types <= most:
+            raise InputError(f"data.types={self.number_of_types}: this look-back has room for {least} to {most}")
 
     @property
     def number_of_types(self) -> int:
         """Patterns, lags or marked steps."""
         return DEFAULT_TYPES if self.types is None else self.types
 
+    @property
+    def distances(self) -> range:
+        """The distances of the answer from the origin, in units, with `distance`."""
+        return range(self.distance, 2 * self.distance)
+
     def _most_types(self) -> int:
+        """Return the largest number of types that leaves their places to chance."""
         if self.kind == "recall" and self.distance:
-            return 1 + (self.units - self.distance - 1) // 2 + (self.distance - 2) // 2
-        return {"recall": (self.units - 1) // 2, "lag": self.units - 1, "selective": self.look_back // 2}[self.kind]
+            return min(1 + (self.units - distance - 1) // 2 + (distance - 2) // 2 for distance in self.distances)
+        return {"recall": (self.units - 1) // 2, "lag": self.units - 1, "selective": self.look_back // 8}[self.kind]
 
 
 def simulate(setting: Diagnostic) -> np.ndarray:
@@ -119,21 +128,21 @@ def share_of_skill(mse: float, simple: float, best: float) -> float:
 def patterns(setting: Diagnostic) -> np.ndarray:
     """Return the distinct patterns (K, h) of steps ±`AMPLITUDE`, the same in every window."""
     random = np.random.default_rng([setting.seed, 1])
-    numbers: dict[int, None] = {}
-    while len(numbers) < setting.number_of_types:
-        numbers[int(random.integers(2**setting.horizon))] = None
-    bits = np.array(list(numbers))[:, None] >> np.arange(setting.horizon) & 1
-    return AMPLITUDE * (2.0 * bits - 1)
+    distinct: dict[bytes, np.ndarray] = {}
+    while len(distinct) < setting.number_of_types:
+        signs = random.integers(2, size=setting.horizon)
+        distinct[signs.tobytes()] = signs
+    return AMPLITUDE * (2.0 * np.array(list(distinct.values())) - 1)
 
 
-def _some(random: np.random.Generator, windows: int, many: int, chosen: int) -> np.ndarray:
-    """Return `chosen` of the numbers below `many` for each window, rising, shape (S, chosen)."""
-    return np.sort(random.random((windows, many)).argsort(1)[:, :chosen], 1)
+def _draws(random: np.random.Generator, windows: int, below: int, chosen: int) -> np.ndarray:
+    """Return `chosen` different numbers below `below` for each window, rising, shape (S, chosen)."""
+    return np.sort(random.random((windows, below)).argsort(1)[:, :chosen], 1)
 
 
 def _pairs(random: np.random.Generator, windows: int, units: int, pairs: int) -> np.ndarray:
     """Return the first units (S, pairs), rising, of disjoint pairs of neighbouring units."""
-    return _some(random, windows, units - pairs, pairs) + np.arange(pairs)
+    return _draws(random, windows, units - pairs, pairs) + np.arange(pairs)
 
 
 def _recall(setting: Diagnostic, random: np.random.Generator) -> np.ndarray:
@@ -142,7 +151,7 @@ def _recall(setting: Diagnostic, random: np.random.Generator) -> np.ndarray:
     values = setting.noise * random.standard_normal((count, units + 1, setting.horizon))
     rows = np.arange(count)
     if setting.distance:
-        first, asked = _places_with_answer_at(units - setting.distance, units, types, count, random)
+        first, asked = _places_at_distance(setting, random)
     else:
         first = _pairs(random, count, units - 1, types)
         asked = random.integers(types, size=count)
@@ -155,16 +164,21 @@ def _recall(setting: Diagnostic, random: np.random.Generator) -> np.ndarray:
     return values.reshape(count, -1)
 
 
-def _places_with_answer_at(
-    answer: int, units: int, types: int, count: int, random: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the units of the patterns (S, K) and the asked one (S,), whose response is the unit `answer`."""
-    before, after = answer - 1, units - answer - 2  # units on both sides of the asked pair, and before the last pattern
-    share = round((types - 1) * before / max(1, before + after))
-    left = min(before // 2, max(types - 1 - after // 2, share))
-    asked = np.full((count, 1), answer - 1)
-    right = answer + 1 + _pairs(random, count, after, types - 1 - left)
-    return np.hstack([_pairs(random, count, before, left), asked, right]), np.full(count, left)
+def _places_at_distance(setting: Diagnostic, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return the units of the patterns (S, K) and the asked one (S,), whose answer is at a distance of the range."""
+    first = np.empty((setting.windows, setting.number_of_types), dtype=int)
+    asked = np.empty(setting.windows, dtype=int)
+    distances = random.choice(setting.distances, size=setting.windows)
+    for distance in setting.distances:
+        rows = distances == distance
+        before, after = setting.units - distance - 1, distance - 2  # units on both sides of the asked pair
+        others = setting.number_of_types - 1
+        left = min(before // 2, max(others - after // 2, round(others * before / max(1, before + after))))
+        near = _pairs(random, int(rows.sum()), after, others - left) + before + 2
+        far = _pairs(random, int(rows.sum()), before, left)
+        first[rows] = np.hstack([far, np.full((len(far), 1), before), near])
+        asked[rows] = left
+    return first, asked
 
 
 def _lag(setting: Diagnostic, random: np.random.Generator) -> np.ndarray:
@@ -192,11 +206,20 @@ def _selective(setting: Diagnostic, random: np.random.Generator) -> np.ndarray:
 def _linear(setting: Diagnostic, random: np.random.Generator) -> np.ndarray:
     """White noise; each future step is the same linear map of the look-back in every window."""
     values = random.standard_normal((setting.windows, setting.look_back + setting.horizon))
-    weights = np.random.default_rng([setting.seed, 1]).standard_normal((setting.look_back, setting.horizon))
     past = values[:, : setting.look_back]
     values[:, setting.look_back :] *= setting.noise
-    values[:, setting.look_back :] += past @ (weights / np.linalg.norm(weights, axis=0))
+    values[:, setting.look_back :] += past @ linear_weights(setting)
     return values
+
+
+def linear_weights(setting: Diagnostic) -> np.ndarray:
+    """Return the weights (T, h) of `linear`: the sum over the look-back is 1 for each step, and the norm 1.
+
+    A map with this sum moves a forecast by as much as the level of the series, as the models here do.
+    """
+    weights = np.random.default_rng([setting.seed, 1]).standard_normal((setting.look_back, setting.horizon))
+    weights -= weights.mean(0)
+    return weights * np.sqrt(1 - 1 / setting.look_back) / np.linalg.norm(weights, axis=0) + 1 / setting.look_back
 
 
 def _level(setting: Diagnostic, random: np.random.Generator) -> np.ndarray:

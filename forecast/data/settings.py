@@ -61,7 +61,7 @@ class DataSettings:
         only=DIAGNOSTIC,
     )
     distance: int = option(
-        "Horizons from the answer to the origin (recall); 0: another distance in each window.",
+        "The answer of recall is this many horizons before the origin, or up to twice as many; 0: anywhere.",
         unit="horizons",
         default=0,
         least=0,

@@ -8,7 +8,9 @@ from torch import Tensor
 from forecast.common.errors import InputError
 from forecast.common.files import read_json
 from forecast.data.datamodule import ForecastData
+from forecast.data.settings import DataSettings
 from forecast.data.windows import Batch
+from forecast.evaluation.achievable import achieved
 from forecast.evaluation.evaluate import Row, evaluate, spread_of
 from forecast.evaluation.interval_scores import SCORED
 from forecast.evaluation.intervals import Calibration, middle
@@ -54,9 +56,12 @@ def score_ensemble(runs: Sequence[Run], data: ForecastData) -> dict[str, Any]:
     for part, values in scores.items():
         if (naive := first["baselines"]["seasonal_naive"]) is not None:
             values["skill"] = skill(values["scaled"]["mse"], naive[part]["scaled"]["mse"])
+    known = {key: first[key] for key in OF_THE_DATA}
+    reached = achieved(DataSettings.parse(first["config"]["data"]), known | scores)
     return {
-        **{key: first[key] for key in OF_THE_DATA},
+        **known,
         **scores,
+        **({} if reached is None else {"diagnostic": reached}),
         "seeds": [result["seed"] for result in results],
         "linear_path": None,
         "model": {key: sum(result["model"][key] for result in results) for key in ("parameters", "steps")},

@@ -7,7 +7,7 @@ from forecast.common.tables import Table
 from forecast.report.answer import answer
 from forecast.report.budget import DIFFERS
 from forecast.report.comparisons import Comparisons, compare_all
-from forecast.report.diagnosis import Diagnosis, answers, diagnose, diagnosis_table, is_diagnostic
+from forecast.report.diagnosis import Diagnosis, diagnose, diagnosis_table, is_diagnostic, sentences
 from forecast.report.diagnosis_pictures import draw_diagnosis
 from forecast.report.equal_budget import budget_table
 from forecast.report.pictures import draw_pictures
@@ -101,7 +101,7 @@ def _diagnosis(runs: Sequence[FinishedRun], left_out: Sequence[tuple[str, str]])
     parts.append(diagnosis_table(diagnosis))
     if (explained := correlation_table(diagnosis)) is not None:
         parts.append(explained)
-    return DiagnosisChapter("Diagnostic series", answers(diagnosis), details, first, parts, diagnosis)
+    return DiagnosisChapter("Diagnostic series", sentences(diagnosis), details, first, parts, diagnosis)
 
 
 def _left_out(left_out: Sequence[tuple[str, str]]) -> str:
@@ -131,11 +131,11 @@ def _chapter(section: Section, prefix: str, left_out: Sequence[tuple[str, str]])
         equal,
         command_table(section),
     ]
-    sentences, details = answer(section, comparisons, len(left_out))
+    answers, details = answer(section, comparisons, len(left_out))
     if differing := [name for name, state, _ in equal.cells if state == DIFFERS]:
         details.append(f"These differ between settings: {', '.join(differing)} (see the table Held equal).")
     if left_out:
         details.append(_left_out(left_out))
     picture = trade_offs[0] if trade_offs else None
     shown = [part for part in parts if part is not None]
-    return SectionChapter(section.title, sentences, details, picture, shown, section, comparisons)
+    return SectionChapter(section.title, answers, details, picture, shown, section, comparisons)

@@ -4,8 +4,9 @@ A *task* is one diagnostic series. An *arm* is a mechanism and the few options t
 learning rate with the least validation error is chosen, and only its test scores are shown.
 """
 
+import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,26 +15,30 @@ import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
 from forecast.common.tables import Table
-from forecast.common.text import NONE
+from forecast.common.text import NONE, counted
 from forecast.report.phrases import listed, rounded
-from forecast.report.sections import CONTROL, REFERENCE
-from forecast.runs.labels import arm_labels, data_key
+from forecast.report.sections import CONTROL, REFERENCE, conditions_of
+from forecast.runs.labels import arm_labels, unique_labels
 from forecast.runs.read import FinishedRun
 
 NEAR = 0.05
 """Arms whose share of skill is lower than the best by at most this are equally good."""
 
-LEARNING_RATE = "optimizer.lr"
+HALF = 0.5
+"""Share of the achievable skill below which a mechanism counts as having lost it."""
 
 SPEED, MEMORY = "speed.train_windows_per_s", "speed.peak_memory_mib"
 
-OF_A_TASK = ("types", "distance", "look_back")
-"""Sizes of a task that a curve may have across."""
+SIZES = {"types": "types", "distance": "units of distance", "look_back": "steps of look-back"}
+"""Sizes of a task that a curve may have across, and their units."""
+
+OF_A_TASK = ("kind", "noise", *SIZES)
+"""Options of `data` that a task shows; `other` has all that remain."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A diagnostic series: its kind and sizes; `types` is None for a control, `tokens` are those of the look-back."""
+    """A diagnostic series: its kind and sizes, `types` None for a control, and `other` facts of its data as JSON."""
 
     kind: str
     is_control: bool
@@ -41,16 +46,14 @@ class Task:
     distance: int
     noise: float
     look_back: int
-    tokens: int
-    horizon: int
-    key: str
+    other: str
 
     @classmethod
     def of(cls, run: FinishedRun) -> "Task":
         """Return the task of a run."""
         facts, config = run.result["diagnostic"], run.config
-        model = config["model"]
-        step = model.get("stride") or model.get("patch_length") or 1
+        stride = run.result["data"].get("evaluation_stride", 1)
+        other = {key: value for key, value in config["data"].items() if key not in OF_A_TASK}
         return cls(
             kind=facts["kind"],
             is_control=facts["is_control"],
@@ -58,15 +61,13 @@ class Task:
             distance=facts["distance"],
             noise=facts["noise"],
             look_back=config["context_length"],
-            tokens=config["context_length"] // step,
-            horizon=config["horizon"],
-            key=data_key(run.result),
+            other=json.dumps({**other, "evaluation_stride": stride}, sort_keys=True),
         )
 
     @property
     def order(self) -> tuple[Any, ...]:
         """Sort key: kinds to find first, controls last, easier tasks first."""
-        return self.is_control, self.kind, self.look_back, self.types or 0, self.distance, self.noise, self.key
+        return self.is_control, self.kind, self.look_back, self.types or 0, self.distance, self.noise, self.other
 
 
 @dataclass(frozen=True)
@@ -76,12 +77,12 @@ class Cell:
     task: Task
     arm: str
     runs: tuple[FinishedRun, ...]
-    rates: tuple[float, ...]
+    rates: tuple[float | None, ...]
 
     @property
-    def rate(self) -> float:
-        """The chosen learning rate."""
-        return self.runs[0].number(f"config.{LEARNING_RATE}")
+    def rate(self) -> float | None:
+        """The chosen learning rate; None if the optimizer has none."""
+        return _rate(self.runs[0])
 
     @cached_property
     def scores(self) -> np.ndarray:
@@ -103,8 +104,19 @@ class Cell:
 
     @property
     def milliseconds(self) -> float:
-        """Training time of a window."""
+        """Training time of a window; NaN if a run was too short to measure."""
         return 1e3 / float(np.mean([run.number(SPEED) for run in self.runs]))
+
+    @property
+    def simple_excess(self) -> float:
+        """Error of the better of last value and ridge above the best possible one, as a share of it."""
+        run = self.runs[0]
+        return run.number("diagnostic.test.simple_mse") / run.number("diagnostic.best_mse") - 1
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Conditions of the costs."""
+        return tuple(sorted({conditions_of(run) for run in self.runs}))
 
     @property
     def mebibytes(self) -> float:
@@ -114,6 +126,19 @@ class Cell:
 
 def _score(task: Task) -> str:
     return "excess" if task.is_control else "share"
+
+
+def _rate(run: FinishedRun) -> float | None:
+    rate = run.config["optimizer"].get("lr")
+    return None if rate is None else float(rate)
+
+
+def tokens_of(config: Mapping[str, Any]) -> int:
+    """Return the tokens of the look-back."""
+    model, look_back = config["model"], int(config["context_length"])
+    length = int(model.get("patch_length") or 1)
+    stride = int(model.get("stride") or length)
+    return 1 + max(0, -(-(look_back - length) // stride))
 
 
 @dataclass(frozen=True)
@@ -128,9 +153,24 @@ class Diagnosis:
         return sorted({task for task, _ in self.cells}, key=lambda task: task.order)
 
     @property
+    def reference(self) -> str | None:
+        """The arm of `full` with the fewest other options, or None."""
+        return self._arm_of(REFERENCE)
+
+    @property
+    def control(self) -> str | None:
+        """The arm of `mean` with the fewest other options, or None."""
+        return self._arm_of(CONTROL)
+
+    def _arm_of(self, mechanism: str) -> str | None:
+        arms = {arm for (_, arm), cell in self.cells.items() if cell.runs[0].config["attention"]["name"] == mechanism}
+        return min(arms, key=lambda arm: (arm.count(","), arm), default=None)
+
+    @property
     def arms(self) -> list[str]:
         """The arms."""
-        return sorted(dict.fromkeys(arm for _, arm in self.cells), key=lambda arm: (arm == CONTROL, arm != REFERENCE))
+        arms = dict.fromkeys(arm for _, arm in self.cells)
+        return sorted(arms, key=lambda arm: (arm == self.control, arm != self.reference))
 
     def at(self, task: Task, arm: str) -> Cell | None:
         """Return the cell of an arm on a task."""
@@ -142,31 +182,47 @@ class Diagnosis:
 
     def name(self, task: Task) -> str:
         """Return the kind of a task, with the sizes that distinguish it from other tasks."""
-        words = [task.kind]
-        if task.types is not None:
-            words.append(f"{task.types:,} {'marks' if task.kind == 'selective' else f'{TYPES[task.kind]}s'}")
-        if task.distance:
-            words.append(f"{task.distance:,} units away")
-        if len({other.tokens for other in self.tasks}) > 1:
-            words.append(f"{task.tokens:,} tokens")
-        if len({other.noise for other in self.tasks}) > 1:
-            words.append(f"noise {task.noise:g}")
-        return ", ".join(words)
+        return self._names[task]
+
+    @cached_property
+    def _names(self) -> dict[Task, str]:
+        facts = [{**json.loads(task.other), "noise": task.noise} for task in self.tasks]
+        names = [", ".join([task.kind, *self.sizes(task)]) for task in self.tasks]
+        return dict(zip(self.tasks, unique_labels(names, facts), strict=True))
+
+    def sizes(self, task: Task, without: str = "") -> list[str]:
+        """Return the sizes of a task in words; the look-back only if it varies, and not the size `without`."""
+        words = []
+        if task.types is not None and without != "types":
+            words.append(counted(task.types, TYPES[task.kind]))
+        if task.distance and without != "distance":
+            words.append(f"{counted(task.distance, 'unit')} away")
+        if len({other.look_back for other in self.tasks}) > 1 and without != "look_back":
+            words.append(f"look-back {task.look_back:,}")
+        return words
 
     def curves(self) -> Iterator[tuple[str, list[Task]]]:
-        """Yield each size that varies while the others are equal, and its tasks in rising order."""
-        for size in OF_A_TASK:
+        """Yield each size that varies while all else is equal, and its tasks in rising order."""
+        for size in SIZES:
             groups: dict[tuple[Any, ...], list[Task]] = {}
             for task in self.tasks:
                 if not task.is_control and getattr(task, size):
-                    rest = tuple(getattr(task, other) for other in OF_A_TASK if other != size)
-                    groups.setdefault((task.kind, task.noise, task.horizon, *rest), []).append(task)
+                    groups.setdefault(_all_but(task, size), []).append(task)
             for tasks in groups.values():
-                if len({getattr(task, size) for task in tasks}) > 1:
+                if len(tasks) > 1:
                     yield size, sorted(tasks, key=lambda task: getattr(task, size))
 
 
-TYPES = {"recall": "type", "lag": "lag"}
+TYPES = {"recall": "type", "lag": "lag", "selective": "mark"}
+"""Names of what `types` counts."""
+
+
+def _all_but(task: Task, size: str) -> tuple[Any, ...]:
+    """Return all facts of a task but one size; the number of windows may follow the look-back."""
+    other = json.loads(task.other)
+    if size == "look_back":
+        other = {key: value for key, value in other.items() if key not in ("look_back", "windows")}
+    return (*(value for name, value in vars(task).items() if name not in (size, "other")), json.dumps(other))
 
 
 def is_diagnostic(run: FinishedRun) -> bool:
@@ -175,12 +231,17 @@ def is_diagnostic(run: FinishedRun) -> bool:
 
 
 def diagnose(runs: Sequence[FinishedRun]) -> Diagnosis:
-    """Return the cells of the diagnostic runs; raise nothing for tasks that some mechanisms lack."""
-    labels = arm_labels([_without_rate(run.config) for run in runs])
-    groups: dict[tuple[Task, str], list[FinishedRun]] = {}
-    for run, label in zip(runs, labels, strict=True):
-        groups.setdefault((Task.of(run), label), []).append(run)
-    return Diagnosis({key: _cell(*key, group) for key, group in groups.items()})
+    """Return the cells of the diagnostic runs; an arm is named by what distinguishes it on its task."""
+    by_task: dict[Task, list[FinishedRun]] = {}
+    for run in runs:
+        by_task.setdefault(Task.of(run), []).append(run)
+    cells: dict[tuple[Task, str], Cell] = {}
+    for task, own in by_task.items():
+        groups: dict[str, list[FinishedRun]] = {}
+        for run, label in zip(own, arm_labels([_without_rate(run.config) for run in own]), strict=True):
+            groups.setdefault(label, []).append(run)
+        cells |= {(task, arm): _cell(task, arm, group) for arm, group in groups.items()}
+    return Diagnosis(cells)
 
 
 def _without_rate(config: dict[str, Any]) -> dict[str, Any]:
@@ -193,49 +254,53 @@ def _without_rate(config: dict[str, Any]) -> dict[str, Any]:
 
 def _cell(task: Task, arm: str, runs: Sequence[FinishedRun]) -> Cell:
     """Return the cell with the learning rate of the least validation error, among those with the most seeds."""
-    by_rate: dict[float, dict[int, FinishedRun]] = {}
+    by_rate: dict[float | None, dict[int, FinishedRun]] = {}
     for run in runs:
-        by_rate.setdefault(run.number(f"config.{LEARNING_RATE}"), {}).setdefault(run.result["seed"], run)
+        by_rate.setdefault(_rate(run), {}).setdefault(run.result["seed"], run)
     most = max(map(len, by_rate.values()))
     whole = {rate: list(seeds.values()) for rate, seeds in by_rate.items() if len(seeds) == most}
 
-    def error(rate: float) -> float:
+    def error(rate: float | None) -> float:
         return float(np.mean([run.number("diagnostic.validation.mse") for run in whole[rate]]))
 
     chosen = sorted(whole[min(whole, key=error)], key=lambda run: run.result["seed"])
-    return Cell(task, arm, tuple(chosen), tuple(sorted(whole)))
+    return Cell(task, arm, tuple(chosen), tuple(sorted(by_rate, key=lambda rate: rate or 0)))
 
 
-def answers(diagnosis: Diagnosis) -> list[str]:
-    """Return the answer in words: for each task the mechanism to take and its price, then the controls."""
-    found = [task for task in diagnosis.tasks if not task.is_control]
-    sentences = [_finding(diagnosis, task) for task in found]
-    sentences += [words for size, tasks in diagnosis.curves() if (words := _along(diagnosis, size, tasks))]
+def sentences(diagnosis: Diagnosis) -> list[str]:
+    """Return the answer: for each task the mechanism to take and its price, then the curves, then the controls."""
     controls = [task for task in diagnosis.tasks if task.is_control]
-    return [*sentences, *(_control(diagnosis, task) for task in controls)]
+    return [
+        *(_choice(diagnosis, task) for task in diagnosis.tasks if not task.is_control),
+        *(words for size, tasks in diagnosis.curves() if (words := _along(diagnosis, size, tasks))),
+        *(_control(diagnosis, task) for task in controls),
+    ]
 
 
-def best_arms(diagnosis: Diagnosis, task: Task) -> list[Cell]:
+def best_cells(diagnosis: Diagnosis, task: Task) -> list[Cell]:
     """Return the cells within `NEAR` of the best share of skill, the fastest in training first."""
     cells = diagnosis.of(task)
     best = max(cell.mean for cell in cells)
-    return sorted((cell for cell in cells if cell.mean >= best - NEAR), key=lambda cell: cell.milliseconds)
+    near = [cell for cell in cells if cell.mean >= best - NEAR]
+    return sorted(near, key=lambda cell: (math.isnan(cell.milliseconds), cell.milliseconds))
 
 
-def _finding(diagnosis: Diagnosis, task: Task) -> str:
+def _choice(diagnosis: Diagnosis, task: Task) -> str:
     cells = sorted(diagnosis.of(task), key=lambda cell: -cell.mean)
     shares = listed([f"`{cell.arm}` {_share(cell)}" for cell in cells])
     name = f"`{task.kind}`{diagnosis.name(task).removeprefix(task.kind)}"
-    near = best_arms(diagnosis, task)
     if max(cell.mean for cell in cells) < NEAR:
         return f"{name}: no mechanism finds it ({shares} of the achievable skill)."
-    take = near[0]
-    price = f"{rounded(take.milliseconds)} ms and a peak of {rounded(take.mebibytes)} MiB in training"
-    choice = f"take `{take.arm}`, at {price} a window" if len(cells) > 1 else f"it takes {price}"
-    full = diagnosis.at(task, REFERENCE)
-    if full is not None and full is not take:
-        choice += f", {rounded(full.milliseconds / take.milliseconds)} times as fast as `{REFERENCE}`"
-    return f"{name}: share of the achievable skill {shares}; {choice}."
+    found = f"{name}: share of the achievable skill {shares}"
+    if len(cells) == 1:
+        return f"{found}."
+    take, full = best_cells(diagnosis, task)[0], diagnosis.at(task, str(diagnosis.reference))
+    if math.isnan(take.milliseconds):
+        return f"{found}; take `{take.arm}` (the runs were too short to measure a price)."
+    price = f"{rounded(take.milliseconds)} ms a window and a peak of {rounded(take.mebibytes)} MiB in training"
+    if full is not None and full is not take and full.conditions == take.conditions:
+        price += f", {rounded(full.milliseconds / take.milliseconds)} times as fast as `{full.arm}`"
+    return f"{found}; take `{take.arm}`: {price}."
 
 
 def _share(cell: Cell) -> str:
@@ -243,29 +308,32 @@ def _share(cell: Cell) -> str:
 
 
 def _along(diagnosis: Diagnosis, size: str, tasks: Sequence[Task]) -> str | None:
-    """Return at which size each arm loses half of the achievable skill, or that it does not."""
-    lost: dict[str, list[str]] = {}
-    for arm in diagnosis.arms:
-        cells = [(task, cell) for task in tasks if (cell := diagnosis.at(task, arm)) is not None]
-        if len(cells) < 2:
-            continue
-        below = next((task for task, cell in cells if cell.mean < 0.5), None)
-        where = "at none" if below is None else f"at {getattr(below, size):,}"
-        lost.setdefault(where, []).append(f"`{arm}`")
-    if not lost:
+    """Return at which size the share of each arm first falls below `HALF`; None without an arm at all sizes."""
+    arms = [arm for arm in diagnosis.arms if all(diagnosis.at(task, arm) is not None for task in tasks)]
+    if not arms:
         return None
-    unit = {"types": "types", "distance": "units of distance", "look_back": "steps of look-back"}[size]
-    parts = [f"{where} {listed(arms)}" for where, arms in lost.items()]
+    places: dict[str, list[str]] = {}
+    for arm in arms:
+        cells = [cell for task in tasks if (cell := diagnosis.at(task, arm)) is not None]
+        below = next((cell.task for cell in cells if cell.mean < HALF), None)
+        where = "at none of them" if below is None else f"at {getattr(below, size):,}"
+        places.setdefault(where, []).append(f"`{arm}`")
+    others = diagnosis.sizes(tasks[0], size)
     values = listed([f"{getattr(task, size):,}" for task in tasks])
-    return f"With {values} {unit}, `{tasks[0].kind}` loses half of the achievable skill {'; '.join(parts)}."
+    falls = "; ".join(f"{where} {listed(names)}" for where, names in places.items())
+    return (
+        f"`{tasks[0].kind}`{''.join(f', {word}' for word in others)}, with {values} {SIZES[size]}: the share of the "
+        f"achievable skill first falls below {HALF:g} {falls}."
+    )
 
 
 def _control(diagnosis: Diagnosis, task: Task) -> str:
     cells = sorted(diagnosis.of(task), key=lambda cell: cell.mean)
     errors = listed([f"`{cell.arm}` {100 * cell.mean:.1f} %" for cell in cells])
     return (
-        f"Control `{task.kind}`: the errors lie above the best possible one by {errors}. A simple forecast is the best "
-        "here, so that no mechanism can win."
+        f"Control `{task.kind}`{diagnosis.name(task).removeprefix(task.kind)}: the errors lie above the best possible "
+        f"one by {errors}; the better of last value and ridge by {100 * cells[0].simple_excess:.1f} %. Attention has "
+        "nothing to find here."
     )
 
 
@@ -281,7 +349,8 @@ def diagnosis_table(diagnosis: Diagnosis) -> Table:
     notes = [
         "share of skill: 0 is the better of last value and ridge regression, 1 the best possible forecast. A control "
         "has the error above the best possible one instead.",
-        "The learning rate is the one with the least validation error; test scores of the others are not used.",
+        "The learning rate has the least validation error of those with the most seeds. Test scores of the other rates "
+        "are not used.",
         "95 % interval: Student's t over the seeds.",
     ]
     return Table("Share of the achievable skill", HEADINGS, rows, notes, words=2)
@@ -304,11 +373,15 @@ def _row(diagnosis: Diagnosis, cell: Cell) -> list[str]:
         f"{np.mean([scores['simple_mse'] for scores in test]):.4f}",
         f"{cell.runs[0].number('diagnostic.best_mse'):.4f}",
         str(len(cell.runs)),
-        f"{cell.rate:g}",
-        " ".join(f"{rate:g}" for rate in cell.rates),
+        _text(cell.rate),
+        " ".join(map(_text, cell.rates)),
         rounded(cell.milliseconds),
         rounded(cell.mebibytes),
     ]
+
+
+def _text(rate: float | None) -> str:
+    return NONE if rate is None else f"{rate:g}"
 
 
 def diagnosis_rows(diagnosis: Diagnosis) -> list[dict[str, Any]]:
@@ -325,7 +398,7 @@ def diagnosis_rows(diagnosis: Diagnosis) -> list[dict[str, Any]]:
             "types": task.types,
             "distance": task.distance,
             "noise": task.noise,
-            "tokens": task.tokens,
+            "tokens": tokens_of(cell.runs[0].config),
             "share_of_skill": None if task.is_control else cell.mean,
             "excess_error": cell.mean if task.is_control else None,
             "half_interval": cell.half,

@@ -21,7 +21,6 @@ from forecast.report.pictures import (
     png,
     styles_of,
 )
-from forecast.report.sections import CONTROL, REFERENCE
 
 ACROSS = {"types": "number of types", "distance": "distance of the answer, units", "look_back": "look-back, steps"}
 """Labels of the horizontal axes."""
@@ -31,27 +30,33 @@ SHARE = "share of the achievable skill"
 COLOURS = "viridis"
 """Colour map of the shares, for all forms of colour vision."""
 
-ROW, COLUMN, LEFT, AROUND = 0.42, 0.85, 2.2, 1.1
-"""Inches: a row and a column of the map, the names of the tasks, and the title with the names of the mechanisms."""
+ROW, COLUMN, AROUND = 0.42, 0.85, 1.1
+"""Least inches of a row and a column of the map; the title with the names of the mechanisms."""
+
+LETTER = 0.085
+"""Inches of a letter of a name."""
 
 
 def draw_diagnosis(diagnosis: Diagnosis) -> Iterator[tuple[str, str, bytes]]:
     """Yield each picture's name, caption and PNG, the map first."""
     yield "skill-map", "Share of the achievable skill by task and mechanism", _map(diagnosis)
     for place, (size, tasks) in enumerate(diagnosis.curves(), 1):
-        kind = tasks[0].kind
-        yield f"skill-{size}-{place}", f"Skill on {kind} against the {ACROSS[size]}", _curve(diagnosis, size, tasks)
+        title = _title(diagnosis, size, tasks)
+        yield f"skill-{place}", f"Skill against the {ACROSS[size]}: {title}", _curve(diagnosis, size, tasks)
         if size == "look_back":
-            yield f"time-{size}-{place}", f"Training time on {kind} against look-back", _times(diagnosis, tasks)
+            yield f"skill-time-{place}", f"Training time against look-back: {title}", _times(diagnosis, tasks)
 
 
 def _map(diagnosis: Diagnosis) -> bytes:
     tasks, arms = diagnosis.tasks, diagnosis.arms
-    width, height = LEFT + COLUMN * len(arms) + 0.2, AROUND + ROW * len(tasks)
+    names = [diagnosis.name(task) for task in tasks]
+    left = 0.3 + LETTER * max(map(len, names))
+    column = max(COLUMN, 0.15 + LETTER * max(map(len, arms)))
+    width, height = max(5.5, left + column * len(arms) + 0.2), AROUND + ROW * len(tasks)
     figure = Figure(figsize=(width, height), dpi=DPI)
     FigureCanvasAgg(figure)
     panel = figure.subplots()
-    figure.subplots_adjust(left=LEFT / width, right=1 - 0.2 / width, bottom=0.15 / height, top=1 - 0.75 / height)
+    figure.subplots_adjust(left=left / width, right=1 - 0.2 / width, bottom=0.15 / height, top=1 - 0.75 / height)
     shares = np.array([[_shade(diagnosis.at(task, arm)) for arm in arms] for task in tasks])
     shades = np.ma.masked_invalid(shares)
     panel.imshow(shades, cmap=COLOURS, vmin=0, vmax=1, aspect="auto")
@@ -64,7 +69,7 @@ def _map(diagnosis: Diagnosis) -> bytes:
                 column, row, text, ha="center", va="center", fontsize=FONT_SIZE, color="white" if dark else "black"
             )
     panel.set_xticks(range(len(arms)), arms)
-    panel.set_yticks(range(len(tasks)), [diagnosis.name(task) for task in tasks])
+    panel.set_yticks(range(len(tasks)), names)
     panel.tick_params(labelsize=FONT_SIZE, length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
     panel.set_xticks(np.arange(len(arms) - 1) + 0.5, minor=True)
     panel.set_yticks(np.arange(len(tasks) - 1) + 0.5, minor=True)
@@ -92,8 +97,8 @@ def _cell_text(cell: Cell | None) -> str:
 
 
 def _curve(diagnosis: Diagnosis, size: str, tasks: Sequence[Task]) -> bytes:
-    panel = new_panel(f"{tasks[0].kind}: {SHARE}{_fixed(size, tasks[0])}")
-    styles = styles_of(diagnosis.arms, REFERENCE, CONTROL)
+    panel = new_panel(f"{_title(diagnosis, size, tasks)}: {SHARE}")
+    styles = styles_of(diagnosis.arms, diagnosis.reference, diagnosis.control)
     for arm in diagnosis.arms:
         cells = [(task, cell) for task in tasks if (cell := diagnosis.at(task, arm)) is not None]
         if cells:
@@ -109,16 +114,17 @@ def _curve(diagnosis: Diagnosis, size: str, tasks: Sequence[Task]) -> bytes:
     return png(panel, lines=[("best possible", 1.0), ("last value or ridge", 0.0)])
 
 
-def _fixed(size: str, task: Task) -> str:
-    """Return the sizes that are the same along a curve."""
-    words = [] if size == "types" else [f"{task.types} types"]
-    words += [] if size == "look_back" else [f"{task.tokens:,} tokens"]
-    return f" ({', '.join(words)})"
+def _title(diagnosis: Diagnosis, size: str, tasks: Sequence[Task]) -> str:
+    """Return the kind and the sizes that are the same along a curve."""
+    words = diagnosis.sizes(tasks[0], size)
+    if size != "look_back" and not any(word.startswith("look-back") for word in words):
+        words.append(f"look-back {tasks[0].look_back:,}")
+    return ", ".join([tasks[0].kind, *words])
 
 
 def _times(diagnosis: Diagnosis, tasks: Sequence[Task]) -> bytes:
-    panel = new_panel(f"{tasks[0].kind}: training time against look-back")
-    styles = styles_of(diagnosis.arms, REFERENCE, CONTROL)
+    panel = new_panel(f"{_title(diagnosis, 'look_back', tasks)}: training time against look-back")
+    styles = styles_of(diagnosis.arms, diagnosis.reference, diagnosis.control)
     for arm in diagnosis.arms:
         cells = [(task, cell) for task in tasks if (cell := diagnosis.at(task, arm)) is not None]
         if cells:

@@ -1,5 +1,6 @@
-"""Whether the probe explains the loss of skill: rank correlations over the runs on diagnostic series."""
+"""Whether the probe explains the loss of skill: rank correlations over the mechanisms on each diagnostic series."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -7,9 +8,7 @@ import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
 from forecast.common.tables import Table
-from forecast.common.text import NONE
-from forecast.report.diagnosis import Cell, Diagnosis
-from forecast.report.sections import REFERENCE
+from forecast.report.diagnosis import Cell, Diagnosis, Task
 from forecast.runs.read import FinishedRun
 
 MEASURES = {
@@ -24,70 +23,80 @@ MEASURES = {
 PLACES = {"self": "self-attention", "cross": "attention to the encoder"}
 """Ends of the names of layers, and their names."""
 
-FEWEST = 5
-"""Fewest runs of a rank correlation."""
+FEWEST = 4
+"""Fewest mechanisms of a rank correlation."""
 
-HEADINGS = ("measure", "place", "rank correlation with the loss of skill", "p", "runs")
+HEADINGS = ("measure", "place", "median rank correlation with the loss", "least to most", "series", "of them positive")
 
 
 @dataclass(frozen=True)
 class Correlation:
-    """Spearman's rank correlation of a measure at a place with the loss of skill over `count` runs."""
+    """Spearman's rank correlations of a measure at a place with the loss of skill, one for each task."""
 
     measure: str
     place: str
-    rank: float
-    p: float
-    count: int
+    ranks: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The median over the tasks."""
+        return float(np.median(self.ranks))
 
 
 def correlations(diagnosis: Diagnosis) -> Iterator[Correlation]:
-    """Yield the correlations over all runs of other mechanisms than the reference, on tasks with something to find.
+    """Yield the correlations over the mechanisms, for each task with something to find.
 
-    The loss of skill of a run is the mean share of the reference on its task minus the share of the run.
+    The loss of skill of a mechanism is the share of the best mechanism on the task minus its own, each a mean over the
+    seeds; so are the numbers of the probe.
     """
-    runs = list(_losses(diagnosis))
+    tasks = [task for task in diagnosis.tasks if not task.is_control]
     for measure in MEASURES:
         for place in PLACES:
-            pairs = [(value, loss) for run, loss in runs if (value := probed(run, measure, place)) is not None]
-            values, losses = np.array(pairs).reshape(-1, 2).T
-            if len(pairs) >= FEWEST and np.ptp(values) > 0 and np.ptp(losses) > 0:
-                result = stats.spearmanr(values, losses)
-                yield Correlation(measure, place, float(result.statistic), float(result.pvalue), len(pairs))
+            ranks = [rank for task in tasks if (rank := _rank(diagnosis, task, measure, place)) is not None]
+            if ranks:
+                yield Correlation(measure, place, tuple(ranks))
 
 
-def _losses(diagnosis: Diagnosis) -> Iterator[tuple[FinishedRun, float]]:
-    for (task, arm), cell in diagnosis.cells.items():
-        reference = diagnosis.at(task, REFERENCE)
-        if not task.is_control and arm != REFERENCE and reference is not None:
-            yield from zip(cell.runs, _loss(reference, cell), strict=True)
+def _rank(diagnosis: Diagnosis, task: Task, measure: str, place: str) -> float | None:
+    """Return the rank correlation on a task; None with too few mechanisms, or where a side is constant."""
+    pairs = [(value, -cell.mean) for cell in diagnosis.of(task) if (value := _mean(cell, measure, place)) is not None]
+    if len(pairs) < FEWEST:
+        return None
+    values, losses = np.array(pairs).T
+    if np.ptp(values) == 0 or np.ptp(losses) == 0:
+        return None
+    return float(stats.spearmanr(values, losses).statistic)
 
 
-def _loss(reference: Cell, cell: Cell) -> list[float]:
-    return [float(loss) for loss in reference.mean - cell.scores]
+def _mean(cell: Cell, measure: str, place: str) -> float | None:
+    numbers = [value for run in cell.runs if (value := probed(run, measure, place)) is not None]
+    return float(np.mean(numbers)) if len(numbers) == len(cell.runs) else None
 
 
 def probed(run: FinishedRun, measure: str, place: str) -> float | None:
-    """Return the mean of a measure over the heads of all layers at a place; None without it."""
+    """Return the mean of a measure over the heads of all layers at a place; None without a finite number."""
     probe = run.result.get("probe") or {}
     layers = [layer for name, layer in probe.get("layers", {}).items() if name.endswith(f".{place}")]
-    numbers = [layer[measure] for layer in layers if layer.get("keys", 0) > 1 and layer.get(measure) is not None]
-    return float(np.mean([np.mean(heads) for heads in numbers])) if numbers else None
+    heads = [layer[measure] for layer in layers if layer.get("keys", 0) > 1 and layer.get(measure) is not None]
+    numbers = [number for each in heads for number in np.ravel(each) if number is not None and math.isfinite(number)]
+    return float(np.mean(numbers)) if numbers else None
 
 
 def correlation_table(diagnosis: Diagnosis) -> Table | None:
     """Return the table of the correlations, the strongest first; None without any."""
-    found = sorted(correlations(diagnosis), key=lambda each: -abs(each.rank))
+    strongest = sorted(correlations(diagnosis), key=lambda each: -abs(each.median))
     rows = [
-        [MEASURES[each.measure], PLACES[each.place], f"{each.rank:+.2f}", _p(each.p), str(each.count)] for each in found
+        [
+            *(MEASURES[each.measure], PLACES[each.place], f"{each.median:+.2f}"),
+            f"{min(each.ranks):+.2f} to {max(each.ranks):+.2f}",
+            *(str(len(each.ranks)), str(sum(rank > 0 for rank in each.ranks))),
+        ]
+        for each in strongest
     ]
     notes = (
-        f"Spearman's rank correlation over the runs of all mechanisms but `{REFERENCE}`. Positive: the larger the "
-        f"number, the more skill is lost against `{REFERENCE}` on the same series.",
-        "Numbers of the probe at the last validation, mean over heads and layers of that place.",
+        "Spearman's rank correlation over the mechanisms of one series, means over the seeds. Positive: mechanisms "
+        "with a larger number lose more skill.",
+        "Numbers of the probe at the last validation, mean over heads and layers of that place. With so few mechanisms "
+        "a correlation describes; it proves nothing.",
     )
     return Table("Does the probe explain the loss?", HEADINGS, rows, notes, words=2) if rows else None
-
-
-def _p(value: float) -> str:
-    return NONE if np.isnan(value) else "below 0.001" if value < 0.001 else f"{value:.3f}"

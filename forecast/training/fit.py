@@ -50,7 +50,8 @@ class Fit:
 
     `best_step` 0 means the weights before training. `status` says why the fit ended. `probe` has the findings of the
     last validation, if any. `folds` has the weights that were selected without each validation block, None if the
-    windows are too few for blocks. `validations` has the step, the training seconds and the MSE of each validation.
+    windows are too few for blocks. `validations` has the step, the training seconds and the MSE of each
+    validation, and of starting weights that were scored.
     """
 
     steps: int
@@ -96,6 +97,8 @@ def fit(
     best, evidence, start_seconds = (None, None, None) if scored is None else scored.kept
     selection = fold_selection(prepared, None if scored is None else scored.start)
     speed = Speed(task.arithmetic)
+    if best is not None and not task.network.levels:  # the score of quantile models is no MSE
+        speed.timings.validations.append((0, 0.0, best.score))
     interval = min(task.total_steps, settings.validation_interval(len(data.parts["train"])))
     profiles = [Profile(folder.parent)] if settings.profile and group.leads else []
     progress = [StepProgress(interval, start_seconds)] if shows_progress else []

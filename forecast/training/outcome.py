@@ -134,12 +134,13 @@ def _write_last_forecast(run: Run, name: str, network: Informer, data: ForecastD
     title = f"{name}: forecast of the last {data.split.scored} window, {windows.horizon} steps from {index[0]}"
     draw_forecast(run.path / PICTURE, table.iloc[:origin], frame, table.loc[index], title)
     if data.source.path is None:  # generated data: save an input file for `predict`
-        _write_input(run.path / INPUT, data, windows.context_length)
+        end = len(data.index) if data.source.origins is None else origin
+        _write_input(run.path / INPUT, data, slice(end - windows.context_length, end))
 
 
-def _write_input(path: Path, data: ForecastData, rows: int) -> None:
+def _write_input(path: Path, data: ForecastData, rows: slice) -> None:
     with replacing(path) as file:
-        write_frame(file, data.source.series.frame.iloc[-rows:])
+        write_frame(file, data.source.series.frame.iloc[rows])
 
 
 MAX_RESIDUALS = 2**18

@@ -7,7 +7,16 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.data.datamodule import ForecastData
-from forecast.data.diagnostic import AMPLITUDE, KINDS, Diagnostic, best_mse, diagnostic_table, patterns, simulate
+from forecast.data.diagnostic import (
+    AMPLITUDE,
+    KINDS,
+    Diagnostic,
+    best_mse,
+    diagnostic_table,
+    linear_weights,
+    patterns,
+    simulate,
+)
 from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
 from tests.support.small import compose
@@ -89,22 +98,27 @@ def test_a_forecast_that_knows_the_rule_has_the_best_possible_error(kind: str) -
     assert (future**2).mean() == pytest.approx(1 + NOISE**2, rel=0.06)
 
 
-@pytest.mark.parametrize("kind", ["recall", "lag", "selective"])
-def test_a_linear_map_finds_next_to_nothing(kind: str) -> None:
-    setting = series(kind, windows=20_000)
+LITTLE = [("recall", {}), ("recall", {"distance": 4, "types": 4}), ("recall", {"distance": 8, "types": 4})]
+LITTLE += [("lag", {}), ("selective", {})]
+
+
+@pytest.mark.parametrize(("kind", "changes"), LITTLE)
+def test_a_linear_map_finds_little(kind: str, changes: dict[str, Any]) -> None:
+    setting = series(kind, windows=20_000, **changes)
     values = simulate(setting)
     past, future = values[:, :T], values[:, T:]
     weights = np.linalg.lstsq(past[:15_000], future[:15_000], rcond=None)[0]
     errors = ((past[15_000:] @ weights - future[15_000:]) ** 2).mean()
     simple = 1 + NOISE**2
-    assert (simple - errors) / (simple - best_mse(setting)) < {"recall": 0.2, "lag": 0.2, "selective": 0.3}[kind]
+    assert (simple - errors) / (simple - best_mse(setting)) < 0.4
 
 
-@pytest.mark.parametrize("distance", [2, 3, 7, 15])
-def test_the_answer_lies_at_the_distance(distance: int) -> None:
+@pytest.mark.parametrize("distance", [2, 3, 7, 8])
+def test_the_answer_lies_within_the_distances(distance: int) -> None:
     setting = series("recall", distance=distance, types=4)
     _, same = asked(setting, simulate(setting))
-    assert (same.argmax(1) + 1 == setting.units - distance).all()
+    distances = setting.units - same.argmax(1) - 1
+    assert set(distances) == set(range(distance, 2 * distance))
 
 
 def test_without_a_distance_the_answer_lies_anywhere() -> None:
@@ -117,6 +131,18 @@ def test_patterns_are_distinct_and_shared_by_all_seeds_of_training() -> None:
     setting = series("recall", types=7)
     assert len(np.unique(patterns(setting), axis=0)) == 7
     assert set(np.unique(patterns(setting))) == {-AMPLITUDE, AMPLITUDE}
+
+
+def test_patterns_may_be_longer_than_an_integer() -> None:
+    setting = series("recall", horizon=96, look_back=96 * 9, types=3)
+    assert patterns(setting).shape == (3, 96)
+    assert simulate(setting).shape == (4000, 96 * 10)
+
+
+def test_the_weights_of_the_linear_control_have_sum_and_norm_1() -> None:
+    weights = linear_weights(series("linear"))
+    np.testing.assert_allclose(weights.sum(0), 1)
+    np.testing.assert_allclose(np.linalg.norm(weights, axis=0), 1)
 
 
 def test_windows_depend_on_the_seed_alone() -> None:
@@ -132,10 +158,11 @@ def test_windows_depend_on_the_seed_alone() -> None:
         ("recall", {"types": 8}, "data.types=8: this look-back has room for 1 to 7"),
         ("recall", {"types": 8, "distance": 3, "look_back": 68}, "data.types=8: this look-back has room for 1 to 7"),
         ("recall", {"types": 17, "look_back": 400}, "data.types=17: 4 steps have only 16 patterns"),
-        ("recall", {"distance": 16}, "data.distance=16: must be 0, or from 2 to 15 with data.kind=recall"),
-        ("lag", {"distance": 3}, "data.distance=3: must be 0, or from 2 to 15 with data.kind=recall"),
-        ("lag", {"types": 16}, "data.types=16: this look-back has room for 1 to 15"),
-        ("selective", {"types": 33}, "data.types=33: this look-back has room for 1 to 32"),
+        ("recall", {"distance": 9}, "data.distance=9: must be 0, or from 2 to 8 with data.kind=recall"),
+        ("lag", {"distance": 3}, "data.distance=3: must be 0, or from 2 to 8 with data.kind=recall"),
+        ("lag", {"types": 16}, "data.types=16: this look-back has room for 2 to 15"),
+        ("lag", {"types": 1}, "data.types=1: this look-back has room for 2 to 15"),
+        ("selective", {"types": 9}, "data.types=9: this look-back has room for 2 to 8"),
         ("linear", {"types": 4}, "data.types=4: data.kind=linear has none: leave it null"),
     ],
 )
@@ -143,6 +170,16 @@ def test_an_impossible_series_is_refused(kind: str, changes: dict[str, Any], why
     with pytest.raises(InputError) as caught:
         simulate(series(kind, **changes))
     assert str(caught.value) == why
+
+
+def test_a_split_without_a_window_is_refused() -> None:
+    config = compose("context_length=64", "horizon=4", "data=diagnostic", "data.windows=3", "data.types=3")
+    settings = DataSettings.parse(config["data"])
+    with pytest.raises(InputError, match=r"^data.windows: too few for a validation split"):
+        ForecastData(
+            load_source(settings), settings.split, context_length=64, horizon=4, batch_size=8, evaluation_batch_size=8,
+            seed=1,
+        )  # fmt: skip
 
 
 def test_the_model_reads_whole_windows_only() -> None:

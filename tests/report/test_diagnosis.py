@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from forecast.report.content import make_content
-from forecast.report.diagnosis import answers, diagnose, diagnosis_table
+from forecast.report.diagnosis import diagnose, diagnosis_table, sentences
 from forecast.report.html import page, rows, text
 from forecast.report.probe_correlations import correlation_table, correlations
 from forecast.runs.read import read_runs
@@ -21,7 +21,7 @@ CONFIG = compose("experiment=diagnostic", "data.types=4", "training.precision=32
 
 def result_of(
     kind: str, mechanism: str, share: float, *, seed: int = 1, types: int = 4, rate: float = 0.001,
-    validation: float | None = None, speed: float = 100.0, look_back: int = 256,
+    validation: float | None = None, speed: float = 100.0, look_back: int = 256, data_seed: int = 0, steps: int = 1200,
 ) -> dict[str, Any]:  # fmt: skip
     """Return a result with this share of skill; of a control, this error above the best possible one."""
     control = kind in ("linear", "level")
@@ -30,6 +30,8 @@ def result_of(
     result = made.result_of(mechanism, look_back, seed, train=speed, memory=200.0 + speed)
     config = {**CONFIG, "attention": {"name": mechanism}, "cross_attention": {"name": mechanism}, "seed": seed}
     config["data"] = {**CONFIG["data"], "kind": kind, "types": None if control else types, "look_back": look_back}
+    config["data"]["seed"] = data_seed
+    config["training"] = {**CONFIG["training"], "max_steps": steps}
     config |= {"optimizer": {**CONFIG["optimizer"], "lr": rate}, "context_length": look_back}
     part = {"mse": mse, "simple_mse": simple, "share": None if control else share, "excess": mse / best - 1}
     diagnostic = {
@@ -91,24 +93,25 @@ def test_the_answer_names_the_mechanism_to_take_its_price_and_where_skill_is_los
         result_of("linear", "mean", 0.008),
     ]
     diagnosis = diagnose(read_runs([write(tmp_path, results)]).runs)
-    few, many, curve, control = answers(diagnosis)
+    few, many, curve, control = sentences(diagnosis)
     assert few == (
-        "`recall`, 4 types: share of the achievable skill `full` 0.99, `linear` 0.97 and `mean` 0.01; take `linear`, "
-        "at 5 ms and a peak of 400 MiB in training a window, 4 times as fast as `full`."
+        "`recall`, 4 types: share of the achievable skill `full` 0.99, `linear` 0.97 and `mean` 0.01; take `linear`: "
+        "5 ms a window and a peak of 400 MiB in training, 4 times as fast as `full`."
     )
-    assert "take `full`, at 20 ms" in many
+    assert many.endswith("take `full`: 20 ms a window and a peak of 250 MiB in training.")
     assert curve == (
-        "With 4 and 16 types, `recall` loses half of the achievable skill at none `full`; at 16 `linear`; at 4 `mean`."
+        "`recall`, with 4 and 16 types: the share of the achievable skill first falls below 0.5 at none of them "
+        "`full`; at 16 `linear`; at 4 `mean`."
     )
     assert control == (
-        "Control `linear`: the errors lie above the best possible one by `mean` 0.8 % and `full` 1.2 %. A simple "
-        "forecast is the best here, so that no mechanism can win."
+        "Control `linear`: the errors lie above the best possible one by `mean` 0.8 % and `full` 1.2 %; the better of "
+        "last value and ridge by 1000.0 %. Attention has nothing to find here."
     )
 
 
 def test_a_task_that_nobody_solves_recommends_nothing(tmp_path: Path) -> None:
     results = [result_of("lag", name, share) for name, share in (("full", 0.02), ("mean", -0.01))]
-    (sentence,) = answers(diagnose(read_runs([write(tmp_path, results)]).runs))
+    (sentence,) = sentences(diagnose(read_runs([write(tmp_path, results)]).runs))
     assert sentence == ("`lag`, 4 lags: no mechanism finds it (`full` 0.02 and `mean` -0.01 of the achievable skill).")
 
 
@@ -142,21 +145,52 @@ def test_the_report_has_the_chapter_its_pictures_and_a_row_per_cell(tmp_path: Pa
 
 
 def test_the_probe_is_compared_with_the_loss_of_skill(tmp_path: Path) -> None:
-    """The distance orders the runs as their loss does, the entropy the other way round."""
-    results = [result_of("recall", "full", 1.0)]
-    for number, (name, share) in enumerate([("linear", 0.9), ("taylor", 0.8), ("probsparse", 0.5), ("mean", 0.0)]):
-        for seed in (1, 2):
-            result = result_of("recall", name, share - 0.01 * seed, seed=seed)
-            rank = number + 0.1 * seed
-            layer = {"keys": 9, "distance": [rank, rank + 2], "entropy": [1 - rank / 10], "found": None}
-            result["probe"] = {"layers": {"encoder.0.self": layer, "decoder.0.self": {**layer, "keys": 1}}}
-            results.append(result)
+    """The distance orders the mechanisms as their loss does, the entropy the other way round; a NaN is left out."""
+    results = []
+    for number, (name, share) in enumerate([("full", 1.0), ("linear", 0.9), ("taylor", 0.8), ("mean", 0.0)]):
+        for types in (4, 8):
+            for seed in (1, 2):
+                result = result_of("recall", name, share - 0.01 * seed, seed=seed, types=types)
+                rank = number + 0.1 * seed
+                layer = {"keys": 9, "distance": [rank, rank + 2, None], "entropy": [1 - rank / 10], "found": None}
+                result["probe"] = {"layers": {"encoder.0.self": layer, "decoder.0.self": {**layer, "keys": 1}}}
+                results.append(result)
     diagnosis = diagnose(read_runs([write(tmp_path, results)]).runs)
-    found = {(each.measure, each.place): (round(each.rank, 6), each.count) for each in correlations(diagnosis)}
-    assert found == {("distance", "self"): (1.0, 8), ("entropy", "self"): (-1.0, 8)}
+    ranks = {(each.measure, each.place): [round(rank, 6) for rank in each.ranks] for each in correlations(diagnosis)}
+    assert ranks == {("distance", "self"): [1.0, 1.0], ("entropy", "self"): [-1.0, -1.0]}
     table = correlation_table(diagnosis)
     assert table is not None
-    assert table.cells[0] == ["distance from softmax attention", "self-attention", "+1.00", "below 0.001", "8"]
+    assert table.cells[0] == ["distance from softmax attention", "self-attention", "+1.00", "+1.00 to +1.00", "2", "2"]
+
+
+def test_a_longer_training_of_another_look_back_keeps_the_names_of_the_arms(tmp_path: Path) -> None:
+    results = [
+        result_of("recall", name, 0.5, look_back=look_back, steps=steps)
+        for name in ("full", "mean")
+        for look_back, steps in ((256, 1200), (512, 400))
+    ]
+    diagnosis = diagnose(read_runs([write(tmp_path, results)]).runs)
+    assert diagnosis.arms == ["full", "mean"]
+    assert (diagnosis.reference, diagnosis.control) == ("full", "mean")
+    ((size, tasks),) = diagnosis.curves()
+    assert (size, [task.look_back for task in tasks]) == ("look_back", [256, 512])
+
+
+def test_series_of_other_seeds_have_other_names_and_curves(tmp_path: Path) -> None:
+    results = [
+        result_of("recall", "full", 0.5, types=types, data_seed=data_seed) for types in (4, 15) for data_seed in (0, 1)
+    ]
+    diagnosis = diagnose(read_runs([write(tmp_path, results)]).runs)
+    assert len({diagnosis.name(task) for task in diagnosis.tasks}) == 4
+    assert [[task.types for task in tasks] for _, tasks in diagnosis.curves()] == [[4, 15], [4, 15]]
+
+
+def test_seeds_of_an_optimizer_without_a_learning_rate_are_one_choice(tmp_path: Path) -> None:
+    results = [result_of("recall", "full", 0.5, seed=seed, validation=seed / 10) for seed in (1, 2, 3)]
+    for result in results:
+        del result["config"]["optimizer"]["lr"]
+    (cell,) = diagnose(read_runs([write(tmp_path, results)]).runs).cells.values()
+    assert (len(cell.runs), cell.rate, cell.rates) == (3, None, (None,))
 
 
 def test_the_map_darkens_with_less_skill(tmp_path: Path) -> None:

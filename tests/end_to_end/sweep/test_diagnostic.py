@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from forecast.common.files import read_json
-from forecast.data.diagnostic import Diagnostic, best_mse
+from forecast.data.diagnostic import Diagnostic, best_mse, simulate
 from tests.support.sweeps import typed
 
 SMALL = [
@@ -31,7 +33,7 @@ def test_two_commands_fill_one_report(tmp_path: Path, without_report: Callable[[
     ended(tmp_path, "data.kind=recall,linear", "optimizer.lr=0.001", "attention=linear,mean")
     ended(tmp_path, "data.kind=recall", "data.types=3", "optimizer.lr=0.001", "attention=linear,mean")
     folder = tmp_path / "sweeps" / "diagnostic"
-    results = [read_json(path) for path in sorted(folder.glob("*/result.json"))]
+    results = [{**read_json(path), "folder": path.parent} for path in sorted(folder.glob("*/result.json"))]
     assert len(results) == 2 * 2 + 2
     for result in results:
         config, facts = result["config"], result["diagnostic"]
@@ -50,7 +52,10 @@ def test_two_commands_fill_one_report(tmp_path: Path, without_report: Callable[[
             assert test["share"] == pytest.approx((simple - test["mse"]) / (simple - facts["best_mse"]))
             assert test["share"] < 1
         assert rows["seasonal_naive"] is None
+        last = simulate(series)[-1]
+        written = pd.read_csv(result["folder"] / "input.csv")["value"]
+        np.testing.assert_allclose(written, last[:-8])  # the look-back of the last generated window
     without_report(folder)
     text = (folder / "report.md").read_text()
     assert "## Diagnostic series" in text
-    assert "With 3 and 8 types, `recall` loses half of the achievable skill" in text
+    assert "`recall`, with 3 and 8 types: the share of the achievable skill first falls below 0.5 at 3 `linear`" in text

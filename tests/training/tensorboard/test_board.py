@@ -112,6 +112,24 @@ def test_the_runs_of_a_folder_form_one_table(tmp_path: Path, drawn: None) -> Non
     )
 
 
+def test_the_result_has_the_curve_of_the_validations(tiny_run: TinyRun) -> None:
+    rows = tiny_run.result["validations"]
+    points = curve(tiny_run.path, "val/mse")
+    assert [row["step"] - 1 for row in rows] == list(points)
+    assert [row["mse"] for row in rows] == pytest.approx(list(points.values()), rel=1e-6)
+    assert rows[-1]["step"] == tiny_run.result["model"]["steps"]
+    seconds = [row["seconds"] for row in rows]
+    assert 0 <= seconds[0] < seconds[-1] < tiny_run.result["speed"]["fit_seconds"]
+    assert seconds == sorted(seconds)
+
+
+def test_the_curve_begins_with_the_scored_start(tmp_path: Path) -> None:
+    _, result = train(quick(tmp_path, "training.max_steps=2"))
+    start = result["validations"][0]
+    assert (start["step"], start["seconds"]) == (0, 0.0)
+    assert start["mse"] == pytest.approx(result["linear_path"]["validation"]["scaled"]["mse"], rel=0.2)
+
+
 def test_the_summary_has_command_data_and_scores(tiny_run: TinyRun) -> None:
     (entry,) = events(tiny_run.path).Tensors("1_summary")
     text = entry.tensor_proto.string_val[0].decode()
