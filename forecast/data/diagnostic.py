@@ -219,7 +219,8 @@ def linear_weights(setting: Diagnostic) -> np.ndarray:
     """
     weights = np.random.default_rng([setting.seed, 1]).standard_normal((setting.look_back, setting.horizon))
     weights -= weights.mean(0)
-    return weights * np.sqrt(1 - 1 / setting.look_back) / np.linalg.norm(weights, axis=0) + 1 / setting.look_back
+    weights *= np.sqrt(1 - 1 / setting.look_back) / np.linalg.norm(weights, axis=0)
+    return weights + 1 / setting.look_back
 
 
 def _level(setting: Diagnostic, random: np.random.Generator) -> np.ndarray:
