@@ -1,10 +1,10 @@
-"""Diagnostic series: generated windows whose best possible error is known, each for one thing that attention may do.
+"""Diagnostic series: generated windows with one structure each, and with a known best possible error.
 
 After the recall tasks of Arora et al., "Zoology", 2023, arXiv:2312.04927, and selective copying of Gu and Dao, "Mamba",
 2023, arXiv:2312.00752, made into series. docs/explanation/diagnostic-series.md states the equations.
 
-A window has a look-back of whole *units*, stretches of `horizon` steps, and a horizon of one unit. What is to be
-forecast has mean 0 and variance 1, so that the error of the forecast 0 is 1 plus the variance of the noise.
+A window has a look-back of whole *units*, stretches of `horizon` steps, and a horizon of one unit. The future without
+its noise has mean 0 and variance 1, so that the MSE of the forecast 0 is 1 plus the variance of the noise.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ class Diagnostic:
     distance
         In *recall*, the answer begins n to 2 n - 1 units before the origin, n the distance; 0: anywhere.
     noise
-        Standard deviation of the noise; that of what is to be forecast is 1.
+        Standard deviation of the noise; that of the future without it is 1.
     seed
         Seed of the windows, and of the patterns and weights that all windows share.
     """

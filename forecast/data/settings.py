@@ -46,7 +46,7 @@ class DataSettings:
     rows: int = option("Length of the simulation.", unit="rows", default=0, least=1, only=SYNTHETIC)
     seed: int = option("Seed of the simulation.", default=0, least=0, most=LARGEST_SEED, only=(SYNTHETIC, DIAGNOSTIC))
     kind: str = option(
-        "What a model must find in the look-back: recall, lag, selective; or a control: linear, level.",
+        "Structure of the series: recall, lag or selective; or a control: linear or level.",
         default="recall",
         choices=tuple(KINDS),
         only=DIAGNOSTIC,
@@ -68,7 +68,7 @@ class DataSettings:
         only=DIAGNOSTIC,
     )
     noise: float = option(
-        "Standard deviation of the noise; that of what is to be forecast is 1.", default=0.2, above=0, only=DIAGNOSTIC
+        "Standard deviation of the noise; that of the future without it is 1.", default=0.2, above=0, only=DIAGNOSTIC
     )
     time_column: str | None = option("Column of the dates; null: the only column that holds dates.")
     time_columns: list[Any] | None = option(
