@@ -52,8 +52,10 @@ class DataSettings:
         only=DIAGNOSTIC,
     )
     windows: int = option("Number of generated windows.", unit="windows", default=6000, least=3, only=DIAGNOSTIC)
-    look_back: int = option("Steps of a generated window before its origin.", default=1, least=1, only=DIAGNOSTIC)
-    horizon: int = option("Steps of a generated window after its origin.", default=1, least=1, only=DIAGNOSTIC)
+    window_look_back: int = option(
+        "Steps of a generated window before its origin.", default=1, least=1, only=DIAGNOSTIC
+    )
+    window_horizon: int = option("Steps of a generated window after its origin.", default=1, least=1, only=DIAGNOSTIC)
     types: int | None = option(
         "Number of patterns (recall), of lags (lag) or of marked steps (selective); null: 8, or none of a control.",
         default=None,
@@ -134,7 +136,7 @@ class DataSettings:
     @property
     def diagnostic(self) -> Diagnostic:
         """The diagnostic series, of `source: diagnostic`."""
-        sizes = {"look_back": self.look_back, "horizon": self.horizon, "windows": self.windows}
+        sizes = {"look_back": self.window_look_back, "horizon": self.window_horizon, "windows": self.windows}
         return Diagnostic(
             kind=self.kind, types=self.types, distance=self.distance, noise=self.noise, seed=self.seed, **sizes
         )

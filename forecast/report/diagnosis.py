@@ -221,7 +221,7 @@ def _all_but(task: Task, size: str) -> tuple[Any, ...]:
     """Return all facts of a task but one size; the number of windows may follow the look-back."""
     other = json.loads(task.other)
     if size == "look_back":
-        other = {key: value for key, value in other.items() if key not in ("look_back", "windows")}
+        other = {key: value for key, value in other.items() if key not in ("window_look_back", "windows")}
     return (*(value for name, value in vars(task).items() if name not in (size, "other")), json.dumps(other))
 
 

@@ -274,7 +274,7 @@ def _check_diagnostic(data: DataSettings, root: Mapping[str, Any]) -> None:
     """Refuse generated windows of other sizes than those of the model, since a forecast would begin elsewhere."""
     if data.source != DIAGNOSTIC:
         return
-    for key, wanted in (("look_back", "context_length"), ("horizon", "horizon")):
+    for key, wanted in (("window_look_back", "context_length"), ("window_horizon", "horizon")):
         if (value := getattr(data, key)) != root[wanted]:
             raise InputError(f"data.{key}={value}: follows {wanted}, here {root[wanted]}: leave it out")
 

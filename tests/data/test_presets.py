@@ -25,12 +25,14 @@ ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "data"
 PRESETS = [path.stem for path in choice_files("data")]
 EXPERIMENTS = [None, *(path.stem for path in choice_files("experiment"))]
-PUBLIC = [name for name in PRESETS if name not in ("csv", "synthetic")]
+GENERATED = ("synthetic", "diagnostic")
+PUBLIC = [name for name in PRESETS if name not in ("csv", *GENERATED)]
 EVERY = {"name", "source", "time_column", "targets", "past_covariates", "frequency", "split"}
 EVERY |= {"calendar", "duplicates", "missing", "known_covariates", "static_covariates", "categorical"}
 EVERY |= {"perfect_foresight", "holidays", "holidays_before", "holidays_after"}
 FILE = {"path", "file_name", "url", "sha256", "about", "missing_values", "time_columns", "date_format", "last_rows"}
-ONLY = {"synthetic": {"rows", "seed"}, "file": FILE}
+WINDOWS = {"kind", "windows", "window_look_back", "window_horizon", "types", "distance", "noise", "seed"}
+ONLY = {"synthetic": {"rows", "seed"}, "diagnostic": WINDOWS, "file": FILE}
 
 
 @pytest.fixture
@@ -68,9 +70,11 @@ PAIRS = [
 @pytest.mark.parametrize(("name", "experiment"), PAIRS)
 def test_a_preset_composes_with_every_experiment_to_its_own_options(name: str, experiment: str | None) -> None:
     words = [f"data={name}", *(["data.path=my.csv"] if name == "csv" else [])]
-    data = compose(*words, *([] if experiment is None else [f"experiment={experiment}"]))["data"]
-    own = OmegaConf.to_container(load_choice(ROOT / "conf" / "data" / f"{name}.yaml"))
+    config = compose(*words, *([] if experiment is None else [f"experiment={experiment}"]))
+    data, own = config["data"], OmegaConf.to_container(load_choice(ROOT / "conf" / "data" / f"{name}.yaml"))
     assert isinstance(own, dict)
+    if name == "diagnostic":
+        own |= {"window_look_back": config["context_length"], "window_horizon": config["horizon"]}
     changes = {} if experiment is None else OmegaConf.load(ROOT / "conf" / "experiment" / f"{experiment}.yaml")
     assert data == {**own, **({"path": "my.csv"} if name == "csv" else {}), **changes.get("data", {})}
 
@@ -143,7 +147,7 @@ def test_a_preset_passes_the_check_of_its_group_and_refuses_flaws_by_default(nam
     DataSettings.parse(preset)
     if name not in ("pjme", "weather"):
         assert (preset["duplicates"], preset["missing"]) == ("error", "error")
-    if name not in ("synthetic", "weather"):
+    if name not in (*GENERATED, "weather"):
         assert preset["missing_values"] == []
 
 

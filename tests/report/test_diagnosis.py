@@ -29,7 +29,8 @@ def result_of(
     mse = best * (1 + share) if control else simple - share * (simple - best)
     result = made.result_of(mechanism, look_back, seed, train=speed, memory=200.0 + speed)
     config = {**CONFIG, "attention": {"name": mechanism}, "cross_attention": {"name": mechanism}, "seed": seed}
-    config["data"] = {**CONFIG["data"], "kind": kind, "types": None if control else types, "look_back": look_back}
+    config["data"] = {**CONFIG["data"], "kind": kind, "types": None if control else types}
+    config["data"]["window_look_back"] = look_back
     config["data"]["seed"] = data_seed
     config["training"] = {**CONFIG["training"], "max_steps": steps}
     config |= {"optimizer": {**CONFIG["optimizer"], "lr": rate}, "context_length": look_back}

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from forecast.common.files import read_json
-from forecast.data.diagnostic import Diagnostic, best_mse, simulate
+from forecast.data.diagnostic import best_mse, simulate
+from forecast.data.settings import DataSettings
 from tests.support.sweeps import typed
 
 SMALL = [
@@ -39,7 +40,7 @@ def test_two_commands_fill_one_report(tmp_path: Path, without_report: Callable[[
         config, facts = result["config"], result["diagnostic"]
         assert config["cross_attention"] == config["attention"]
         data = config["data"]
-        series = Diagnostic(**{key: data[key] for key in Diagnostic.__dataclass_fields__})
+        series = DataSettings.parse(data).diagnostic
         assert facts["best_mse"] == best_mse(series)
         test, rows = facts["test"], result["baselines"]
         assert test["mse"] == result["test"]["original"]["mse"]
