@@ -14,7 +14,6 @@ from forecast.predict.exported import open_bytes
 from tests.export.made import ARGUMENTS, description, largest_error, make_model, windows
 from tests.support.examples import FULL
 
-PRESETS = ["patch_informer", "informer"]
 VARIANTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({**ARGUMENTS["probsparse"], "sampling": "per_query", "measure": "published", "factor": 1}, {}),
     ({**FULL, "implementation": "explicit"}, {}),
@@ -44,7 +43,7 @@ def mechanisms(names: Iterable[str]) -> list[Any]:
 
 
 @pytest.mark.parametrize("suffix", formats())
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", ["informer", pytest.param("patch_informer", marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("name", mechanisms(ARGUMENTS))
 def test_every_mechanism_is_exported_for_any_number_of_windows(name: str, preset: str, suffix: str) -> None:
     if suffix == ".onnx":

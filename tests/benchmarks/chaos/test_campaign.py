@@ -12,7 +12,7 @@ import pytest
 from benchmarks.chaos.campaign import FULL, Row, planned, program, table
 from tests.support.small import ROOT
 
-SHORT = "interruption=2,corruption=1,artefact=1,table=1,disk=1,not_finite=1"
+SHORT = "interruption=2,corruption=1,artefact=1,table=1,disk=1"
 
 
 def chaos(*words: str, timeout: float = 600) -> subprocess.CompletedProcess[str]:

@@ -20,6 +20,7 @@ SMALL = [
         "training.precision=32-true",
         "~callbacks.figures",
         "seed=1",
+        "sweep.isolate=false",
     ),
 ]
 

@@ -136,6 +136,7 @@ def test_a_damaged_file_is_an_error_of_one_line(
         load(copy)
 
 
+@pytest.mark.exhaustive
 def test_other_runs_in_the_folder_are_no_members(tmp_path: Path) -> None:
     words = ["sweep.name=same", "training.max_steps=2"]
     assert command(tmp_path, "attention=linear,mean", *words).code == 0

@@ -19,7 +19,7 @@ from tests.support.sweeps import command, read, typed
 # --- position and composition of overrides
 
 
-@pytest.mark.parametrize("name", ["named", None])
+@pytest.mark.parametrize("name", ["named", pytest.param(None, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize(
     "words",
     [

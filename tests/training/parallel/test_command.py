@@ -158,6 +158,7 @@ def test_a_signal_stops_all_processes_at_one_step_and_one_process_can_resume(tmp
     assert json.loads((folder / RESULT).read_text())["model"]["steps"] == step + 3
 
 
+@pytest.mark.exhaustive
 def test_a_killed_worker_ends_the_run_with_one_line(tmp_path: Path) -> None:
     with running(tmp_path) as process:
         (other,) = children_of(process.pid)
