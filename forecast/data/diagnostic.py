@@ -24,6 +24,7 @@ IN_UNITS = ("recall", "lag")
 """Kinds whose look-back is divided into units."""
 
 DEFAULT_TYPES = 8
+"""Types of a kind that has some, if none are given."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from scipy import stats  # type: ignore[import-untyped]
 from forecast.common.tables import Table
 from forecast.common.text import NONE, counted
 from forecast.report.phrases import listed, rounded
-from forecast.report.sections import CONTROL, REFERENCE, conditions_of
+from forecast.report.sections import CONTROL, REFERENCE, conditions_of, in_order, plainest
 from forecast.runs.labels import arm_labels, unique_labels
 from forecast.runs.read import FinishedRun
 
@@ -32,8 +32,8 @@ SPEED, MEMORY = "speed.train_windows_per_s", "speed.peak_memory_mib"
 SIZES = {"types": "types", "distance": "units of distance", "look_back": "steps of look-back"}
 """Sizes of a task that a curve may have across, and their units."""
 
-OF_A_TASK = ("kind", "noise", *SIZES)
-"""Options of `data` that a task shows; `other` has all that remain."""
+SHOWN = ("kind", "noise", "types", "distance", "window_look_back")
+"""Options of `data` that a task has by name."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Task:
         """Return the task of a run."""
         facts, config = run.result["diagnostic"], run.config
         stride = run.result["data"].get("evaluation_stride", 1)
-        other = {key: value for key, value in config["data"].items() if key not in OF_A_TASK}
+        other = {key: value for key, value in config["data"].items() if key not in SHOWN}
         return cls(
             kind=facts["kind"],
             is_control=facts["is_control"],
@@ -147,7 +147,7 @@ class Diagnosis:
 
     cells: dict[tuple[Task, str], Cell]
 
-    @property
+    @cached_property
     def tasks(self) -> list[Task]:
         """The tasks, those with something to find first."""
         return sorted({task for task, _ in self.cells}, key=lambda task: task.order)
@@ -163,14 +163,13 @@ class Diagnosis:
         return self._arm_of(CONTROL)
 
     def _arm_of(self, mechanism: str) -> str | None:
-        arms = {arm for (_, arm), cell in self.cells.items() if cell.runs[0].config["attention"]["name"] == mechanism}
-        return min(arms, key=lambda arm: (arm.count(","), arm), default=None)
+        cells = self.cells.values()
+        return plainest(cell.arm for cell in cells if cell.runs[0].config["attention"]["name"] == mechanism)
 
-    @property
+    @cached_property
     def arms(self) -> list[str]:
         """The arms."""
-        arms = dict.fromkeys(arm for _, arm in self.cells)
-        return sorted(arms, key=lambda arm: (arm == self.control, arm != self.reference))
+        return in_order((arm for _, arm in self.cells), self.reference, self.control)
 
     def at(self, task: Task, arm: str) -> Cell | None:
         """Return the cell of an arm on a task."""
@@ -221,7 +220,7 @@ def _all_but(task: Task, size: str) -> tuple[Any, ...]:
     """Return all facts of a task but one size; the number of windows may follow the look-back."""
     other = json.loads(task.other)
     if size == "look_back":
-        other = {key: value for key, value in other.items() if key not in ("window_look_back", "windows")}
+        del other["windows"]
     return (*(value for name, value in vars(task).items() if name not in (size, "other")), json.dumps(other))
 
 
@@ -314,8 +313,7 @@ def _along(diagnosis: Diagnosis, size: str, tasks: Sequence[Task]) -> str | None
         return None
     places: dict[str, list[str]] = {}
     for arm in arms:
-        cells = [cell for task in tasks if (cell := diagnosis.at(task, arm)) is not None]
-        below = next((cell.task for cell in cells if cell.mean < HALF), None)
+        below = next((task for task in tasks if diagnosis.cells[task, arm].mean < HALF), None)
         where = "at none of them" if below is None else f"at {getattr(below, size):,}"
         places.setdefault(where, []).append(f"`{arm}`")
     others = diagnosis.sizes(tasks[0], size)
@@ -359,16 +357,15 @@ def diagnosis_table(diagnosis: Diagnosis) -> Table:
 def _row(diagnosis: Diagnosis, cell: Cell) -> list[str]:
     test = [run.result["diagnostic"]["test"] for run in cell.runs]
     low, high = cell.mean - cell.half, cell.mean + cell.half
-    percent = cell.task.is_control
+    if cell.task.is_control:
+        score, interval = f"{100 * cell.mean:+.1f} % error", f"{100 * low:+.1f} to {100 * high:+.1f} %"
+    else:
+        score, interval = f"{cell.mean:.3f}", f"{low:.3f} to {high:.3f}"
     return [
         diagnosis.name(cell.task),
         cell.arm,
-        f"{100 * cell.mean:+.1f} % error" if percent else f"{cell.mean:.3f}",
-        NONE
-        if math.isnan(low)
-        else f"{100 * low:+.1f} to {100 * high:+.1f} %"
-        if percent
-        else f"{low:.3f} to {high:.3f}",
+        score,
+        NONE if math.isnan(cell.half) else interval,
         f"{np.mean([scores['mse'] for scores in test]):.4f}",
         f"{np.mean([scores['simple_mse'] for scores in test]):.4f}",
         f"{cell.runs[0].number('diagnostic.best_mse'):.4f}",

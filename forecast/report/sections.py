@@ -6,7 +6,7 @@ options that distinguish it, without its look-back. Its *conditions* are the dev
 costs under different conditions are not compared.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,8 +108,7 @@ class Section:
     @property
     def arms(self) -> list[str]:
         """The arms, the reference first and the control last."""
-        arms = dict.fromkeys(setting.arm for setting in self.settings)
-        return sorted(arms, key=lambda arm: (arm == self.control, arm != self.reference))
+        return in_order((setting.arm for setting in self.settings), self.reference, self.control)
 
     @property
     def look_backs(self) -> list[int]:
@@ -145,8 +144,17 @@ class Section:
         return min((one for one in self.settings if (one.mechanism, one.look_back) == key), key=distance, default=None)
 
     def _arm_of(self, mechanism: str) -> str | None:
-        arms = {setting.arm for setting in self.settings if setting.mechanism == mechanism}
-        return min(arms, key=lambda arm: (arm.count(","), arm), default=None)
+        return plainest(setting.arm for setting in self.settings if setting.mechanism == mechanism)
+
+
+def plainest(arms: Iterable[str]) -> str | None:
+    """Return the arm with the fewest other options, None if there is none."""
+    return min(arms, key=lambda arm: (arm.count(","), arm), default=None)
+
+
+def in_order(arms: Iterable[str], reference: str | None, control: str | None) -> list[str]:
+    """Return each arm once, the reference first and the control last."""
+    return sorted(dict.fromkeys(arms), key=lambda arm: (arm == control, arm != reference))
 
 
 def sections_of(runs: Sequence[FinishedRun]) -> list[Section]:
