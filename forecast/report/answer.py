@@ -23,15 +23,13 @@ from forecast.report.costs import (
     INFERENCE,
     MEMORY,
     TRAINING,
-    Cost,
     busy_words,
-    cheaper_range,
     clearly_cheaper,
     crossing_of,
-    rounds_cheaper,
     times_cheaper,
     verdict,
 )
+from forecast.report.leaving import at_each_look_back, main_pair, pairs_of, timed_pairs, times_words
 from forecast.report.phrases import (
     interval_words,
     listed,
@@ -65,7 +63,7 @@ def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Ans
 
     `left_out` is the number of folders that the report leaves out.
     """
-    chosen = _main_pair(comparisons)
+    chosen = main_pair(comparisons)
     beaten, lowest, short = (
         list(_beaten(section, comparisons)),
         list(_lowest(section, comparisons)),
@@ -76,18 +74,20 @@ def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Ans
     limits = [*_linear_paths(section), *_left_out(left_out), *busy_words(section)]
     control = _control_pair(section, comparisons)
     findings = [*([] if control is None else [_control(control)]), *_indistinguishable(section, comparisons)]
+    each = list(at_each_look_back(comparisons))
     room = MOST - len(decision) - len(news) - len(short)
     limits, less = limits[: max(0, room)], limits[max(0, room) :]
     room = max(0, room - len(limits))
     findings, other = findings[:room], findings[room:]
     details = [
+        *each,
         *less,
         *other,
         *_budget(section),
         *(lowest if beaten else []),
         *([] if chosen is None else _other_costs(chosen)),
         *_look_backs(section, comparisons),
-        *_other_controls(section, comparisons, control),
+        *([] if each and section.control else _other_controls(section, comparisons, control)),
         *_names(section, comparisons),
     ]
     sentences = [*decision, *short, *news] if decision else [*news, *short]
@@ -122,20 +122,6 @@ def _beaten(section: Section, comparisons: Comparisons) -> Iterator[str]:
         )
 
 
-def _main_pair(comparisons: Comparisons) -> Comparison | None:
-    """Return the comparison of the headline, at the longest look-back with training times; None without times.
-
-    Among clearly faster mechanisms, it is the fastest that has no larger error, else the fastest. If none is clearly
-    faster, it is the fastest.
-    """
-    pairs = timed_pairs(comparisons)
-    longest = max((pair.setting.look_back for pair in pairs), default=None)
-    pairs = [pair for pair in pairs if pair.setting.look_back == longest]
-    if faster := [pair for pair in pairs if clearly_cheaper(TRAINING, pair.setting, pair.against)]:
-        return min(faster, key=lambda pair: (pair.verdict == WORSE, pair.verdict == NOT_TESTED, -_times_faster(pair)))
-    return max(pairs, key=_times_faster, default=None)
-
-
 def _headline(section: Section, comparisons: Comparisons, chosen: Comparison | None) -> Iterator[str]:
     """Yield the main result: first the training time, then the error; no error if neither forecast uses attention."""
     if chosen is None:
@@ -144,11 +130,11 @@ def _headline(section: Section, comparisons: Comparisons, chosen: Comparison | N
     where = f"At look-back {chosen.setting.look_back:,},"
     own, against = f"`{chosen.setting.arm}`", f"`{chosen.against.arm}`"
     if clearly_cheaper(TRAINING, chosen.setting, chosen.against):
-        times, ends = _times(TRAINING, chosen.setting, chosen.against)
+        times, ends = times_words(TRAINING, chosen.setting, chosen.against)
         yield f"{where} {own} trains {times} times faster than {against}{ends}."
     else:
         yield f"{where} no mechanism trains clearly faster than {against}."
-        times, ends = _times(TRAINING, chosen.against, chosen.setting)
+        times, ends = times_words(TRAINING, chosen.against, chosen.setting)
         yield f"The fastest of the others, {own}, takes {times} times as long{ends}."
     if chosen.why != ONE_FORECAST:
         yield _sentence(_after(chosen) + quality_words(chosen))
@@ -156,16 +142,6 @@ def _headline(section: Section, comparisons: Comparisons, chosen: Comparison | N
 
 def _sentence(clause: str) -> str:
     return f"{clause[0].upper()}{clause[1:]}."
-
-
-def timed_pairs(comparisons: Comparisons) -> list[Comparison]:
-    """Return the comparisons with the reference that have training times, without the control."""
-    return [pair for pair in pairs_of(comparisons) if times_cheaper(TRAINING, pair.setting, pair.against) is not None]
-
-
-def pairs_of(comparisons: Comparisons) -> list[Comparison]:
-    """Return the comparisons of mechanisms with the reference, without the control."""
-    return [pair for pair in comparisons.reference.values() if pair.setting.mechanism not in (REFERENCE, CONTROL)]
 
 
 def _without_times(section: Section, comparisons: Comparisons) -> Iterator[str]:
@@ -191,35 +167,21 @@ def _without_times(section: Section, comparisons: Comparisons) -> Iterator[str]:
     yield (f"No training time can be compared with `{section.reference}`: devices, batches or other conditions differ.")
 
 
-def _times_faster(pair: Comparison) -> float:
-    return times_cheaper(TRAINING, pair.setting, pair.against) or float("nan")
-
-
-def _times(cost: Cost, setting: Setting, against: Setting) -> tuple[str, str]:
-    """Return the cost ratio of `against` to `setting`, and its range over rounds or seeds in brackets, "" without."""
-    ratio, ends = times_cheaper(cost, setting, against), cheaper_range(cost, setting, against)
-    assert ratio is not None
-    if ends is None:
-        return rounded(ratio), ""
-    rounds = len(rounds_cheaper(cost, setting, against))
-    return rounded(ratio), f" ({from_to(ends, rounded)} over {f'{rounds} rounds' if rounds else 'the seeds'})"
-
-
 def _other_costs(pair: Comparison) -> Iterator[str]:
     """Yield how inference time and peak memory compare, if measured."""
     setting, against = pair.setting, pair.against
     where = f"At look-back {setting.look_back:,}, `{setting.arm}`"
     if times_cheaper(INFERENCE, setting, against) is not None:
         if clearly_cheaper(INFERENCE, setting, against):
-            times, ends = _times(INFERENCE, setting, against)
+            times, ends = times_words(INFERENCE, setting, against)
             yield f"{where} forecasts {times} times faster than `{against.arm}`{ends}."
         elif clearly_cheaper(INFERENCE, against, setting):
-            times, ends = _times(INFERENCE, against, setting)
+            times, ends = times_words(INFERENCE, against, setting)
             yield f"{where} forecasts {times} times slower than `{against.arm}`{ends}."
         else:
             yield f"{where} forecasts about as fast as `{against.arm}`."
     if times_cheaper(MEMORY, setting, against) is not None:
-        times, ends = _times(MEMORY, against, setting)
+        times, ends = times_words(MEMORY, against, setting)
         yield f"{where} takes {times} times the peak memory of `{against.arm}`{ends}."
 
 
