@@ -93,13 +93,15 @@ def test_the_study_varies_only_attention_and_look_back(fake: Any, tmp_path: Path
     called = fake(lambda config: configs.append(config) or 0.5)
     study = ["-m", "experiment=tradeoff", "data=etth1", f"output_dir={tmp_path}", "sweep.isolate=false"]
     assert typed(*study).code == 0
-    assert len(called) == len(set(called)) == 15
-    assert called[0] == "attention-full_context_length-96_seed-1"
+    assert len(called) == len(set(called)) == 10
+    assert called[0] == "attention-full_context_length-720_seed-1"
     assert called[-1] == "attention-mean_context_length-2880_seed-1"
     same = [{**config, "attention": None, "context_length": None} for config in configs]
     assert all(config == same[0] for config in same)
     assert {config["attention"]["name"] for config in configs} > {"full", "probsparse", "linear", "mean"}
     longest = max(config["context_length"] for config in configs)
+    assert {config["model"]["patch_length"] for config in configs} == {4}
+    assert all(config["model"]["linear_path"] for config in configs)
     assert {config["training"]["first_origin"] for config in configs} == {longest} == {2880}
 
 
