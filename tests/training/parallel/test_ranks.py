@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,14 +19,14 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated"),
 ]
 
-NAMES = ("gaps", "unused", "informer", "hidden", "compiled", "adam")
+STEPS = ("gaps", "unused", "informer", "hidden")
+"""Cases of a single step."""
 
 
-@pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+def outcomes_of(folder: Path, *names: str) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
     """Return the outcomes of one process and of two by case."""
-    folder = tmp_path_factory.mktemp("ranks")
-    configs = cases(folder)
+    made = cases(folder)
+    configs = {name: made[name] for name in names}
     path = folder / "cases.json"
     path.write_text(json.dumps(configs))
     command = [sys.executable, "-W", "ignore", "-m", "tests.training.parallel.ranks"]
@@ -36,12 +37,26 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[s
     ]
     one = {name: run(config, folder / "one" / name, ALONE) for name, config in configs.items()}
     assert [process.wait(300) for process in two] == [0, 0]
-    return {name: (one[name], torch.load(folder / f"{name}.pt", weights_only=True)) for name in NAMES}
+    return {name: (one[name], torch.load(folder / f"{name}.pt", weights_only=True)) for name in names}
 
 
-@pytest.mark.parametrize("name", NAMES[:5])
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+    """Return the outcomes of the cases that are not compiled."""
+    return outcomes_of(tmp_path_factory.mktemp("ranks"), *STEPS, "adam")
+
+
+@pytest.mark.parametrize("name", STEPS)
 def test_two_processes_take_the_same_step_as_one(name: str, outcomes: Any) -> None:
-    one, two = outcomes[name]
+    assert_same_step(*outcomes[name])
+
+
+@pytest.mark.exhaustive
+def test_two_processes_take_the_same_compiled_step_as_one(tmp_path: Path) -> None:
+    assert_same_step(*outcomes_of(tmp_path, "compiled")["compiled"])
+
+
+def assert_same_step(one: dict[str, Any], two: dict[str, Any]) -> None:
     moved = []
     for key, start in one["start"].items():
         torch.testing.assert_close(two["end"][key], one["end"][key], rtol=0, atol=1e-5, msg=key)
