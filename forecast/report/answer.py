@@ -29,7 +29,15 @@ from forecast.report.costs import (
     times_cheaper,
     verdict,
 )
-from forecast.report.leaving import at_each_look_back, main_pair, pairs_of, timed_pairs, times_words
+from forecast.report.leaving import (
+    at_each_look_back,
+    look_backs_of,
+    main_pair,
+    pairs_of,
+    tested_controls,
+    timed_pairs,
+    times_words,
+)
 from forecast.report.phrases import (
     interval_words,
     listed,
@@ -74,20 +82,19 @@ def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Ans
     limits = [*_linear_paths(section), *_left_out(left_out), *busy_words(section)]
     control = _control_pair(section, comparisons)
     findings = [*([] if control is None else [_control(control)]), *_indistinguishable(section, comparisons)]
-    each = list(at_each_look_back(comparisons))
     room = MOST - len(decision) - len(news) - len(short)
     limits, less = limits[: max(0, room)], limits[max(0, room) :]
     room = max(0, room - len(limits))
     findings, other = findings[:room], findings[room:]
     details = [
-        *each,
+        *at_each_look_back(comparisons),
         *less,
         *other,
         *_budget(section),
         *(lowest if beaten else []),
         *([] if chosen is None else _other_costs(chosen)),
         *_look_backs(section, comparisons),
-        *([] if each and section.control else _other_controls(section, comparisons, control)),
+        *_other_controls(section, comparisons, control),
         *_names(section, comparisons),
     ]
     sentences = [*decision, *short, *news] if decision else [*news, *short]
@@ -297,11 +304,17 @@ def _more_or_less(pair: Comparison) -> str:
 
 
 def _other_controls(section: Section, comparisons: Comparisons, shown: Comparison | None) -> Iterator[str]:
-    """Yield the other comparisons with the control."""
+    """Yield the other comparisons with the control, without those that the sentences on each look-back have."""
     if section.control is None:
         yield f"There is no control: add attention={CONTROL} to see whether self-attention helps."
         return
-    pairs = [pair for pair in _with_control(section, comparisons) if pair is not shown]
+    told = {
+        (pair.against.key, pair.setting.key)
+        for look_back in look_backs_of(comparisons)
+        for pair in tested_controls(comparisons, look_back)
+    }
+    others = [pair for pair in _with_control(section, comparisons) if pair is not shown]
+    pairs = [pair for pair in others if (pair.setting.key, pair.against.key) not in told]
     alike: dict[tuple[str, str], list[str]] = {}
     for pair in pairs:
         if pair.verdict == NOT_SHOWN:

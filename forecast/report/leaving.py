@@ -1,4 +1,4 @@
-"""The savings and the cost of leaving full attention at each look-back, and the worth of attention there."""
+"""What leaving full attention saves and costs at each look-back, and the error of the controls there."""
 
 from collections.abc import Iterator
 
@@ -47,14 +47,27 @@ def times_words(cost: Cost, setting: Setting, against: Setting) -> tuple[str, st
     return rounded(ratio), f" ({from_to(ends, rounded)} over {f'{rounds} rounds' if rounds else 'the seeds'})"
 
 
-def at_each_look_back(comparisons: Comparisons) -> Iterator[str]:
-    """Yield what leaving the reference saves and costs, and what attention is worth, at each of several look-backs."""
+def look_backs_of(comparisons: Comparisons) -> list[int]:
+    """Return the look-backs with a comparison with the reference, if there are several; else none."""
     look_backs = sorted({pair.setting.look_back for pair in comparisons.reference.values()})
-    if len(look_backs) < 2:
-        return
-    for look_back in look_backs:
+    return look_backs if len(look_backs) > 1 else []
+
+
+def tested_controls(comparisons: Comparisons, look_back: int) -> list[Comparison]:
+    """Return the tested comparisons of the controls with the reference at a look-back."""
+    pairs = comparisons.reference.values()
+    at = [pair for pair in pairs if (pair.setting.mechanism, pair.setting.look_back) == (CONTROL, look_back)]
+    return [pair for pair in at if pair.verdict != NOT_TESTED]
+
+
+def at_each_look_back(comparisons: Comparisons) -> Iterator[str]:
+    """Yield for each look-back what leaving the reference saves and costs, and the error of each control."""
+    for look_back in look_backs_of(comparisons):
         yield from _saved(comparisons, look_back)
-        yield from _worth(comparisons, look_back)
+        if pairs := tested_controls(comparisons, look_back):
+            found = [f"`{pair.setting.arm}` {_difference(pair)}" for pair in pairs]
+            name = "the control" if len(pairs) == 1 else "the controls"
+            yield f"At look-back {look_back:,}, {name} against `{pairs[0].against.arm}`: {listed(found)}."
 
 
 def _saved(comparisons: Comparisons, look_back: int) -> Iterator[str]:
@@ -69,20 +82,8 @@ def _saved(comparisons: Comparisons, look_back: int) -> Iterator[str]:
         yield f"{where} `{own.arm}` trains {times} times faster than `{against.arm}`{ends} with {_difference(pair)}."
     else:
         times, _ = times_words(TRAINING, against, own)
-        takes = f"`{own.arm}` takes {times} times as long"
-        yield f"{where} leaving `{against.arm}` saves no time: {takes}, with {_difference(pair)}."
-
-
-def _worth(comparisons: Comparisons, look_back: int) -> Iterator[str]:
-    """Yield the difference in error of each control from the reference."""
-    pairs = [
-        pair
-        for pair in comparisons.reference.values()
-        if pair.setting.look_back == look_back and pair.setting.mechanism == CONTROL and pair.interval is not None
-    ]
-    if pairs:
-        found = [f"{_difference(pair)} with `{pair.setting.arm}`" for pair in pairs]
-        yield f"At look-back {look_back:,}, without attention: {listed(found)}."
+        takes = f"`{own.arm}` takes {times} times as long, with {_difference(pair)}"
+        yield f"{where} no mechanism trains clearly faster than `{against.arm}`: {takes}."
 
 
 def _difference(pair: Comparison) -> str:
