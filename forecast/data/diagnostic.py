@@ -3,8 +3,9 @@
 After the recall tasks of Arora et al., "Zoology", 2023, arXiv:2312.04927, and selective copying of Gu and Dao, "Mamba",
 2023, arXiv:2312.00752, made into series. docs/explanation/diagnostic-series.md states the equations.
 
-A window has a look-back of whole *units*, stretches of `horizon` steps, and a horizon of one unit. The future without
-its noise has mean 0 and variance 1, so that the MSE of the forecast 0 is 1 plus the variance of the noise.
+A window has a look-back of whole *units*, stretches of steps, and a horizon of one unit, or of several in *events*. The
+future without its noise has mean 0 and variance 1, so that the MSE of the forecast 0 is 1 plus the variance of the
+noise.
 """
 
 from collections.abc import Callable
@@ -20,7 +21,10 @@ AMPLITUDE = 3.0
 
 COLUMN = "value"
 
-IN_UNITS = ("recall", "lag")
+EVENT = "event"
+"""Column of *events* that is known ahead: the pattern of the event at that time, 0 without one."""
+
+IN_UNITS = ("recall", "lag", "events")
 """Kinds whose look-back is divided into units."""
 
 DEFAULT_TYPES = 8
@@ -40,9 +44,12 @@ class Diagnostic:
     look_back, horizon
         Steps of a window before and after its origin; the horizon divides the look-back.
     types
-        Number of patterns of *recall*, of lags of *lag*, and of marked steps of *selective*; None: `DEFAULT_TYPES`.
+        Number of patterns of *recall* and *events*, of lags of *lag*, and of marked steps of *selective*; None:
+        `DEFAULT_TYPES`.
     distance
         In *recall*, the answer begins n to 2 n - 1 units before the origin, n the distance; 0: anywhere.
+    unit
+        Steps of a unit, a divisor of the horizon; None: the horizon, as it must be for the kinds but *events*.
     noise
         Standard deviation of the noise; that of the future without it is 1.
     seed
@@ -57,28 +64,43 @@ class Diagnostic:
     distance: int
     noise: float
     seed: int
+    unit: int | None = None
+
+    @property
+    def unit_length(self) -> int:
+        """Steps of a unit."""
+        return self.horizon if self.unit is None else self.unit
 
     @property
     def units(self) -> int:
         """Units of the look-back."""
-        return self.look_back // self.horizon
+        return self.look_back // self.unit_length
+
+    @property
+    def events(self) -> int:
+        """Units of the horizon, which are the events of *events*."""
+        return self.horizon // self.unit_length
 
     def check(self) -> None:
         """Raise InputError if no such window exists."""
-        if self.kind in IN_UNITS and self.look_back % self.horizon:
-            raise InputError(f"context_length {self.look_back}: must be a multiple of the horizon, {self.horizon}")
+        unit = self.unit_length
+        if self.horizon % unit:
+            raise InputError(f"data.unit={unit}: must divide the horizon, {self.horizon}")
+        if self.events > 1 and self.kind != "events":
+            raise InputError(f"data.unit={unit}: data.kind={self.kind} has one unit of horizon: leave it null")
+        if self.kind in IN_UNITS and self.look_back % unit:
+            of = "horizon" if self.unit is None else "unit"
+            raise InputError(f"context_length {self.look_back}: must be a multiple of the {of}, {unit}")
         if KINDS[self.kind].is_control and self.types is not None:
             raise InputError(f"data.types={self.types}: data.kind={self.kind} has none: leave it null")
-        if self.kind in IN_UNITS and self.number_of_types > 2**self.horizon:
-            raise InputError(
-                f"data.types={self.number_of_types}: {self.horizon} steps have only {2**self.horizon} patterns"
-            )
+        if self.kind in IN_UNITS and self.number_of_types > 2**unit:
+            raise InputError(f"data.types={self.number_of_types}: {unit} steps have only {2**unit} patterns")
         if self.distance and not (self.kind == "recall" and 2 <= self.distance <= self.units // 2):
             farthest = self.units // 2
             raise InputError(f"data.distance={self.distance}: must be 0, or from 2 to {farthest} with data.kind=recall")
         if KINDS[self.kind].is_control:
             return
-        least, most = 1 if self.kind == "recall" else 2, self._most_types()
+        least, most = {"recall": 1, "events": self.events}.get(self.kind, 2), self._most_types()
         if not least <= self.number_of_types <= most:
             raise InputError(f"data.types={self.number_of_types}: this look-back has room for {least} to {most}")
 
@@ -96,13 +118,31 @@ class Diagnostic:
         """Return the largest number of types that leaves their places to chance."""
         if self.kind == "recall" and self.distance:
             return min(1 + (self.units - distance - 1) // 2 + (distance - 2) // 2 for distance in self.distances)
-        return {"recall": (self.units - 1) // 2, "lag": self.units - 1, "selective": self.look_back // 8}[self.kind]
+        return {
+            "recall": (self.units - 1) // 2,
+            "events": self.units,
+            "lag": self.units - 1,
+            "selective": self.look_back // 8,
+        }[self.kind]
 
 
 def simulate(setting: Diagnostic) -> np.ndarray:
     """Return the windows, shape (S, T + h), float64."""
     setting.check()
-    return KINDS[setting.kind].simulate(setting, np.random.default_rng([setting.seed, 0]))
+    return KINDS[setting.kind].simulate(setting, _random(setting))
+
+
+def known_events(setting: Diagnostic) -> np.ndarray | None:
+    """Return the column of the known events of the windows of `simulate`, shape (S, T + h); None without events."""
+    if setting.kind != "events":
+        return None
+    with_none = np.vstack([patterns(setting), np.zeros(setting.unit_length)])
+    known: np.ndarray = with_none[_calendar(setting, _random(setting))]
+    return known.reshape(setting.windows, -1)
+
+
+def _random(setting: Diagnostic) -> np.random.Generator:
+    return np.random.default_rng([setting.seed, 0])
 
 
 def diagnostic_table(setting: Diagnostic) -> tuple[pd.DataFrame, np.ndarray]:
@@ -113,7 +153,10 @@ def diagnostic_table(setting: Diagnostic) -> tuple[pd.DataFrame, np.ndarray]:
     values = simulate(setting)
     windows, steps = values.shape
     dates = pd.date_range("2000-01-01", periods=windows * steps, freq="ms", name="date").as_unit("ns")
-    return pd.DataFrame({COLUMN: values.ravel()}, index=dates), np.arange(windows) * steps + setting.look_back
+    table = pd.DataFrame({COLUMN: values.ravel()}, index=dates)
+    if (events := known_events(setting)) is not None:
+        table[EVENT] = events.ravel()
+    return table, np.arange(windows) * steps + setting.look_back
 
 
 def best_mse(setting: Diagnostic) -> float:
@@ -127,11 +170,11 @@ def share_of_skill(mse: float, simple: float, best: float) -> float:
 
 
 def patterns(setting: Diagnostic) -> np.ndarray:
-    """Return the distinct patterns (K, h) of steps ±`AMPLITUDE`, the same in every window."""
+    """Return the distinct patterns, shape (K, unit), of steps ±`AMPLITUDE`, the same in every window."""
     random = np.random.default_rng([setting.seed, 1])
     distinct: dict[bytes, np.ndarray] = {}
     while len(distinct) < setting.number_of_types:
-        signs = random.integers(2, size=setting.horizon)
+        signs = random.integers(2, size=setting.unit_length)
         distinct[signs.tobytes()] = signs
     return AMPLITUDE * (2.0 * np.array(list(distinct.values())) - 1)
 
@@ -180,6 +223,27 @@ def _places_at_distance(setting: Diagnostic, random: np.random.Generator) -> tup
         first[rows] = np.hstack([far, np.full((len(far), 1), before), near])
         asked[rows] = left
     return first, asked
+
+
+def _calendar(setting: Diagnostic, random: np.random.Generator) -> np.ndarray:
+    """Return the type of the event in each unit of look-back and horizon, shape (S, units + events); -1: none."""
+    count, types = setting.windows, setting.number_of_types
+    calendar = np.full((count, setting.units + setting.events), -1)
+    rows = np.arange(count)[:, None]
+    calendar[rows, _draws(random, count, setting.units, types)] = random.random((count, types)).argsort(1)
+    calendar[:, setting.units :] = random.random((count, types)).argsort(1)[:, : setting.events]
+    return calendar
+
+
+def _events(setting: Diagnostic, random: np.random.Generator) -> np.ndarray:
+    """Each type of event has its own response; the horizon has several events, each of a type seen before."""
+    calendar = _calendar(setting, random)
+    count = setting.windows
+    responses = random.standard_normal((count, setting.number_of_types + 1, setting.unit_length))
+    responses[:, -1] = 0  # no event
+    values = setting.noise * random.standard_normal((*calendar.shape, setting.unit_length))
+    values += responses[np.arange(count)[:, None], calendar]
+    return values.reshape(count, -1)
 
 
 def _lag(setting: Diagnostic, random: np.random.Generator) -> np.ndarray:
@@ -254,6 +318,9 @@ def _shrunk(variance: float, observations: int) -> float:
 
 KINDS = {
     "recall": Kind(_recall, lambda s: _noise(s) + _shrunk(_noise(s), 1), "a pattern is followed by its response"),
+    "events": Kind(
+        _events, lambda s: _noise(s) + _shrunk(_noise(s), 1), "known events have the responses that they had before"
+    ),
     "lag": Kind(_lag, _noise, "the future repeats a stretch that a pattern names"),
     "selective": Kind(_selective, _noise, "a few marked steps decide the level of the future"),
     "linear": Kind(_linear, _noise, "a linear map is the best forecast", True),

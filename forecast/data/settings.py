@@ -8,7 +8,7 @@ from typing import Any
 from forecast.common.errors import InputError
 from forecast.common.settings import check_present, option, options_of, read_options, settings
 from forecast.common.text import is_plain
-from forecast.data.diagnostic import KINDS, Diagnostic
+from forecast.data.diagnostic import EVENT, KINDS, Diagnostic
 from forecast.data.holidays import MOST_DAYS
 from forecast.data.repair import Policies
 from forecast.data.table import tidy_name
@@ -46,7 +46,7 @@ class DataSettings:
     rows: int = option("Length of the simulation.", unit="rows", default=0, least=1, only=SYNTHETIC)
     seed: int = option("Seed of the simulation.", default=0, least=0, most=LARGEST_SEED, only=(SYNTHETIC, DIAGNOSTIC))
     kind: str = option(
-        "Structure of the series: recall, lag or selective; or a control: linear or level.",
+        "Structure of the series: recall, events, lag or selective; or a control: linear or level.",
         default="recall",
         choices=tuple(KINDS),
         only=DIAGNOSTIC,
@@ -57,7 +57,7 @@ class DataSettings:
     )
     window_horizon: int = option("Steps of a generated window after its origin.", default=1, least=1, only=DIAGNOSTIC)
     types: int | None = option(
-        "Number of patterns (recall), of lags (lag) or of marked steps (selective); null: 8, or none of a control.",
+        "Number of patterns (recall, events), lags (lag) or marked steps (selective); null: 8, or none of a control.",
         default=None,
         least=1,
         only=DIAGNOSTIC,
@@ -67,6 +67,13 @@ class DataSettings:
         unit="horizons",
         default=0,
         least=0,
+        only=DIAGNOSTIC,
+    )
+    unit: int | None = option(
+        "Steps of an event of kind events, a divisor of the horizon; null: the horizon.",
+        unit="steps",
+        default=None,
+        least=1,
         only=DIAGNOSTIC,
     )
     noise: float = option(
@@ -129,7 +136,7 @@ class DataSettings:
             if key not in allowed:
                 raise InputError(f"data.{key}: not an option of data.source={source}: choose from {', '.join(allowed)}")
         check_present(values, allowed, "data.")
-        result = cls(**_tidied(read_options(cls, values, "data")))
+        result = cls(**_with_events(_tidied(read_options(cls, values, "data"))))
         result._check_together()
         return result
 
@@ -138,8 +145,9 @@ class DataSettings:
         """The diagnostic series, of `source: diagnostic`."""
         sizes = {"look_back": self.window_look_back, "horizon": self.window_horizon, "windows": self.windows}
         return Diagnostic(
-            kind=self.kind, types=self.types, distance=self.distance, noise=self.noise, seed=self.seed, **sizes
-        )
+            kind=self.kind, types=self.types, distance=self.distance, noise=self.noise, seed=self.seed,
+            unit=self.unit, **sizes,
+        )  # fmt: skip
 
     @property
     def policies(self) -> Policies:
@@ -184,6 +192,12 @@ class DataSettings:
         for key in ("targets", "past_covariates", "known_covariates"):
             if shared := [str(name) for name in getattr(self, key) or () if str(name) in columns]:
                 raise InputError(f"data.{key} and data.time_columns both name {shared[0]}: choose one role")
+
+
+def _with_events(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the options with the events of a diagnostic series as a known covariate."""
+    announced = values["source"] == DIAGNOSTIC and values["kind"] == "events"
+    return values | {"known_covariates": [EVENT]} if announced else values
 
 
 def _tidied(values: dict[str, Any]) -> dict[str, Any]:

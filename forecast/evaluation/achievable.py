@@ -26,6 +26,7 @@ def achieved(data: DataSettings, result: Mapping[str, Any]) -> dict[str, Any] | 
         "is_control": KINDS[series.kind].is_control,
         "types": None if KINDS[series.kind].is_control else series.number_of_types,
         "distance": series.distance,
+        "events": series.events,
         "noise": series.noise,
         "best_mse": best,
     }

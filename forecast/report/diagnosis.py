@@ -29,8 +29,16 @@ HALF = 0.5
 
 SPEED, MEMORY = "speed.train_windows_per_s", "speed.peak_memory_mib"
 
-SIZES = {"types": "types", "distance": "units of distance", "look_back": "steps of look-back"}
+SIZES = {
+    "types": "types",
+    "distance": "units of distance",
+    "events": "events in the horizon",
+    "look_back": "steps of look-back",
+}
 """Sizes of a task that a curve may have across, and their units."""
+
+FOLLOWS = {"look_back": ("windows",), "events": ("window_horizon",)}
+"""Facts of the data that may change with a size."""
 
 SHOWN = ("kind", "noise", "types", "distance", "window_look_back")
 """Options of `data` that a task has by name."""
@@ -44,6 +52,7 @@ class Task:
     is_control: bool
     types: int | None
     distance: int
+    events: int
     noise: float
     look_back: int
     other: str
@@ -59,6 +68,7 @@ class Task:
             is_control=facts["is_control"],
             types=facts["types"],
             distance=facts["distance"],
+            events=facts.get("events", 1),
             noise=facts["noise"],
             look_back=config["context_length"],
             other=json.dumps({**other, "evaluation_stride": stride}, sort_keys=True),
@@ -67,7 +77,8 @@ class Task:
     @property
     def order(self) -> tuple[Any, ...]:
         """Sort key: kinds to find first, controls last, easier tasks first."""
-        return self.is_control, self.kind, self.look_back, self.types or 0, self.distance, self.noise, self.other
+        sizes = self.look_back, self.types or 0, self.distance, self.events
+        return self.is_control, self.kind, *sizes, self.noise, self.other
 
 
 @dataclass(frozen=True)
@@ -196,9 +207,14 @@ class Diagnosis:
             words.append(counted(task.types, TYPES[task.kind]))
         if task.distance and without != "distance":
             words.append(f"{counted(task.distance, 'unit')} away")
+        if self._has_several_events(task) and without != "events":
+            words.append(counted(task.events, "event"))
         if len({other.look_back for other in self.tasks}) > 1 and without != "look_back":
             words.append(f"look-back {task.look_back:,}")
         return words
+
+    def _has_several_events(self, task: Task) -> bool:
+        return max(other.events for other in self.tasks if other.kind == task.kind) > 1
 
     def curves(self) -> Iterator[tuple[str, list[Task]]]:
         """Yield each size that varies while all else is equal, and its tasks in rising order."""
@@ -212,15 +228,13 @@ class Diagnosis:
                     yield size, sorted(tasks, key=lambda task: getattr(task, size))
 
 
-TYPES = {"recall": "type", "lag": "lag", "selective": "mark"}
+TYPES = {"recall": "type", "events": "type", "lag": "lag", "selective": "mark"}
 """Names of what `types` counts."""
 
 
 def _all_but(task: Task, size: str) -> tuple[Any, ...]:
-    """Return all facts of a task but one size; the number of windows may follow the look-back."""
-    other = json.loads(task.other)
-    if size == "look_back":
-        del other["windows"]
+    """Return all facts of a task but one size, and but the facts that follow it."""
+    other = {key: value for key, value in json.loads(task.other).items() if key not in FOLLOWS.get(size, ())}
     return (*(value for name, value in vars(task).items() if name not in (size, "other")), json.dumps(other))
 
 
@@ -394,6 +408,7 @@ def diagnosis_rows(diagnosis: Diagnosis) -> list[dict[str, Any]]:
             "kind": task.kind,
             "types": task.types,
             "distance": task.distance,
+            "events": task.events,
             "noise": task.noise,
             "tokens": tokens_of(cell.runs[0].config),
             "share_of_skill": None if task.is_control else cell.mean,

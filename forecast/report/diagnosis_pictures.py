@@ -22,7 +22,12 @@ from forecast.report.pictures import (
     styles_of,
 )
 
-ACROSS = {"types": "number of types", "distance": "distance of the answer, units", "look_back": "look-back, steps"}
+ACROSS = {
+    "types": "number of types",
+    "distance": "distance of the answer, units",
+    "events": "events in the horizon",
+    "look_back": "look-back, steps",
+}
 """Labels of the horizontal axes."""
 
 SHARE = "share of the achievable skill"

@@ -13,6 +13,7 @@ from forecast.data.diagnostic import (
     Diagnostic,
     best_mse,
     diagnostic_table,
+    known_events,
     linear_weights,
     patterns,
     simulate,
@@ -29,6 +30,7 @@ def series(kind: str, **changes: Any) -> Diagnostic:
     given: dict[str, Any] = {
         **{"windows": 4000, "look_back": T, "horizon": H, "types": None, "distance": 0, "noise": NOISE, "seed": 3},
         **({"types": 5} if kind in ("recall", "lag", "selective") else {}),
+        **({"types": 5, "horizon": 3 * H, "unit": H} if kind == "events" else {}),
     }
     return Diagnostic(kind, **(given | changes))
 
@@ -36,7 +38,7 @@ def series(kind: str, **changes: Any) -> Diagnostic:
 def units_of(setting: Diagnostic, values: np.ndarray) -> np.ndarray:
     """Return the units of the look-back, shape (S, units, h)."""
     past = values[:, : setting.look_back]
-    return past.reshape(len(past), -1, setting.horizon)
+    return past.reshape(len(past), -1, setting.unit_length)
 
 
 def asked(setting: Diagnostic, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -53,6 +55,23 @@ def recalled(setting: Diagnostic, values: np.ndarray) -> np.ndarray:
     assert (same.sum(1) == 2).all()  # in the last unit, and once before
     response = units_of(setting, values)[np.arange(len(values)), same.argmax(1) + 1]
     return response / (1 + setting.noise**2)
+
+
+def events_of(setting: Diagnostic) -> tuple[np.ndarray, np.ndarray]:
+    """Return the known patterns of the units of the look-back and of the horizon, each shape (S, units, unit)."""
+    known = known_events(setting)
+    assert known is not None
+    units = known.reshape(setting.windows, -1, setting.unit_length)
+    return units[:, : setting.units], units[:, setting.units :]
+
+
+def answered(setting: Diagnostic, values: np.ndarray) -> np.ndarray:
+    before, ahead = events_of(setting)
+    same = (ahead[:, :, None] == before[:, None]).all(3)  # (S, events, units)
+    assert (same.sum(2) == 1).all()  # each event was seen once
+    rows = np.arange(len(values))[:, None]
+    response = units_of(setting, values)[rows, same.argmax(2)]
+    return response.reshape(len(values), -1) / (1 + setting.noise**2)
 
 
 def lagged(setting: Diagnostic, values: np.ndarray) -> np.ndarray:
@@ -80,7 +99,14 @@ def levelled(setting: Diagnostic, values: np.ndarray) -> np.ndarray:
     return np.repeat(shrunk, setting.horizon, 1)
 
 
-ORACLES = {"recall": recalled, "lag": lagged, "selective": selected, "linear": mapped, "level": levelled}
+ORACLES = {
+    "recall": recalled,
+    "events": answered,
+    "lag": lagged,
+    "selective": selected,
+    "linear": mapped,
+    "level": levelled,
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -99,16 +125,17 @@ def test_a_forecast_that_knows_the_rule_has_the_best_possible_error(kind: str) -
 
 
 LITTLE = [("recall", {}), ("recall", {"distance": 4, "types": 4}), ("recall", {"distance": 8, "types": 4})]
-LITTLE += [("lag", {}), ("selective", {})]
+LITTLE += [("events", {}), ("lag", {}), ("selective", {})]
 
 
 @pytest.mark.parametrize(("kind", "changes"), LITTLE)
 def test_a_linear_map_finds_little(kind: str, changes: dict[str, Any]) -> None:
     setting = series(kind, windows=20_000, **changes)
     values = simulate(setting)
-    past, future = values[:, :T], values[:, T:]
-    weights = np.linalg.lstsq(past[:15_000], future[:15_000], rcond=None)[0]
-    errors = ((past[15_000:] @ weights - future[15_000:]) ** 2).mean()
+    past, future, known = values[:, :T], values[:, T:], known_events(setting)
+    inputs = past if known is None else np.hstack([past, known])
+    weights = np.linalg.lstsq(inputs[:15_000], future[:15_000], rcond=None)[0]
+    errors = ((inputs[15_000:] @ weights - future[15_000:]) ** 2).mean()
     simple = 1 + NOISE**2
     assert (simple - errors) / (simple - best_mse(setting)) < 0.4
 
@@ -125,6 +152,36 @@ def test_without_a_distance_the_answer_lies_anywhere() -> None:
     setting = series("recall")
     _, same = asked(setting, simulate(setting))
     assert set(setting.units - same.argmax(1) - 1) == set(range(2, setting.units))
+
+
+def test_the_events_of_a_horizon_are_distinct_and_at_every_place() -> None:
+    setting = series("events")
+    before, ahead = events_of(setting)
+    happens = (before != 0).any(2)
+    assert (happens.sum(1) == 5).all()
+    assert happens.any(0).all()  # every unit of the look-back may have one
+    assert (ahead != 0).all()
+    assert all(len(np.unique(units, axis=0)) == 3 for units in ahead[:200])
+    assert len(np.unique(ahead[:, 0], axis=0)) == 5  # any type may come first
+
+
+def test_a_unit_without_an_event_is_noise() -> None:
+    setting = series("events")
+    units = units_of(setting, simulate(setting))
+    none = (events_of(setting)[0] == 0).all(2)
+    assert units[none].std() == pytest.approx(NOISE, rel=0.02)
+    assert units[~none].std() == pytest.approx(np.sqrt(1 + NOISE**2), rel=0.02)
+
+
+def test_events_are_a_known_covariate_of_the_model() -> None:
+    words = ["context_length=64", "horizon=12", "data=diagnostic", "data.windows=40", "data.kind=events"]
+    settings = DataSettings.parse(compose(*words, "data.types=5", "data.unit=4")["data"])
+    source = load_source(settings)
+    assert source.targets == ["value"]
+    assert settings.known_covariates == ["event"]
+    known = known_events(settings.diagnostic)
+    assert known is not None
+    np.testing.assert_allclose(source.series.frame["event"].to_numpy(), known.ravel())
 
 
 def test_patterns_are_distinct_and_shared_by_all_seeds_of_training() -> None:
@@ -159,6 +216,11 @@ def test_windows_depend_on_the_seed_alone() -> None:
         ("recall", {"types": 8, "distance": 3, "look_back": 68}, "data.types=8: this look-back has room for 1 to 7"),
         ("recall", {"types": 17, "look_back": 400}, "data.types=17: 4 steps have only 16 patterns"),
         ("recall", {"distance": 9}, "data.distance=9: must be 0, or from 2 to 8 with data.kind=recall"),
+        ("recall", {"unit": 2}, "data.unit=2: data.kind=recall has one unit of horizon: leave it null"),
+        ("events", {"unit": 5}, "data.unit=5: must divide the horizon, 12"),
+        ("events", {"look_back": 66}, "context_length 66: must be a multiple of the unit, 4"),
+        ("events", {"types": 2}, "data.types=2: this look-back has room for 3 to 16"),
+        ("events", {"types": 17, "look_back": 68}, "data.types=17: 4 steps have only 16 patterns"),
         ("lag", {"distance": 3}, "data.distance=3: must be 0, or from 2 to 8 with data.kind=recall"),
         ("lag", {"types": 16}, "data.types=16: this look-back has room for 2 to 15"),
         ("lag", {"types": 1}, "data.types=1: this look-back has room for 2 to 15"),

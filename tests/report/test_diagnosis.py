@@ -22,6 +22,7 @@ CONFIG = compose("experiment=diagnostic", "data.types=4", "training.precision=32
 def result_of(
     kind: str, mechanism: str, share: float, *, seed: int = 1, types: int = 4, rate: float = 0.001,
     validation: float | None = None, speed: float = 100.0, look_back: int = 256, data_seed: int = 0, steps: int = 1200,
+    events: int | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Return a result with this share of skill; of a control, this error above the best possible one."""
     control = kind in ("linear", "level")
@@ -32,6 +33,9 @@ def result_of(
     config["data"] = {**CONFIG["data"], "kind": kind, "types": None if control else types}
     config["data"]["window_look_back"] = look_back
     config["data"]["seed"] = data_seed
+    if events is not None:
+        config["data"] |= {"unit": 8, "window_horizon": 8 * events}
+        config["horizon"] = 8 * events
     config["training"] = {**CONFIG["training"], "max_steps": steps}
     config |= {"optimizer": {**CONFIG["optimizer"], "lr": rate}, "context_length": look_back}
     part = {"mse": mse, "simple_mse": simple, "share": None if control else share, "excess": mse / best - 1}
@@ -39,6 +43,8 @@ def result_of(
         **{"kind": kind, "is_control": control, "types": None if control else types, "distance": 0, "noise": 0.2},
         **{"best_mse": best, "test": part, "validation": {**part, "mse": mse if validation is None else validation}},
     }
+    if events is not None:  # results of earlier versions have no number of events
+        diagnostic["events"] = events
     return {**result, "config": config, "diagnostic": diagnostic}
 
 
@@ -107,6 +113,18 @@ def test_the_answer_names_the_mechanism_to_take_its_price_and_where_skill_is_los
     assert control == (
         "Control `linear`: the errors lie above the best possible one by `mean` 0.8 % and `full` 1.2 %; the better of "
         "last value and ridge by 1000.0 %. Attention has nothing to find here."
+    )
+
+
+def test_the_number_of_events_is_a_size_although_the_horizon_follows_it(tmp_path: Path) -> None:
+    shares = {("full", 4): 0.99, ("full", 16): 0.98, ("probsparse", 4): 0.9, ("probsparse", 16): 0.2}
+    results = [result_of("events", name, share, types=16, events=n) for (name, n), share in shares.items()]
+    few, many, curve = sentences(diagnose(read_runs([write(tmp_path, results)]).runs))
+    assert few.startswith("`events`, 16 types, 4 events: share of the achievable skill `full` 0.99")
+    assert many.startswith("`events`, 16 types, 16 events: ")
+    assert curve == (
+        "`events`, 16 types, with 4 and 16 events in the horizon: the share of the achievable skill first falls below "
+        "0.5 at none of them `full`; at 16 `probsparse`."
     )
 
 
