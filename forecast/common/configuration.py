@@ -16,14 +16,14 @@ from forecast.common.errors import InputError, first_line, signal_behind
 COMPLAINTS = (HydraException, OmegaConfBaseException)
 """Errors that Hydra raises for a command line or a file that it cannot compose."""
 
-LAUNCHERS = {"joblib": "joblib", "submitit": "slurm"}
+LAUNCHERS = {"joblib": "joblib", "submitit_slurm": "slurm", "submitit_local": "slurm"}
 """Launchers that need an optional dependency → the extra that installs it."""
 
 ABSENT = re.compile(r"Could not (?:override '([^'@]+)'|delete from config. '([^']+)' does not exist)")
 """Hydra's message for a missing option."""
 
-UNKNOWN_CHOICE = re.compile(r"Could not find '([^/']+)/(.*)' Available options in '\S+': (.*)$")
-"""Hydra's message for a missing choice: the group, the choice, the available choices."""
+UNKNOWN_CHOICE = re.compile(r"Could not find '(.*)' Available options in '(\S+)': (.*)$")
+"""Hydra's message for a missing choice: the group and the choice, the group, the available choices."""
 
 OF_HYDRA = ("hydra/launcher", "hydra.launcher.", "hydra/sweeper", "hydra.sweeper.", "hydra.mode")
 """Prefixes of the overrides that set how the jobs of a sweep run."""
@@ -87,13 +87,13 @@ def one_line(error: BaseException) -> str:
         name = absent[1] or absent[2]
         return f"{name}: {about_option(name)}"
     if unknown := UNKNOWN_CHOICE.search(message):
-        group, name, choices = unknown[1], unknown[2], [word for word in unknown[3].split() if word[0] != "_"]
+        group, choices = unknown[2], [word for word in unknown[3].split() if word[0] != "_"]
+        name = unknown[1].removeprefix(f"{group}/")
+        if group == "hydra/launcher" and name in LAUNCHERS:
+            return f"{group}={name}: it is not installed: pip install -e '.[{LAUNCHERS[name]}]'"
         near = nearest_choice(group, name, choices)
         return f"{group}={name}: no such choice: choose {listed(choices)}{near and f'; {near}'}"
     message = re.sub(r" To append to your default list use .*", "", message)
     if type(error).__name__ == "OverrideParseException":
         message += "; quote a value with blanks, brackets, ~ or = twice: 'data.path=\"my file [1].csv\"'"
-    for launcher, extra in LAUNCHERS.items():
-        if f"hydra/launcher/{launcher}" in message:
-            message += f"; install it: pip install -e '.[{extra}]'"
     return message

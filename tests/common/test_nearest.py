@@ -25,6 +25,8 @@ from tests.support.small import compose
         ("data=etth", "data=etth: no such choice: choose csv, .* or weather; did you mean data=etth1 or data=etth2?"),
         ("attention@decoder_attention=ful", "attention=ful: no such choice: choose .*; did you mean attention=full?"),
         ("model=zzz", "model=zzz: no such choice: choose informer or patch_informer"),
+        ("hydra/launcher=zzz", "hydra/launcher=zzz: no such choice: choose basic.*"),
+        ("hydra/launcher=submitit_slurm", r".*=submitit_slurm: it is not installed: pip install -e '\.\[slurm\]'"),
     ],
 )  # fmt: skip
 def test_an_unknown_word_gets_the_nearest_known_one(word: str, line: str) -> None:
