@@ -211,6 +211,7 @@ def test_a_gpu_trial_runs_in_this_process(monkeypatch: pytest.MonkeyPatch) -> No
     assert progress == ["probsparse factor=3: 2,048"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such limit")
 def test_a_real_child_fits_or_runs_out_of_memory() -> None:

@@ -22,6 +22,7 @@ def chaos(*words: str, timeout: float = 600) -> subprocess.CompletedProcess[str]
     )  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_short_campaign_holds(tmp_path: Path) -> None:
     record = tmp_path / "record.jsonl"

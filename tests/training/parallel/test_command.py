@@ -138,6 +138,7 @@ def test_only_the_leading_process_prints_and_writes(one: tuple[Run, dict[str, An
     assert {path.name for path in folder.parent.iterdir()} == {"again", "outputs"}
 
 
+@pytest.mark.exhaustive
 def test_a_signal_stops_all_processes_at_one_step_and_one_process_can_resume(tmp_path: Path) -> None:
     with running(tmp_path) as process:
         others = children_of(process.pid)
