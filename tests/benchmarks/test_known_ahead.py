@@ -11,11 +11,11 @@ from benchmarks import known_ahead
 from benchmarks.known_ahead import ARMS, SEEDS, TASKS, Cell, compare, main, tables
 from forecast.common.conf_files import load_choice
 from forecast.data.settings import DataSettings
+from tests.support.covering import covering
 from tests.support.small import ROOT, compose
 
 
-@pytest.mark.parametrize("arm", ARMS)
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(("task", "arm"), covering(TASKS, ARMS, every=len(TASKS)))
 def test_every_command_composes_and_without_knows_the_calendar_alone(task: str, arm: str) -> None:
     config = compose(*Cell(task, arm, 2).words)
     data = DataSettings.parse(config["data"])

@@ -19,6 +19,7 @@ from forecast.predict.forecaster import Forecaster
 from forecast.predict.load import load
 from forecast.training.train import train
 from tests.support.covariates import KNOWN, PAST, ROLES, TARGETS, table
+from tests.support.covering import covering
 from tests.support.small import CONTEXT, HORIZON, compose, quick, write
 
 ROWS, FIRST_TEST = 700, 560
@@ -80,9 +81,10 @@ def _plain(part: torch.Tensor | None) -> bytes | None:
     return part.contiguous().numpy().tobytes()
 
 
-@pytest.mark.parametrize("missing", MISSING)
-@pytest.mark.parametrize("value", [np.nan, 1e9])
-@pytest.mark.parametrize("column", [*PAST_ROLES, *KNOWN])
+@pytest.mark.parametrize(
+    ("column", "value", "missing"),
+    covering([*PAST_ROLES, *KNOWN], [np.nan, 1e9], MISSING, every=len(MISSING)),
+)
 def test_the_test_split_changes_nothing_that_is_fitted(column: str, value: float, missing: str) -> None:
     if np.isnan(value) and missing == "error":
         if column not in TARGETS:  # without both targets, the rows are no part of the series

@@ -20,6 +20,7 @@ from forecast.common.errors import InputError
 from forecast.evaluation.metrics import loss_by_name
 from forecast.model import build
 from forecast.model.presets import Mechanisms, Sizes
+from tests.support.covering import covering
 from tests.support.examples import FULL, OPTIONS, ROOT, make_inputs
 
 FILES = (ROOT / "conf" / "attention").glob("*.yaml")
@@ -57,9 +58,9 @@ def fake(device: str) -> Any:
 
 
 @pytest.mark.parametrize("device", ["meta", "cuda"])
-@pytest.mark.parametrize("masked", [False, True], ids=["observed", "with gaps"])
-@pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("mechanism", sorted(NODES))
+@pytest.mark.parametrize(
+    ("mechanism", "preset", "masked"), covering(sorted(NODES), PRESETS, [False, True], every=len(PRESETS))
+)
 def test_a_training_step_stays_on_its_device(mechanism: str, preset: str, masked: bool, device: str) -> None:
     name, node = preset.split()[0], NODES[mechanism]
     mode = fake(device)

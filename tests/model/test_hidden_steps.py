@@ -15,6 +15,7 @@ from forecast.model.informer import Informer
 from forecast.model.kernels import few_queries
 from forecast.model.presets import Sizes
 from tests.attention.cases import CASES, FILES, load
+from tests.support.covering import covering
 from tests.support.examples import FULL, make_inputs, make_model
 
 SIZES = Sizes(num_targets=2, num_past_covariates=1, num_known=3, context_length=24, horizon=6)
@@ -62,9 +63,16 @@ def step(network: Informer, *inputs: Tensor | None) -> tuple[Tensor, Gradients]:
     return forecast.detach(), gradients
 
 
-@pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("changes", [{}, {"distil": False}, {"start_length": 0}], ids=str)
-@pytest.mark.parametrize("mechanism", FORMS)
+@pytest.mark.parametrize(
+    ("mechanism", "changes", "training"),
+    covering(
+        [case.arguments for case in CASES if not case.causal],
+        [{}, {"distil": False}, {"start_length": 0}],
+        [False, True],
+        every=3,
+    ),
+    ids=str,
+)
 def test_hidden_steps_reach_neither_forecast_nor_gradient(
     mechanism: dict[str, object], changes: dict[str, object], training: bool
 ) -> None:

@@ -9,6 +9,7 @@ from forecast.evaluation.ridge import fit_ridge
 from forecast.model import build
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
+from tests.support.covering import covering
 from tests.support.examples import FULL, LINEAR, OPTIONS, make_inputs, make_model, make_windows
 
 SIZES = Sizes(num_targets=2, num_past_covariates=1, num_known=3, context_length=16, horizon=6)
@@ -43,28 +44,30 @@ def test_values_after_the_origin_do_not_change_the_forecast(preset: str) -> None
     assert torch.equal(model(batch.past, batch.past_known, batch.future_known), expected)
 
 
-@pytest.mark.parametrize(("targets", "covariates", "known"), [(1, 0, 0), (3, 2, 3), (1, 2, 0), (3, 0, 3)])
-@pytest.mark.parametrize(("context", "horizon"), [(16, 8), (17, 6), (4, 1), (5, 9)])
-@pytest.mark.parametrize(
-    ("preset", "options"),
-    [
-        ("patch_informer", {}),
-        ("patch_informer", {"channels": "mixed"}),
-        ("patch_informer", {"patch_length": 4, "stride": 2, "linear_path": "zero"}),
-        ("patch_informer", {"patch_length": 3, "stride": 2, "channels": "mixed"}),
-        ("patch_informer", {"patch_length": 1, "level": "window"}),
-        ("informer", {}),
-        ("informer", {"start_length": 0, "distil": False}),
-        ("informer", {"d_model": 9, "head_dim": 5, "encoder_layers": 3}),
-    ],
-    ids=str,
-)
+MODELS: list[tuple[str, dict[str, object]]] = [
+    ("patch_informer", {}),
+    ("patch_informer", {"channels": "mixed"}),
+    ("patch_informer", {"patch_length": 4, "stride": 2, "linear_path": "zero"}),
+    ("patch_informer", {"patch_length": 3, "stride": 2, "channels": "mixed"}),
+    ("patch_informer", {"patch_length": 1, "level": "window"}),
+    ("informer", {}),
+    ("informer", {"start_length": 0, "distil": False}),
+    ("informer", {"d_model": 9, "head_dim": 5, "encoder_layers": 3}),
+]
+CHANNELS = [(1, 0, 0), (3, 2, 3), (1, 2, 0), (3, 0, 3)]
+"""Numbers of targets, past covariates and known inputs."""
+
+LENGTHS = [(16, 8), (17, 6), (4, 1), (5, 9)]
+"""Look-backs and horizons."""
+
+
+@pytest.mark.parametrize(("model", "channels", "lengths"), covering(MODELS, CHANNELS, LENGTHS, every=4), ids=str)
 def test_a_forecast_has_a_value_for_every_step_and_target(
-    preset: str, options: dict[str, object], context: int, horizon: int, targets: int, covariates: int, known: int
+    model: tuple[str, dict[str, object]], channels: tuple[int, int, int], lengths: tuple[int, int]
 ) -> None:
-    shape = sizes(targets, covariates, known, context, horizon)
+    shape, (preset, options) = sizes(*channels, *lengths), model
     forecast = make_model(preset, shape, **options)(*make_inputs(shape))
-    assert forecast.shape == (2, horizon, targets)
+    assert forecast.shape == (2, lengths[1], channels[0])
     assert forecast.isfinite().all()
 
 

@@ -1,6 +1,6 @@
 """Quantiles never cross, in any model, mechanism and precision; the linear path gives their centre and scale."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 import torch
@@ -14,10 +14,11 @@ from forecast.model.normalization import window_spread
 from forecast.model.presets import Sizes
 from forecast.model.quantiles import Quantiles, levels_error
 from tests.export.made import ARGUMENTS
+from tests.support.covering import covering
 from tests.support.examples import make_inputs, make_model
 
 DECILES = tuple(tenths / 10 for tenths in range(1, 10))
-INPUTS, BATCH = 10_000, 2_500
+INPUTS, BATCH = 5_000, 2_500
 
 
 def sizes(levels: tuple[float, ...] = DECILES) -> Sizes:
@@ -40,17 +41,21 @@ def quantile_model(preset: str, path: object, mechanism: dict[str, object] | Non
     return model
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+MECHANISMS = ["full", "probsparse"]
+OTHERS = [name for name in available() if name not in MECHANISMS]
+PRECISIONS = ["float32", "bfloat16"]
+
+
 @pytest.mark.parametrize(
-    "mechanism",
+    ("model_of", "mechanism", "precision"),
     [
-        name if name in ("full", "probsparse") else pytest.param(name, marks=pytest.mark.exhaustive)
-        for name in available()
+        *covering(MODELS, MECHANISMS, PRECISIONS, every=2),
+        *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in product(MODELS, OTHERS, PRECISIONS)),
     ],
+    ids=str,
 )
-@pytest.mark.parametrize(("preset", "path"), MODELS)
-def test_quantiles_never_cross(preset: str, path: object, mechanism: str, precision: str) -> None:
-    model = quantile_model(preset, path, ARGUMENTS[mechanism])
+def test_quantiles_never_cross(model_of: tuple[str, object], mechanism: str, precision: str) -> None:
+    model = quantile_model(*model_of, ARGUMENTS[mechanism])
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
         for seed in range(INPUTS // BATCH):
             past, *known = make_inputs(sizes(), BATCH, seed=seed)

@@ -25,8 +25,8 @@ from tests.support.sweeps import command, read, typed
     [
         ["-m", "ROOT", "seed=1,2"],
         ["ROOT", "seed=1,2", "-m"],
-        ["ROOT", "-m", "seed=1,2"],
-        ["-m", "ROOT", "--config-dir", "DIR", "seed=1,2"],
+        pytest.param(["ROOT", "-m", "seed=1,2"], marks=pytest.mark.exhaustive),
+        pytest.param(["-m", "ROOT", "--config-dir", "DIR", "seed=1,2"], marks=pytest.mark.exhaustive),
         ["ROOT", "seed=1,2", "-m", "--config-dir", "DIR"],
         ["--config-dir", "DIR", "ROOT", "--multirun", "seed=1,2", "own=here"],
     ],
