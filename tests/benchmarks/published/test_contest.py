@@ -1,4 +1,6 @@
 import math
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +12,9 @@ import forecast
 from benchmarks.published import contest
 from benchmarks.published.contest import Entry, Recipe, lengths, quantiles_of
 from benchmarks.published.tasks import TASKS, Task
-from tests.support.small import CONTEXT, QUICK, SMALL, hourly
+from forecast.training.train import train
+from tests.conftest import LIGHTNING
+from tests.support.small import CONTEXT, QUICK, SMALL, compose, hourly
 
 TASK = Task("small", (), horizon=24, windows=2, season=24, naive_mase=1.0, read=pd.DataFrame, known=("known",))
 
@@ -27,7 +31,20 @@ def table() -> pd.DataFrame:
     return frame
 
 
-def test_a_window_is_forecast_from_its_past_and_what_is_known_ahead(tmp_path: Path) -> None:
+def train_here(words: Sequence[str], threads: int | None = None) -> float:
+    """Run `python -m forecast.training` in this process and return the minutes."""
+    started = time.monotonic()
+    assert words[:2] == ["-m", "forecast.training"]
+    train(compose(*words[2:]))
+    return (time.monotonic() - started) / 60
+
+
+@pytest.mark.filterwarnings(*LIGHTNING)
+def test_a_window_is_forecast_from_its_past_and_what_is_known_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contest, "run_timed", train_here)
+    monkeypatch.setattr(contest, "LANES", 1)  # trainings in one process share its random state
     rows = table()
     end = len(rows) - 48
     entry = Entry(TASK, rows, "quick", tmp_path)

@@ -1,6 +1,8 @@
-"""Short trainings in one process or two: `python -m tests.training.parallel.ranks <rank> <meeting> <cases>`."""
+"""Short trainings in one process or two: `python -m tests.training.parallel.ranks <meeting> <cases>`."""
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -82,5 +84,23 @@ def main(rank: int, meeting: str, path: Path) -> None:
     group.close()
 
 
+def fork(meeting: str, path: Path) -> int:
+    """Train in this process and in a fork of it, which need not import again; return the exit code of the fork."""
+    child = os.fork()
+    if child:
+        try:
+            main(0, meeting, path)
+        except BaseException:
+            os.kill(child, signal.SIGKILL)  # it would wait for this process
+            raise
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    try:
+        main(1, meeting, path)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        os._exit(1)
+    os._exit(0)
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))
+    sys.exit(fork(sys.argv[1], Path(sys.argv[2])))
