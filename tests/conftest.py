@@ -138,6 +138,31 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
 
 
 @pytest.fixture(scope="session")
+def graphs() -> dict[Any, Any]:
+    """Return the graphs that `graph_once` keeps."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def graph_once(graphs: dict[Any, Any]) -> Iterator[None]:
+    """Capture the graph of each exported model once, which takes three seconds: several tests export `tiny_run`."""
+    from forecast.export import formats
+
+    original = formats.capture
+
+    def capture(model: Any, architecture: Any, *, masked: bool) -> Any:
+        tensors = [tensor.numpy().tobytes() for tensor in model.state_dict().values()]
+        key = (repr(architecture), masked, *tensors)
+        if key not in graphs:
+            graphs[key] = original(model, architecture, masked=masked)
+        return graphs[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(formats, "capture", capture)
+        yield
+
+
+@pytest.fixture(scope="session")
 def second_run(tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train again with another seed only, and return the folder."""
     from forecast.training.train import train

@@ -1,8 +1,29 @@
-"""Shared fixture: sums that are short."""
+"""Shared fixtures: sums that are short, and one composition of the configuration."""
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from forecast.check import exactness
+from forecast.common import configuration
+
+COMPOSE = configuration.compose_words
+
+
+@cache
+def composed(words: tuple[str, ...], folder: Path) -> Any:
+    return COMPOSE(words, folder)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compose_once() -> Iterator[None]:
+    """Compose the arguments of a mechanism once for all commands, since that takes half of the time of its checks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(configuration, "compose_words", lambda words, folder: composed(tuple(words), folder))
+        yield
 
 
 @pytest.fixture

@@ -77,6 +77,7 @@ def test_a_wrong_mechanism_beside_the_right_formula_fails_the_checks_that_say_wh
         assert failed == list(WRONG[kind])
 
 
+@pytest.mark.usefixtures("short_sums")
 def test_the_right_mechanism_beside_that_formula_passes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,6 +26,8 @@ from tests.conftest import TinyRun
 from tests.support.forecasts import dated
 from tests.support.small import CONTEXT, HORIZON, ROOT, quick, rewrite, snapshot, write
 
+pytestmark = pytest.mark.usefixtures("graph_once")
+
 
 @pytest.fixture(autouse=True)
 def _signals() -> Iterator[None]:
@@ -35,7 +37,9 @@ def _signals() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", params=[".pt2", ".onnx"])
-def model(request: pytest.FixtureRequest, tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(
+    request: pytest.FixtureRequest, tiny_run: TinyRun, graph_once: None, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """Export the tiny run in each format."""
     if request.param == ".onnx":
         pytest.importorskip("onnxscript")
@@ -113,6 +117,7 @@ def test_a_run_that_masks_gaps_is_exported_with_past_observed(tmp_path: Path, ti
     table.loc[690, "oil"] = np.nan
     source = write(tmp_path / "hours.csv", table)
     words = ["data=csv", f"data.path={source}", "data.missing=mask", "model.linear_path=zero"]
+    words += ["model.encoder_layers=1", "training.max_steps=2"]  # a layer takes seconds to capture
     run, _ = train(quick(tmp_path / "outputs", *words))
     assert export(["--run", str(run.path), "--output", str(tmp_path / "model.pt2")]) == 0
     there, here = (forecast.load(path).predict(table) for path in (tmp_path / "model.pt2", run.path))

@@ -1,5 +1,6 @@
 """A complete run, and one that was stopped in the middle."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,21 @@ def whole(config: dict[str, Any]) -> tuple[Run, dict[str, Any]]:
     return train(changed(config, resume=False))
 
 
-@pytest.fixture
-def stopped(config: dict[str, Any], tmp_path: Path) -> Path:
-    """Return the folder of a run that was stopped at step 7 of 12, with a checkpoint of step 6 too."""
+@pytest.fixture(scope="session")
+def stopped_once(config: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the output folder of a run that was stopped at step 7 of 12."""
+    folder = tmp_path_factory.mktemp("stopped")
     with pytest.MonkeyPatch.context() as patch:
         interrupt(patch, "training_step", lambda task, _: task.global_step == 6)
         with pytest.raises(Interrupted):
-            train({**config, "output_dir": str(tmp_path)})
+            train({**config, "output_dir": str(folder)})
+    return folder
+
+
+@pytest.fixture
+def stopped(stopped_once: Path, tmp_path: Path) -> Path:
+    """Return a copy of the folder of a run that was stopped at step 7 of 12, with a checkpoint of step 6 too."""
+    shutil.copytree(stopped_once, tmp_path, dirs_exist_ok=True)
     (folder,) = (tmp_path / "synthetic").iterdir()
     assert [path.name for path in checkpoints(folder / "checkpoints")] == ["step-000000007.ckpt", "step-000000006.ckpt"]
     return folder
