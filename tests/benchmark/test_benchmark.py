@@ -213,6 +213,8 @@ def test_a_benchmark_does_not_import_lightning_and_prints_no_errors(tmp_path: Pa
     script = (
         "import sys\nfrom forecast.benchmark.__main__ import main\n"
         "loaded = {name.split('.')[0] for name in sys.modules} & {'lightning', 'hydra', 'torch'}\n"
+        "from forecast.benchmark import machine\n"
+        "machine.SIDE, machine.COPIED = {'cpu': 64}, {'cpu': 2**12}\n"
         f"code = main({[*TINY, *words, '--output', str(tmp_path)]!r})\n"
         "print(code, loaded, {name.split('.')[0] for name in sys.modules} & {'lightning', 'hydra'})\n"
     )

@@ -38,9 +38,11 @@ def slowly(table: pd.DataFrame, frequency: str, missing: str) -> tuple[pd.DataFr
     for name in whole.columns:
         cells = [float(cell) for cell in whole[name]]
         for place in range(len(grid)):
+            if not np.isnan(cells[place]):
+                continue
             before = [other for other in range(place) if not np.isnan(cells[other])]
             after = [other for other in range(place, len(grid)) if not np.isnan(cells[other])]
-            if not np.isnan(cells[place]) or not before:
+            if not before:
                 continue
             if missing == "interpolate" and after:
                 share = (grid[place] - grid[before[-1]]) / (grid[after[0]] - grid[before[-1]])

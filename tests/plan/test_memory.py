@@ -102,17 +102,16 @@ def test_the_memory_of_a_longer_look_back_is_predicted(
     tmp_path: Path, words: tuple[str, ...], model: str, length: int
 ) -> None:
     made = made_of(tmp_path, *words, model=model)
-    predicted = _predicted(made, length, 32, 16)
+    predicted = _measured(made).peak(length, 32, 16)
     windows = replace(made.data.parts["train"], context_length=length)
     real = memory._level(made, windows, 1)
     assert predicted == pytest.approx(real.transient(32, 16), rel=0.15)
 
 
-def _predicted(made: Preparation, length: int, batch: int, evaluation_batch: int) -> float:
-    """Return the predicted bytes of the larger pass at a look-back, from measurements near the configured one."""
+def _measured(made: Preparation) -> Footprint:
+    """Return what predicts the bytes of the larger pass at a look-back, from measurements near the configured one."""
     levels = [replace(level, held=0.0) for level in memory.measure_levels(made)]
-    look_back = made.data.parts["train"].context_length
-    return Footprint(look_back, 0.0, 1.0, levels).peak(length, batch, evaluation_batch)
+    return Footprint(made.data.parts["train"].context_length, 0.0, 1.0, levels)
 
 
 @pytest.mark.parametrize("attention", ["mean", pytest.param("full", marks=pytest.mark.exhaustive)])
@@ -123,8 +122,9 @@ def test_a_much_longer_look_back_is_predicted_although_the_decoder_dominates_sho
     words = ("horizon=96", "context_length=336", "model.start_length=48", "data.rows=9000", f"attention={attention}")
     made = made_of(tmp_path, *words, "training.batch_size=8", "training.evaluation_batch_size=64", model="informer")
     real = memory._level(made, replace(made.data.parts["train"], context_length=2688), 1)
-    assert 0.9 < _predicted(made, 2688, 1, 64) / real.transient(1, 64) < 2
-    assert 0.9 < _predicted(made, 2688, 8, 1) / real.transient(8, 1) < 2
+    footprint = _measured(made)
+    assert 0.9 < footprint.peak(2688, 1, 64) / real.transient(1, 64) < 2
+    assert 0.9 < footprint.peak(2688, 8, 1) / real.transient(8, 1) < 2
 
 
 def test_the_longest_look_back_leaves_a_training_window(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from forecast.common.errors import InputError, Interrupted
 from forecast.runs.checkpoint import MAGIC, checkpoints, read_checkpoint
 from forecast.runs.resume import differences
 from forecast.runs.run import MANIFEST, Run
+from forecast.training.callbacks.speed import WARM_UP_STEPS
 from forecast.training.train import train
 from tests.support.interruptions import assert_same, curve, fail, interrupt, next_second
 from tests.support.small import changed, quick, snapshot
@@ -42,7 +43,7 @@ def test_a_run_stopped_at_any_step_has_the_results_of_a_complete_run(
         assert curve(run, tag) == curve(whole[0], tag)
 
 
-@pytest.mark.parametrize("step", [3, 9, 12])
+@pytest.mark.parametrize("step", [3, pytest.param(9, marks=pytest.mark.exhaustive), 12])
 def test_an_interrupted_validation_is_repeated(
     config: dict[str, Any],
     whole: tuple[Run, dict[str, Any]],
@@ -238,7 +239,7 @@ def test_a_timed_save_is_not_part_of_a_step(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(module, "write_checkpoint", slow)
     often = "training.checkpoint_minutes=1e-9"
-    _, result = train(quick(tmp_path, often, "training.max_steps=20", "training.max_epochs=5"))
+    _, result = train(quick(tmp_path, often, f"training.max_steps={WARM_UP_STEPS + 4}"))
     speed = result["speed"]
     assert speed["step_ms_p50"] < 200
     assert speed["train_windows_per_s"] > 16 / 0.2

@@ -152,7 +152,7 @@ def test_an_ensemble_with_a_failed_member_is_not_scored(fake: Any, tmp_path: Pat
         return 0.5
 
     fake(fails)
-    ended = command(tmp_path, "ensemble=3", multirun=False)
+    ended = command(tmp_path, "ensemble=2", multirun=False)
     assert ended.code == 1
     assert any(line.startswith("error: seed-2: no such thing") for line in ended.errors)
     assert not list(tmp_path.rglob("ensemble.json"))

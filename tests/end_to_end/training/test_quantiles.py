@@ -17,6 +17,7 @@ from tests.support.interruptions import assert_same, train_in_two_parts
 from tests.support.small import HORIZON, hourly, quick, write
 
 WORDS = ["loss=quantile", "training.validations_per_epoch=8", "training.max_steps=30", "optimizer.lr=0.01"]
+WORDS += ["model.encoder_layers=1"]  # a layer takes seconds to export
 
 
 @pytest.fixture(scope="module", params=["patch_informer", pytest.param("informer", marks=pytest.mark.exhaustive)])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from forecast.runs.run import TRACE
-from forecast.training.callbacks.profile import RECORDED
+from forecast.training.callbacks.profile import RECORDED, WAIT, WARM_UP
 from forecast.training.train import train
 from tests.support.boards import texts
 from tests.support.small import changed, quick
@@ -16,7 +16,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:`isinstance\\(treespec, LeafSpec
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return quick(tmp_path_factory.mktemp("profile"), "training.max_steps=20", "training.profile=true")
+    words = [f"training.max_steps={WAIT + WARM_UP + RECORDED}", "model.encoder_layers=1", "training.profile=true"]
+    return quick(tmp_path_factory.mktemp("profile"), *words)
 
 
 @pytest.fixture(scope="module")

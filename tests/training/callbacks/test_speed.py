@@ -173,7 +173,7 @@ def test_the_figures_of_a_resumed_run_cover_all_starts(tmp_path: Path) -> None:
 
 def test_the_load_covers_the_measured_steps_of_all_starts(tmp_path: Path) -> None:
     first, second = Speed(), Speed()
-    run(first, SlowToSave(tmp_path, every_n_train_steps=2), val_check_interval=5)
+    run(first, SlowToSave(tmp_path, every_n_train_steps=5), val_check_interval=10)
     load = first.timings.load
     assert load.wall_seconds == pytest.approx(first.timings.training_seconds, rel=0.3)
     assert 0 < load.cpu_seconds < (WARM_UP_STEPS + MEASURED) * (STEP + WAIT)

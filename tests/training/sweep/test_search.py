@@ -243,7 +243,8 @@ def test_seeds_requested_with_fewer_overrides_belong_to_the_same_choice() -> Non
 
 
 def test_a_search_shows_no_test_score(tmp_path: Path) -> None:
-    ended = command(tmp_path, "loss=mae,mse", "seed=1,2", "sweep.search=true", "sweep.name=found")
+    words = ["loss=mae,mse", "seed=1,2", "sweep.search=true", "sweep.name=found", "training.max_steps=2"]
+    ended = command(tmp_path, *words)
     assert ended.code == 0
     folder = tmp_path / "sweeps" / "found"
     assert {path.name for path in folder.iterdir() if path.is_file()} == {"multirun.yaml", "search.csv"}
