@@ -5,12 +5,10 @@ import json
 import signal
 import sys
 from contextlib import redirect_stderr, redirect_stdout
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
 from forecast.common.processes import SIGNALS
 from forecast.training import command_line
@@ -59,19 +57,6 @@ def command(folder: Path, *words: str, multirun: bool = True) -> Ended:
     return typed(*(["-m", *untimed] if multirun else []), *SHARED, f"output_dir={folder}", *words)
 
 
-def compose_once(patch: pytest.MonkeyPatch) -> None:
-    """Let Hydra compose the same overrides once in a command: it composes each job twice, in 0.2 s each time."""
-    original, composed = ConfigLoaderImpl.load_configuration, dict[str, Any]()
-
-    def load(self: ConfigLoaderImpl, **given: Any) -> Any:
-        key = repr((self.get_search_path(), given))
-        if key not in composed:
-            composed[key] = original(self, **given)
-        return deepcopy(composed[key])
-
-    patch.setattr(ConfigLoaderImpl, "load_configuration", load)
-
-
 def typed(*words: str) -> Ended:
     """Run `python train.py <words>`."""
     ended, handlers = Ended(), {number: signal.getsignal(number) for number in SIGNALS}
@@ -82,7 +67,6 @@ def typed(*words: str) -> Ended:
         redirect_stderr(Tee(ended.err, ended.both)),
     ):
         patch.setattr(sys, "argv", argv)
-        compose_once(patch)
         with pytest.raises(SystemExit) as end:
             command_line.main()
     for number, handler in handlers.items():
