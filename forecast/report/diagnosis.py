@@ -208,7 +208,7 @@ class Diagnosis:
         if task.distance and without != "distance":
             words.append(f"{counted(task.distance, 'unit')} away")
         if self._has_several_events(task) and without != "events":
-            words.append(counted(task.events, "event"))
+            words.append(f"{counted(task.events, 'event')} ahead")
         if len({other.look_back for other in self.tasks}) > 1 and without != "look_back":
             words.append(f"look-back {task.look_back:,}")
         return words

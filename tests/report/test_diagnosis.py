@@ -120,8 +120,8 @@ def test_the_number_of_events_is_a_size_although_the_horizon_follows_it(tmp_path
     shares = {("full", 4): 0.99, ("full", 16): 0.98, ("probsparse", 4): 0.9, ("probsparse", 16): 0.2}
     results = [result_of("events", name, share, types=16, events=n) for (name, n), share in shares.items()]
     few, many, curve = sentences(diagnose(read_runs([write(tmp_path, results)]).runs))
-    assert few.startswith("`events`, 16 types, 4 events: share of the achievable skill `full` 0.99")
-    assert many.startswith("`events`, 16 types, 16 events: ")
+    assert few.startswith("`events`, 16 types, 4 events ahead: share of the achievable skill `full` 0.99")
+    assert many.startswith("`events`, 16 types, 16 events ahead: ")
     assert curve == (
         "`events`, 16 types, with 4 and 16 events in the horizon: the share of the achievable skill first falls below "
         "0.5 at none of them `full`; at 16 `probsparse`."

@@ -33,16 +33,18 @@ def ended(folder: Path, *words: str) -> None:
 @pytest.mark.slow
 def test_two_commands_fill_one_report(tmp_path: Path, without_report: Callable[[Path], None]) -> None:
     ended(tmp_path, "data.kind=recall,linear", "optimizer.lr=0.001", "attention=linear,mean")
-    ended(tmp_path, "data.kind=recall", "data.types=3", "optimizer.lr=0.001", "attention=linear,mean")
+    events = ("data.kind=events", "data.types=3,8", "data.unit=4")
+    ended(tmp_path, *events, "optimizer.lr=0.001", "attention=linear,mean")
     folder = tmp_path / "sweeps" / "diagnostic"
     results = [{**read_json(path), "folder": path.parent} for path in sorted(folder.glob("*/result.json"))]
-    assert len(results) == 2 * 2 + 2
+    assert len(results) == 2 * 2 + 2 * 2
     for result in results:
         config, facts = result["config"], result["diagnostic"]
         assert config["cross_attention"] == config["attention"]
         data = config["data"]
         series = DataSettings.parse(data).diagnostic
         assert facts["best_mse"] == best_mse(series)
+        assert facts["events"] == (2 if data["kind"] == "events" else 1)
         test, rows = facts["test"], result["baselines"]
         assert test["mse"] == result["test"]["original"]["mse"]
         simple = min(rows["last_value"]["test"]["original"]["mse"], rows["linear"]["test"]["original"]["mse"])
@@ -60,4 +62,4 @@ def test_two_commands_fill_one_report(tmp_path: Path, without_report: Callable[[
     without_report(folder)
     text = (folder / "report.md").read_text()
     assert "## Diagnostic series" in text
-    assert "`recall`, with 3 and 8 types: the share of the achievable skill first falls below 0.5 at 3 `linear`" in text
+    assert "`events`, 2 events ahead, with 3 and 8 types: the share of the achievable skill first falls below" in text
