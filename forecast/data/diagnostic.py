@@ -42,14 +42,14 @@ class Diagnostic:
     windows
         Number of windows.
     look_back, horizon
-        Steps of a window before and after its origin; the horizon divides the look-back.
+        Steps of a window before and after its origin.
     types
         Number of patterns of *recall* and *events*, of lags of *lag*, and of marked steps of *selective*; None:
         `DEFAULT_TYPES`.
     distance
         In *recall*, the answer begins n to 2 n - 1 units before the origin, n the distance; 0: anywhere.
     unit
-        Steps of a unit, a divisor of the horizon; None: the horizon, as it must be for the kinds but *events*.
+        Steps of a unit, a divisor of look-back and horizon; None: the horizon, as for all kinds but *events*.
     noise
         Standard deviation of the noise; that of the future without it is 1.
     seed

@@ -144,10 +144,8 @@ class DataSettings:
     def diagnostic(self) -> Diagnostic:
         """The diagnostic series, of `source: diagnostic`."""
         sizes = {"look_back": self.window_look_back, "horizon": self.window_horizon, "windows": self.windows}
-        return Diagnostic(
-            kind=self.kind, types=self.types, distance=self.distance, noise=self.noise, seed=self.seed,
-            unit=self.unit, **sizes,
-        )  # fmt: skip
+        rule: dict[str, Any] = {"distance": self.distance, "noise": self.noise, "seed": self.seed}
+        return Diagnostic(kind=self.kind, types=self.types, unit=self.unit, **sizes, **rule)
 
     @property
     def policies(self) -> Policies:
@@ -195,9 +193,9 @@ class DataSettings:
 
 
 def _with_events(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the options with the events of a diagnostic series as a known covariate."""
-    announced = values["source"] == DIAGNOSTIC and values["kind"] == "events"
-    return values | {"known_covariates": [EVENT]} if announced else values
+    """Return the options with the events of a diagnostic series as a known covariate, if none is named."""
+    has_events = values["source"] == DIAGNOSTIC and values["kind"] == "events"
+    return values | {"known_covariates": values["known_covariates"] or [EVENT]} if has_events else values
 
 
 def _tidied(values: dict[str, Any]) -> dict[str, Any]:

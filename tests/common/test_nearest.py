@@ -1,5 +1,7 @@
 """Errors for unknown options name the nearest known ones."""
 
+from importlib.util import find_spec
+
 import pytest
 
 from forecast.common.conf_files import SYNONYMS, nearest_options, option_files
@@ -26,12 +28,18 @@ from tests.support.small import compose
         ("attention@decoder_attention=ful", "attention=ful: no such choice: choose .*; did you mean attention=full?"),
         ("model=zzz", "model=zzz: no such choice: choose informer or patch_informer"),
         ("hydra/launcher=zzz", "hydra/launcher=zzz: no such choice: choose basic.*"),
-        ("hydra/launcher=submitit_slurm", r".*=submitit_slurm: it is not installed: pip install -e '\.\[slurm\]'"),
     ],
 )  # fmt: skip
 def test_an_unknown_word_gets_the_nearest_known_one(word: str, line: str) -> None:
     with pytest.raises(InputError, match=f"^{line.replace('?', '[?]')}$"):
         compose_words([word])
+
+
+@pytest.mark.skipif(find_spec("submitit") is not None, reason="the extra slurm is installed")
+def test_a_launcher_that_is_not_installed_gets_its_extra() -> None:
+    line = r"^hydra/launcher=submitit_slurm: it is not installed: pip install -e '\.\[slurm\]'$"
+    with pytest.raises(InputError, match=line):
+        compose_words(["hydra/launcher=submitit_slurm"])
 
 
 def test_a_force_added_option_gets_the_nearest_too() -> None:

@@ -36,7 +36,7 @@ def series(kind: str, **changes: Any) -> Diagnostic:
 
 
 def units_of(setting: Diagnostic, values: np.ndarray) -> np.ndarray:
-    """Return the units of the look-back, shape (S, units, h)."""
+    """Return the units of the look-back, shape (S, units, unit)."""
     past = values[:, : setting.look_back]
     return past.reshape(len(past), -1, setting.unit_length)
 
@@ -182,6 +182,12 @@ def test_events_are_a_known_covariate_of_the_model() -> None:
     known = known_events(settings.diagnostic)
     assert known is not None
     np.testing.assert_allclose(source.series.frame["event"].to_numpy(), known.ravel())
+
+
+def test_a_covariate_that_the_events_do_not_have_is_refused() -> None:
+    words = ["context_length=64", "horizon=4", "data=diagnostic", "data.kind=events", "data.types=5"]
+    with pytest.raises(InputError, match="other"):
+        load_source(DataSettings.parse(compose(*words, "data.known_covariates=[other]")["data"]))
 
 
 def test_patterns_are_distinct_and_shared_by_all_seeds_of_training() -> None:
