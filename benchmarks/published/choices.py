@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import torch
 
 from benchmarks.published.contest import run_timed
 from benchmarks.published.record import add_row, read_rows
@@ -23,7 +22,7 @@ from forecast.common.cli import finish
 from forecast.common.errors import InputError
 from forecast.common.files import look_up, read_json
 from forecast.common.tables import table, write_between
-from forecast.runs.results import commit, device_name
+from forecast.runs.results import commit
 from forecast.runs.run import RESULT
 
 RECORD = Path("benchmarks/records/published/choices.csv")
@@ -140,7 +139,7 @@ def score(task: Task, data: Path, name: str, chosen: Sequence[str], folder: Path
         **{column: round(value, 5) if isinstance(value, float) else value for column, value in numbers.items()},
         "command": shlex.join(["python", "train.py", *words]),
         "commit": commit(),
-        "machine": device_name(torch.device("cpu")),
+        "machine": result["device"],
     }
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import torch
 
 from benchmarks.published.judge import Judge
 from benchmarks.published.tasks import LEVELS, Floats, Task
@@ -25,7 +24,7 @@ from forecast.common.tables import Row
 from forecast.predict.ensemble import Ensemble
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.load import load
-from forecast.runs.results import commit, device_name
+from forecast.runs.results import commit
 from forecast.runs.run import RESULT
 
 
@@ -258,6 +257,6 @@ def row_of(entry: Entry, scored_before: int) -> Row:
         "times_scored": scored_before + 1,
         "command": shlex.join(["python", "train.py", *entry.words(ends[0], 1)]),
         "commit": commit(),
-        "machine": device_name(torch.device("cpu")),
+        "machine": ", ".join(sorted({str(result["device"]) for result in results})),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
