@@ -67,7 +67,8 @@ def memory_bytes(wanted_gib: float | None, device: torch.device) -> int:
 def limit_cuda(memory_bytes: int, device: torch.device) -> None:
     """Limit torch's allocator on the GPU to `memory_bytes`."""
     total = torch.cuda.get_device_properties(device).total_memory
-    torch.cuda.set_per_process_memory_fraction(min(1.0, memory_bytes / total), device)
+    index = torch.cuda.current_device() if device.index is None else device.index  # torch refuses a device without one
+    torch.cuda.set_per_process_memory_fraction(min(1.0, memory_bytes / total), index)
 
 
 def limit_process(memory_bytes: int) -> None:

@@ -1,5 +1,7 @@
 """Devices without data: no value may be read back, and no tensor created on another device."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from torch._subclasses import FakeTensorMode
@@ -10,7 +12,8 @@ every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
 
 
 def run(case: Case, device: str) -> None:
-    attention = case.build().to(device)
+    with torch.device(device):
+        attention = case.build()
     for training in (True, False):
         attention.train(training)
         for masked in (False, True):
@@ -42,10 +45,11 @@ def test_a_mechanism_runs_on_a_fake_cuda_device(case: Case) -> None:
 @every_case
 def test_cuda_and_cpu_agree(case: Case, dtype: torch.dtype) -> None:
     attention = case.build()
+    moved = deepcopy(attention).cuda()
     inputs = [torch.randn(3, 2, 200, 8).to(dtype) for _ in range(3)]
     mask = torch.arange(200) < torch.tensor([[200], [77], [0]])
     for chosen in (None, mask):
         expected = attention(*(x.double() for x in inputs), chosen)
-        output = attention(*(x.cuda() for x in inputs), None if chosen is None else chosen.cuda())
+        output = moved(*(x.cuda() for x in inputs), None if chosen is None else chosen.cuda())
         tolerance = 1e-5 if dtype == torch.float32 else 0.02
         torch.testing.assert_close(output.cpu().double(), expected, rtol=tolerance, atol=tolerance)

@@ -61,16 +61,17 @@ def test_a_refusal_is_a_reason_and_any_other_error_is_raised() -> None:
 
 
 def test_a_gpu_is_limited_to_a_fraction_of_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[float] = []
+    given: list[object] = []
 
     class Properties:
         total_memory = 80 * GIB
 
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Properties)
-    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda share, device: given.append(share))
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda *words: given.append(words))
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
     limit_cuda(20 * GIB, torch.device("cuda"))
-    limit_cuda(90 * GIB, torch.device("cuda"))
-    assert given == [0.25, 1.0]
+    limit_cuda(90 * GIB, torch.device("cuda:0"))
+    assert given == [(0.25, 1), (1.0, 0)]  # torch refuses a device without a number
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such limit")

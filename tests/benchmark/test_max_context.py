@@ -159,7 +159,7 @@ def test_a_gpu_recovers_after_running_out_of_memory() -> None:
         assert try_here(replace(request, task=replace(request.task, context_length=16_384))).why.startswith("memory: ")
         assert try_here(request).fits
     finally:
-        torch.cuda.set_per_process_memory_fraction(1.0, device)
+        torch.cuda.set_per_process_memory_fraction(1.0, 0)
 
 
 def test_a_child_runs_the_requested_step_within_its_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:
