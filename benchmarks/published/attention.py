@@ -42,6 +42,8 @@ STEPS = 1000
 LEVEL = 0.99
 """Confidence level of the differences."""
 
+NUMBERS = ("mean", "low", "high")
+
 BEGIN = "<!-- attention: written by python -m benchmarks.published.attention --write docs/explanation/results.md -->"
 END = "<!-- /attention -->"
 
@@ -94,9 +96,8 @@ def row_of(task: Task, data: Path, arm: str, folder: Path) -> dict[str, Any]:
     own, full = (errors_of(task.name, each, folder) for each in (arm, FULL))
     overlap = math.ceil(task.horizon / PARTS[task.name].stride)
     interval = mean_interval((own - full).to_numpy(), overlap, level=LEVEL) if arm != FULL else None
-    numbers = ("mean", "low", "high")
     share = 100 / float(full.mean())
-    more = {f"more_{name}": None if interval is None else round(share * getattr(interval, name), 3) for name in numbers}
+    more = {f"more_{name}": None if interval is None else round(share * getattr(interval, name), 3) for name in NUMBERS}
     return {"task": row.pop("task"), "arm": arm, "windows": len(own), **more, **row}
 
 
@@ -108,16 +109,24 @@ def errors_of(task: str, arm: str, folder: Path) -> "pd.Series[float]":
 
 
 def summary(rows: pd.DataFrame) -> str:
-    """Return the table: SQL relative to the seasonal naive forecast, and the MAE beside that of `full`."""
+    """Return the table: SQL of `full` over that of the seasonal naive forecast, and how much higher the other MAEs are.
+
+    Bold: the interval does not contain 0.
+    """
+    arms = [arm for arm in ARMS if arm != FULL]
     cells = []
     for task, own in rows.groupby("task", sort=False):
-        for row in own.to_dict("records"):
-            interval = "" if pd.isna(row["more_low"]) else f"{row['more_low']:+.1f} to {row['more_high']:+.1f} %"
-            more = "" if pd.isna(row["more_mean"]) else f"{row['more_mean']:+.1f} %"
-            ratio = f"{row['SQL'] / row['naive_SQL']:.3f}"
-            cells.append([str(task), f"`{row['arm']}`", ratio, more, interval, f"{row['seconds'] / 60:.1f}"])
-    headings = ("task", "attention", "SQL / seasonal naive", "MAE beside `full`", "99 % interval", "minutes")
-    return table(headings, cells)
+        by_arm = {row["arm"]: row for row in own.to_dict("records")}
+        full = by_arm[FULL]
+        others = [_more(by_arm[arm]) if arm in by_arm else "" for arm in arms]
+        cells.append([str(task), f"{full['SQL'] / full['naive_SQL']:.3f}", *others])
+    return table(("task", "SQL of `full`", *(arm if arm == PATH else f"`{arm}`" for arm in arms)), cells)
+
+
+def _more(row: Mapping[Any, Any]) -> str:
+    mean, low, high = (row[f"more_{name}"] for name in NUMBERS)
+    mark = "**" if low > 0 or high < 0 else ""
+    return f"{mark}{mean:+.1f} %{mark} ({low:+.1f} to {high:+.1f})"
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def run(case: Case, device: str) -> None:
                 torch.autograd.grad(output.sum(), inputs, materialize_grads=True), inputs, strict=True
             ):
                 assert (gradient.shape, gradient.device) == (x.shape, x.device)
-            assert attention.attention_map(*inputs[:2], mask, mask).device == inputs[0].device
+            assert attention.attention_map(inputs[0], inputs[1], mask, mask).device == inputs[0].device
 
 
 @every_case

@@ -57,4 +57,16 @@ def test_an_arm_is_compared_with_full_window_by_window(tmp_path: Path, monkeypat
     page = tmp_path / "page.md"
     page.write_text(f"{attention.BEGIN}\n{attention.END}\n")
     assert main(["--write", str(page), "--record", str(record)]) == 0
-    assert f"| small | `{PATH}` |" in page.read_text()
+    more, low, high = (f"{path[f'more_{name}']:+.1f}" for name in ("mean", "low", "high"))
+    (line,) = [line for line in page.read_text().splitlines() if line.startswith("| small |")]
+    mark = "**" if low[0] == high[0] else ""
+    assert line.endswith(f"| {mark}{more} %{mark} ({low} to {high}) |")
+
+
+def test_the_table_has_a_line_for_each_task_and_bold_where_the_interval_excludes_0() -> None:
+    full = {"task": "epf_np", "arm": FULL, "SQL": 0.6, "naive_SQL": 1.2}
+    apart = {"task": "epf_np", "arm": "mean", "more_mean": 1.34, "more_low": 0.1, "more_high": 2.8}
+    alike = {"task": "epf_np", "arm": "linear", "more_mean": -0.04, "more_low": -0.7, "more_high": 1.4}
+    lines = attention.summary(pd.DataFrame([full, apart, alike])).splitlines()
+    assert lines[0].split(" | ")[1:3] == ["SQL of `full`", "`probsparse`"]
+    assert lines[2] == "| epf_np | 0.500 |  | -0.0 % (-0.7 to +1.4) | **+1.3 %** (+0.1 to +2.8) |  |  |"
