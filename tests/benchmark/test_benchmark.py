@@ -207,6 +207,7 @@ def test_each_new_folder_has_a_unique_name(tmp_path: Path, monkeypatch: pytest.M
     assert open_folder(None) != open_folder(None)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_benchmark_does_not_import_lightning_and_prints_no_errors(tmp_path: Path) -> None:
     words = ["--mechanisms", "mean", "--tables", "lengths", "--threads", "1", "--quiet"]

@@ -184,6 +184,7 @@ def test_a_file_without_the_marks_does_not_change(
     assert file.read_text() == text
 
 
+@pytest.mark.exhaustive
 def test_lightning_is_not_imported() -> None:
     code = (
         "import sys; from forecast.check.__main__ import main; assert main(['mean', '--quiet']) == 0; "

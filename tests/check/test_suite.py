@@ -23,6 +23,7 @@ from tests.check.broken import (
     mean_formula,
 )
 from tests.check.wrong import WRONG
+from tests.support.covering import covering
 
 LONG_SUMS = "long sums, half"
 
@@ -60,7 +61,7 @@ def failed_checks(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return re.findall(r"^fail: attention=mean: (.*?): ", capsys.readouterr().out, re.MULTILINE)
 
 
-@pytest.mark.parametrize("kind", WRONG, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", covering(WRONG, every=2), ids=lambda kind: kind.__name__)
 def test_a_wrong_mechanism_beside_the_right_formula_fails_the_checks_that_say_why(
     kind: type[Attention],
     monkeypatch: pytest.MonkeyPatch,

@@ -22,6 +22,7 @@ from forecast.training.prepare import Preparation, prepare
 from forecast.training.task import ForecastTask
 from forecast.training.train import train
 from tests.conftest import LIGHTNING
+from tests.support.covering import covering
 from tests.support.small import changed, quick
 
 pytestmark = [*map(pytest.mark.filterwarnings, LIGHTNING)]
@@ -151,7 +152,7 @@ SPOILS: dict[str, Spoil] = {
 }
 
 
-@pytest.mark.parametrize("name", SPOILS)
+@pytest.mark.parametrize("name", covering(SPOILS, every=3))
 def test_the_previous_generation_replaces_an_invalid_one(
     name: str, folder: Path, made: Preparation, capsys: pytest.CaptureFixture[str]
 ) -> None:

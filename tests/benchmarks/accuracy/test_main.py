@@ -84,6 +84,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert captured.err.count("\n") == 1
 
 
+@pytest.mark.exhaustive
 def test_a_closed_pipe_is_one_line_and_no_traceback(record: Path) -> None:
     words = [sys.executable, "-m", "benchmarks.accuracy", "--record", str(record), "--dry-run"]
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -10,12 +10,13 @@ from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.scoring import SeasonalNaive, last_value
 from forecast.runs.settings import Settings
 from forecast.training.prepare import prepare
+from tests.support.covering import covering
 
 WORSE = 1.05
 """Maximum ratio of the default's test MSE to the best baseline."""
 
 
-@pytest.mark.parametrize("series", DOZEN, ids=lambda series: series.name)
+@pytest.mark.parametrize("series", covering(DOZEN, every=3), ids=lambda series: series.name)
 def test_the_default_starts_no_worse_than_the_best_baseline(series: Generated, tmp_path: Path) -> None:
     made = prepare(Settings.parse(configuration(series, 1, tmp_path)))
     test, period = made.data.parts["test"], seasonal_period(made.data.source.series.frequency)

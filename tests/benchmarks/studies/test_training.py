@@ -10,6 +10,7 @@ RECORD = ROOT / "benchmarks" / "records" / "attention" / "training"
 WORDS = ["--mechanisms", "linear", "--length", "70", "--heads", "1", "--head-dim", "8", "--pairs", "2"]
 
 
+@pytest.mark.exhaustive
 def test_the_command_measures_this_checkout_beside_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert training.main([*WORDS, "--against", str(ROOT), "--output", str(tmp_path)]) == 0
     rows = read_rows(tmp_path / "cases.csv")

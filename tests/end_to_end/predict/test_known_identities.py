@@ -158,6 +158,9 @@ def test_runs_that_read_known_covariates_differently_are_not_averaged(
         Ensemble.load([pair[0], other])
 
 
+@pytest.mark.parametrize(
+    "pair", ["patch_informer", pytest.param("informer", marks=pytest.mark.exhaustive)], indirect=True
+)
 @pytest.mark.parametrize("ending", [".pt2", ".onnx"])
 def test_an_exported_file_forecasts_like_its_run(ending: str, run: Path, tmp_path: Path, usual: bytes) -> None:
     if ending == ".onnx":

@@ -169,8 +169,8 @@ def without_times(row: dict[str, str]) -> dict[str, str]:
     ("raised", "code"),
     [
         (Interrupted("stopped", 15), 143),
-        (KeyboardInterrupt(), 130),
-        (SystemExit(143), 143),
+        pytest.param(KeyboardInterrupt(), 130, marks=pytest.mark.exhaustive),
+        pytest.param(SystemExit(143), 143, marks=pytest.mark.exhaustive),
         (BrokenPipeError(), 141),
     ],
 )

@@ -24,7 +24,7 @@ from tests.support.sweeps import command, read, typed
     "words",
     [
         ["-m", "ROOT", "seed=1,2"],
-        ["ROOT", "seed=1,2", "-m"],
+        pytest.param(["ROOT", "seed=1,2", "-m"], marks=pytest.mark.exhaustive),
         pytest.param(["ROOT", "-m", "seed=1,2"], marks=pytest.mark.exhaustive),
         pytest.param(["-m", "ROOT", "--config-dir", "DIR", "seed=1,2"], marks=pytest.mark.exhaustive),
         ["ROOT", "seed=1,2", "-m", "--config-dir", "DIR"],
@@ -49,7 +49,10 @@ def test_options_may_be_anywhere(fake: Any, tmp_path: Path, words: list[str], na
     [
         (["data=etth1,etth2", "data.sha256=null"], ["data-etth1", "data-etth2"], {("etth1", None), ("etth2", None)}),
         (["data=csv,etth1", "data.path='a b.csv'"], ["data-csv", "data-etth1"], {("a-b", None), ("etth1", ...)}),
-        (["data=glob(ettm*)", "data.sha256=x"], ["data-ettm1", "data-ettm2"], {("ettm1", "x"), ("ettm2", "x")}),
+        pytest.param(
+            *(["data=glob(ettm*)", "data.sha256=x"], ["data-ettm1", "data-ettm2"], {("ettm1", "x"), ("ettm2", "x")}),
+            marks=pytest.mark.exhaustive,
+        ),
         (["data=glob([_*,*m1],exclude=_*)"], ["data-ettm1"], {("ettm1", ...)}),
         (["data=etth1", "data.sha256=a,b"], ["sha256-a", "sha256-b"], {("etth1", "a"), ("etth1", "b")}),
     ],

@@ -68,6 +68,7 @@ def test_trained_and_interpolated_levels_do_not_cross_and_wider_ones_are_refused
         forecaster.predict(hourly(), levels=[95])
 
 
+@pytest.mark.exhaustive
 def test_an_exported_file_forecasts_the_same_quantiles(whole: tuple[Run, dict[str, Any]], tmp_path: Path) -> None:
     assert export(["--run", str(whole[0].path), "--output", str(tmp_path / "model.pt2")]) == 0
     table = hourly()

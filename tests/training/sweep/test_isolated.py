@@ -115,19 +115,28 @@ def test_a_job_ends_with_the_process_that_started_it() -> None:
 
 
 @pytest.mark.slow
-def test_isolated_jobs_have_identical_scores_and_independent_failures(tmp_path: Path) -> None:
-    words = ["attention=linear", "seed=2", "context_length=9000,48"]
-    ended = command(tmp_path, *words, "sweep.name=apart", "sweep.isolate=true")
-    together = command(tmp_path, "attention=linear", "seed=2", "sweep.name=together")
-    assert (ended.code, together.code) == (1, 0)
+def test_an_isolated_job_has_the_scores_of_another(tmp_path: Path) -> None:
+    words = ["attention=linear", "seed=2"]
+    apart, together = (
+        command(tmp_path, *words, f"sweep.name={name}", f"sweep.isolate={isolate}")
+        for name, isolate in (("apart", "true"), ("together", "false"))
+    )
+    assert (apart.code, apart.errors, together.code) == (0, [], 0)
+    alone, here = (read(tmp_path / "sweeps" / name / "job" / "result.json") for name in ("apart", "together"))
+    for key in ("validation", "test", "baselines", "device"):
+        assert alone[key] == here[key]
+    assert alone["command"].startswith("python train.py ")
+    assert "attention=linear" in alone["command"]
+    assert "sweep." not in alone["command"]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.slow
+def test_an_isolated_job_that_fails_does_not_end_the_sweep(tmp_path: Path) -> None:
+    ended = command(tmp_path, "attention=linear", "context_length=9000,48", "sweep.name=apart", "sweep.isolate=true")
+    assert ended.code == 1
     (line,) = ended.errors
     assert line.startswith("error: context_length-9000: context_length 9000 + horizon 12")
     failed = read(tmp_path / "sweeps" / "apart" / "context_length-9000" / "failed.json")
     assert (failed["kind"], failed["exit_code"]) == ("InputError", 2)
-    folders = [tmp_path / "sweeps" / name for name in ("apart/context_length-48", "together/job")]
-    apart, here = (read(folder / "result.json") for folder in folders)
-    for key in ("validation", "test", "baselines", "device"):
-        assert apart[key] == here[key]
-    assert apart["command"].startswith("python train.py ")
-    assert "context_length=48" in apart["command"]
-    assert "sweep." not in apart["command"]
+    assert (tmp_path / "sweeps" / "apart" / "context_length-48" / "result.json").is_file()
