@@ -16,11 +16,15 @@ import pandas as pd
 from benchmarks.published.record import add_row, read_rows
 from benchmarks.time_to_quality.contests import CAP, CONTESTS, row_of
 from forecast.common.cli import finish
+from forecast.common.errors import InputError
 from forecast.common.options import positive
-from forecast.common.tables import table
+from forecast.common.tables import table, write_between
 
 RECORD = Path("benchmarks/records/peers/time_to_quality.csv")
 FOLDER = Path("outputs/time_to_quality")
+
+BEGIN = "<!-- time to quality: written by python -m benchmarks.time_to_quality --write docs/explanation/results.md -->"
+END = "<!-- /time to quality -->"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,16 +34,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--python", required=True, help="interpreter of the peer's environment")
+    parser.add_argument("--python", help="interpreter of the peer's environment")
     parser.add_argument("--contests", nargs="+", choices=list(CONTESTS), default=list(CONTESTS))
     parser.add_argument("--minutes", type=positive, default=CAP, help="most minutes of a training (%(default)g)")
     parser.add_argument("--record", type=Path, default=RECORD, help="file of the rows (default: %(default)s)")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the runs (default: %(default)s)")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the table between its marks in this file")
     options = parser.parse_args(arguments)
     return finish(lambda: _run(options))
 
 
 def _run(options: argparse.Namespace) -> None:
+    if options.write is not None:
+        write_between(options.write, BEGIN, END, summary(read_rows(options.record, "contest")))
+        return
+    if options.python is None:
+        raise InputError("--python is missing: name the interpreter of the peer's environment")
     for name in options.contests:
         rows = read_rows(options.record, "contest")
         if (rows["contest"] == name).any():

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.time_to_quality import contests
-from benchmarks.time_to_quality.__main__ import main, summary
+from benchmarks.time_to_quality.__main__ import BEGIN, END, main, summary
 from benchmarks.time_to_quality.contests import CONTESTS, Point, long_form, minutes_until, table_of
 
 CONTEST = replace(
@@ -68,6 +68,35 @@ def test_a_contest_becomes_a_row_and_is_not_held_twice(
     assert row["our_mae"] < row["their_mae"]
     assert "small: the record has it" in capsys.readouterr().out
     assert "not reached" in summary(pd.DataFrame([row | {"minutes_to_their_mae": None}]))
+
+
+ROW = {
+    "contest": "small",
+    "their_minutes": 9.04,
+    "minutes_to_their_mae": 1.26,
+    "our_minutes": 3.0,
+    "their_mae": 0.5,
+    "our_mae": 0.4,
+}
+
+
+def test_the_table_is_written_between_its_marks(tmp_path: Path) -> None:
+    record, page = tmp_path / "rows.csv", tmp_path / "page.md"
+    pd.DataFrame([ROW, ROW | {"contest": "other", "minutes_to_their_mae": None}]).to_csv(record, index=False)
+    page.write_text(f"Before.\n\n{BEGIN}\n{END}\n\nAfter.\n")
+    assert main(["--record", str(record), "--write", str(page)]) == 0
+    lines = page.read_text().splitlines()
+    assert lines[2] == BEGIN
+    assert lines[5:7] == [
+        "| small | 9.0 | 1.3 | 3.0 | 0.5000 | 0.4000 |",
+        "| other | 9.0 | not reached | 3.0 | 0.5000 | 0.4000 |",
+    ]
+    assert lines[7:] == [END, "", "After."]
+
+
+def test_a_contest_needs_the_environment_of_the_peer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--contests", "epf_np-nhits"]) == 2
+    assert capsys.readouterr().err == "error: --python is missing: name the interpreter of the peer's environment\n"
 
 
 def test_a_failed_process_of_the_peer_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
