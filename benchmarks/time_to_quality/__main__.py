@@ -46,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> None:
     if options.write is not None:
-        write_between(options.write, BEGIN, END, summary(read_rows(options.record, "contest")))
+        if (rows := read_rows(options.record)).empty:
+            raise InputError(f"{options.record}: no contest yet: hold some with --python")
+        write_between(options.write, BEGIN, END, summary(rows))
         return
     if options.python is None:
         raise InputError("--python is missing: name the interpreter of the peer's environment")

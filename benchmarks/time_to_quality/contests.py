@@ -17,7 +17,7 @@ from benchmarks.published.tasks import data_folder
 from forecast.common.errors import InputError
 from forecast.common.files import look_up, read_json
 from forecast.common.tables import Row
-from forecast.runs.results import commit, device_name
+from forecast.runs.results import commit
 from forecast.runs.run import RESULT
 
 CAP = 30.0
@@ -187,5 +187,5 @@ def row_of(name: str, python: str, folder: Path, minutes: float = CAP) -> Row:
         "our_torch": torch.__version__,
         "command": shlex.join(["python", "train.py", *contest.words]),
         "commit": commit(),
-        "machine": device_name(torch.device("cpu")),
+        "machine": ours["device"],
     }

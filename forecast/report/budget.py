@@ -8,6 +8,7 @@ from forecast.common.files import flatten, look_up
 from forecast.report.sections import Key, Section
 from forecast.runs.labels import NOT_SCORED
 from forecast.runs.read import FinishedRun
+from forecast.runs.summary import EARLY
 
 
 def windows_seen(run: FinishedRun) -> int:
@@ -37,8 +38,11 @@ def is_best_last(run: FinishedRun) -> bool:
 
 
 def is_short(run: FinishedRun) -> bool:
-    """Return whether a run ended too early to judge quality, for either reason."""
-    return is_partial(run) or is_best_last(run)
+    """Return whether a run ended too early to judge quality, for either reason.
+
+    A run that early stopping ended did not: its validation error had not fallen for the chosen number of validations.
+    """
+    return run.result["status"] != EARLY and (is_partial(run) or is_best_last(run))
 
 
 EQUAL, DIFFERS, COMPARED = "equal", "differs", "compared"

@@ -37,11 +37,10 @@ FEW_STEPS = 100
 STRETCHES = {"train": "training", "inference": "inference"}
 """Prefix of the figures of each timed stretch, and its name."""
 
-ENDS = {
-    "finished": "",
-    "out of time": " (stopped by training.max_time)",
-    "stopped early": " (stopped by early stopping)",
-}
+STEPS, TIME, EARLY = "finished", "out of time", "stopped early"
+"""Status of a run, the reason for its end: the last step, `training.max_time`, or a callback."""
+
+ENDS = {STEPS: "", TIME: " (stopped by training.max_time)", EARLY: " (stopped by early stopping)"}
 """Addition to the best step, by the status of the run."""
 
 

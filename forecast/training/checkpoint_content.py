@@ -14,7 +14,8 @@ from forecast.common.errors import InputError, first_line
 from forecast.evaluation.significance import Evidence
 from forecast.runs.checkpoint import OtherModel, checkpoints, newest_checkpoint
 from forecast.runs.run import DAMAGE, RESULT, Run
-from forecast.training.callbacks.loop_state import EARLY, STEPS, TIME, load_optimizer
+from forecast.runs.summary import EARLY, STEPS, TIME
+from forecast.training.callbacks.loop_state import load_optimizer
 from forecast.training.callbacks.speed import Speed
 from forecast.training.task import ForecastTask
 

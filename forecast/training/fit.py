@@ -27,9 +27,10 @@ from forecast.evaluation.mixing import QuantileSums
 from forecast.evaluation.significance import Evidence
 from forecast.model.compiling import LEAF_SPEC, CompiledForward
 from forecast.runs.resume import RESTART_HINT
+from forecast.runs.summary import TIME
 from forecast.training.callbacks.checkpoints import Best, Checkpoints, copy_weights
 from forecast.training.callbacks.folds import FoldSelection, Start
-from forecast.training.callbacks.loop_state import TIME, stopped_by
+from forecast.training.callbacks.loop_state import stopped_by
 from forecast.training.callbacks.probe import Probe
 from forecast.training.callbacks.profile import Profile
 from forecast.training.callbacks.progress import StepProgress

@@ -6,14 +6,13 @@ import pytest
 import torch
 from torch._subclasses import FakeTensorMode
 
+from forecast.attention.base import Attention
 from tests.attention.cases import CASES, Case
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
 
 
-def run(case: Case, device: str) -> None:
-    with torch.device(device):
-        attention = case.build()
+def run(attention: Attention, device: str) -> None:
     for training in (True, False):
         attention.train(training)
         for masked in (False, True):
@@ -30,14 +29,16 @@ def run(case: Case, device: str) -> None:
 
 @every_case
 def test_a_mechanism_runs_on_the_meta_device(case: Case) -> None:
-    run(case, "meta")
+    run(case.build().to("meta"), "meta")  # a tensor that is neither parameter nor buffer stays behind
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="a fake CUDA device needs a real one")
 @every_case
 def test_a_mechanism_runs_on_a_fake_cuda_device(case: Case) -> None:
     with FakeTensorMode():
-        run(case, "cuda")
+        with torch.device("cuda"):  # torch does not move a fake parameter that is referred to
+            attention = case.build()
+        run(attention, "cuda")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

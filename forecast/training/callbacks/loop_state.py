@@ -9,11 +9,9 @@ from lightning.pytorch.callbacks import Callback, Timer
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from forecast.runs.summary import EARLY, STEPS, TIME
 from forecast.training.schedule import restore_with_new_length
 from forecast.training.task import ForecastTask
-
-STEPS, TIME, EARLY = "finished", "out of time", "stopped early"
-"""Reasons for the end of a training: the last step, `training.max_time`, or a callback."""
 
 
 def states_of(trainer: lightning.Trainer) -> dict[str, Any]:

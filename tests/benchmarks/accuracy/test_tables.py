@@ -48,6 +48,14 @@ def test_rows_are_in_order_with_controls_and_averages() -> None:
     assert cells(text, "`full`")[0].startswith("0.370")  # the average of forecasts is not one of the seeds
 
 
+def test_full_has_a_line_of_its_own_for_the_machine_of_the_other_mechanisms() -> None:
+    own = row(0.37, dataset="ettm1", recipe="gpu", machine="NVIDIA H200")
+    text = lines(row(0.36, dataset="ettm1"), own, row(0.4, dataset="ettm1", attention="linear"))
+    assert cells(text, "`full` on NVIDIA H200")[0] == "0.370 / 0.420"
+    assert cells(text, "`full`")[0] == "0.360 / 0.410"
+    assert not [line for line in lines(row(0.36, dataset="ettm1")) if "`full` on" in line]
+
+
 def test_a_line_ends_with_the_mean_only_if_every_horizon_has_a_run() -> None:
     whole = [row(mse, horizon=horizon) for mse, horizon in ((0.3, 96), (0.4, 192), (0.5, 336), (0.6, 720))]
     text = lines(*whole)

@@ -53,11 +53,11 @@ def test_an_arm_is_compared_with_full_window_by_window(tmp_path: Path, monkeypat
     own, other = (attention.errors_of("small", arm, tmp_path / "runs") for arm in (PATH, FULL))
     assert path["more_mean"] == pytest.approx(100 * (own.mean() / other.mean() - 1), abs=2e-3)
     assert path["more_low"] <= path["more_mean"] <= path["more_high"]
-    assert path["share"] == 0  # the linear path alone
+    assert path["share"] == pytest.approx(0, abs=1e-9)  # the linear path alone
     page = tmp_path / "page.md"
     page.write_text(f"{attention.BEGIN}\n{attention.END}\n")
     assert main(["--write", str(page), "--record", str(record)]) == 0
-    more, low, high = (f"{path[f'more_{name}']:+.1f}" for name in ("mean", "low", "high"))
+    more, low, high = (f"{path[f'more_{name}']:+.{digits}f}" for name, digits in (("mean", 1), ("low", 2), ("high", 2)))
     (line,) = [line for line in page.read_text().splitlines() if line.startswith("| small |")]
     mark = "**" if low[0] == high[0] else ""
     assert line.endswith(f"| {mark}{more} %{mark} ({low} to {high}) |")
@@ -65,8 +65,13 @@ def test_an_arm_is_compared_with_full_window_by_window(tmp_path: Path, monkeypat
 
 def test_the_table_has_a_line_for_each_task_and_bold_where_the_interval_excludes_0() -> None:
     full = {"task": "epf_np", "arm": FULL, "SQL": 0.6, "naive_SQL": 1.2}
-    apart = {"task": "epf_np", "arm": "mean", "more_mean": 1.34, "more_low": 0.1, "more_high": 2.8}
+    higher = {"task": "epf_np", "arm": "mean", "more_mean": 1.34, "more_low": 0.04, "more_high": 2.8}
     alike = {"task": "epf_np", "arm": "linear", "more_mean": -0.04, "more_low": -0.7, "more_high": 1.4}
-    lines = attention.summary(pd.DataFrame([full, apart, alike])).splitlines()
-    assert lines[0].split(" | ")[1:3] == ["SQL of `full`", "`probsparse`"]
-    assert lines[2] == "| epf_np | 0.500 |  | -0.0 % (-0.7 to +1.4) | **+1.3 %** (+0.1 to +2.8) |  |  |"
+    lower = {"task": "epf_de", "arm": "probsparse", "more_mean": -1.5, "more_low": -2, "more_high": -0.02}
+    rows = [full, higher, alike, full | {"task": "epf_de"}, lower]
+    lines = attention.summary(pd.DataFrame(rows)).splitlines()
+    assert lines[0].split(" | ")[1:3] == ["SQL of `full` / seasonal naive", "`probsparse`"]
+    assert lines[2:] == [
+        "| epf_np | 0.500 |  | -0.0 % (-0.70 to +1.40) | **+1.3 %** (+0.04 to +2.80) |  |  |",
+        "| epf_de | 0.500 | **-1.5 %** (-2.00 to -0.02) |  |  |  |  |",
+    ]

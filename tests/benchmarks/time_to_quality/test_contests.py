@@ -94,6 +94,12 @@ def test_the_table_is_written_between_its_marks(tmp_path: Path) -> None:
     assert lines[7:] == [END, "", "After."]
 
 
+def test_no_table_is_written_without_a_contest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = tmp_path / "rows.csv"
+    assert main(["--record", str(record), "--write", str(tmp_path / "page.md")]) == 2
+    assert capsys.readouterr().err == f"error: {record}: no contest yet: hold some with --python\n"
+
+
 def test_a_contest_needs_the_environment_of_the_peer(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--contests", "epf_np-nhits"]) == 2
     assert capsys.readouterr().err == "error: --python is missing: name the interpreter of the peer's environment\n"

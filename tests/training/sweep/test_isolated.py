@@ -14,6 +14,7 @@ import pytest
 from forecast.common import processes
 from forecast.common.errors import Interrupted
 from forecast.common.processes import environment
+from forecast.training.sweep import job
 from forecast.training.sweep.isolated import JobFailed, train_apart
 from tests.conftest import LIGHTNING
 from tests.support.sweeps import command, read
@@ -115,13 +116,21 @@ def test_a_job_ends_with_the_process_that_started_it() -> None:
 
 
 @pytest.mark.slow
-def test_an_isolated_job_has_the_scores_of_another(tmp_path: Path) -> None:
+def test_an_isolated_job_has_the_scores_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+
+    def observed(config: Any, folder: Path, argv: Any) -> dict[str, Any]:
+        started.append(folder.parent.name)
+        return train_apart(config, folder, argv)
+
+    monkeypatch.setattr(job, "train_apart", observed)
     words = ["attention=linear", "seed=2"]
     apart, together = (
         command(tmp_path, *words, f"sweep.name={name}", f"sweep.isolate={isolate}")
         for name, isolate in (("apart", "true"), ("together", "false"))
     )
     assert (apart.code, apart.errors, together.code) == (0, [], 0)
+    assert started == ["apart"]
     alone, here = (read(tmp_path / "sweeps" / name / "job" / "result.json") for name in ("apart", "together"))
     for key in ("validation", "test", "baselines", "device"):
         assert alone[key] == here[key]
