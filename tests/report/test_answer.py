@@ -281,10 +281,10 @@ def test_trainings_too_short_to_judge_errors_are_named(tmp_path: Path, steps: in
 def test_a_run_that_stopped_early_is_not_too_short(tmp_path: Path) -> None:
     results = [result_of(name, mse=mse, steps=100, best_step=100) for name, mse in (("full", 0.4), ("linear", 0.5))]
     results[0]["status"] = "stopped early"
-    text = "\n".join(everything(write_results(tmp_path, *results)))
+    text = "\n".join(everything(write_results(tmp_path / "one", *results)))
     assert "1 of 2 trainings was too short to judge errors (1 below one pass, 1 still improving)" in text  # of `linear`
     results[1]["status"] = "stopped early"
-    assert "too short" not in "\n".join(everything(write_results(tmp_path, *results)))
+    assert "too short" not in "\n".join(everything(write_results(tmp_path / "both", *results)))
 
 
 def test_a_last_incomplete_step_does_not_make_a_pass_incomplete(tmp_path: Path) -> None:
