@@ -111,8 +111,8 @@ def fit_offsets(linear_map: LinearMap, train: Windows, levels: Sequence[float], 
     assert scored.residuals is not None
     assert scored.spread is not None
     scaled = torch.from_numpy(scored.residuals[..., 0] / scored.spread)  # (W, h, C)
-    offsets = [scaled.nanquantile(level, dim=0) for level in levels]
-    return torch.stack(offsets, -1).nan_to_num()
+    offsets = scaled.nanquantile(torch.tensor(levels, dtype=scaled.dtype), dim=0)  # sorts once for all levels
+    return offsets.movedim(0, -1).nan_to_num()
 
 
 def naive_maps(look_back: int, horizon: int, period: int) -> list[LinearMap]:
