@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from forecast.data.windows import Windows
+from forecast.evaluation import mixing
 from forecast.evaluation.metrics import ErrorSums
-from forecast.evaluation.mixing import MIXING_WEIGHTS, MixingSums, independent_blocks, percent, shrinkage
+from forecast.evaluation.mixing import MIXING_WEIGHTS, MixingSums, QuantileSums, independent_blocks, percent, shrinkage
 from forecast.runs.settings import Settings
 from forecast.training.prepare import prepare
 from tests.support.small import quick
@@ -147,3 +148,24 @@ def test_a_training_shrinks_by_the_blocks_of_its_validation_split(stride: int, t
 )
 def test_a_positive_share_is_never_printed_as_zero(share: float, text: str) -> None:
     assert percent(share) == text
+
+
+@pytest.mark.parametrize("chunk", [1, 50, 2**18])
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_losses_of_windows_do_not_depend_on_how_many_are_scored_together(
+    chunk: int, masked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mixing, "CHUNK", chunk)
+    levels = torch.tensor([0.1, 0.5, 0.8])
+    decoded, linear = torch.randn(2, 5, 4, 2, 3)
+    future, observed = torch.randn(5, 4, 2), torch.rand(5, 4, 2) > 0.3 if masked else None
+    sums = QuantileSums.zeros(levels.tolist(), MixingSums.zeros(1), torch.device("cpu"))
+    numbers = sums.update([decoded, linear], future, observed)
+    for window in range(5):
+        seen = slice(None) if observed is None else observed[window]
+        for place, weight in enumerate(MIXING_WEIGHTS):
+            mixed = (1 - weight) * linear[window] + weight * decoded[window]
+            error = future[window][..., None] - mixed
+            pinball = torch.where(error > 0, levels * error, (levels - 1) * error)
+            assert float(numbers[window, place]) == pytest.approx(2 * float(pinball.mean(-1)[seen].mean()), rel=1e-5)
+    assert float(sums.count) == (5 * 4 * 2 if observed is None else int(observed.sum()))
