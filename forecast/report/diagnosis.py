@@ -325,18 +325,24 @@ def _along(diagnosis: Diagnosis, size: str, tasks: Sequence[Task]) -> str | None
     arms = [arm for arm in diagnosis.arms if all(diagnosis.at(task, arm) is not None for task in tasks)]
     if not arms:
         return None
-    places: dict[str, list[str]] = {}
-    for arm in arms:
-        below = next((task for task in tasks if diagnosis.cells[task, arm].mean < HALF), None)
-        where = "at none of them" if below is None else f"at {getattr(below, size):,}"
-        places.setdefault(where, []).append(f"`{arm}`")
+    left, falls = list(arms), []
+    for task in tasks:
+        below = [arm for arm in left if diagnosis.cells[task, arm].mean < HALF]
+        left = [arm for arm in left if arm not in below]
+        if below:
+            falls.append(f"at {getattr(task, size):,} with {_quoted(below)}")
+    found = [f"first falls below {HALF:g} {listed(falls)}"] if falls else []
+    found += [f"stays at {HALF:g} or above with {_quoted(left)}"] if left else []
     others = diagnosis.sizes(tasks[0], size)
     values = listed([f"{getattr(task, size):,}" for task in tasks])
-    falls = "; ".join(f"{where} {listed(names)}" for where, names in places.items())
     return (
         f"`{tasks[0].kind}`{''.join(f', {word}' for word in others)}, with {values} {SIZES[size]}: the share of the "
-        f"achievable skill first falls below {HALF:g} {falls}."
+        f"achievable skill {'; it '.join(found)}."
     )
+
+
+def _quoted(arms: Sequence[str]) -> str:
+    return listed([f"`{arm}`" for arm in arms])
 
 
 def _control(diagnosis: Diagnosis, task: Task) -> str:

@@ -107,8 +107,8 @@ def test_the_answer_names_the_mechanism_to_take_its_price_and_where_skill_is_los
     )
     assert many.endswith("take `full`: 20 ms a window and a peak of 250 MiB in training.")
     assert curve == (
-        "`recall`, with 4 and 16 types: the share of the achievable skill first falls below 0.5 at none of them "
-        "`full`; at 16 `linear`; at 4 `mean`."
+        "`recall`, with 4 and 16 types: the share of the achievable skill first falls below 0.5 at 4 with `mean` "
+        "and at 16 with `linear`; it stays at 0.5 or above with `full`."
     )
     assert control == (
         "Control `linear`: the errors lie above the best possible one by `mean` 0.8 % and `full` 1.2 %; the better of "
@@ -124,8 +124,15 @@ def test_the_number_of_events_is_a_size_although_the_horizon_follows_it(tmp_path
     assert many.startswith("`events`, 16 types, 16 events ahead: ")
     assert curve == (
         "`events`, 16 types, with 4 and 16 events in the horizon: the share of the achievable skill first falls below "
-        "0.5 at none of them `full`; at 16 `probsparse`."
+        "0.5 at 16 with `probsparse`; it stays at 0.5 or above with `full`."
     )
+
+
+def test_a_curve_on_which_no_mechanism_loses_half_says_so(tmp_path: Path) -> None:
+    shares = {("full", 4): 0.99, ("full", 16): 0.98, ("linear", 4): 0.9, ("linear", 16): 0.6}
+    results = [result_of("recall", name, share, types=n) for (name, n), share in shares.items()]
+    *_, curve = sentences(diagnose(read_runs([write(tmp_path, results)]).runs))
+    assert curve.endswith("the share of the achievable skill stays at 0.5 or above with `full` and `linear`.")
 
 
 def test_a_task_that_nobody_solves_recommends_nothing(tmp_path: Path) -> None:
